@@ -1,0 +1,131 @@
+"""Claims of the papers, and verdicts that a test on the seeds decides.
+
+Every constructor takes one measured value per seed (or an interval that a bootstrap made) and
+returns a :class:`Claim`. The margins are part of the claim's definition: they are written down
+before the result is seen. Intervals are 95 % intervals.
+"""
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+HOLDS, DISAGREES, INCONCLUSIVE, NOT_RUN = "holds", "disagrees", "inconclusive", "not run"
+OUTCOMES = (HOLDS, DISAGREES, INCONCLUSIVE, NOT_RUN)
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper beside what was measured.
+
+    id : short, unique within its notebook, e.g. ``below-random-basis``
+    statement : the claim in our words, one sentence
+    source : where in the paper, e.g. ``Figure 2`` or ``Section 2.3``
+    paper : the value the paper prints, or None
+    tolerance : the margin around ``paper``, or None
+    measured : mean over the seeds, or None
+    interval : (low, high), 95 %, or None
+    outcome : one of ``OUTCOMES``
+    seeds : how many measured values the verdict rests on
+    test : how the verdict was reached, one line
+    """
+
+    id: str
+    statement: str
+    source: str
+    paper: float | str | None
+    tolerance: float | None
+    measured: float | None
+    interval: tuple[float, float] | None
+    outcome: str
+    seeds: int
+    test: str
+
+    def as_dict(self):
+        """The claim as a JSON-ready dict."""
+        return asdict(self)
+
+    def not_run(self, why):
+        """The same claim without a verdict; ``why`` is one line."""
+        return replace(self, outcome=NOT_RUN, test=why)
+
+    @classmethod
+    def missing(cls, id, statement, source, why, paper=None):
+        """A claim for which nothing was measured; ``why`` is one line."""
+        return cls(id, statement, source, paper, None, None, None, NOT_RUN, 0, why)
+
+    @classmethod
+    def greater(cls, id, statement, source, values, than=0.0, paper=None):
+        """``values`` (one per seed) lie above ``than``: two-sided t interval of their mean.
+
+        Holds when the whole interval is above, disagrees when it is below, else inconclusive;
+        fewer than three seeds are inconclusive.
+        """
+        values, mean, interval = _t_interval(values)
+        low, high = interval or (-math.inf, math.inf)
+        outcome = HOLDS if low > than else DISAGREES if high < than else INCONCLUSIVE
+        test = f"95 % t interval of the mean over {len(values)} seeds against {than:g}"
+        return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test)
+
+    @classmethod
+    def equals(cls, id, statement, source, values, paper, tolerance):
+        """The mean of ``values`` (one per seed) is ``paper`` within ``tolerance`` (same unit).
+
+        Holds when the t interval lies within the margin (an equivalence test), disagrees when it
+        lies outside, else inconclusive; fewer than three seeds are inconclusive.
+        """
+        values, mean, interval = _t_interval(values)
+        outcome = _equivalence(interval, paper, tolerance)
+        test = f"95 % t interval over {len(values)} seeds against {paper:g} ± {tolerance:g}"
+        return cls(id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test)
+
+    @classmethod
+    def covers(cls, id, statement, source, measured, interval, paper, tolerance, seeds):
+        """A 95 % ``interval`` made elsewhere (a bootstrap, say) covers ``paper``.
+
+        Holds when it does and lies within ``paper`` ± ``tolerance``, disagrees when it does not,
+        inconclusive when it does but is wider than that.
+        """
+        low, high = (float(end) for end in interval)
+        if not low <= paper <= high:
+            outcome = DISAGREES
+        else:
+            precise = paper - tolerance <= low and high <= paper + tolerance
+            outcome = HOLDS if precise else INCONCLUSIVE
+        test = f"95 % interval covers {paper:g} and lies within ± {tolerance:g} of it"
+        return cls(
+            id, statement, source, paper, tolerance, float(measured), (low, high), outcome, seeds, test
+        )
+
+    @classmethod
+    def computed(cls, id, statement, source, measured, paper, tolerance):
+        """A quantity without randomness: ``measured`` is ``paper`` within ``tolerance``."""
+        measured = float(measured)
+        outcome = HOLDS if abs(measured - paper) <= tolerance else DISAGREES
+        test = f"computed without randomness; {paper:g} ± {tolerance:g}"
+        return cls(id, statement, source, paper, tolerance, measured, None, outcome, 1, test)
+
+
+def _t_interval(values):
+    """(values, mean, interval): float array, float or None, (low, high) or None below three values."""
+    values = np.asarray(values, dtype=float).ravel()
+    if not np.isfinite(values).all():
+        raise ValueError("a claim rests on finite values: leave diverged runs out and count them")
+    mean = float(values.mean()) if len(values) else None
+    if len(values) < 3:
+        return values, mean, None
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return values, mean, (float(mean - half), float(mean + half))
+
+
+def _equivalence(interval, target, tolerance):
+    if interval is None:
+        return INCONCLUSIVE
+    low, high = interval
+    if target - tolerance <= low and high <= target + tolerance:
+        return HOLDS
+    if high < target - tolerance or low > target + tolerance:
+        return DISAGREES
+    return INCONCLUSIVE

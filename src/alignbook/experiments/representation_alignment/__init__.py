@@ -1,0 +1,1 @@
+"""Imani, Hu and White 2022, Representation alignment in neural networks."""
