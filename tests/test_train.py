@@ -1,0 +1,125 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from alignbook.experiments import Diverged
+from alignbook.nets import SimpleCNN, he_normal_
+from alignbook.train import accuracy, fit, mean_loss
+
+
+def stream(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def problem(n=96, classes=3):
+    """Images whose class is the channel that is brightest."""
+    x = torch.randn(n, classes, 6, 6, generator=stream(1))
+    y = torch.arange(n) % classes
+    x[torch.arange(n), y] += 1.0
+    return x, y
+
+
+def network():
+    return he_normal_(SimpleCNN((3, 6, 6), [4], 8, 3), 1.0, stream(2))
+
+
+def train(net, **changes):
+    x, y = problem()
+    settings = dict(steps=40, batch_size=16, learning_rate=0.05, generator=stream(3))
+    return fit(net, x, y, **(settings | changes))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_it_learns_and_keeps_float32_weights(precision):
+    x, y = problem()
+    net = network()
+    before = mean_loss(net, x, y)
+    train(net, precision=precision)
+    assert mean_loss(net, x, y) < 0.5 * before
+    assert accuracy(net, x, y) > 0.8
+    assert {p.dtype for p in net.parameters()} == {torch.float32}
+
+
+def test_same_stream_same_bits():
+    one, other = (train(network()) for _ in range(2))
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("schedule", ["thirds", "constant"])
+def test_against_sgd_written_out(schedule):
+    """Momentum: v ← μv + g, w ← w − ηv; the rate drops after steps/3 and 2·steps/3."""
+    x = torch.randn(8, 5, generator=stream(4))
+    y = torch.arange(8) % 2
+    net = nn.Linear(5, 2)
+    weight = net.weight.detach().clone().requires_grad_()
+    bias = net.bias.detach().clone()
+    bias.requires_grad_()
+    velocity = [torch.zeros_like(weight), torch.zeros_like(bias)]
+    rates = [0.1, 0.1, 0.1 / 3, 0.1 / 3, 0.1 / 9, 0.1 / 9] if schedule == "thirds" else [0.1] * 6
+    for rate in rates:  # full batches, so the order does not matter
+        loss = nn.functional.cross_entropy(x @ weight.T + bias, y)
+        for parameter, v, g in zip(
+            (weight, bias), velocity, torch.autograd.grad(loss, (weight, bias)), strict=True
+        ):
+            v.mul_(0.9).add_(g + 0.01 * parameter.detach())
+            parameter.data.sub_(rate * v)
+    fit(
+        net, x, y, steps=6, batch_size=8, learning_rate=0.1, weight_decay=0.01, schedule=schedule,
+        generator=stream(),
+    )  # fmt: skip
+    assert torch.allclose(net.weight, weight, atol=1e-6)
+    assert torch.allclose(net.bias, bias, atol=1e-6)
+
+
+def test_each_epoch_visits_every_image_once_but_for_the_incomplete_batch():
+    x = torch.arange(10.0).reshape(10, 1)
+    seen = []
+
+    class Spy(nn.Linear):
+        def forward(self, inputs):
+            seen.append(inputs[:, 0].int().tolist())
+            return super().forward(inputs)
+
+    fit(
+        Spy(1, 2), x, torch.zeros(10, dtype=torch.int64), steps=6, batch_size=3, learning_rate=0.0,
+        generator=stream(),
+    )  # fmt: skip
+    epochs = [sum(seen[:3], []), sum(seen[3:], [])]
+    assert all(len(set(epoch)) == 9 for epoch in epochs)
+    assert epochs[0] != epochs[1]
+
+
+def test_on_is_called_at_the_steps_asked_for():
+    steps = []
+    train(network(), steps=7, at=(0, 3, 7), on=lambda step, net: steps.append(step))
+    assert steps == [0, 3, 7]
+
+
+def test_a_loss_that_is_not_finite_raises():
+    with pytest.raises(Diverged):
+        train(network(), learning_rate=1e30)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schedule": "cosine"}, "thirds, constant"),
+        ({"precision": "float8"}, "float32, bfloat16"),
+        ({"batch_size": 97}, "97 cannot be drawn from 96"),
+    ],
+)
+def test_bad_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        train(network(), **changes)
+
+
+def test_accuracy_and_loss_do_not_depend_on_the_batch_size():
+    x, y = problem()
+    net = network()
+    logits = net(x)
+    assert accuracy(net, x, y, batch_size=7) == (logits.argmax(1) == y).double().mean().item()
+    expected = nn.functional.cross_entropy(logits, y).item()
+    assert math.isclose(mean_loss(net, x, y, batch_size=7), expected, rel_tol=1e-5)
