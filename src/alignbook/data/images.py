@@ -1,0 +1,246 @@
+"""Image sets by name: the embedded ones, and ``<root>/<name>.npz`` for the others.
+
+The archive holds ``x_train``, ``x_test`` (N, H, W) or (N, H, W, 3) uint8, ``y_train``, ``y_test`` (N,)
+uint8 and ``classes`` (K,) strings. The root is ``ALIGNBOOK_DATA``, by default ``data/`` under the
+repository's root (``ALIGNBOOK_ROOT`` overrides that). Uncompressed archives load fastest.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import tempfile
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..seeding import numpy_stream
+from .embedded import EMBEDDED
+from .torchvision_shim import import_torchvision
+
+# name -> class in torchvision.datasets
+DOWNLOADS = {"cifar10": "CIFAR10", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
+DOWNLOAD_TIMEOUT = 30  # seconds without a byte
+KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
+# What NumPy raises for a damaged archive; the last two where the file is a bare array.
+UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, AttributeError, TypeError)
+_digests = {}  # (path, mtime_ns, size) -> digest; embedded sets by name
+
+
+class DataError(RuntimeError):
+    """An image set is missing or unusable; the message is one line and names the remedy."""
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images with labels.
+
+    name : the set's name; x : (N, C, H, W) float32 in [-1, 1]; y : (N,) int64; classes : list of str.
+    """
+
+    name: str
+    x: torch.Tensor
+    y: torch.Tensor
+    classes: list[str]
+
+    def __len__(self):
+        return len(self.y)
+
+
+def load(name, split="train", n=None, seed=0):
+    """The images and labels of ``name``.
+
+    split : ``train`` or ``test``. n : None for all, in the stored order, else a random subset of that
+    size, chosen by ``seed``. Downloads the set if it is missing and can be had.
+    Raises DataError when the set cannot be had or its file is damaged, ValueError for a wrong ``split``
+    or an ``n`` that the set does not have.
+    """
+    if split not in ("train", "test"):
+        raise ValueError(f"split is {split!r}; it is either 'train' or 'test'")
+    arrays = _arrays(name, (f"x_{split}", f"y_{split}", "classes"))
+    x, y = arrays[f"x_{split}"], arrays[f"y_{split}"]
+    if n is not None:
+        if not 1 <= n <= len(x):
+            raise ValueError(f"n is {n}, but {name} has {len(x)} {split} images")
+        chosen = numpy_stream(seed, "images", name, split).permutation(len(x))[:n]
+        x, y = x[chosen], y[chosen]
+    x = torch.from_numpy(np.ascontiguousarray(x.reshape(*x.shape[:3], -1).transpose(0, 3, 1, 2)))
+    x = x.to(torch.float32).div_(127.5).sub_(1)
+    return ImageSet(name, x, torch.from_numpy(y.astype(np.int64)), [str(c) for c in arrays["classes"]])
+
+
+def location(name):
+    """Where the archive of ``name`` lies or belongs; None for an embedded set."""
+    if name in EMBEDDED:
+        return None
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise DataError(f"{name!r} is no name of an image set: use letters, digits, '.', '_' and '-'")
+    repository = Path(os.environ.get("ALIGNBOOK_ROOT") or Path(__file__).resolve().parents[3])
+    return Path(os.environ.get("ALIGNBOOK_DATA") or repository / "data") / f"{name}.npz"
+
+
+def available(name):
+    """Whether ``name`` can be loaded without a download (its file is not read)."""
+    path = location(name)
+    return path is None or path.is_file()
+
+
+def fetch(name):
+    """Download ``name`` unless it is there; returns where it lies (None for an embedded set).
+
+    Raises DataError when it is missing and cannot be had.
+    """
+    path = location(name)
+    if path is not None and not path.is_file():
+        remedy = f"put {path.name} there (see data/README.md) or set ALIGNBOOK_DATA to its folder"
+        if name not in DOWNLOADS:
+            known = ", ".join([*DOWNLOADS, *EMBEDDED])
+            raise DataError(f"no image set {name!r} at {path} (known: {known}); {remedy}")
+        try:
+            _download(name, path)
+        except Exception as error:
+            message = f"{name} is not at {path} and its download failed ({_reason(error)}); {remedy}"
+            raise DataError(message) from error
+    return path
+
+
+def digest(name):
+    """SHA-256 of the content of all arrays of ``name`` (hex), however the archive packs them.
+
+    Kept in memory and in the user's cache folder under the archive's path, time and size, since hashing
+    takes seconds. Raises DataError like :func:`load`.
+    """
+    path = fetch(name)
+    if path is None:
+        if name not in _digests:
+            _digests[name] = _hash(EMBEDDED[name]())
+        return _digests[name]
+    stat = path.stat()
+    key = (str(path.resolve()), stat.st_mtime_ns, stat.st_size)
+    if key not in _digests:
+        value = _recall(key)
+        if value is None:
+            value = _hash(_arrays(name, KEYS))
+            _remember(key, value)
+        _digests[key] = value
+    return _digests[key]
+
+
+def _hash(arrays):
+    sha = hashlib.sha256()
+    for key in KEYS:
+        array = arrays[key]
+        if key == "classes":  # the width of NumPy's string type is no content
+            array = np.frombuffer(json.dumps([str(c) for c in array]).encode(), dtype=np.uint8)
+        sha.update(f"{key} {array.dtype.str} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
+
+
+def _arrays(name, keys):
+    """The named arrays, checked."""
+    path = fetch(name)
+    if path is None:
+        return EMBEDDED[name]()
+    try:
+        with np.load(path) as archive:
+            missing = [key for key in KEYS if key not in archive.files]
+            if missing:
+                raise DataError(f"{path} lacks {', '.join(missing)}; it needs {', '.join(KEYS)}")
+            arrays = {key: archive[key] for key in keys}
+    except UNREADABLE as error:
+        message = f"{path} is no readable .npz archive ({_reason(error)}); replace or remove it"
+        raise DataError(message) from error
+    fault = _fault(arrays)
+    if fault:
+        raise DataError(f"{path}: {fault}; replace or remove it")
+    return arrays
+
+
+def _fault(arrays):
+    """What is wrong with the arrays, or None."""
+    if arrays["classes"].ndim != 1 or arrays["classes"].dtype.kind not in "US":
+        return f"classes must be a list of strings, not {_describe(arrays['classes'])}"
+    for split in ("train", "test"):
+        x, y = arrays.get(f"x_{split}"), arrays.get(f"y_{split}")
+        if x is None:
+            continue
+        if x.dtype != np.uint8 or not (x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))):
+            return f"x_{split} must be uint8 (N, H, W) or (N, H, W, 3), not {_describe(x)}"
+        if y.dtype != np.uint8 or y.shape != (len(x),):
+            return f"y_{split} must be uint8 ({len(x)},), not {_describe(y)}"
+        if len(y) == 0:
+            return f"x_{split} is empty"
+        if y.max() >= len(arrays["classes"]):
+            return f"y_{split} goes up to {y.max()}, but there are {len(arrays['classes'])} classes"
+    if len({arrays[key].shape[1:] for key in ("x_train", "x_test") if key in arrays}) > 1:
+        return "x_train and x_test hold images of different shapes"
+    return None
+
+
+def _reason(error):
+    """The error on one short line."""
+    return " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _describe(array):
+    return f"{array.dtype} {array.shape}"
+
+
+def _download(name, path):
+    """Fetch ``name`` with torchvision and write the archive at once."""
+    datasets = import_torchvision().datasets
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / ".downloads").mkdir(exist_ok=True)
+    # A folder of our own: another process may be downloading the same set.
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=path.parent / ".downloads"))
+    timeout = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(DOWNLOAD_TIMEOUT)
+    try:
+        arrays = {}
+        for split in ("train", "test"):
+            dataset = getattr(datasets, DOWNLOADS[name])(folder, train=split == "train", download=True)
+            arrays[f"x_{split}"] = np.asarray(dataset.data, dtype=np.uint8)
+            arrays[f"y_{split}"] = np.asarray(dataset.targets, dtype=np.uint8)
+            arrays["classes"] = np.array(dataset.classes)
+        partial = folder / "partial.npz"
+        np.savez(partial, **arrays)
+        os.replace(partial, path)
+    finally:
+        socket.setdefaulttimeout(timeout)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _note(key):
+    """The cache file for the archive of ``key``: one each, so that writers never meet."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "alignbook" / f"{hashlib.sha256(key[0].encode()).hexdigest()[:24]}.json"
+
+
+def _recall(key):
+    """The stored digest for ``key`` or None; an unreadable or outdated note counts as none."""
+    try:
+        note = json.loads(_note(key).read_text())
+        if note["key"] == list(key) and re.fullmatch("[0-9a-f]{64}", note["sha256"]):
+            return note["sha256"]
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+        pass  # RuntimeError: no home folder
+    return None
+
+
+def _remember(key, value):
+    """Store the digest if the cache folder can be written; hashing again is only slow."""
+    try:
+        note = _note(key)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        partial = note.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps({"key": list(key), "sha256": value}))
+        os.replace(partial, note)
+    except (OSError, RuntimeError):
+        pass
