@@ -34,7 +34,7 @@ def test_forward_is_the_layers_one_after_another():
     for conv in net.convs:
         plain = torch.relu(nn.functional.conv2d(plain, conv.weight, conv.bias, padding=1))
     assert torch.allclose(net.features(x, 2), plain)
-    expected = net.head(torch.relu(net.dense(plain.flatten(1))))
+    expected = net.head(torch.relu(net.dense(plain.permute(0, 2, 3, 1).flatten(1))))
     assert torch.allclose(net(x), expected, atol=1e-6)
     assert net.features(x, 0) is x
 

@@ -53,7 +53,9 @@ class SimpleCNN(nn.Module):
         x = self.features(x, len(self.convs))
         if self.pool is not None:
             x = self.pool(x)
-        return self.head(self.dense(x.flatten(1)).relu_())
+        # Channels last: training keeps activations in that order, where this is a view, not a copy.
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        return self.head(self.dense(x).relu_())
 
 
 def he_normal_(net, scale, generator):

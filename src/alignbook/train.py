@@ -81,14 +81,14 @@ def fit(
     return net
 
 
-def accuracy(net, x, y, batch_size=1000, precision="float32"):
+def accuracy(net, x, y, batch_size=250, precision="float32"):
     """Share of the examples ``x`` (N, …) whose largest logit is at ``y`` (N,); float in 0..1."""
     batches = _logits(net, x, y, batch_size, precision)
     right = sum((logits.argmax(1) == labels).sum() for logits, labels in batches)
     return float(right) / len(x)
 
 
-def mean_loss(net, x, y, batch_size=1000, precision="float32"):
+def mean_loss(net, x, y, batch_size=250, precision="float32"):
     """Mean cross-entropy in nats of ``net`` on ``x`` (N, …) and ``y`` (N,); float, summed in float64."""
     total = sum(
         nn.functional.cross_entropy(logits.double(), labels, reduction="sum")
