@@ -1,8 +1,8 @@
 """Image sets by name: the embedded ones, and ``<root>/<name>.npz`` for the others.
 
 The archive holds ``x_train``, ``x_test`` (N, H, W) or (N, H, W, 3) uint8, ``y_train``, ``y_test`` (N,)
-uint8 and ``classes`` (K,) strings. The root is ``ALIGNBOOK_DATA``, by default ``data/`` under the
-repository's root (``ALIGNBOOK_ROOT`` overrides that). Uncompressed archives load fastest.
+uint8 and ``classes`` (K,) strings. The root is ``ALIGNBOOK_DATA``, by default ``data/`` in the checkout.
+Uncompressed archives load fastest.
 """
 
 import hashlib
@@ -20,6 +20,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..errors import AlignbookError
+from ..errors import AlignbookError
+from ..paths import root
 from ..seeding import numpy_stream
 from .embedded import EMBEDDED
 from .torchvision_shim import import_torchvision
@@ -33,7 +36,7 @@ UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, Att
 _digests = {}  # (path, mtime_ns, size) -> digest; embedded sets by name
 
 
-class DataError(RuntimeError):
+class DataError(AlignbookError):
     """An image set is missing or unusable; the message is one line and names the remedy."""
 
 
@@ -81,8 +84,7 @@ def location(name):
         return None
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise DataError(f"{name!r} is no name of an image set: use letters, digits, '.', '_' and '-'")
-    repository = Path(os.environ.get("ALIGNBOOK_ROOT") or Path(__file__).resolve().parents[3])
-    return Path(os.environ.get("ALIGNBOOK_DATA") or repository / "data") / f"{name}.npz"
+    return Path(os.environ.get("ALIGNBOOK_DATA") or root() / "data") / f"{name}.npz"
 
 
 def available(name):

@@ -1,0 +1,32 @@
+"""alignbook: what aligns with what while a network trains, and what that means for transfer.
+
+The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
+``alignment_curve``, ``tangent_alignment``, ``run`` and ``Claim``. The command is ``alignbook``.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+# Public name → the module that defines it; imported on first use, so that the command starts fast.
+PUBLIC = {
+    "load": "alignbook.data",
+    "patch_covariance": "alignbook.metrics",
+    "misalignment": "alignbook.metrics",
+    "transfer_function": "alignbook.metrics",
+    "alignment_curve": "alignbook.metrics",
+    "tangent_alignment": "alignbook.metrics",
+    "run": "alignbook.engine",
+    "Claim": "alignbook.claims",
+}
+__all__ = ["__version__", *PUBLIC]
+
+
+def __getattr__(name):
+    if name in PUBLIC:
+        return getattr(importlib.import_module(PUBLIC[name]), name)
+    raise AttributeError(f"module 'alignbook' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,0 +1,193 @@
+"""The ``alignbook`` command."""
+
+import argparse
+import json
+import sys
+import warnings
+
+from alignbook import __version__, claims, notebooks, parameters, paths, results
+from alignbook.errors import AlignbookError
+
+
+def main(arguments=None):
+    """Run the command; the exit status is 0, 1 for a failed build, or 2 for bad input."""
+    options = _parser().parse_args(arguments)
+    warnings.showwarning = _show_warning
+    try:
+        return options.action(options) or 0
+    except AlignbookError as error:
+        print(f"alignbook: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("alignbook: interrupted; finished units are stored", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="alignbook", description="An executable companion to four papers.")
+    parser.add_argument("--version", action="version", version=f"alignbook {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(action, help, *, as_json=True):
+        sub = commands.add_parser(action.__name__.strip("_"), help=help, description=help)
+        sub.set_defaults(action=action)
+        if as_json:
+            sub.add_argument("--json", action="store_true", help="print JSON")
+        return sub
+
+    command(_list, "the notebooks")
+    show = command(_show, "a notebook's parameters, their ranges and their values in each profile")
+    show.add_argument("name", metavar="NAME", help="e.g. random_labels/fig02_misalignment, or random_labels/fig02")
+    run = command(_run, "run one notebook")
+    run.add_argument("name", metavar="NAME")
+    run.add_argument("-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
+    run.add_argument("--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)")
+    run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    run.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
+    run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
+    book = command(_book, "execute every notebook and build the book", as_json=False)
+    book.add_argument("--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored")
+    command(_status, "what is stored, and what of it is stale")
+    command(_claims, "every claim and its outcome")
+    return parser
+
+
+def _list(options):
+    books = notebooks.every()
+    if options.json:
+        return _print_json([{"name": book.name, "title": book.title} for book in books])
+    width = max(len(book.name) for book in books)
+    for book in books:
+        print(f"{book.name:{width}}  {book.title}")
+
+
+def _show(options):
+    book = notebooks.find(options.name)
+    spec = parameters.read(book)
+    profiles = {profile: parameters.resolve(book, profile) for profile in parameters.PROFILES}
+    rows = [
+        {
+            "name": name,
+            "type": f"list[{parameter.type}]" if parameter.many else parameter.type,
+            "range": parameter.range,
+            "meaning": parameter.meaning,
+            "default": parameter.default,
+            **{profile: values[name] for profile, values in profiles.items()},
+        }
+        for name, parameter in spec.items()
+    ]
+    if options.json:
+        return _print_json({"name": book.name, "title": book.title, "parameters": rows})
+    print(f"{book.name}\n{book.title}\n")
+    for row in rows:
+        print(f"{row['name']}: {row['type']} {row['range']}\n    {row['meaning']}")
+        print("    " + ", ".join(f"{profile} {json.dumps(row[profile])}" for profile in parameters.PROFILES))
+
+
+def _run(options):
+    from alignbook import engine
+
+    values = parameters.from_text(options.values)
+    run = engine.run(
+        options.name,
+        profile=options.profile or "quick",
+        device=options.device,
+        workers=options.workers,
+        recompute=options.recompute,
+        progress=engine.printer(),
+        **values,
+    )
+    executed = None
+    if not options.no_notebook:
+        from alignbook import book
+
+        executed = book.execute(notebooks.find(run.name), run.parameters, book.run_path(run))
+    summary = {
+        "name": run.name,
+        "profile": run.profile,
+        "parameters": run.parameters,
+        "results": [str(results.location(item.unit)) + ".csv" for item in run.stored],
+        "diverged": run.diverged,
+        "notebook": str(executed) if executed else None,
+    }
+    if options.json:
+        return _print_json(summary)
+    folders = sorted({paths.shown(results.location(item.unit).parent) for item in run.stored})
+    print(f"results:  {len(run.stored)} units in {', '.join(folders)}")
+    if run.diverged:
+        print(f"diverged: {', '.join(run.diverged)}")
+    if executed:
+        print(f"notebook: {paths.shown(executed)}")
+
+
+def _book(options):
+    from alignbook import book
+
+    return book.build(options.profile, progress=lambda text: print(text, flush=True))
+
+
+def _status(options):
+    from alignbook import engine
+
+    rows = []
+    for book in notebooks.every():
+        for profile in parameters.PROFILES:
+            units = engine.units_of(book, parameters.resolve(book, profile))
+            stored = [item for item in (results.fetch(unit) for unit in units) if item]
+            rows.append(
+                {
+                    "notebook": book.name,
+                    "profile": profile,
+                    "units": len(units),
+                    "stored": len(stored),
+                    "stale": sum(bool(item.stale()) for item in stored),
+                    "diverged": sum(item.diverged for item in stored),
+                }
+            )
+    if options.json:
+        return _print_json(rows)
+    width = max(len(row["notebook"]) for row in rows)
+    print(f"{'notebook':{width}}  profile  stored      stale  diverged")
+    for row in rows:
+        stored = f"{row['stored']} of {row['units']}"
+        line = f"{row['notebook']:{width}}  {row['profile']:7}  {stored:10}  {row['stale']:5}  {row['diverged']:8}"
+        print(line)
+
+
+def _claims(options):
+    from alignbook import book
+
+    rows = []
+    for notebook in notebooks.every():
+        run = book.most_faithful(notebook)
+        for claim in run.claims() if run else []:
+            rows.append({"notebook": notebook.name, "profile": run.profile, **claim.as_dict()})
+    if options.json:
+        return _print_json(rows)
+    for row in rows:
+        print(f"{row['outcome']:12}  {row['notebook']}#{row['id']} ({row['profile']})\n{'':14}{row['statement']}")
+    counts = ", ".join(f"{sum(row['outcome'] == o for row in rows)} {o}" for o in claims.OUTCOMES)
+    print(f"\n{len(rows)} claims: {counts}")
+
+
+def _print_json(value):
+    print(json.dumps(value, indent=1))
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    print(f"alignbook: warning: {message}", file=sys.stderr)
+
+
+def _count(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Digest of the code that a result depends on.
+
+A stored result is stale when the code that made it has changed. The code is what ``compute``
+reaches inside this package: functions, classes and constants, followed through imports. Docstrings,
+comments, formatting, claims and figures do not count.
+"""
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+PACKAGE = __package__
+# How the data come here does not count: their content has a digest of its own.
+BOUNDARY = {(f"{PACKAGE}.data.images", "fetch")}
+
+
+def code_digest(function):
+    """SHA-256 (hex) over the source of everything in the package that ``function`` reaches."""
+    return _digest_of(function.__module__, function.__name__)
+
+
+@cache
+def _digest_of(module, name):
+    seen, waiting = {}, [(module, name)]
+    while waiting:
+        place = waiting.pop()
+        if place in seen or place in BOUNDARY:
+            continue
+        node, scope = _definition(*place)
+        seen[place] = _text(node)
+        waiting.extend(_references(node, scope, place[0]))
+    lines = [f"{module}.{name}\n{text}" for (module, name), text in sorted(seen.items())]
+    return hashlib.sha256("\n\n".join(lines).encode()).hexdigest()
+
+
+@cache
+def _scope(module):
+    """(definitions, imports, package) of the top level of ``module``, or None outside the package."""
+    if module.split(".")[0] != PACKAGE:
+        return None
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.origin:
+        return None
+    package = module if spec.submodule_search_locations else module.rpartition(".")[0]
+    definitions, imports = {}, {}
+    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            definitions[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                for part in ast.walk(target):
+                    if isinstance(part, ast.Name):
+                        definitions[part.id] = node
+        else:
+            imports.update(_imported(node, package))
+    return definitions, imports, package
+
+
+def _imported(node, package):
+    """{bound name: (module, attribute or None)} of the import statements within ``node``."""
+    bound = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Import):
+            for alias in part.names:
+                name = alias.asname or alias.name.split(".")[0]
+                bound[name] = (alias.name if alias.asname else name, None)
+        elif isinstance(part, ast.ImportFrom):
+            source = importlib.util.resolve_name("." * part.level + (part.module or ""), package)
+            for alias in part.names:
+                bound[alias.asname or alias.name] = (source, alias.name)
+    return bound
+
+
+def _definition(module, name):
+    scope = _scope(module)
+    return scope[0][name], scope
+
+
+def _references(node, scope, module):
+    definitions, imports = scope[0], scope[1] | _imported(node, scope[2])
+    attributes = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+            attributes.setdefault(part.value.id, set()).add(part.attr)
+    for name in {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}:
+        if name in imports:
+            yield from _resolve(*imports[name], attributes.get(name, ()))
+        elif name in definitions:
+            yield module, name
+
+
+def _resolve(module, name, attributes):
+    """Places in the package that an imported name, used with ``attributes``, stands for."""
+    scope = _scope(module)
+    if scope is None:
+        return
+    if name is None:
+        for attribute in attributes:
+            yield from _resolve(module, attribute, ())
+    elif name in scope[0]:
+        yield module, name
+    elif name in scope[1]:
+        yield from _resolve(*scope[1][name], attributes)
+    elif _scope(f"{module}.{name}") is not None:
+        yield from _resolve(f"{module}.{name}", None, attributes)
+    elif module == PACKAGE:
+        public = importlib.import_module(PACKAGE).PUBLIC
+        if name in public:
+            yield from _resolve(public[name], name, attributes)
+
+
+def _text(node):
+    """Source of ``node`` without docstrings; ``ast.unparse`` drops comments and layout."""
+    node = ast.parse(ast.unparse(node))
+    for part in ast.walk(node):
+        body = getattr(part, "body", None)
+        if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(part):
+            part.body = body[1:] or [ast.Pass()]
+    return ast.unparse(node)

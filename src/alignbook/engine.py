@@ -1,0 +1,298 @@
+"""Run a notebook's experiment: its units side by side, each stored as soon as it is done.
+
+What is stored is not computed again, so a run that was killed goes on where it stopped. Each unit
+runs on one thread of a worker process: the numbers do not depend on how many run at once.
+"""
+
+import json
+import multiprocessing
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pandas as pd
+
+from alignbook import notebooks, parameters, paths, results
+from alignbook.errors import AlignbookError
+from alignbook.experiments import Diverged
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A notebook's results.
+
+    name : the notebook; profile : the profile whose values these are, or None
+    parameters : values of all its parameters
+    stored : list of results.Stored, one per unit
+    """
+
+    name: str
+    profile: str | None
+    parameters: dict
+    stored: list
+
+    @property
+    def table(self):
+        """All finished units, one below the other, with their scalar arguments as columns."""
+        tables = []
+        for item in self.stored:
+            if item.diverged:
+                continue
+            scalars = {k: v for k, v in item.unit.arguments.items() if isinstance(v, str | int | float | bool)}
+            added = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.unit.name}
+            tables.append(item.table.assign(**added))
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"unit": []})
+
+    @property
+    def diverged(self):
+        """Names of the units whose loss stopped being finite."""
+        return [item.unit.name for item in self.stored if item.diverged]
+
+    @property
+    def stale(self):
+        """{unit name: reasons} of the units whose code or data have changed since."""
+        reasons = {item.unit.name: item.stale() for item in self.stored}
+        return {name: why for name, why in reasons.items() if why}
+
+    def claims(self):
+        """The paper's claims, decided on these results; at profile smoke, none is."""
+        experiment = notebooks.find(self.name).experiment
+        claims = experiment.claims(self.table, self.parameters)
+        if self.profile == "smoke":
+            return [claim.not_run("profile smoke reproduces nothing") for claim in claims]
+        return claims
+
+
+def run(name, *, profile=None, device="auto", workers=None, recompute="missing", progress=None, **overrides):
+    """Compute or load the results of notebook ``name``, e.g. ``random_labels/fig02_misalignment``.
+
+    profile : ``smoke``, ``quick`` or ``paper``; None takes the notebook's own values
+    device : ``auto``, ``cpu`` or ``cuda``; workers : processes at once, by default one per core
+    recompute : ``missing``, ``stale`` (units whose code or data have changed, too) or ``all``
+    progress : callable(text) for lines of progress, by default none
+    overrides : any parameter of the notebook
+
+    Returns a :class:`Run`. Raises AlignbookError for bad input, missing data or a unit that fails.
+    """
+    notebook = notebooks.find(name)
+    values = parameters.resolve(notebook, profile, overrides)
+    units = units_of(notebook, values)
+    stored = run_units(units, device=device, workers=workers, recompute=recompute, progress=progress)
+    return Run(notebook.name, parameters.profile_of(notebook, values), values, stored)
+
+
+def load(notebook, profile):
+    """The stored :class:`Run` of ``notebook`` at ``profile``, or None when any unit is missing."""
+    values = parameters.resolve(notebook, profile)
+    units = units_of(notebook, values)
+    if not all(results.exists(unit) for unit in units):
+        return None
+    stored = [results.fetch(unit) for unit in units]
+    return None if None in stored else Run(notebook.name, profile, values, stored)
+
+
+def units_of(notebook, values):
+    """The units that ``values`` ask for; their names are unique and their arguments JSON."""
+    units = notebook.experiment.units(values)
+    names = [unit.name for unit in units]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{notebook.name}: two units have the same name")
+    for unit in units:
+        json.dumps(unit.arguments, allow_nan=False)
+    return units
+
+
+def run_units(units, *, device="auto", workers=None, recompute="missing", progress=None):
+    """Every unit's :class:`results.Stored`, in order, computing what is missing."""
+    say = progress or (lambda text: None)
+    device = _device(device)
+    found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}
+    if recompute == "stale":
+        found = {name: None if item and item.stale() else item for name, item in found.items()}
+    waiting = [unit for unit in units if found[unit.name] is None]
+    if waiting:
+        results.require_writable()
+        _require_data(waiting)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        workers = 1 if device == "cuda" else min(workers or cores, len(waiting))
+        say(f"{len(units) - len(waiting)} of {len(units)} units stored, computing {len(waiting)}")
+        # A unit that another process stored meanwhile is taken from there, unless it is to be replaced.
+        _compute(waiting, device, workers, recompute != "missing", say)
+        found.update({unit.name: results.fetch(unit) for unit in waiting})
+        lost = [name for name, item in found.items() if item is None]
+        if lost:
+            raise AlignbookError(f"results vanished from the store while running: {', '.join(lost)}")
+    return [found[unit.name] for unit in units]
+
+
+def _compute(units, device, workers, replace, say):
+    context = multiprocessing.get_context("spawn")
+    reports = context.Queue()
+    done, began = 0, time.monotonic()
+    with _single_threaded_children():
+        pool = ProcessPoolExecutor(workers, context, initializer=_enter_worker, initargs=(os.getpid(), reports))
+        pending = {pool.submit(_compute_one, unit, device, replace): unit for unit in units}
+    shares, failure, told = {}, None, 0.0
+    try:
+        while pending:
+            finished, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
+            _drain(reports, shares)
+            for future in finished:
+                unit = pending.pop(future)
+                shares.pop(unit.name, None)
+                try:
+                    say(f"{unit.name}: {future.result()}")
+                    done += 1
+                except BrokenProcessPool:
+                    failure = failure or AlignbookError(
+                        f"a worker was killed while {unit.name} ran (out of memory?); finished units are stored"
+                    )
+                except AlignbookError as error:
+                    failure = failure or error
+            if failure:
+                for future in pending:
+                    future.cancel()
+                break
+            if time.monotonic() - told > 5 and shares:
+                told = time.monotonic()
+                running = ", ".join(f"{name} {share:.0%} {text}".strip() for name, (share, text) in shares.items())
+                say(f"[{done}/{len(units)} units, {told - began:.0f} s] {running}")
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        reports.close()
+        reports.cancel_join_thread()
+    if failure:
+        raise failure
+
+
+def _compute_one(unit, device, replace):
+    import torch
+
+    with results.claimed(unit):
+        if not replace and results.fetch(unit) is not None:
+            return "stored by another run"
+        began = time.monotonic()
+        last = [0.0]
+
+        def report(done, text=""):
+            if time.monotonic() - last[0] > 0.5:
+                last[0] = time.monotonic()
+                _worker_reports.put((unit.name, float(done), text))
+
+        step = None
+        try:
+            table = unit.compute(**unit.arguments, device=torch.device(device), report=report)
+            outcome = "done"
+        except Diverged as error:
+            table, step, outcome = None, error.step, f"diverged: {error}"
+        except AlignbookError:
+            raise
+        except Exception as error:
+            raise AlignbookError(_failure(unit, error)) from None
+        elapsed = time.monotonic() - began
+        results.store(unit, table, device=_describe(device), wall_time=elapsed, step=step)
+        return f"{outcome} in {elapsed:.1f} s"
+
+
+def _failure(unit, error):
+    """One line; the traceback goes to a file that the line names."""
+    folder = paths.build() / "logs"
+    log = folder / f"{results.owner(unit).replace('/', '-')}-{unit.name}.txt"
+    where = ""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        log.write_text(traceback.format_exc(), encoding="utf-8")
+        where = f"; traceback in {paths.shown(log)}"
+    except OSError:
+        pass
+    reason = " ".join(str(error).split())[:300]
+    return f"unit {unit.name} of {results.owner(unit)} failed: {type(error).__name__}: {reason}{where}"
+
+
+def _require_data(units):
+    from alignbook import data
+
+    for name in sorted({unit.arguments["dataset"] for unit in units if "dataset" in unit.arguments}):
+        data.fetch(name)
+
+
+def _device(device):
+    import torch
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise AlignbookError(f"device must be auto, cpu or cuda, not {device!r}")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise AlignbookError("device cuda was asked for, but torch finds no CUDA device")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
+
+
+def _describe(device):
+    import torch
+
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        import platform
+
+        model = platform.machine()
+    return f"{model}, 1 thread"
+
+
+@contextmanager
+def _single_threaded_children():
+    """BLAS reads these before it is first used, so they are set while the workers start."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+
+
+def _enter_worker(parent, reports):
+    global _worker_reports
+    _worker_reports = reports
+    import torch
+
+    torch.set_num_threads(1)
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent):
+    """End with the parent: a pool's workers outlive one that was killed."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _drain(reports, shares):
+    while True:
+        try:
+            name, share, text = reports.get_nowait()
+        except (queue.Empty, OSError):
+            return
+        shares[name] = (share, text)
+
+
+def printer(stream=None):
+    """A ``progress`` that writes whole lines to ``stream`` (standard error by default)."""
+    return lambda text: print(text, file=stream or sys.stderr, flush=True)

@@ -1,0 +1,62 @@
+"""The notebooks of the book: their names, titles, and experiment modules."""
+
+import difflib
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignbook import paths
+from alignbook.errors import AlignbookError
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """One figure, table or theorem. ``name`` is ``<paper>/<slug>``; ``source`` its MyST text."""
+
+    name: str
+    source: Path
+
+    @property
+    def paper(self):
+        return self.name.split("/")[0]
+
+    @property
+    def slug(self):
+        return self.name.split("/")[1]
+
+    @property
+    def title(self):
+        """The first heading of the notebook."""
+        match = re.search(r"^# (.+)$", self.source.read_text(encoding="utf-8"), re.MULTILINE)
+        return match.group(1) if match else self.slug
+
+    @property
+    def experiment(self):
+        """The module ``alignbook.experiments.<paper>.<slug>``, imported on first use."""
+        return importlib.import_module(f"alignbook.experiments.{self.paper}.{self.slug}")
+
+
+def every():
+    """All notebooks, sorted by name."""
+    folder = paths.root() / "notebooks"
+    sources = sorted(folder.glob("*/*.md"))
+    return [Notebook(f"{source.parent.name}/{source.stem}", source) for source in sources]
+
+
+def find(name):
+    """The notebook called ``name``, or the only one whose name starts with it.
+
+    Raises AlignbookError with the nearest name when there is none, or with all when several match.
+    """
+    books = {notebook.name: notebook for notebook in every()}
+    if name in books:
+        return books[name]
+    matches = [known for known in books if known.startswith(name) or known.split("/")[1].startswith(name)]
+    if name and len(matches) == 1:
+        return books[matches[0]]
+    if name and matches:
+        raise AlignbookError(f"notebook {name!r} is ambiguous: {', '.join(matches)}")
+    near = difflib.get_close_matches(name, books, n=1, cutoff=0.3)
+    hint = f"; did you mean {near[0]}?" if near else "; see: alignbook list"
+    raise AlignbookError(f"no notebook {name!r}{hint}")

@@ -1,0 +1,195 @@
+"""A notebook's page: validated parameters, results, and the parts that every page shows."""
+
+import html
+import inspect
+import types
+
+import pandas as pd
+from IPython.display import HTML, display
+
+from alignbook import engine, notebooks, parameters, paths, results, style
+from alignbook.errors import AlignbookError
+
+_KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
+BANNERS = {
+    "smoke": "Smoke run: embedded stand-in data and toy sizes. This page shows that the code runs. "
+    "It reproduces nothing.",
+    "quick": "Quick profile: real data where the paper uses real data, at sizes that two processor cores "
+    "finish in ten minutes. Not the paper's own sizes.",
+    "paper": "Paper profile: the paper's own hyperparameters.",
+    None: "Custom parameters: this page was made with values of your own.",
+}
+
+
+class Page:
+    """What a notebook shows, from its name and its namespace.
+
+    Raises AlignbookError for parameters that the notebook's cell does not allow, names that
+    papermill injected and no parameter has included.
+    """
+
+    def __init__(self, name, namespace):
+        self.notebook = notebooks.find(name)
+        spec = parameters.read(self.notebook)
+        given = {k: v for k, v in namespace.items() if _is_parameter(k, v)}
+        self.parameters = parameters.resolve(self.notebook, overrides=given)
+        missing = [known for known in spec if known not in given]
+        if missing:
+            raise AlignbookError(f"{self.notebook.name}: no value for {', '.join(missing)}")
+        self.run = engine.run(self.notebook.name, progress=engine.printer(), **self.parameters)
+        self.table = self.run.table
+        style.apply()
+        _vector_figures()
+        display(HTML(banner(self.run)))
+
+    def claims(self):
+        """The paper's claims and their outcomes."""
+        rows = "".join(_claim_row(claim) for claim in self.run.claims())
+        head = "".join(f"<th>{title}</th>" for title in ("Claim", "Paper", "Here", "Outcome"))
+        return HTML(
+            f'<div class="ab-scroll"><table class="ab-claims"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+
+    def provenance(self):
+        """One row per kind of origin: device, commit, versions, data digest, computing time."""
+        records = [item.provenance for item in self.run.stored]
+        frame = pd.DataFrame(
+            {
+                "device": [record["device"] for record in records],
+                "commit": [record["commit"] or "not in git" for record in records],
+                "date": [record["date"][:10] for record in records],
+                "seconds": [record["wall_time_s"] for record in records],
+                "versions": [", ".join(f"{k} {v}" for k, v in record["versions"].items()) for record in records],
+                "data": [_data_origin(record) for record in records],
+            }
+        )
+        keys = ["device", "commit", "date", "versions", "data"]
+        grouped = frame.groupby(keys, sort=True)["seconds"].agg(["size", "sum"]).reset_index()
+        grouped = grouped.rename(columns={"size": "units", "sum": "seconds"})
+        grouped["seconds"] = grouped["seconds"].round(1)
+        values = "".join(
+            f"<li><code>{html.escape(name)} = {html.escape(repr(value))}</code></li>"
+            for name, value in self.parameters.items()
+        )
+        table = grouped.to_html(index=False, border=0, classes="ab-provenance")
+        return HTML(
+            f'<details class="ab-details"><summary>Provenance and parameters</summary>'
+            f'<div class="ab-scroll">{table}</div><ul>{values}</ul></details>'
+        )
+
+    def source(self):
+        """The experiment's code, folded, and links to each of its functions."""
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import PythonLexer
+
+        module = self.notebook.experiment
+        code = highlight(inspect.getsource(module), PythonLexer(), HtmlFormatter(nowrap=True))
+        target = f"../code/{self.notebook.name}.html"
+        functions = " · ".join(
+            f'<a href="{target}#{anchor(name)}"><code>{name}</code></a>' for name in functions_of(module)
+        )
+        where = f"src/alignbook/experiments/{self.notebook.name}.py"
+        return HTML(
+            f"<p>Computed by <code>{where}</code>: {functions}</p>"
+            f'<details class="ab-details"><summary>The code of the experiment</summary>'
+            f'<div class="highlight"><pre>{code}</pre></div></details>'
+        )
+
+
+def banner(run):
+    """HTML that says in plain sight what a page shows."""
+    records = [item.provenance for item in run.stored]
+    seeds = {item.unit.arguments["seed"] for item in run.stored if "seed" in item.unit.arguments}
+    datasets = sorted({item.unit.arguments["dataset"] for item in run.stored if "dataset" in item.unit.arguments})
+    facts = {
+        "Data": ", ".join(datasets) or "synthetic",
+        "Seeds": len(seeds) or "none (no randomness)",
+        "Device": ", ".join(sorted({record["device"] for record in records})),
+        "Computing time": duration(sum(record["wall_time_s"] for record in records)),
+        "Commit": ", ".join(sorted({record["commit"] or "not in git" for record in records})),
+        "Computed": " to ".join(sorted({min(r["date"] for r in records)[:10], max(r["date"] for r in records)[:10]})),
+        "State": _state(run.stale, len(records)),
+    }
+    if run.diverged:
+        facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
+    items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
+    kind = run.profile or "custom"
+    return (
+        f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(kind)}</strong> '
+        f"{html.escape(BANNERS[run.profile])}</p><dl>{items}</dl></div>"
+    )
+
+
+def duration(seconds):
+    """Seconds as a reader takes them in: ``12 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def functions_of(module):
+    """Names of the functions that ``module`` itself defines, in their order."""
+    own = [
+        (value.__code__.co_firstlineno, name)
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+    ]
+    return [name for _, name in sorted(own)]
+
+
+def anchor(function):
+    """The HTML anchor of a function on its code page."""
+    return function.strip("_").replace("_", "-")
+
+
+def number(value):
+    """A measured number in a table: three significant digits, or an empty cell."""
+    if value is None:
+        return ""
+    return html.escape(value) if isinstance(value, str) else f"{value:.3g}"
+
+
+def badge(outcome):
+    """HTML of an outcome."""
+    return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}">{outcome}</span>'
+
+
+def _claim_row(claim):
+    here = number(claim.measured)
+    if claim.interval:
+        here += f"<br><small>{number(claim.interval[0])} to {number(claim.interval[1])}</small>"
+    paper = number(claim.paper)
+    if claim.tolerance is not None:
+        paper += f"<br><small>± {number(claim.tolerance)}</small>"
+    return (
+        f'<tr id="claim-{html.escape(claim.id)}"><td>{html.escape(claim.statement)} '
+        f"<small>({html.escape(claim.source)})</small></td><td>{paper}</td><td>{here}</td>"
+        f"<td>{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small></td></tr>"
+    )
+
+
+def _data_origin(record):
+    return f"{record['data']['name']} {record['data']['sha256'][:12]}" if record["data"] else "generated"
+
+
+def _state(stale, total):
+    if not stale:
+        return "fresh"
+    reasons = sorted({reason for why in stale.values() for reason in why})
+    return f"STALE: {len(stale)} of {total} results ({', '.join(reasons)} since)"
+
+
+def _is_parameter(name, value):
+    return not (
+        name.startswith("_")
+        or name in _KERNEL_NAMES
+        or isinstance(value, types.ModuleType | types.FunctionType | type)
+    )
+
+
+def _vector_figures():
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+    set_matplotlib_formats("svg")

@@ -1,0 +1,220 @@
+"""Parameters: read from a notebook's parameters cell, overridden by profiles and by hand.
+
+The cell is the only place that defines them. Each line is a typed assignment whose comment gives
+the range and the meaning:
+
+    epochs: int = 40  # [1, 1000]: passes over the training images
+    labels: list[str] = ["real", "random"]  # {real, random}: labels to train with
+
+Whatever the cell does not allow is refused before anything runs.
+"""
+
+import ast
+import difflib
+import io
+import math
+import re
+import tokenize
+from dataclasses import dataclass
+
+import yaml
+
+from alignbook import paths
+from alignbook.errors import AlignbookError
+
+PROFILES = ("paper", "quick", "smoke")  # most faithful first
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"#\s*(?:(\{.*?\}|[\[(].*?[\])])\s*:\s*)?(.+)")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 reads 1e-4 as a string; this loader reads it as the number that it is."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:float"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$"),
+    list("-+0123456789."),
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a parameters cell.
+
+    type : ``int``, ``float``, ``str`` or ``bool``; ``many`` says whether it is a list of these
+    choices : allowed values, or None
+    interval : (low, high, low is allowed, high is allowed), or None
+    """
+
+    name: str
+    type: str
+    many: bool
+    default: object
+    choices: tuple | None
+    interval: tuple | None
+    meaning: str
+
+    @property
+    def range(self):
+        """The allowed values as the cell writes them, or an empty string."""
+        if self.choices is not None:
+            return "{" + ", ".join(map(str, self.choices)) + "}"
+        if self.interval is None:
+            return ""
+        low, high, low_in, high_in = self.interval
+        return f"{'[' if low_in else '('}{low:g}, {high:g}{']' if high_in else ')'}"
+
+    def check(self, value):
+        """``value`` in this parameter's type, or AlignbookError."""
+        if not self.many:
+            return self._check_one(value)
+        if not isinstance(value, list):
+            raise AlignbookError(f"{self.name} must be a list of {self.type}, not {value!r}")
+        if not value:
+            raise AlignbookError(f"{self.name} must not be empty")
+        return [self._check_one(item) for item in value]
+
+    def _check_one(self, value):
+        kind = _TYPES[self.type]
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            article = "an" if self.type == "int" else "a"
+            raise AlignbookError(f"{self.name} must be {article} {self.type}, not {value!r}")
+        if self.choices is not None and value not in self.choices:
+            near = difflib.get_close_matches(str(value), map(str, self.choices), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise AlignbookError(f"{self.name} must be one of {self.range}, not {value!r}{hint}")
+        if self.interval is not None and not self._inside(value):
+            raise AlignbookError(f"{self.name} must be in {self.range}, not {value!r}")
+        return value
+
+    def _inside(self, value):
+        low, high, low_in, high_in = self.interval
+        above = value >= low if low_in else value > low
+        below = value <= high if high_in else value < high
+        return above and below
+
+
+def read(notebook):
+    """``{name: Parameter}`` of the parameters cell of ``notebook`` (a Notebook), in its order."""
+    text = notebook.source.read_text(encoding="utf-8")
+    cells = [_split_metadata(cell) for cell in _CELL.findall(text)]
+    code = [body for metadata, body in cells if "parameters" in re.findall(r"[\w-]+", metadata)]
+    if len(code) != 1:
+        raise AlignbookError(f"{notebook.name}: {len(code)} cells are tagged 'parameters', one is needed")
+    comments = _comments(code[0])
+    parameters = {}
+    for node in ast.parse(code[0]).body:
+        try:
+            parameter = _parameter(node, comments)
+        except (ValueError, AttributeError, KeyError) as error:
+            line = ast.unparse(node)
+            raise AlignbookError(f"{notebook.name}: cannot read the parameter {line!r}: {error}") from error
+        parameter.check(parameter.default)
+        parameters[parameter.name] = parameter
+    return parameters
+
+
+def resolve(notebook, profile=None, overrides=None):
+    """Values of every parameter: the cell's, then those of ``profile``, then ``overrides``.
+
+    Raises AlignbookError for an unknown name, a wrong type, or a value out of range.
+    """
+    spec = read(notebook)
+    values = {name: parameter.default for name, parameter in spec.items()}
+    values.update(_checked(spec, read_profile(notebook, profile), notebook.name) if profile else {})
+    values.update(_checked(spec, overrides or {}, notebook.name))
+    return values
+
+
+def read_profile(notebook, profile):
+    """The entry of ``notebook`` in ``notebooks/profiles/<profile>.yaml``."""
+    if profile not in PROFILES:
+        raise AlignbookError(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
+    path = paths.root() / "notebooks" / "profiles" / f"{profile}.yaml"
+    try:
+        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
+    except (OSError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise AlignbookError(f"cannot read profile {paths.shown(path)}: {reason}") from error
+    if not isinstance(entries.get(notebook.name), dict):
+        raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
+    return entries[notebook.name]
+
+
+def profile_of(notebook, values):
+    """The most faithful profile that has exactly these ``values``, or None."""
+    for profile in PROFILES:
+        if resolve(notebook, profile) == values:
+            return profile
+    return None
+
+
+def from_text(assignments):
+    """``["k=v", …]`` as a dict; v is YAML, so ``1e-4``, ``true`` and ``["random"]`` mean what they say."""
+    values = {}
+    for assignment in assignments:
+        name, separator, text = assignment.partition("=")
+        if not separator or not name.strip():
+            raise AlignbookError(f"a parameter is written name=value, not {assignment!r}")
+        try:
+            values[name.strip()] = yaml.load(text, _Loader)
+        except yaml.YAMLError as error:
+            raise AlignbookError(f"cannot read the value of {name.strip()}: {text!r}") from error
+    return values
+
+
+def _checked(spec, values, where):
+    checked = {}
+    for name, value in values.items():
+        if name not in spec:
+            near = difflib.get_close_matches(name, spec, n=1, cutoff=0.4)
+            hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(spec)}"
+            raise AlignbookError(f"{where} has no parameter {name!r}{hint}")
+        checked[name] = spec[name].check(value)
+    return checked
+
+
+def _split_metadata(cell):
+    lines = cell.split("\n")
+    if lines[0].strip() == "---":
+        end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "---")
+        return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
+    end = next((i for i, line in enumerate(lines) if not re.match(r":[\w-]+:", line)), len(lines))
+    return "\n".join(lines[:end]), "\n".join(lines[end:])
+
+
+def _comments(code):
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+
+
+def _parameter(node, comments):
+    if not isinstance(node, ast.AnnAssign):
+        raise ValueError("a parameter is a typed assignment")
+    annotation = ast.unparse(node.annotation)
+    many = annotation.startswith("list[")
+    kind = annotation[5:-1] if many else annotation
+    if kind not in _TYPES:
+        raise ValueError(f"its type is not one of {', '.join(_TYPES)} or a list of these")
+    lines = range(node.lineno, node.end_lineno + 1)
+    comment = next((comments[line] for line in lines if line in comments), None)
+    if comment is None:
+        raise ValueError("a comment must say what it is")
+    limits, meaning = _COMMENT.match(comment).groups()
+    choices = interval = None
+    if limits and limits[0] == "{":
+        items = [item.strip() for item in limits[1:-1].split(",")]
+        choices = tuple(_TYPES[kind](item) for item in items)
+    elif limits:
+        low, high = (float(end) for end in limits[1:-1].split(","))
+        interval = (low, high, limits[0] == "[", limits[-1] == "]" and not math.isinf(high))
+    default = ast.literal_eval(node.value)
+    return Parameter(node.target.id, kind, many, default, choices, interval, meaning.strip())

@@ -1,0 +1,25 @@
+"""Where things are: a checkout's root, its notebooks, the results store."""
+
+import os
+from pathlib import Path
+
+
+def root():
+    """The checkout's root: ``ALIGNBOOK_ROOT``, else the folder that holds ``src/alignbook``."""
+    return Path(os.environ.get("ALIGNBOOK_ROOT") or Path(__file__).resolve().parents[2])
+
+
+def results():
+    """The results store: ``ALIGNBOOK_RESULTS``, else ``data/results`` in the checkout."""
+    return Path(os.environ.get("ALIGNBOOK_RESULTS") or root() / "data" / "results")
+
+
+def build():
+    """Everything generated: executed notebooks, staged pages, the rendered book."""
+    return Path(os.environ.get("ALIGNBOOK_BUILD") or root() / "_build")
+
+
+def shown(path):
+    """``path`` as a message prints it: relative to the working folder where that is shorter."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)

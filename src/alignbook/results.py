@@ -1,0 +1,207 @@
+"""The results store: a tidy CSV and a JSON of provenance per unit, written atomically.
+
+``<store>/<paper>/<slug>/<unit>-<key>.csv`` holds the table, ``.json`` beside it where it comes
+from; ``key`` is a digest of the unit's arguments. The JSON is written last and names the digest of
+the CSV: a unit is stored when the two agree, and a broken one is computed again.
+"""
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import subprocess
+import tempfile
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from alignbook import paths
+from alignbook.digest import code_digest
+from alignbook.errors import AlignbookError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows; two runs at once then compute twice, and the last one stays
+    fcntl = None
+
+_PREFIX = "alignbook.experiments."
+_PACKAGES = ("numpy", "scipy", "pandas", "torch")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A unit as it was stored: its table (None when it diverged) and its provenance (a dict)."""
+
+    unit: object
+    table: pd.DataFrame | None
+    provenance: dict
+
+    @property
+    def diverged(self):
+        return self.provenance["outcome"] == "diverged"
+
+    def stale(self):
+        """Why the result no longer matches what would be computed now: a list, empty when fresh.
+
+        The data are compared only where they are at hand: a result from elsewhere can be shown
+        without them.
+        """
+        from alignbook import data
+
+        reasons = []
+        if self.provenance["code"] != code_digest(self.unit.compute):
+            reasons.append("the code has changed")
+        made_from = self.provenance["data"]
+        if made_from and data.available(made_from["name"]):
+            if data.digest(made_from["name"]) != made_from["sha256"]:
+                reasons.append("the data have changed")
+        return reasons
+
+
+def owner(unit):
+    """The notebook under whose name ``unit`` is stored."""
+    module = unit.compute.__module__
+    if not module.startswith(_PREFIX):
+        raise ValueError(f"{module} is not an experiment module")
+    return module[len(_PREFIX) :].replace(".", "/")
+
+
+def location(unit):
+    """Path of the unit's files without their suffix."""
+    canonical = json.dumps(unit.arguments, sort_keys=True, allow_nan=False)
+    key = hashlib.sha256(canonical.encode()).hexdigest()[:10]
+    return paths.results() / owner(unit) / f"{unit.name}-{key}"
+
+
+def exists(unit):
+    """Whether both files of ``unit`` are there, whatever is in them."""
+    return all(_with_suffix(location(unit), suffix).is_file() for suffix in (".csv", ".json"))
+
+
+def fetch(unit):
+    """The stored unit, or None when it is missing or broken; a broken one is warned about."""
+    place = location(unit)
+    if not exists(unit):
+        return None
+    try:
+        provenance = json.loads(_with_suffix(place, ".json").read_text(encoding="utf-8"))
+        text = _with_suffix(place, ".csv").read_bytes()
+        if hashlib.sha256(text).hexdigest() != provenance["table"]["sha256"]:
+            raise ValueError("the table does not match its digest")
+        table = None
+        if provenance["outcome"] == "finished":
+            table = pd.read_csv(io.BytesIO(text), float_precision="round_trip")
+        for field in ("code", "data", "date", "commit", "device", "wall_time_s", "versions"):
+            provenance[field]
+        return Stored(unit, table, provenance)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        warnings.warn(
+            f"stored result {paths.shown(place)} is broken ({reason}); it counts as missing", stacklevel=2
+        )
+        return None
+
+
+def store(unit, table, *, device, wall_time, step=None):
+    """Write ``table`` (DataFrame; None for a run that diverged after ``step`` steps) and provenance.
+
+    device : str, what computed it; wall_time : float, seconds.
+    """
+    from alignbook import data
+
+    text = b"" if table is None else table.to_csv(index=False, lineterminator="\n").encode()
+    dataset = unit.arguments.get("dataset")
+    provenance = {
+        "unit": unit.name,
+        "notebook": owner(unit),
+        "arguments": unit.arguments,
+        "outcome": "diverged" if table is None else "finished",
+        "diverged_after_steps": step,
+        "table": {"sha256": hashlib.sha256(text).hexdigest(), "rows": 0 if table is None else len(table)},
+        "code": code_digest(unit.compute),
+        "data": {"name": dataset, "sha256": data.digest(dataset)} if dataset else None,
+        "versions": versions(),
+        "device": device,
+        "wall_time_s": round(wall_time, 3),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+    }
+    place = location(unit)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    _write(_with_suffix(place, ".csv"), text)
+    _write(_with_suffix(place, ".json"), (json.dumps(provenance, indent=1, sort_keys=True) + "\n").encode())
+
+
+@contextmanager
+def claimed(unit):
+    """Hold ``unit`` against other processes on this machine while it is computed."""
+    if fcntl is None:
+        yield
+        return
+    place = location(unit)
+    folder = paths.results() / ".locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f"{owner(unit).replace('/', '-')}-{place.name}", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def require_writable():
+    """Raise AlignbookError unless the store can be written to."""
+    folder = paths.results()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise AlignbookError(
+            f"cannot write to the results folder {paths.shown(folder)} ({error.strerror}); "
+            "make it writable or set ALIGNBOOK_RESULTS"
+        ) from error
+
+
+@cache
+def versions():
+    """Versions of Python and of the packages that numbers depend on."""
+    return {"python": platform.python_version()} | {
+        package: importlib.metadata.version(package) for package in _PACKAGES
+    }
+
+
+@cache
+def commit():
+    """The checkout's commit, with ``+changes`` when the sources differ from it; None outside git."""
+    git = ["git", "-C", str(paths.root())]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+        if head.returncode:
+            return None
+        changes = subprocess.run(
+            [*git, "status", "--porcelain", "--", "src"], capture_output=True, text=True
+        ).stdout
+    except OSError:
+        return None
+    return head.stdout.strip() + ("+changes" if changes.strip() else "")
+
+
+def _with_suffix(place, suffix):
+    return place.with_name(place.name + suffix)  # a unit's name may hold dots
+
+
+def _write(path, content):
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(partial, 0o644)
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
