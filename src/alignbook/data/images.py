@@ -21,7 +21,6 @@ import numpy as np
 import torch
 
 from ..errors import AlignbookError
-from ..errors import AlignbookError
 from ..paths import root
 from ..seeding import numpy_stream
 from .embedded import EMBEDDED
