@@ -1,0 +1,17 @@
+"""The papers' measures of alignment: pure functions of arrays and tensors."""
+
+from .alignment_curve import alignment_curve
+from .misalignment import misalignment, misalignment_basis
+from .patch_covariance import PatchCovariance, patch_covariance
+from .tangent_alignment import tangent_alignment
+from .transfer_function import transfer_function
+
+__all__ = [
+    "PatchCovariance",
+    "alignment_curve",
+    "misalignment",
+    "misalignment_basis",
+    "patch_covariance",
+    "tangent_alignment",
+    "transfer_function",
+]

@@ -1,0 +1,51 @@
+"""Misalignment of two covariance matrices (Maennel et al. 2020, Definition 2, Proposition 2)."""
+
+import numpy as np
+import scipy.linalg
+
+from . import arrays
+
+ORTHONORMAL = 1e-6  # largest |VᵀV - I| taken for rounding (float32 bases are welcome)
+
+
+def misalignment(a, b, rtol=1e-9):
+    """M(A, B) = inf over Σ ≻ 0 aligned with A of tr(Σ⁻¹B + B⁻¹Σ)/2 - d, in closed form.
+
+    M(A, B) + d = Σᵢ √(tr(B|Vᵢ) · tr(B⁻¹|Vᵢ)) over the eigenspaces Vᵢ of A (Proposition 2.7). It is zero
+    exactly if B is aligned with A, and not symmetric in A and B.
+
+    a, b : symmetric (d, d) arrays or tensors; b positive definite. Of ``a`` only the eigenspaces count:
+    eigenvalues closer than ``rtol`` times the largest share one. Returns a float ≥ 0.
+    Raises ValueError for matrices that are not symmetric, differ in shape or have entries that are not
+    finite, and where b is not positive definite to rounding.
+    """
+    a, b = arrays.symmetric(a, "A"), arrays.symmetric(b, "B")
+    arrays.same_shape(a, b, "A and B")
+    _, vectors, starts = arrays.eigenspaces(a, rtol)
+    return _closed_form(vectors, starts, b)
+
+
+def misalignment_basis(basis, b):
+    """M(A, B) for an A whose eigenspaces are the lines along the columns of ``basis``.
+
+    basis : (d, d), orthonormal columns; b : as for :func:`misalignment`. Returns a float ≥ 0.
+    Raises ValueError where the columns are not orthonormal, and like :func:`misalignment`.
+    """
+    basis, b = arrays.float64(basis, "the basis"), arrays.symmetric(b, "B")
+    arrays.same_shape(basis, b, "the basis and B")
+    if np.abs(basis.T @ basis - np.eye(len(basis))).max() > ORTHONORMAL:
+        raise ValueError("the columns of the basis are not orthonormal")
+    return _closed_form(basis, np.arange(len(basis)), b)
+
+
+def _closed_form(vectors, starts, b):
+    smallest, largest = np.linalg.eigvalsh(b)[[0, -1]]
+    if smallest <= len(b) * np.finfo(np.float64).eps * largest:
+        raise ValueError(
+            f"B is not positive definite: its eigenvalues go from {smallest:.3g} to {largest:.3g}"
+        )
+    factor = np.linalg.cholesky(b)  # B = L Lᵀ, so vᵀBv = |Lᵀv|² and vᵀB⁻¹v = |L⁻¹v|²
+    forward = np.square(factor.T @ vectors).sum(0)
+    inverse = np.square(scipy.linalg.solve_triangular(factor, vectors, lower=True)).sum(0)
+    traces = np.add.reduceat(forward, starts) * np.add.reduceat(inverse, starts)
+    return max(0.0, float(np.sqrt(traces).sum() - len(b)))  # below zero only by rounding
