@@ -252,7 +252,9 @@ def _scorecard(books, runs, decided):
         counts = Counter(claim.outcome for book in group for claim in decided[book.name])
         line = ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
         parts += [f"## {title}", "", line + ".", "", '<div class="ab-scroll">', '<table class="ab-score">']
-        head = "".join(f"<th>{name}</th>" for name in ("Claim", "Paper", "Here", "Outcome", "Page", "Profile"))
+        head = "".join(
+            f"<th>{name}</th>" for name in ("Claim", "Paper", "Here", "Outcome", "Page", "Profile")
+        )
         parts += [f"<thead><tr>{head}</tr></thead><tbody>"]
         for book in group:
             parts += [_score_row(book, runs[book.name], claim) for claim in decided[book.name]]
@@ -274,7 +276,17 @@ def _score_row(book, run, claim):
 
 
 def _status(books, runs, seconds):
-    columns = ("Notebook", "Profile", "Runs", "Seeds", "Diverged", "Device", "Computing", "Rendering", "State")
+    columns = (
+        "Notebook",
+        "Profile",
+        "Runs",
+        "Seeds",
+        "Diverged",
+        "Device",
+        "Computing",
+        "Rendering",
+        "State",
+    )
     parts = [
         "# Execution status",
         "",

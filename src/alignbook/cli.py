@@ -40,17 +40,25 @@ def _parser():
 
     command(_list, "the notebooks")
     show = command(_show, "a notebook's parameters, their ranges and their values in each profile")
-    show.add_argument("name", metavar="NAME", help="e.g. random_labels/fig02_misalignment, or random_labels/fig02")
+    show.add_argument(
+        "name", metavar="NAME", help="e.g. random_labels/fig02_misalignment, or random_labels/fig02"
+    )
     run = command(_run, "run one notebook")
     run.add_argument("name", metavar="NAME")
-    run.add_argument("-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
-    run.add_argument("--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)")
+    run.add_argument(
+        "-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter"
+    )
+    run.add_argument(
+        "--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)"
+    )
     run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     run.add_argument("--workers", type=_count, help="units at once (default: one per core)")
     run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
     book = command(_book, "execute every notebook and build the book", as_json=False)
-    book.add_argument("--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored")
+    book.add_argument(
+        "--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored"
+    )
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
@@ -169,7 +177,9 @@ def _claims(options):
     if options.json:
         return _print_json(rows)
     for row in rows:
-        print(f"{row['outcome']:12}  {row['notebook']}#{row['id']} ({row['profile']})\n{'':14}{row['statement']}")
+        print(
+            f"{row['outcome']:12}  {row['notebook']}#{row['id']} ({row['profile']})\n{'':14}{row['statement']}"
+        )
     counts = ", ".join(f"{sum(row['outcome'] == o for row in rows)} {o}" for o in claims.OUTCOMES)
     print(f"\n{len(rows)} claims: {counts}")
 

@@ -118,6 +118,8 @@ def _text(node):
     node = ast.parse(ast.unparse(node))
     for part in ast.walk(node):
         body = getattr(part, "body", None)
-        if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(part):
+        if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            part
+        ):
             part.body = body[1:] or [ast.Pass()]
     return ast.unparse(node)

@@ -47,7 +47,9 @@ class Run:
         for item in self.stored:
             if item.diverged:
                 continue
-            scalars = {k: v for k, v in item.unit.arguments.items() if isinstance(v, str | int | float | bool)}
+            scalars = {
+                k: v for k, v in item.unit.arguments.items() if isinstance(v, str | int | float | bool)
+            }
             added = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.unit.name}
             tables.append(item.table.assign(**added))
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"unit": []})
@@ -139,7 +141,9 @@ def _compute(units, device, workers, replace, say):
     reports = context.Queue()
     done, began = 0, time.monotonic()
     with _single_threaded_children():
-        pool = ProcessPoolExecutor(workers, context, initializer=_enter_worker, initargs=(os.getpid(), reports))
+        pool = ProcessPoolExecutor(
+            workers, context, initializer=_enter_worker, initargs=(os.getpid(), reports)
+        )
         pending = {pool.submit(_compute_one, unit, device, replace): unit for unit in units}
     shares, failure, told = {}, None, 0.0
     try:
@@ -154,7 +158,7 @@ def _compute(units, device, workers, replace, say):
                     done += 1
                 except BrokenProcessPool:
                     failure = failure or AlignbookError(
-                        f"a worker was killed while {unit.name} ran (out of memory?); finished units are stored"
+                        "a worker process was killed (out of memory?); finished units are stored"
                     )
                 except AlignbookError as error:
                     failure = failure or error
@@ -164,7 +168,9 @@ def _compute(units, device, workers, replace, say):
                 break
             if time.monotonic() - told > 5 and shares:
                 told = time.monotonic()
-                running = ", ".join(f"{name} {share:.0%} {text}".strip() for name, (share, text) in shares.items())
+                running = ", ".join(
+                    f"{name} {share:.0%} {text}".strip() for name, (share, text) in shares.items()
+                )
                 say(f"[{done}/{len(units)} units, {told - began:.0f} s] {running}")
     except BaseException:
         for process in list((pool._processes or {}).values()):

@@ -7,7 +7,7 @@ import types
 import pandas as pd
 from IPython.display import HTML, display
 
-from alignbook import engine, notebooks, parameters, paths, results, style
+from alignbook import engine, notebooks, parameters, style
 from alignbook.errors import AlignbookError
 
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
@@ -60,7 +60,9 @@ class Page:
                 "commit": [record["commit"] or "not in git" for record in records],
                 "date": [record["date"][:10] for record in records],
                 "seconds": [record["wall_time_s"] for record in records],
-                "versions": [", ".join(f"{k} {v}" for k, v in record["versions"].items()) for record in records],
+                "versions": [
+                    ", ".join(f"{k} {v}" for k, v in record["versions"].items()) for record in records
+                ],
                 "data": [_data_origin(record) for record in records],
             }
         )
@@ -102,14 +104,18 @@ def banner(run):
     """HTML that says in plain sight what a page shows."""
     records = [item.provenance for item in run.stored]
     seeds = {item.unit.arguments["seed"] for item in run.stored if "seed" in item.unit.arguments}
-    datasets = sorted({item.unit.arguments["dataset"] for item in run.stored if "dataset" in item.unit.arguments})
+    datasets = sorted(
+        {item.unit.arguments["dataset"] for item in run.stored if "dataset" in item.unit.arguments}
+    )
     facts = {
         "Data": ", ".join(datasets) or "synthetic",
         "Seeds": len(seeds) or "none (no randomness)",
         "Device": ", ".join(sorted({record["device"] for record in records})),
         "Computing time": duration(sum(record["wall_time_s"] for record in records)),
         "Commit": ", ".join(sorted({record["commit"] or "not in git" for record in records})),
-        "Computed": " to ".join(sorted({min(r["date"] for r in records)[:10], max(r["date"] for r in records)[:10]})),
+        "Computed": " to ".join(
+            sorted({min(r["date"] for r in records)[:10], max(r["date"] for r in records)[:10]})
+        ),
         "State": _state(run.stale, len(records)),
     }
     if run.diverged:

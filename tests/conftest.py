@@ -1,0 +1,170 @@
+"""Fixtures: a checkout of its own for tests that break things."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+TOY_EXPERIMENT = '''
+"""A toy experiment."""
+
+import os
+import time
+
+import pandas as pd
+
+from alignbook.claims import Claim
+from alignbook.experiments import Diverged, Unit
+from alignbook.seeding import numpy_stream
+
+
+def units(parameters):
+    return [
+        Unit(f"{label}-seed{seed}", compute, {"label": label, "rate": parameters["rate"], "seed": seed})
+        for label in parameters["labels"]
+        for seed in range(parameters["seeds"])
+    ]
+
+
+def compute(*, label, rate, seed, device, report):
+    """Random numbers, or trouble."""
+    if label == "fail":
+        raise ZeroDivisionError("no such thing")
+    if label == "diverge":
+        raise Diverged(7)
+    if label == "slow" and seed:
+        report(0.5, "halfway")
+        time.sleep(60)
+    if label == "kill":
+        os.kill(os.getpid(), 9)
+    draws = numpy_stream(seed, label).standard_normal(3) * rate
+    return pd.DataFrame({"step": [0, 1, 2], "value": draws})
+
+
+def claims(table, parameters):
+    if table.empty:
+        return [Claim.missing("above", "values are above -9", "Figure 99", "nothing finished")]
+    values = table.groupby("seed")["value"].mean()
+    return [Claim.greater("above", "values are above -9", "Figure 99", values, than=-9.0)]
+'''
+
+TOY_NOTEBOOK = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+(fig99-toy)=
+# Figure 99: a toy
+
+```{code-cell} ipython3
+:tags: [parameters]
+
+labels: list[str] = ["plain"]  # {plain, fail, diverge, slow, kill}: what happens
+rate: float = 0.5  # (0, 1]: size of the numbers
+seeds: int = 3  # [1, 100]: independent runs
+```
+
+```{code-cell} ipython3
+:tags: [remove-input]
+
+from alignbook.page import Page
+
+page = Page("toy/fig99_toy", globals())
+```
+
+```{code-cell} ipython3
+page.table.head()
+```
+
+```{code-cell} ipython3
+:tags: [remove-input]
+
+page.claims()
+```
+
+```{code-cell} ipython3
+:tags: [remove-input]
+
+page.provenance()
+```
+
+```{code-cell} ipython3
+:tags: [remove-input]
+
+page.source()
+```
+"""
+
+
+class Checkout:
+    """A small checkout with one toy notebook, and its command in a process of its own."""
+
+    def __init__(self, folder):
+        self.root = folder
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
+        experiments = folder / "src/alignbook/experiments"
+        for paper in ("random_labels", "representation_alignment", "signal_propagation"):
+            shutil.rmtree(experiments / paper)
+        self.experiment = experiments / "toy" / "fig99_toy.py"
+        self.notebook = folder / "notebooks" / "toy" / "fig99_toy.md"
+        for path, text in ((self.experiment, TOY_EXPERIMENT), (self.notebook, TOY_NOTEBOOK)):
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+        (experiments / "toy" / "__init__.py").write_text("")
+        self.profile("smoke", "{labels: [plain], rate: 1.0, seeds: 1}")
+        self.profile("quick", "{labels: [plain], rate: 0.5, seeds: 3}")
+        self.profile("paper", "{labels: [plain], rate: 1e-1, seeds: 4}")
+        self.results = folder / "data" / "results"
+
+    def profile(self, name, entry):
+        path = self.root / "notebooks" / "profiles" / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"toy/fig99_toy: {entry}\n")
+
+    def environment(self, **more):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("ALIGNBOOK_")}
+        return kept | {"PYTHONPATH": str(self.root / "src"), "PYTHONWARNINGS": "default"} | more
+
+    def start(self, *arguments, **environment):
+        return subprocess.Popen(
+            [sys.executable, "-m", "alignbook.cli", *arguments],
+            cwd=self.root,
+            env=self.environment(**environment),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *arguments, **environment):
+        """(exit status, standard output, standard error)"""
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=180)
+        return process.returncode, out, err
+
+    def python(self, code):
+        """What ``code`` prints on its last line, in a process of its own."""
+        command = [sys.executable, "-c", code]
+        run = subprocess.run(command, cwd=self.root, env=self.environment(), text=True, capture_output=True)
+        assert run.returncode == 0, run.stderr
+        return run.stdout.strip().splitlines()[-1]
+
+    def stored(self):
+        """Names of the stored units' files."""
+        return sorted(path.name for path in self.results.glob("toy/fig99_toy/*.json"))
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    return Checkout(tmp_path / "checkout")

@@ -1,0 +1,75 @@
+"""Verdicts come from a test on the seeds."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN, OUTCOMES, Claim
+
+WHAT = ("id", "statement", "Figure 1")
+
+
+def test_interval_is_the_t_interval_of_scipy():
+    values = np.array([0.3, 0.5, 0.9, 0.4])
+    claim = Claim.greater(*WHAT, values)
+    low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
+    assert claim.interval == pytest.approx((low, high), rel=1e-12)
+    assert claim.measured == pytest.approx(values.mean()) and claim.seeds == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ([1.0, 1.1, 0.9], HOLDS),
+        ([-1.0, -1.1, -0.9], DISAGREES),
+        ([1, -1, 0.1], INCONCLUSIVE),
+        ([5, 5], INCONCLUSIVE),
+    ],
+)
+def test_greater(values, outcome):
+    assert Claim.greater(*WHAT, values).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ([0.50, 0.51, 0.49], HOLDS),
+        ([0.70, 0.71, 0.69], DISAGREES),
+        ([0.50, 0.60, 0.40], INCONCLUSIVE),
+        ([0.5], INCONCLUSIVE),
+    ],
+)
+def test_equals(values, outcome):
+    assert Claim.equals(*WHAT, values, paper=0.5, tolerance=0.1).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("interval", "outcome"), [((0.55, 0.65), HOLDS), ((0.3, 0.5), DISAGREES), ((0.1, 1.1), INCONCLUSIVE)]
+)
+def test_covers(interval, outcome):
+    claim = Claim.covers(*WHAT, measured=0.6, interval=interval, paper=0.6, tolerance=0.2, seeds=3)
+    assert claim.outcome == outcome
+
+
+def test_computed():
+    assert Claim.computed(*WHAT, measured=0.61, paper=0.6, tolerance=0.02).outcome == HOLDS
+    assert Claim.computed(*WHAT, measured=0.65, paper=0.6, tolerance=0.02).outcome == DISAGREES
+
+
+def test_a_diverged_run_is_never_averaged_in():
+    with pytest.raises(ValueError, match="leave diverged runs out"):
+        Claim.greater(*WHAT, [1.0, float("nan"), 2.0])
+
+
+def test_not_run_and_missing_have_no_verdict():
+    claim = Claim.greater(*WHAT, [1.0, 1.1, 0.9]).not_run("smoke")
+    assert (claim.outcome, claim.test) == (NOT_RUN, "smoke") and claim.measured is not None
+    assert Claim.missing(*WHAT, "nothing there").outcome == NOT_RUN
+    assert set(claim.as_dict()) >= {"id", "statement", "source", "paper", "interval", "outcome"}
+    assert claim.outcome in OUTCOMES
+
+
+def test_a_true_null_is_called_inconclusive_at_the_stated_rate():
+    draws = np.random.default_rng(0).standard_normal((2000, 5))
+    share = np.mean([Claim.greater(*WHAT, values).outcome == INCONCLUSIVE for values in draws])
+    assert abs(share - 0.95) < 0.02

@@ -1,0 +1,102 @@
+"""The command: listing, showing, refusing; executed notebooks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+def test_list_show_status_claims_print_text_and_json(checkout):
+    assert checkout.run("list")[1] == "toy/fig99_toy  Figure 99: a toy\n"
+    assert json.loads(checkout.run("list", "--json")[1]) == [
+        {"name": "toy/fig99_toy", "title": "Figure 99: a toy"}
+    ]
+    assert "rate: float (0, 1]" in checkout.run("show", "toy/fig99")[1]
+    rows = json.loads(checkout.run("show", "fig99", "--json")[1])["parameters"]
+    assert rows[1] == {
+        "name": "rate", "type": "float", "range": "(0, 1]", "meaning": "size of the numbers",
+        "default": 0.5, "paper": 0.1, "quick": 0.5, "smoke": 1.0,
+    }  # fmt: skip
+    assert json.loads(checkout.run("claims", "--json")[1]) == []
+    checkout.run("run", "fig99", "--no-notebook")
+    claims = json.loads(checkout.run("claims", "--json")[1])
+    assert [(c["id"], c["outcome"], c["profile"], c["seeds"]) for c in claims] == [
+        ("above", "holds", "quick", 3)
+    ]
+    assert "1 holds" in checkout.run("claims")[1]
+    rows = json.loads(checkout.run("status", "--json")[1])
+    assert [(row["profile"], row["stored"], row["units"]) for row in rows] == [
+        ("paper", 0, 4), ("quick", 3, 3), ("smoke", 0, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "toy/fig98_toy"), "no notebook 'toy/fig98_toy'; did you mean toy/fig99_toy?"),
+        (("show", ""), "no notebook ''"),
+        (("run", "fig99", "-p", "seed=3"), "toy/fig99_toy has no parameter 'seed'; did you mean seeds?"),
+        (("run", "fig99", "-p", "seeds=1.5"), "seeds must be an int, not 1.5"),
+        (("run", "fig99", "-p", "rate=2"), "rate must be in (0, 1], not 2.0"),
+        (("run", "fig99", "-p", "rate"), "a parameter is written name=value, not 'rate'"),
+    ],
+)
+def test_bad_input_is_one_line_with_status_two(checkout, arguments, message):
+    status, out, err = checkout.run(*arguments)
+    assert (status, out, len(err.splitlines())) == (2, "", 1) and message in err
+    assert not checkout.results.exists()
+
+
+def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):
+    checkout.profile("quick", "{labels: [plain], rate: fast, seeds: 3}")
+    status, _, err = checkout.run("run", "fig99")
+    assert status == 2 and "rate must be a float, not 'fast'" in err
+    checkout.profile("quick", "{labels: [plain")
+    status, _, err = checkout.run("run", "fig99")
+    assert status == 2 and "cannot read profile" in err and len(err.splitlines()) == 1
+
+
+def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
+    status, out, err = checkout.run("run", "fig99", "-p", "rate=1e-3", "-p", 'labels=["plain"]', "--json")
+    assert status == 0, err
+    summary = json.loads(out)
+    assert summary["profile"] is None and summary["parameters"]["rate"] == 1e-3
+    text = Path(summary["notebook"]).read_text()
+    assert str(checkout.root) not in text and '"papermill"' not in text
+    notebook = json.loads(text)
+    parameters = next(c for c in notebook["cells"] if "parameters" in c["metadata"].get("tags", []))
+    assert "rate: float = 0.001  # (0, 1]: size of the numbers" in "".join(parameters["source"])
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
+    assert "Custom parameters" in shown and "values are above -9" in shown
+    assert "code/toy/fig99_toy.html#compute" in shown and "Random numbers, or trouble." in shown
+
+
+def test_a_notebook_that_raises_leaves_no_page(checkout):
+    text = checkout.notebook.read_text()
+    checkout.notebook.write_text(text.replace("page.table.head()", "page.table.nothing()"))
+    status, out, err = checkout.run("run", "fig99")
+    assert status == 2 and "toy/fig99_toy failed: AttributeError" in err and "Traceback" not in err
+    assert not list((checkout.root / "_build").rglob("*.ipynb"))
+    assert len(checkout.stored()) == 3
+
+
+def test_plain_papermill_refuses_unknown_and_wrong_parameters(checkout):
+    import subprocess
+    import sys
+
+    def papermill(*values):
+        command = [sys.executable, "-m", "papermill", "toy.ipynb", "out.ipynb", "--no-progress-bar", *values]
+        return subprocess.run(
+            command, cwd=checkout.root, env=checkout.environment(), capture_output=True, text=True
+        )
+
+    convert = [sys.executable, "-m", "jupytext", "--to", "ipynb", "-o", "toy.ipynb", str(checkout.notebook)]
+    subprocess.run(convert, cwd=checkout.root, check=True, capture_output=True)
+    assert papermill("-p", "seeds", "2").returncode == 0 and len(checkout.stored()) == 2
+    unknown = papermill("-p", "sedes", "2")
+    assert (
+        unknown.returncode and "toy/fig99_toy has no parameter 'sedes'; did you mean seeds?" in unknown.stderr
+    )
+    wrong = papermill("-p", "rate", "7")
+    assert wrong.returncode and "rate must be in (0, 1], not 7.0" in wrong.stderr

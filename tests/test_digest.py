@@ -1,0 +1,58 @@
+"""What makes a stored result stale, and what does not."""
+
+import subprocess
+import sys
+
+
+def digest(checkout):
+    code = (
+        "from alignbook.digest import code_digest; "
+        "from alignbook.experiments.toy import fig99_toy; print(code_digest(fig99_toy.compute))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=checkout.environment(), capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_code_that_compute_reaches_counts_and_nothing_else(checkout):
+    before = digest(checkout)
+    seeding = checkout.root / "src/alignbook/seeding.py"
+    edit(checkout.experiment, "values are above -9", "values lie above -9")  # claims
+    edit(checkout.experiment, '"""Random numbers, or trouble."""', '"""Numbers."""')  # a docstring
+    edit(checkout.experiment, "return pd.DataFrame(", "return pd.DataFrame(  # a comment\n        ")
+    edit(seeding, "def torch_stream", "def unused():\n    pass\n\n\ndef torch_stream")
+    assert digest(checkout) == before
+    edit(seeding, "zlib.crc32", "zlib.adler32")  # two imports away
+    after = digest(checkout)
+    assert after != before
+    edit(checkout.experiment, "* rate", "* rate * 2")
+    assert digest(checkout) not in (before, after)
+
+
+def test_constants_submodules_relative_and_lazy_imports_are_followed(checkout):
+    package = checkout.root / "src/alignbook"
+    (package / "helper.py").write_text(
+        "from .constants import SIZE as LENGTH\n\ndef size():\n    return LENGTH\n"
+    )
+    (package / "constants.py").write_text("SIZE = 3\n")
+    edit(checkout.experiment, "* rate", "* rate * helper.size()")
+    edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nfrom alignbook import helper")
+    before = digest(checkout)
+    edit(package / "constants.py", "3", "4")
+    assert digest(checkout) != before
+
+
+def test_the_public_face_is_followed_to_the_function_behind_it(checkout):
+    edit(checkout.experiment, "* rate", "* rate * alignbook.misalignment(1, 2)")
+    edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nimport alignbook")
+    before = digest(checkout)
+    metric = checkout.root / "src/alignbook/metrics/misalignment.py"
+    edit(metric, "def misalignment(", "def misalignment(unused=0, ")
+    assert digest(checkout) != before

@@ -1,0 +1,166 @@
+"""The store and the engine, in processes of their own: faults, resumption, two runs at once."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+RUN = ("run", "toy/fig99_toy", "--no-notebook")
+
+
+def csvs(checkout):
+    return {path.name: path.read_bytes() for path in checkout.results.glob("toy/fig99_toy/*.csv")}
+
+
+def one_line(err):
+    assert "Traceback" not in err
+    return err.strip().splitlines()[-1]
+
+
+def test_results_are_stored_with_provenance_and_found_again(checkout):
+    status, out, err = checkout.run(*RUN, "--json")
+    assert status == 0 and err.count("done in") == 3
+    summary = json.loads(out)
+    assert summary["profile"] == "quick" and len(summary["results"]) == 3
+    record = json.loads(next(checkout.results.glob("toy/fig99_toy/plain-seed0-*.json")).read_text())
+    assert record["arguments"] == {"label": "plain", "rate": 0.5, "seed": 0}
+    assert record["outcome"] == "finished" and record["table"]["rows"] == 3 and len(record["code"]) == 64
+    assert {"numpy", "python", "torch"} <= set(record["versions"]) and record["device"]
+    before = csvs(checkout)
+    status, _, err = checkout.run(*RUN)
+    assert status == 0 and "computing" not in err and csvs(checkout) == before
+
+
+def test_same_seed_same_bits_however_many_run_at_once(checkout):
+    checkout.run(*RUN, "--workers", "1")
+    first = csvs(checkout)
+    checkout.run(*RUN, "--workers", "2", "--recompute", "all")
+    assert csvs(checkout) == first and len(first) == 3
+
+
+def test_a_killed_run_resumes_with_the_missing_units(checkout):
+    slow = (*RUN, "-p", 'labels=["plain", "slow"]', "-p", "seeds=2")
+    process = checkout.start(*slow)
+    deadline = time.monotonic() + 60
+    while len(checkout.stored()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    kept = checkout.stored()
+    assert len(kept) == 3 and not list(checkout.results.glob("toy/fig99_toy/.*"))
+    before = csvs(checkout)
+    text = checkout.experiment.read_text()
+    checkout.experiment.write_text(text.replace("time.sleep(60)", "time.sleep(0)"))
+    status, _, err = checkout.run(*slow)
+    assert status == 0 and "3 of 4 units stored, computing 1" in err
+    assert before.items() <= csvs(checkout).items() and len(checkout.stored()) == 4
+
+
+def test_workers_end_with_a_parent_that_was_killed(checkout):
+    process = checkout.start(*RUN, "-p", 'labels=["slow"]', "-p", "seeds=2")
+    deadline = time.monotonic() + 60
+    while not checkout.stored() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()  # returns only when every worker has let go of the pipes
+    assert time.monotonic() < deadline
+
+
+def test_two_runs_at_once_do_not_harm_each_other(checkout):
+    processes = [checkout.start(*RUN) for _ in range(2)]
+    outcomes = [(process.communicate(timeout=120), process.returncode) for process in processes]
+    assert [status for _, status in outcomes] == [0, 0]
+    assert sum(err.count("done in") for (_, err), _ in outcomes) == 3  # each unit was computed once
+    assert len(checkout.stored()) == 3
+
+
+@pytest.mark.parametrize("damage", ["truncated json", "wrong json", "truncated csv", "empty csv"])
+def test_a_broken_result_is_computed_again_with_a_warning(checkout, damage):
+    checkout.run(*RUN)
+    before = csvs(checkout)
+    suffix = "json" if "json" in damage else "csv"
+    path = next(checkout.results.glob(f"toy/fig99_toy/plain-seed1-*.{suffix}"))
+    text = path.read_text()
+    path.write_text({"truncated": text[: len(text) // 2], "wrong": "[]", "empty": ""}[damage.split()[0]])
+    status, _, err = checkout.run(*RUN)
+    assert status == 0 and "is broken" in err and "2 of 3 units stored, computing 1" in err
+    assert csvs(checkout) == before
+
+
+def test_a_run_that_diverges_is_stored_counted_and_left_out(checkout):
+    run = (*RUN, "-p", 'labels=["diverge", "plain"]', "-p", "seeds=1")
+    status, out, _ = checkout.run(*run)
+    assert status == 0 and "diverged: diverge-seed0" in out
+    record = json.loads(next(checkout.results.glob("toy/fig99_toy/diverge-*.json")).read_text())
+    assert record["outcome"] == "diverged" and record["diverged_after_steps"] == 7
+    code = (
+        "import alignbook; r = alignbook.run('toy/fig99_toy', labels=['diverge', 'plain'], seeds=1); "
+        "print(len(r.table), r.diverged, set(r.table.label))"
+    )
+    assert checkout.python(code) == "3 ['diverge-seed0'] {'plain'}"
+
+
+def test_a_unit_that_raises_gives_one_line_and_loses_nothing(checkout):
+    status, out, err = checkout.run(*RUN, "-p", 'labels=["plain", "fail"]', "--workers", "1")
+    assert status == 2 and out == ""
+    assert "unit fail-seed0 of toy/fig99_toy failed: ZeroDivisionError: no such thing" in one_line(err)
+    assert len(checkout.stored()) == 3
+    assert "ZeroDivisionError" in (checkout.root / "_build/logs/toy-fig99_toy-fail-seed0.txt").read_text()
+
+
+def test_a_worker_that_is_killed_gives_one_line(checkout):
+    status, _, err = checkout.run(*RUN, "-p", 'labels=["kill"]')
+    assert status == 2 and "a worker process was killed" in one_line(err)
+
+
+def test_an_unwritable_results_folder_is_refused_before_anything_runs(checkout):
+    file = checkout.root / "file"
+    file.write_text("")
+    status, _, err = checkout.run(*RUN, ALIGNBOOK_RESULTS=str(file / "results"))
+    assert status == 2 and "cannot write to the results folder" in one_line(err)
+    assert len(err.strip().splitlines()) == 1
+    if os.geteuid():  # root may write everywhere
+        closed = checkout.root / "closed"
+        closed.mkdir(mode=0o500)
+        status, _, err = checkout.run(*RUN, ALIGNBOOK_RESULTS=str(closed))
+        assert status == 2 and "make it writable" in one_line(err)
+
+
+def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
+    checkout.run(*RUN)
+    text = checkout.experiment.read_text()
+    checkout.experiment.write_text(text.replace("* rate", "* rate * 2"))
+    rows = json.loads(checkout.run("status", "--json")[1])
+    quick = next(row for row in rows if row["profile"] == "quick")
+    assert (quick["stored"], quick["stale"]) == (3, 3)
+    before = csvs(checkout)
+    status, _, err = checkout.run(*RUN, "--recompute", "stale")
+    assert status == 0 and "0 of 3 units stored, computing 3" in err and csvs(checkout) != before
+    rows = json.loads(checkout.run("status", "--json")[1])
+    assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
+
+
+def test_missing_data_without_a_network_is_one_line(checkout, tmp_path):
+    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "cifar10", "label": label')
+    checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
+    closed = "socket.socket.connect = lambda *_: (_ for _ in ()).throw(OSError('network is unreachable'))"
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import socket\n{closed}\nsocket.create_connection = lambda *a, "
+        "**k: (_ for _ in ()).throw(OSError('network is unreachable'))\n"
+    )
+    path = f"{checkout.root / 'src'}{os.pathsep}{tmp_path}"
+    status, _, err = checkout.run(*RUN, ALIGNBOOK_DATA=str(tmp_path / "none"), PYTHONPATH=path)
+    assert status == 2 and "cifar10.npz" in one_line(err) and "ALIGNBOOK_DATA" in one_line(err)
+    assert checkout.stored() == []
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda"])
+def test_a_device_that_is_not_there_is_refused(checkout, device):
+    import torch
+
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    status, _, err = checkout.run(*RUN, "--device", device)
+    assert status == 2 and device in one_line(err)

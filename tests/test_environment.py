@@ -1,0 +1,19 @@
+"""environment.yml and pyproject.toml name the same versions, all pinned."""
+
+import re
+import tomllib
+
+import yaml
+
+from alignbook import paths
+
+
+def test_conda_and_pip_users_get_the_same_versions():
+    project = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    pinned = {requirement for group in groups for requirement in group}
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", requirement) for requirement in pinned)
+    environment = yaml.safe_load((paths.root() / "environment.yml").read_text())
+    python, _, pip = environment["dependencies"]
+    assert set(pip["pip"]) == pinned | {"--editable ."}
+    assert project["requires-python"] == f">={python.removeprefix('python=')}"

@@ -1,0 +1,153 @@
+"""Parameters fail closed: one clear line each."""
+
+import math
+
+import pytest
+
+from alignbook import notebooks, parameters
+from alignbook.errors import AlignbookError
+from alignbook.notebooks import Notebook
+
+CELL = """# Title
+
+```{{code-cell}} ipython3
+:tags: [parameters]
+
+{}
+```
+
+```{{code-cell}} ipython3
+other: int = 3  # [0, 1]: not a parameter
+```
+"""
+
+LINES = """labels: list[str] = ["real"]  # {real, random}: which labels
+epochs: int = 4  # [1, 10]: passes
+rate: float = 0.1  # (0, 1]: step size
+depth: float = 2.0  # [1, inf): no upper end
+fast: bool = False  # a switch
+name: str = "x"  # anything"""
+
+
+@pytest.fixture
+def toy(tmp_path):
+    def make(lines=LINES):
+        path = tmp_path / "toy.md"
+        path.write_text(CELL.format(lines))
+        return Notebook("paper/toy", path)
+
+    return make
+
+
+def test_reads_names_types_ranges_and_meanings(toy):
+    spec = parameters.read(toy())
+    assert list(spec) == ["labels", "epochs", "rate", "depth", "fast", "name"]
+    assert spec["labels"].many and spec["labels"].choices == ("real", "random")
+    assert spec["rate"].interval == (0.0, 1.0, False, True) and spec["rate"].range == "(0, 1]"
+    assert spec["depth"].interval == (1.0, math.inf, True, False)
+    assert spec["epochs"].meaning == "passes"
+    assert spec["fast"].range == "" and spec["fast"].default is False
+
+
+def test_metadata_block_in_yaml_is_read_too(tmp_path):
+    path = tmp_path / "toy.md"
+    path.write_text("```{code-cell} ipython3\n---\ntags: [parameters]\n---\nn: int = 1  # [1, 2]: n\n```\n")
+    assert list(parameters.read(Notebook("paper/toy", path))) == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"epoch": 3}, "paper/toy has no parameter 'epoch'; did you mean epochs?"),
+        ({"zzz": 3}, "paper/toy has no parameter 'zzz'; it has labels, epochs"),
+        ({"epochs": "3"}, "epochs must be an int, not '3'"),
+        ({"epochs": 3.0}, "epochs must be an int, not 3.0"),
+        ({"epochs": True}, "epochs must be an int, not True"),
+        ({"epochs": 0}, r"epochs must be in \[1, 10\], not 0"),
+        ({"rate": 0}, r"rate must be in \(0, 1\], not 0.0"),
+        ({"rate": math.nan}, r"rate must be in \(0, 1\], not nan"),
+        ({"rate": "fast"}, "rate must be a float, not 'fast'"),
+        ({"fast": 1}, "fast must be a bool, not 1"),
+        ({"labels": "real"}, "labels must be a list of str, not 'real'"),
+        ({"labels": []}, "labels must not be empty"),
+        (
+            {"labels": ["randon"]},
+            r"labels must be one of \{real, random\}, not 'randon'; did you mean random",
+        ),
+    ],
+)
+def test_refuses(toy, values, message):
+    with pytest.raises(AlignbookError, match=message) as error:
+        parameters.resolve(toy(), overrides=values)
+    assert "\n" not in str(error.value)
+
+
+def test_an_integer_is_a_float_where_a_float_is_asked_for(toy):
+    assert parameters.resolve(toy(), overrides={"rate": 1})["rate"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-4", 1e-4),
+        ("1E4", 1e4),
+        ("-2.5e+3", -2500.0),
+        ("1.", 1.0),
+        (".5", 0.5),
+        ("3", 3),
+        ("12e", "12e"),
+        ("true", True),
+        ('["random"]', ["random"]),
+        ("[1e-3, 2]", [1e-3, 2]),
+        ("", None),
+    ],
+)
+def test_values_on_the_command_line_are_yaml_that_knows_numbers(text, value):
+    read = parameters.from_text([f"k={text}"])["k"]
+    assert read == value and type(read) is type(value)
+
+
+@pytest.mark.parametrize("text", ["epochs", "=3", "labels=[real"])
+def test_a_malformed_assignment_is_refused(text):
+    with pytest.raises(AlignbookError) as error:
+        parameters.from_text([text])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n = 3  # untyped",
+        "n: dict = {}  # no such type",
+        "n: int = 3",
+        "n: int = 30  # [1, 10]: out of its own range",
+        "n: int = m  # [1, 10]: no literal",
+    ],
+)
+def test_a_parameters_cell_that_does_not_say_enough_is_refused(toy, line):
+    with pytest.raises(AlignbookError):
+        parameters.read(toy(line))
+
+
+def test_every_notebook_has_complete_profiles_and_starts_from_quick():
+    books = notebooks.every()
+    assert len(books) == 7
+    for book in books:
+        spec = parameters.read(book)
+        for profile in parameters.PROFILES:
+            assert set(parameters.read_profile(book, profile)) == set(spec), (book.name, profile)
+        assert parameters.resolve(book) == parameters.resolve(book, "quick"), book.name
+
+
+def test_every_value_of_the_paper_profile_names_its_source():
+    import yaml
+
+    from alignbook import paths
+
+    path = paths.root() / "notebooks" / "profiles" / "paper.yaml"
+    text = path.read_text()
+    for name, entry in yaml.safe_load(text).items():
+        block = text.split(f"\n{name}:\n")[1].split("\n\n")[0]
+        for key in entry:
+            line = next(line for line in block.splitlines() if line.strip().startswith(f"{key}:"))
+            assert "#" in line, f"{name}: {key} does not say where its value comes from"
