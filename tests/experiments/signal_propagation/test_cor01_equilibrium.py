@@ -1,0 +1,166 @@
+"""The equilibrium against brute force, the suprema against a grid, networks against the recursion."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.experiments.signal_propagation import cor01_equilibrium as cor01
+
+PARAMETERS = {
+    "depth": 1000,
+    "epsilons": [0.1, 0.9],
+    "kappas": [0.5, 1.0, 2.0],
+    "shares": [0.5],
+    "widths": [96],
+    "network_depth": 6,
+    "correlations": [-1.0, 0.0, 0.9],
+    "networks": 2,
+    "outputs": 16,
+    "seeds": 3,
+}
+
+
+def compute(unit):
+    """The unit's table with the columns that the engine adds."""
+    progress = []
+    table = unit.compute(
+        **unit.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
+    )
+    assert progress == sorted(progress) and 0 <= progress[0] and progress[-1] <= 1
+    scalars = {k: v for k, v in unit.arguments.items() if isinstance(v, int | float) and k not in table}
+    return table.assign(unit=unit.name, **scalars)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return pd.concat([compute(unit) for unit in cor01.units(PARAMETERS)], ignore_index=True)
+
+
+def plain_correlations(c, depth):
+    """c_1 ... c_depth by Equation 3 in plain float64, float array (depth,)."""
+    found = []
+    for _ in range(depth):
+        found.append(c)
+        c = min(1.0, (c * math.asin(c) + math.sqrt(1 - c * c)) / math.pi + c / 2)
+    return np.array(found)
+
+
+def plain_backward(c, layer, depth):
+    """I^b_layer of the pair with input correlation c."""
+    return (np.arcsin(plain_correlations(c, depth)) / math.pi + 0.5)[layer - 1 : depth - 1].prod()
+
+
+def test_units_are_complete_and_distinct():
+    units = cor01.units(PARAMETERS)
+    assert len({unit.name for unit in units}) == len(units) == 2 + 3
+    assert [unit.arguments["seed"] for unit in units] == [0, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("depth", [10, 100])
+@pytest.mark.parametrize("kappa", [0.5, 1.0, 2.0])
+def test_equilibrium_lies_between_the_layers_where_the_order_changes(table, depth, kappa):
+    """Brute force over whole layers: forward loss above κ × backward before, below after."""
+    forward = (1 - plain_correlations(-1.0, depth)) / 2
+    backward = np.array([plain_backward(0.9, layer, depth) for layer in range(1, depth + 1)])
+    above = forward > kappa * backward
+    last_above = int(np.flatnonzero(above)[-1]) + 1
+    assert above[:last_above].all()
+    rows = cor01.select(table, "equilibrium", eps=0.1, kappa=kappa, depth=depth)
+    assert last_above <= rows.layer.item() <= last_above + 1
+
+
+def test_equilibrium_of_pure_power_laws():
+    """forward = l⁻², backward = (l/L)³: l = κ^(-1/5) L^(3/5) exactly."""
+    layers = np.arange(1, 2001)
+    depths = np.array([10, 100, 2000])
+    found = cor01.equilibrium_layer(1.0 / layers**2, -3 * np.log(layers), depths, 2.0)
+    np.testing.assert_allclose(found, 2.0**-0.2 * depths**0.6, rtol=1e-4)
+    assert np.isnan(cor01.equilibrium_layer(1.0 / layers**2, -3 * np.log(layers), depths, 1e12)).all()
+
+
+def test_suprema_are_at_the_two_ends(table):
+    """sup of the forward loss at c = -1 whatever ε, sup of the backward information at 1 - ε."""
+    for eps in PARAMETERS["epsilons"]:
+        rows = cor01.select(table, "supremum", eps=eps)
+        assert rows.correlation[rows.value.idxmax()] == -1
+        assert rows.correlation[rows.backward.idxmax()] == pytest.approx(1 - eps)
+    far = cor01.select(table, "forward", correlation=-1.0)
+    assert far.groupby("layer").value.nunique().eq(1).all()
+
+
+def test_share_takes_the_worse_end(table):
+    row = cor01.select(table, "share", eps=0.1, depth=100).iloc[0]
+    layer = int(row.layer)
+    deviations = [abs(plain_backward(c, layer, 100) - (layer / 100) ** 3) for c in (0.9, -1.0)]
+    assert layer == 50 and row.value == pytest.approx(max(deviations), rel=1e-9)
+    assert 0.4 < cor01.share_ratio(cor01.select(table, "share", eps=0.9)) < 1.6
+
+
+def test_claims_on_everything_and_on_subsets(table):
+    everything = {claim.id: claim for claim in cor01.claims(table, PARAMETERS)}
+    assert everything["figure3-slope-eps0.9"].outcome == "disagrees"
+    assert everything["forward-limit"].measured == pytest.approx(1.0, abs=0.3)
+    assert everything["lemma2-sign"].measured < 0
+    assert all(claim.outcome != "not run" for claim in everything.values())
+    empty = cor01.claims(table.iloc[:0], PARAMETERS)
+    assert {claim.outcome for claim in empty} == {"not run"}
+    for units in (["eps0.1"], ["width96-seed0"]):
+        some = cor01.claims(table[table.unit.isin(units)], PARAMETERS)
+        assert {claim.id for claim in some} <= set(everything)
+
+
+def test_figure_3_slope_of_a_known_line():
+    depths = np.arange(10, 101, 10)
+    rows = {"kind": "equilibrium", "eps": 0.1, "kappa": 1.0, "depth": depths, "layer": 3 * depths**0.7}
+    line = pd.DataFrame(rows)
+    assert cor01.figure_3_slope(line, 0.1, 1.0) == pytest.approx(0.7)
+    assert cor01.figure_3_slope(line.iloc[1:], 0.1, 1.0) is None
+    assert cor01.figure_3_slope(line, 0.1, 1.0, shift=-100) is None
+
+
+def test_networks_follow_the_recursion(table):
+    """Width 96 is narrow: 15 % forward, 40 % backward; the doubled first variance shows as a norm of 1."""
+    for kind, tolerance in [
+        ("forward", 0.15),
+        ("backward", 0.4),
+        ("forward norm", 0.3),
+        ("backward norm", 0.3),
+    ]:
+        ratio = cor01.network_ratio(cor01.select(table, f"network {kind}"))
+        assert ratio == pytest.approx(1, abs=tolerance), kind
+
+
+def test_backward_information_is_the_jacobian():
+    """width × I^b against autograd's gradient of each output, on one small network."""
+    arguments = {"width": 12, "layers": 4, "correlations": [0.3], "networks": 1, "outputs": 3, "seed": 5}
+    table = cor01.compute_network(**arguments, device=torch.device("cpu"), report=lambda *_: None)
+    draw = cor01.torch_stream(5, "cor01-network", 0, 12)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=draw, dtype=torch.float64)
+
+    basis = torch.linalg.qr(normal(12, 2))[0].T * math.sqrt(12)
+    inputs = [basis[0], 0.3 * basis[0] + math.sqrt(1 - 0.09) * basis[1]]
+    weights = [normal(12, 12) * math.sqrt(2 / 12) for _ in range(3)] + [normal(3, 12) * math.sqrt(2 / 12)]
+    gradients = []
+    for x in inputs:
+        z = (weights[0] @ x).requires_grad_()
+        kept, h = [z], z
+        for weight in weights[1:]:
+            h = weight @ h.relu()
+            kept.append(h)
+        gradients.append([torch.autograd.grad(out, kept[1], retain_graph=True)[0] for out in h])
+    expected = sum((a * b).sum() for a, b in zip(*gradients, strict=True)) / 3
+    row = table[(table.kind == "network backward") & (table.layer == 2)]
+    assert row.value.item() == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_same_seed_same_bits_and_seeds_differ():
+    unit = cor01.units(PARAMETERS)[2]
+    first, again = compute(unit), compute(unit)
+    pd.testing.assert_frame_equal(first, again, check_exact=True)
+    other = compute(cor01.units(PARAMETERS)[3])
+    assert not np.allclose(first.value, other.value)
