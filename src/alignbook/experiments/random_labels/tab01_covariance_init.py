@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook import data
+from alignbook.claims import Claim
 from alignbook.experiments import Unit
 from alignbook.initialise import covariance_filters_, eigenvector_filters, sampled_filters
 from alignbook.nets import SimpleCNN, he_normal_
@@ -31,6 +32,76 @@ COVARIANCE = {
     "smallest": (eigenvector_filters, "f2", (-16, -16, -16)),
     "shifted": (eigenvector_filters, "f2", (3, 9, 9)),  # e4 … e19, e10 … e25
 }
+
+# The printed accuracies: table -> (initialisation, {(iterations, part): columns {1}, {1, 2}, {1, 2, 3}}).
+# Table 1 is in Section 2.5, the others in Appendix E.3.
+PAPER = {
+    1: (
+        "f1",
+        {
+            (100, "train"): (0.34, 0.38, 0.41),
+            (100, "test"): (0.33, 0.37, 0.40),
+            (1000, "train"): (0.61, 0.67, 0.68),
+            (1000, "test"): (0.55, 0.56, 0.56),
+        },
+    ),
+    2: (
+        "f2",
+        {
+            (100, "train"): (0.29, 0.37, 0.44),
+            (100, "test"): (0.29, 0.37, 0.43),
+            (1000, "train"): (0.59, 0.65, 0.68),
+            (1000, "test"): (0.55, 0.56, 0.59),
+        },
+    ),
+    3: (
+        "f3",
+        {
+            (100, "train"): (0.30, 0.37, 0.44),
+            (100, "test"): (0.29, 0.37, 0.42),
+            (1000, "train"): (0.61, 0.64, 0.72),
+            (1000, "test"): (0.55, 0.58, 0.56),
+        },
+    ),
+    4: (
+        "sampled",
+        {
+            (100, "train"): (0.29, 0.37, 0.41),
+            (100, "test"): (0.29, 0.36, 0.40),
+            (1000, "train"): (0.57, 0.62, 0.69),
+            (1000, "test"): (0.54, 0.54, 0.56),
+        },
+    ),
+    5: (
+        "smallest",
+        {
+            (100, "train"): (0.15, 0.14, 0.15),
+            (100, "test"): (0.15, 0.14, 0.15),
+            (1000, "train"): (0.50, 0.48, 0.47),
+            (1000, "test"): (0.46, 0.47, 0.44),
+        },
+    ),
+    6: (
+        "shifted",
+        {
+            (100, "train"): (0.17, 0.20, 0.27),
+            (100, "test"): (0.18, 0.20, 0.26),
+            (1000, "train"): (0.56, 0.60, 0.62),
+            (1000, "test"): (0.53, 0.56, 0.59),
+        },
+    ),
+    7: (
+        "pretrained",
+        {
+            (100, "train"): (0.37, 0.39, 0.41),
+            (100, "test"): (0.34, 0.37, 0.39),
+            (1000, "train"): (0.70, 0.75, 0.78),
+            (1000, "test"): (0.51, 0.53, 0.57),
+        },
+    ),
+}
+# The column {} is the same in all seven tables.
+PAPER_STANDARD = {(100, "train"): 0.31, (100, "test"): 0.31, (1000, "train"): 0.58, (1000, "test"): 0.53}
 
 # What a variation changes, and the cells (initialisation, layers) and iterations where it is tried.
 VARIATIONS = [
@@ -217,3 +288,190 @@ def _unit(initialisation, layers, seed, values, prefix=""):
     own = {key: values[key] for key in ("filter_scale", "centred")}
     arguments |= own | {"initialisation": initialisation, "layers": layers}
     return Unit(f"{name}-{layers}-seed{seed}", from_covariance, arguments)
+
+
+def printed():
+    """All 112 printed accuracies: columns table, initialisation, layers, iterations, part, paper."""
+    rows = []
+    for table, (initialisation, cells) in PAPER.items():
+        for (iterations, part), values in cells.items():
+            columns = (PAPER_STANDARD[iterations, part], *values)
+            for layers, value in enumerate(columns):
+                name = initialisation if layers else "standard"
+                rows.append((table, name, layers, iterations, part, value))
+    return pd.DataFrame(rows, columns=["table", "initialisation", "layers", "iterations", "part", "paper"])
+
+
+def accuracies(table):
+    """One accuracy per row: initialisation, layers, iterations, part, seed, variation, accuracy.
+
+    ``table`` is that of all units; ``variation`` is empty for the tables' own cells.
+    """
+    if "train" not in table:  # nothing has finished
+        columns = ["initialisation", "layers", "iterations", "seed", "unit", "train", "test"]
+        table = pd.DataFrame(columns=columns)
+    variation = [unit.partition("__")[0] if "__" in unit else "" for unit in table["unit"]]
+    return table.assign(variation=variation).melt(
+        id_vars=["initialisation", "layers", "iterations", "seed", "variation"],
+        value_vars=["train", "test"],
+        var_name="part",
+        value_name="accuracy",
+    )
+
+
+def claims(table, parameters):
+    """Each table against its printed numbers, and what the text says about them, paired by seed.
+
+    Margins fixed beforehand: 0.02 for the mean of many cells (numbers are printed to 0.01 and come
+    from one run each, so a single cell says little), 0.03 for the mean absolute difference.
+    """
+    cells = accuracies(table)
+    cells = cells[cells["variation"] == ""]
+    keys = ["initialisation", "layers", "iterations", "part"]
+    # One row per cell, one column per seed; NaN where a run diverged.
+    wide = cells.pivot_table(index=keys, columns="seed", values="accuracy")
+    paper = printed().drop_duplicates(keys).set_index(keys)["paper"]
+    common = wide.index.intersection(paper.index)
+    difference = wide.loc[common].sub(paper.loc[common], axis=0)
+
+    def average(rows):
+        """Mean over cells, per seed; NaN for a seed of which one cell is missing."""
+        return rows.mean(skipna=False).to_numpy()
+
+    def pick(initialisation, layers=None, iterations=None):
+        """Mean over the cells named: one value per seed, or None when any of them was not run."""
+        layers = [1, 2, 3] if layers is None else layers
+        counts = [100, 1000] if iterations is None else iterations
+        wanted = pd.MultiIndex.from_product([[initialisation], layers, counts, ["train", "test"]])
+        return average(wide.loc[wanted]) if wanted.isin(wide.index).all() else None
+
+    def complete(values):
+        """The seeds of which no run diverged."""
+        return values[np.isfinite(values)]
+
+    def greater(id, statement, source, high, low):
+        if high is None or low is None:
+            return Claim.missing(id, statement, source, "not all cells were run")
+        return Claim.greater(id, statement, source, complete(high - low))
+
+    def equal(id, statement, source, one, other, tolerance=0.02):
+        if one is None or other is None:
+            return Claim.missing(id, statement, source, "not all cells were run", paper=0.0)
+        return Claim.equals(id, statement, source, complete(one - other), 0.0, tolerance)
+
+    made = []
+    titles = {"standard": "the column {}"} | {name: f"table {n}" for n, (name, _) in PAPER.items()}
+    for name, title in titles.items():
+        chosen = difference[difference.index.get_level_values("initialisation") == name]
+        whole = len(chosen) == (4 if name == "standard" else 12)
+        made.append(
+            equal(
+                f"{name}-as-printed",
+                f"Accuracies of {title}, mean difference to the printed numbers",
+                "Tables 1 to 7" if name == "standard" else title.capitalize(),
+                average(chosen) if whole else None,
+                0.0,
+            )
+        )
+    whole = len(difference) == len(paper)
+    made.append(
+        equal(
+            "cells-as-printed",
+            "Mean absolute difference to the printed numbers over all different cells of the seven tables",
+            "Tables 1 to 7",
+            average(difference.abs()) if whole else None,
+            0.0,
+            tolerance=0.03,
+        )
+    )
+    none = pick("standard", [0])
+    at_100, at_1000 = pick("standard", [0], [100]), pick("standard", [0], [1000])
+    for name in ("f1", "f2", "f3", "sampled"):
+        steps = [none, *(pick(name, [layers]) for layers in (1, 2, 3))]
+        for layers in (1, 2, 3):
+            made.append(
+                greater(
+                    f"{name}-rises-{layers}",
+                    f"{name}: accuracy rises from {layers - 1} to {layers} computed layers",
+                    titles[name].capitalize(),
+                    steps[layers],
+                    steps[layers - 1],
+                )
+            )
+    two_or_three = {name: pick(name, [2, 3]) for name in CURVES}
+    for name in ("f1", "f3"):
+        made.append(
+            equal(
+                f"{name}-like-f2",
+                f"With two or three layers computed, {name} and f2 give the same accuracy",
+                "Appendix E.3",
+                two_or_three[name],
+                two_or_three["f2"],
+            )
+        )
+    first = {name: pick(name, [1]) for name in CURVES}
+    for name in ("f2", "f3"):
+        made.append(
+            greater(
+                f"f1-above-{name}-first-layer",
+                f"With only the first layer computed, f1 is better than {name}",
+                "Appendix E.3",
+                first["f1"],
+                first[name],
+            )
+        )
+    made += [
+        equal(
+            "sampled-like-f2",
+            "Sampling from the covariance gives the same accuracy as its eigenvectors",
+            "Table 4",
+            pick("sampled"),
+            pick("f2"),
+        ),
+        greater(
+            "smallest-below-standard",
+            "The eigenvectors of the smallest eigenvalues are worse than random initialisation",
+            "Table 5",
+            none,
+            pick("smallest"),
+        ),
+        greater(
+            "shifted-below-f2",
+            "Leaving out the largest eigenvectors (e4 … e19, e10 … e25) is worse than using them",
+            "Table 6",
+            pick("f2"),
+            pick("shifted"),
+        ),
+        greater(
+            "shifted-below-standard-100",
+            "Without the largest eigenvectors, accuracy after 100 iterations is below random initialisation",
+            "Appendix E.3",
+            at_100,
+            pick("shifted", iterations=[100]),
+        ),
+        greater(
+            "shifted-below-standard-1000",
+            "Without the largest eigenvectors, accuracy after 1000 iterations is below random initialisation",
+            "Appendix E.3",
+            at_1000,
+            pick("shifted", iterations=[1000]),
+        ),
+        greater(
+            "pretrained-above-standard",
+            "Three layers pre-trained on random labels are better than random initialisation",
+            "Table 7",
+            pick("pretrained", [3]),
+            none,
+        ),
+    ]
+    for count in (100, 1000):
+        made.append(
+            equal(
+                f"f1-like-pretrained-{count}",
+                f"Three computed layers (f1) match three pre-trained layers after {count} iterations",
+                "Section 2.5",
+                pick("f1", [3], [count]),
+                pick("pretrained", [3], [count]),
+            )
+        )
+    return made
