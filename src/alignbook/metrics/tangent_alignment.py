@@ -35,6 +35,7 @@ def tangent_alignment(model, inputs, labels):
     return np.array(alignment, dtype=np.float64)
 
 
+@torch.enable_grad()  # also where the caller has switched gradients off
 def _signals(model, inputs):
     """Per layer its input h (n, in) and output gradients g (k, n, out), scaled; and the outputs' shape.
 
@@ -43,7 +44,7 @@ def _signals(model, inputs):
     for name, module in model.named_modules():
         if list(module.parameters(recurse=False)) and not isinstance(module, nn.Linear):
             raise ValueError(f"layer {name or 'model'} ({type(module).__name__}) is no nn.Linear")
-    forward, backward, handles = [], [], []
+    forward, backward = [], []
 
     def keep(module, arguments, output):
         if arguments[0].ndim != 2:
@@ -58,9 +59,8 @@ def _signals(model, inputs):
     handles = [m.register_forward_hook(keep) for m in model.modules() if isinstance(m, nn.Linear)]
     try:
         model.eval()
-        with torch.enable_grad():
-            # The graph must not hinge on the weights, which may be frozen.
-            outputs = model(inputs.detach().clone().requires_grad_(True))
+        # The graph must not hinge on the weights, which may be frozen.
+        outputs = model(inputs.detach().clone().requires_grad_(True))
     finally:
         for handle in handles:
             handle.remove()

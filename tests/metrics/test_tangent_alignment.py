@@ -1,0 +1,185 @@
+"""Tangent kernel alignment against float64 Jacobians by automatic differentiation (Lou et al., Eq. 6, 7)."""
+
+import copy
+import importlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.func import functional_call, jacrev
+
+from alignbook.metrics import tangent_alignment
+
+module = importlib.import_module("alignbook.metrics.tangent_alignment")
+
+
+def network(widths, bias=False, inplace=False, seed=0):
+    """widths: inputs, hidden …, outputs."""
+    torch.manual_seed(seed)
+    layers = [nn.Flatten()]
+    for before, after in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(before, after, bias=bias), nn.ReLU(inplace=inplace)]
+    return nn.Sequential(*layers[:-1]).double()
+
+
+def reference(model, inputs, labels):
+    """Equation 6 with K' = YYᵀ, all matrices built."""
+    weights = {k: v.detach() for k, v in model.named_parameters() if k.endswith("weight")}
+    outputs = model(inputs)
+    size = outputs.numel()
+    y = nn.functional.one_hot(labels, outputs.shape[1]).double().reshape(-1)
+    centring = torch.eye(size, dtype=torch.float64) - torch.ones(size, size, dtype=torch.float64) / size
+    target = centring @ torch.outer(y, y) @ centring
+    alignment = []
+    for name, weight in weights.items():
+        jacobian = jacrev(lambda w, name=name: functional_call(model, {name: w}, (inputs,)))(weight)
+        jacobian = jacobian.reshape(size, -1)  # rows (example, output)
+        kernel = centring @ jacobian @ jacobian.T @ centring
+        alignment.append(torch.trace(kernel @ target) / (kernel.norm() * target.norm()))
+    return torch.stack(alignment).detach().numpy()
+
+
+def case(seed, n, k, side=3):
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(n, 1, side, side, generator=generator, dtype=torch.float64)
+    return inputs, torch.randint(k, (n,), generator=generator)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 2**20),
+    n=st.integers(2, 9),
+    k=st.integers(2, 4),
+    hidden=st.lists(st.integers(4, 9), max_size=3),
+    bias=st.booleans(),
+    tile=st.sampled_from([1, 100, 2**19]),
+)
+def test_equals_jacobians(seed, n, k, hidden, bias, tile):
+    model = network([9, *hidden, k], bias=bias, seed=seed)
+    inputs, labels = case(seed, n, k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "TILE", tile)
+        alignment = tangent_alignment(model, inputs, labels)
+    assert alignment.dtype == np.float64 and alignment.shape == (len(hidden) + 1,)
+    expected = reference(model, inputs, labels)
+    alive = ~np.isnan(alignment)  # a ReLU layer of a small network may be dead
+    assert alive.any()
+    np.testing.assert_allclose(alignment[alive], expected[alive], rtol=1e-8, atol=1e-12)
+    assert (alignment[alive] >= 0).all() and (alignment[alive] <= 1 + 1e-12).all()
+
+
+def test_float32_of_deep_networks():
+    inputs, labels = case(1, 40, 5)
+    model = network([9, *[30] * 40, 5], seed=1)
+    wide = tangent_alignment(model, inputs, labels)
+    narrow = tangent_alignment(copy.deepcopy(model).float(), inputs.float(), labels)
+    np.testing.assert_allclose(narrow, wide, rtol=2e-3)
+
+
+def test_scale_drops_out_where_float32_would_underflow():
+    inputs, labels = case(2, 20, 3)
+    model = network([9, 20, 20, 3], seed=2).float()
+    plain = tangent_alignment(model, inputs.float(), labels)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 2.0**-40
+    np.testing.assert_allclose(tangent_alignment(model, inputs.float(), labels), plain, rtol=1e-6)
+
+
+def test_perfect_alignment_is_one():
+    # One example per class, one-hot, and a linear layer: K = I ⊗ I; centred it is a projection of rank
+    # nk - 1, so the alignment is 1/√(nk - 1): the reference value for an isotropic kernel.
+    model = nn.Sequential(nn.Linear(3, 3, bias=False)).double()
+    labels = torch.arange(3)
+    alignment = tangent_alignment(model, torch.eye(3, dtype=torch.float64), labels)
+    np.testing.assert_allclose(alignment, [1 / np.sqrt(8)])
+    # Two outputs that move in opposite ways, features that are ±1 with the label: rank one along Ỹ.
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), Opposite()).double()
+    inputs = torch.tensor([[1.0], [-1.0], [1.0]], dtype=torch.float64)
+    np.testing.assert_allclose(tangent_alignment(model, inputs, torch.tensor([0, 1, 0])), [1.0])
+
+
+class Opposite(nn.Module):
+    def forward(self, z):
+        return torch.cat([z, -z], dim=1)
+
+
+def test_order_of_examples_and_common_rotation_of_inputs_change_nothing():
+    inputs, labels = case(3, 12, 3)
+    model = network([9, 8, 8, 3], seed=3)
+    plain = tangent_alignment(model, inputs, labels)
+    order = torch.randperm(12)
+    np.testing.assert_allclose(tangent_alignment(model, inputs[order], labels[order]), plain, rtol=1e-10)
+    rotation = torch.linalg.qr(torch.randn(9, 9, dtype=torch.float64))[0]
+    with torch.no_grad():
+        model[1].weight.copy_(model[1].weight @ rotation.T)
+    turned = inputs.flatten(1) @ rotation.T
+    np.testing.assert_allclose(tangent_alignment(model, turned, labels), plain, rtol=1e-9)
+
+
+def test_the_model_is_left_as_it_was():
+    inputs, labels = case(4, 10, 3)
+    model = network([9, 8, 3], seed=4)
+    plain = tangent_alignment(model, inputs, labels)
+    inplace = network([9, 8, 3], inplace=True, seed=4)
+    np.testing.assert_array_equal(tangent_alignment(inplace, inputs, labels), plain)
+
+    model.insert(3, nn.Dropout(0.5))
+    model[1].weight.requires_grad_(False)
+    model[1].eval()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():  # also where the caller switched gradients off
+        np.testing.assert_array_equal(tangent_alignment(model, inputs, labels), plain)
+    assert [m.training for m in model] == [True, False, True, True, True]
+    assert all(p.grad is None for p in model.parameters()) and not inputs.requires_grad
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert not any(m._forward_hooks for m in model)
+
+
+def test_dead_and_constant_kernels_are_nan():
+    inputs, labels = case(5, 10, 3)
+    model = network([9, 8, 8, 3], seed=5)
+    with torch.no_grad():
+        model[3].weight.copy_(-model[3].weight.abs())  # all pre-activations below zero
+    assert np.isnan(tangent_alignment(model, inputs, labels)).all()
+
+
+def test_a_larger_kernel_in_tiles():
+    inputs, labels = case(6, 100, 10)
+    model = network([9, 30, 10], seed=6)
+    np.testing.assert_allclose(
+        tangent_alignment(model, inputs, labels), reference(model, inputs, labels), rtol=1e-9
+    )
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(9, 9)
+
+    def forward(self, x):
+        return self.layer(self.layer(x.flatten(1)))
+
+
+@pytest.mark.parametrize(
+    ("model", "labels", "message"),
+    [
+        (nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()), None, r"layer 0 \(Conv2d\) is no nn.Linear"),
+        (nn.Sequential(nn.Flatten(), nn.LayerNorm(9), nn.Linear(9, 3)), None, "LayerNorm"),
+        (nn.Sequential(nn.Linear(3, 3), nn.Flatten()), None, "not \\(n, features\\)"),
+        (Twice(), None, "more than once"),
+        (nn.Flatten(), None, "linear layers"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(9, 1)), None, "k ≥ 2"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), torch.tensor([0, 1, 2, 3]), "labels"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), torch.tensor([0, 1, 2]), "labels"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), torch.tensor([0.0, 1, 2, 0]), "labels"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), torch.tensor([0, -1, 2, 0]), "labels"),
+    ],
+)
+def test_bad_input(model, labels, message):
+    labels = torch.tensor([0, 1, 0, 1]) if labels is None else labels
+    with pytest.raises(ValueError, match=message):
+        tangent_alignment(model, torch.randn(4, 1, 3, 3), labels)
