@@ -1,0 +1,158 @@
+"""Transfer function f(σ) from data to first-layer weights (Maennel et al. 2020, Figure 4).
+
+``gaussian-…`` units: fully connected networks on Gaussian inputs with random labels (left, E.1). The
+centre and right panels take Figure 2's runs as they are, so that these are computed and stored once.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+import torch
+
+from alignbook.claims import Claim
+from alignbook.data import random_labels
+from alignbook.experiments import Unit, require_finite
+from alignbook.kernels.many_mlps import step as descend
+from alignbook.kernels.memory import keep_freed_memory
+from alignbook.seeding import torch_stream
+
+from . import fig02_misalignment as fig02
+
+CLASSES = 10  # E.1
+PAPER_NETWORKS = 50  # Section 2.3
+CHECK_EVERY = 10  # steps between looks at the losses
+
+
+def units(parameters):
+    """Groups of networks for every number of inputs (left), and Figure 2's runs (centre, right)."""
+    result = []
+    for inputs in parameters["inputs"]:
+        for group in range(parameters["groups"]):
+            arguments = {
+                "inputs": inputs,
+                "networks": parameters["networks"],
+                "dimension": parameters["dimension"],
+                "hidden": parameters["gaussian_hidden"],
+                "rate": parameters["rate"],
+                "goal": parameters["goal"],
+                "max_steps": parameters["max_steps"],
+                "seed": group,
+            }
+            result.append(Unit(f"gaussian-{inputs}-group{group}", compute, arguments))
+    return result + fig02.figure_units(parameters)
+
+
+def variances(dimension):
+    """Eigenvalues σ² of the input covariance, 0.1, 0.2, … (caption of Figure 4, E.1); (dimension,)."""
+    return 0.1 * np.arange(1, dimension + 1)
+
+
+def compute(*, inputs, networks, dimension, hidden, rate, goal, max_steps, seed, device, report):
+    """Train ``networks`` networks to convergence on data of their own, all in one batched program.
+
+    Network: dimension-hidden-hidden-10, ReLU, He normal weights, zero biases. Each sees ``inputs``
+    Gaussian vectors with covariance diag(0.1, 0.2, …) and random labels, and descends the mean
+    cross-entropy of all of them at ``rate``. Its first layer is taken when its loss, looked at every 10
+    steps, is first below ``goal`` (nats), else after ``max_steps``.
+
+    Returns one row per network and input direction, ``kind == "gaussian"``: ``network`` (0, 1, …),
+    ``index``, ``sigma``, ``tau`` (standard deviation over the network's filters), ``mean`` (over them),
+    ``tau_start`` (before training), ``steps``, ``loss``, ``converged`` (0 or 1), ``displacement``.
+    Raises Diverged.
+    """
+    keep_freed_memory()
+    variance = torch.tensor(variances(dimension), dtype=torch.float32)
+    generator = torch_stream(seed, "gaussian", inputs)
+    x = torch.randn(networks, inputs, dimension, generator=generator) * variance.sqrt()
+    labels = random_labels(networks * inputs, CLASSES, generator).reshape(networks, inputs)
+    sizes = [dimension, hidden, hidden, CLASSES]
+    weights = [
+        (torch.randn(networks, before, after, generator=generator) * math.sqrt(2 / before)).to(device)
+        for before, after in zip(sizes, sizes[1:], strict=False)
+    ]
+    biases = [torch.zeros(networks, 1, after, device=device) for after in sizes[1:]]
+    x = x.to(device)
+    targets = torch.nn.functional.one_hot(labels, CLASSES).float().to(device)
+    start = weights[0].clone()
+    taken = [None] * networks  # (first layer, steps, loss, converged) of each network
+    for count in range(max_steps + 1):
+        look = count % CHECK_EVERY == 0 or count == max_steps
+        before = weights[0].clone() if look else None
+        losses = descend(weights, biases, x, targets, rate)
+        if look:
+            values = losses.tolist()
+            require_finite(sum(values), count)
+            for k, loss in enumerate(values):
+                if taken[k] is None and (loss < goal or count == max_steps):
+                    taken[k] = (before[k].clone(), count, loss, int(loss < goal))
+            if all(taken):
+                break
+            report(count / max_steps, f"step {count}, loss {max(values):.3f}")
+    rows = []
+    for k, (layer, count, loss, converged) in enumerate(taken):
+        first = start[k].double().cpu().numpy()
+        layer = layer.double().cpu().numpy()  # (dimension, hidden): columns are filters
+        shared = {
+            "kind": "gaussian",
+            "network": seed * networks + k,
+            "steps": count,
+            "loss": loss,
+            "converged": converged,
+            "displacement": np.linalg.norm(layer - first) / np.linalg.norm(first),
+        }
+        curve = zip(np.sqrt(variances(dimension)), layer.std(1), layer.mean(1), first.std(1), strict=True)
+        rows += [
+            {**shared, "index": i, "sigma": sigma, "tau": tau, "mean": mean, "tau_start": tau_start}
+            for i, (sigma, tau, mean, tau_start) in enumerate(curve)
+        ]
+    return pd.DataFrame(rows)
+
+
+def pooled(rows):
+    """f(σ) of the covariance of all networks' filters together (Section 2.3), from "gaussian" rows.
+
+    Returns a table with ``sigma``, ``tau`` and ``low``, ``high``: mean ± one standard deviation of τ
+    over the networks.
+    """
+    result = []
+    for _, group in rows.groupby("index"):
+        square = (group["tau"] ** 2 + group["mean"] ** 2).mean() - group["mean"].mean() ** 2
+        spread = group["tau"].std(ddof=1) if len(group) > 1 else 0.0
+        centre = group["tau"].mean()
+        sigma = group["sigma"].iloc[0]
+        result.append({"sigma": sigma, "tau": square**0.5, "low": centre - spread, "high": centre + spread})
+    return pd.DataFrame(result)
+
+
+def end_slopes(sigma, tau):
+    """Slopes of ln τ against ln σ at both ends, (left, right), of the parabola fitted to all points.
+
+    No peak is picked, so that noise alone favours neither a rise nor a fall.
+    """
+    log_sigma, log_tau = np.log(np.asarray(sigma)), np.log(np.asarray(tau))
+    second, first, _ = np.polyfit(log_sigma, log_tau, 2)
+    return first + 2 * second * log_sigma.min(), first + 2 * second * log_sigma.max()
+
+
+def claims(table, parameters):
+    """Rises, then falls, in each panel; the rule (the parabola's end slopes) was fixed beforehand."""
+    panels = []
+    for inputs in parameters["inputs"]:
+        rows = table[(table["kind"] == "gaussian") & (table.get("inputs") == inputs)]
+        panels.append((f"gaussian-{inputs}", f"Gaussian inputs ({inputs} of them)", rows, "network"))
+    for labels in ("random", "real"):
+        rows = fig02.runs(table, labels)
+        rows = rows[(rows["kind"] == "transfer") & (rows["epoch"] == rows["epoch"].max())]
+        panels.append((labels, f"{parameters['dataset']} with {labels} labels (last epoch)", rows, "seed"))
+    result = []
+    for name, where, rows, over in panels:
+        rise = (f"rises-{name}", f"{where}: f(σ) rises at its left end.", "Figure 4, Section 2.3")
+        fall = (f"falls-{name}", f"{where}: f(σ) falls at its right end.", "Figure 4, Section 2.3")
+        if rows.empty:
+            result += [Claim.missing(*which, "not among the results") for which in (rise, fall)]
+            continue
+        slopes = [end_slopes(group["sigma"], group["tau"]) for _, group in rows.groupby(over)]
+        result.append(Claim.greater(*rise, [left for left, _ in slopes]))
+        result.append(Claim.greater(*fall, [-right for _, right in slopes]))
+    return result
