@@ -199,7 +199,8 @@ def _render(pages):
     """Run Jupyter Book strictly; the new book replaces the old one only if that succeeds."""
     build_folder = paths.build()
     with tempfile.TemporaryDirectory(dir=build_folder, prefix="render-") as work:
-        command = [sys.executable, "-m", "jupyter_book", "build", str(pages), "--path-output", work]
+        call = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
+        command = [sys.executable, "-c", call, "build", str(pages), "--path-output", work]
         command += ["--config", str(paths.root() / "_config.yml"), "--toc", str(paths.root() / "_toc.yml")]
         command += ["--all", "-n", "-W", "--keep-going", "--quiet"]
         finished = subprocess.run(command, text=True, capture_output=True)
@@ -251,28 +252,24 @@ def _scorecard(books, runs, decided):
             continue
         counts = Counter(claim.outcome for book in group for claim in decided[book.name])
         line = ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
-        parts += [f"## {title}", "", line + ".", "", '<div class="ab-scroll">', '<table class="ab-score">']
-        head = "".join(
-            f"<th>{name}</th>" for name in ("Claim", "Paper", "Here", "Outcome", "Page", "Profile")
-        )
-        parts += [f"<thead><tr>{head}</tr></thead><tbody>"]
-        for book in group:
-            parts += [_score_row(book, runs[book.name], claim) for claim in decided[book.name]]
-        parts += ["</tbody></table>", "</div>", ""]
+        rows = [_score_row(book, runs[book.name], c) for book in group for c in decided[book.name]]
+        columns = ("Claim", "Paper", "Here", "Outcome", "Page", "Profile")
+        parts += [f"## {title}", "", line + ".", "", page.table(columns, rows, "score"), ""]
     return "\n".join(parts)
 
 
 def _score_row(book, run, claim):
     where = re.sub(r":.*", "", book.title)
-    cells = [
-        f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
-        page.number(claim.paper),
-        page.number(claim.measured),
-        page.badge(claim.outcome),
-        f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
-        run.profile or "custom",
-    ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return page.row(
+        {
+            "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
+            "Paper": page.number(claim.paper),
+            "Here": page.number(claim.measured),
+            "Outcome": page.badge(claim.outcome),
+            "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
+            "Profile": run.profile or "custom",
+        }
+    )
 
 
 def _status(books, runs, seconds):
@@ -287,34 +284,37 @@ def _status(books, runs, seconds):
         "Rendering",
         "State",
     )
-    parts = [
-        "# Execution status",
-        "",
-        "What each page shows, what computed it and how long that took. *Computing* adds up the stored runs, "
-        "each on one thread; *rendering* is the execution of the notebook from the stored results.",
-        "",
-        '<div class="ab-scroll"><table class="ab-status">',
-        "<thead><tr>" + "".join(f"<th>{name}</th>" for name in columns) + "</tr></thead><tbody>",
-    ]
-    for book in books:
-        run = runs[book.name]
-        records = [item.provenance for item in run.stored]
-        seeds = {item.unit.arguments["seed"] for item in run.stored if "seed" in item.unit.arguments}
-        stale = run.stale
-        cells = [
-            f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
-            run.profile or "custom",
-            len(records),
-            len(seeds),
-            len(run.diverged),
-            html.escape(", ".join(sorted({record["device"] for record in records}))),
-            page.duration(sum(record["wall_time_s"] for record in records)),
-            f"{seconds[book.name]:.1f} s",
-            f"{len(stale)} of {len(records)} stale" if stale else "fresh",
+    rows = [_status_row(book, runs[book.name], seconds[book.name]) for book in books]
+    return "\n".join(
+        [
+            "# Execution status",
+            "",
+            "What each page shows, what computed it and how long that took. *Computing* adds up the stored",
+            "runs, each on one thread; *rendering* is the execution of the notebook from the stored results.",
+            "",
+            page.table(columns, rows, "status"),
+            "",
         ]
-        parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    parts += ["</tbody></table></div>", ""]
-    return "\n".join(parts)
+    )
+
+
+def _status_row(book, run, seconds):
+    records = [item.provenance for item in run.stored]
+    seeds = {item.unit.arguments["seed"] for item in run.stored if "seed" in item.unit.arguments}
+    stale = run.stale
+    return page.row(
+        {
+            "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
+            "Profile": run.profile or "custom",
+            "Runs": len(records),
+            "Seeds": len(seeds),
+            "Diverged": len(run.diverged),
+            "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
+            "Computing": page.duration(sum(record["wall_time_s"] for record in records)),
+            "Rendering": f"{seconds:.1f} s",
+            "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
+        }
+    )
 
 
 def _code_page(book):

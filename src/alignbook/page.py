@@ -44,12 +44,8 @@ class Page:
 
     def claims(self):
         """The paper's claims and their outcomes."""
-        rows = "".join(_claim_row(claim) for claim in self.run.claims())
-        head = "".join(f"<th>{title}</th>" for title in ("Claim", "Paper", "Here", "Outcome"))
-        return HTML(
-            f'<div class="ab-scroll"><table class="ab-claims"><thead><tr>{head}</tr></thead>'
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        rows = [_claim_row(claim) for claim in self.run.claims()]
+        return HTML(table(("Claim", "Paper", "Here", "Outcome"), rows, "claims"))
 
     def provenance(self):
         """One row per kind of origin: device, commit, versions, data digest, computing time."""
@@ -74,10 +70,10 @@ class Page:
             f"<li><code>{html.escape(name)} = {html.escape(repr(value))}</code></li>"
             for name, value in self.parameters.items()
         )
-        table = grouped.to_html(index=False, border=0, classes="ab-provenance")
+        origins = grouped.to_html(index=False, border=0, classes="ab-provenance")
         return HTML(
             f'<details class="ab-details"><summary>Provenance and parameters</summary>'
-            f'<div class="ab-scroll">{table}</div><ul>{values}</ul></details>'
+            f'<div class="ab-scroll">{origins}</div><ul>{values}</ul></details>'
         )
 
     def source(self):
@@ -162,6 +158,21 @@ def badge(outcome):
     return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}">{outcome}</span>'
 
 
+def row(cells, **attributes):
+    """A table row of {column: HTML}; narrow screens show the column's name beside each cell."""
+    named = "".join(f' {key}="{html.escape(value)}"' for key, value in attributes.items())
+    return f"<tr{named}>" + "".join(f'<td data-label="{k}">{v}</td>' for k, v in cells.items()) + "</tr>"
+
+
+def table(columns, rows, kind):
+    """HTML of a table of class ``ab-<kind>`` with these column names and :func:`row` strings."""
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    return (
+        f'<div class="ab-scroll"><table class="ab-table ab-{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
 def _claim_row(claim):
     here = number(claim.measured)
     if claim.interval:
@@ -169,11 +180,13 @@ def _claim_row(claim):
     paper = number(claim.paper)
     if claim.tolerance is not None:
         paper += f"<br><small>± {number(claim.tolerance)}</small>"
-    return (
-        f'<tr id="claim-{html.escape(claim.id)}"><td>{html.escape(claim.statement)} '
-        f"<small>({html.escape(claim.source)})</small></td><td>{paper}</td><td>{here}</td>"
-        f"<td>{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small></td></tr>"
-    )
+    cells = {
+        "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
+        "Paper": paper,
+        "Here": here,
+        "Outcome": f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>",
+    }
+    return row(cells, id=f"claim-{claim.id}")
 
 
 def _data_origin(record):
