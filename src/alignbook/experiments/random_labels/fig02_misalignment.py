@@ -18,7 +18,6 @@ from scipy.special import gammaln
 from alignbook.claims import Claim
 from alignbook.data import load, random_labels
 from alignbook.experiments import Unit
-from alignbook.kernels.memory import keep_freed_memory
 from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
 from alignbook.nets import SimpleCNN, he_normal_
 from alignbook.seeding import numpy_stream, torch_stream
@@ -106,7 +105,6 @@ def compute(
     ``kind == "transfer"`` with one row per recorded epoch and eigenvalue of the patch covariance:
     ``index`` (0 is the smallest), ``sigma``, ``tau`` (Definition 3). Raises Diverged.
     """
-    keep_freed_memory()
     data = load(dataset, n=images, seed=seed)
     targets = data.y
     if labels == "random":

@@ -14,7 +14,6 @@ from alignbook.claims import Claim
 from alignbook.data import random_labels
 from alignbook.experiments import Unit, require_finite
 from alignbook.kernels.many_mlps import step as descend
-from alignbook.kernels.memory import keep_freed_memory
 from alignbook.seeding import torch_stream
 
 from . import fig02_misalignment as fig02
@@ -61,7 +60,6 @@ def compute(*, inputs, networks, dimension, hidden, rate, goal, max_steps, seed,
     ``tau_start`` (before training), ``steps``, ``loss``, ``converged`` (0 or 1), ``displacement``.
     Raises Diverged.
     """
-    keep_freed_memory()
     variance = torch.tensor(variances(dimension), dtype=torch.float32)
     generator = torch_stream(seed, "gaussian", inputs)
     x = torch.randn(networks, inputs, dimension, generator=generator) * variance.sqrt()
