@@ -10,7 +10,7 @@ book: $(READY)
 	$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 env: $(READY)
 

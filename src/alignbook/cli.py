@@ -161,8 +161,8 @@ def _status(options):
     width = max(len(row["notebook"]) for row in rows)
     print(f"{'notebook':{width}}  profile  stored      stale  diverged")
     for row in rows:
-        stored = f"{row['stored']} of {row['units']}"
-        line = f"{row['notebook']:{width}}  {row['profile']:7}  {stored:10}  {row['stale']:5}  {row['diverged']:8}"
+        stored, notebook = f"{row['stored']} of {row['units']}", row["notebook"]
+        line = f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {row['stale']:5}  {row['diverged']:8}"
         print(line)
 
 

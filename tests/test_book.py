@@ -1,0 +1,331 @@
+"""The whole book at smoke scale, built from nothing and read in a real browser."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from alignbook import notebooks, paths
+
+pytestmark = [pytest.mark.book, pytest.mark.xdist_group("book")]
+NAMES = [book.name for book in notebooks.every()]
+PROSE = ["index", "reading", "rerun", "scorecard", "status", "references", "code/index"]
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """(folder of the built book, what the command printed)"""
+    folder = tmp_path_factory.mktemp("book")
+    environment = os.environ | {"ALIGNBOOK_BUILD": str(folder), "ALIGNBOOK_DATA": str(folder / "no-data")}
+    command = [sys.executable, "-m", "alignbook.cli", "book", "--profile", "smoke"]
+    run = subprocess.run(command, cwd=paths.root(), env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return folder / "html", run.stdout
+
+
+class _Links(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.links, self.anchors, self.pictures = [], set(), []
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        for key in ("id", "name"):
+            if attributes.get(key):
+                self.anchors.add(attributes[key])
+        for key in ("href", "src"):
+            if attributes.get(key):
+                self.links.append(attributes[key])
+        if tag == "img":
+            self.pictures.append(attributes.get("alt"))
+
+
+def parsed(path):
+    parser = _Links()
+    parser.feed(path.read_text(encoding="utf-8"))
+    return parser
+
+
+def test_says_how_far_it_is_and_how_long_each_part_took(built):
+    html, out = built
+    for number, name in enumerate(NAMES, 1):
+        assert f"[{number}/{len(NAMES)}] {name}" in out and f"executed {name} in" in out
+    assert re.search(r"results \d+ s, notebooks \d+ s, pages \d+ s, together \d+ s", out)
+    assert str(html / "index.html") in out
+
+
+def test_every_page_is_there_and_every_link_leads_somewhere(built):
+    html, _ = built
+    pages = {path.relative_to(html).as_posix(): parsed(path) for path in html.rglob("*.html")}
+    assert {f"{name}.html" for name in [*NAMES, *PROSE, *(f"code/{name}" for name in NAMES)]} <= set(pages)
+    broken = []
+    for page, content in pages.items():
+        for link in content.links:
+            parts = urlsplit(link)
+            if parts.scheme in ("http", "https", "mailto", "data", "javascript"):
+                continue
+            target = (html / page).parent / unquote(parts.path) if parts.path else html / page
+            if not target.exists():
+                broken.append((page, link))
+            elif parts.fragment and target.suffix == ".html":
+                anchors = pages[os.path.relpath(target.resolve(), html.resolve())].anchors
+                if unquote(parts.fragment) not in anchors:
+                    broken.append((page, link))
+    assert broken == []
+
+
+def test_every_picture_is_described_and_drawn_as_vectors(built):
+    html, _ = built
+    for name in NAMES:
+        content = parsed(html / f"{name}.html")
+        pictures = [alt for alt in content.pictures if alt is not None]
+        assert len(pictures) == len(content.pictures)
+        if "/fig" in name or "/cor" in name:
+            assert pictures, name
+        assert all(len(alt) > 40 for alt in pictures), name
+    assert not list((html / "_images").glob("*.png"))
+
+
+def test_smoke_is_never_taken_for_a_reproduction(built):
+    html, _ = built
+    for name in NAMES:
+        text = (html / f"{name}.html").read_text()
+        assert (
+            "ab-banner ab-smoke" in text and "It\nreproduces nothing" in text or "reproduces nothing" in text
+        )
+        assert 'class="ab-outcome ab-holds"' not in text and 'class="ab-outcome ab-disagrees"' not in text
+    card = (html / "scorecard.html").read_text()
+    assert "ab-not-run" in card and 'class="ab-outcome ab-holds"' not in card
+
+
+def test_downloads_are_executed_notebooks_without_machine_paths(built):
+    html, _ = built
+    for name in NAMES:
+        text = (html / "_sources" / f"{name}.ipynb").read_text()
+        assert not re.search(rf"{re.escape(str(Path.home()))}/|/tmp/|{re.escape(str(paths.root()))}", text), (
+            name
+        )
+        cells = json.loads(text)["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        assert all(cell["execution_count"] for cell in code)
+        page = parsed(html / f"{name}.html")
+        assert any(link.endswith(f"_sources/{name}.ipynb") for link in page.links)
+
+
+# In a browser
+
+
+@pytest.fixture(scope="session")
+def browser():
+    executable = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if executable is None:
+        if os.environ.get("ALIGNBOOK_REQUIRE_BROWSER"):
+            pytest.fail("no Chromium on this machine")
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=executable, args=flags)
+        yield chromium
+        chromium.close()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="session", params=["file", "http"])
+def base(request, built):
+    """Address of the book: on the file system, and over HTTP."""
+    html, _ = built
+    if request.param == "file":
+        yield f"{html.as_uri()}/"
+        return
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=html))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+class Reader:
+    """A browser tab that records what it asks for and what goes wrong."""
+
+    def __init__(self, browser, base, **options):
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.base, self.outside, self.errors = base, [], []
+        self.page.on("request", self._asked)
+        self.page.on("requestfailed", lambda request: self.errors.append(f"failed: {request.url}"))
+        self.page.on(
+            "console", lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None
+        )
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _asked(self, request):
+        if not request.url.startswith((self.base, "data:", "blob:")):
+            self.outside.append(request.url)
+
+    def open(self, name):
+        self.page.goto(f"{self.base}{name}.html")
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+
+@pytest.fixture
+def reader(browser, base):
+    readers = []
+
+    def make(**options):
+        readers.append(Reader(browser, base, **options))
+        return readers[-1]
+
+    yield make
+    for made in readers:
+        made.context.close()
+
+
+def test_reads_on_a_phone_without_asking_for_anything_outside(reader):
+    phone = reader(viewport=PHONE)
+    for name in [*NAMES, *PROSE, f"code/{NAMES[0]}"]:
+        page = phone.open(name)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= PHONE["width"], (name, width)
+        unseen = page.evaluate(
+            "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
+        )
+        assert unseen == [], name
+    assert phone.outside == [] and phone.errors == []
+
+
+def test_formulas_are_set(reader):
+    desktop = reader()
+    page = desktop.open("signal_propagation/cor01_equilibrium")
+    page.wait_for_selector("mjx-container svg")
+    wanted = page.locator(".math.notranslate").count()
+    assert wanted and page.locator(".math.notranslate mjx-container svg").count() == wanted
+    assert page.locator("mjx-merror").count() == 0
+    assert desktop.outside == [] and desktop.errors == []
+
+
+def test_search_finds_a_page(reader):
+    desktop = reader()
+    desktop.open("search")
+    desktop.page.goto(f"{desktop.base}search.html?q=misalignment")
+    desktop.page.wait_for_selector("#search-results li a")
+    found = desktop.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
+    assert any("random_labels/fig02_misalignment" in link for link in found)
+    assert desktop.outside == [] and desktop.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_follows_the_readers_colours_and_the_switch(reader, scheme):
+    desktop = reader(color_scheme=scheme)
+    page = desktop.open(NAMES[0])
+    theme = "document.documentElement.dataset.theme"
+    assert page.evaluate(theme) == scheme
+    # Text and ground of our own parts differ enough to be read (WCAG AA).
+    for selector in (".ab-banner dd", ".ab-outcome", "table.ab-claims small", ".ab-banner p"):
+        assert contrast(page, selector) >= 4.5, (selector, scheme)
+    page.locator("button.theme-switch-button:visible").first.click()
+    page.wait_for_function(f"{theme} !== '{scheme}' || document.documentElement.dataset.mode !== 'auto'")
+    assert desktop.outside == [] and desktop.errors == []
+
+
+def contrast(page, selector):
+    """Contrast ratio of the first match's text against the first opaque ground behind it."""
+    script = """element => {
+      const parse = text => text.match(/[\\d.]+/g).map(Number);
+      const light = rgb => { const c = rgb.slice(0, 3).map(v => v / 255)
+        .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2]; };
+      let ground = element, colour;
+      do { colour = parse(getComputedStyle(ground).backgroundColor); ground = ground.parentElement; }
+      while (ground && colour.length === 4 && colour[3] === 0);
+      const [a, b] = [light(parse(getComputedStyle(element).color)), light(colour)];
+      return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); }"""
+    return page.locator(selector).first.evaluate(script)
+
+
+def test_a_notebook_is_downloaded(reader, built):
+    desktop = reader(accept_downloads=True)
+    page = desktop.open(NAMES[0])
+    html, _ = built
+    link = page.locator("a.btn-download-source-button").first
+    target = link.evaluate("a => a.href")
+    assert target == f"{desktop.base}_sources/{NAMES[0]}.ipynb"
+    if desktop.base.startswith("http"):
+        page.locator(".dropdown-download-buttons button").first.click()
+        with page.expect_download() as download:
+            link.click()
+        assert (
+            Path(download.value.path()).read_bytes() == (html / "_sources" / f"{NAMES[0]}.ipynb").read_bytes()
+        )
+
+
+def test_folded_code_opens_and_leads_to_its_function(reader):
+    desktop = reader()
+    page = desktop.open(NAMES[0])
+    page.get_by_text("The code of the experiment").click()
+    assert page.locator("details.ab-details[open] .highlight pre").is_visible()
+    page.locator('a[href*="/code/"]').first.click()
+    page.wait_for_load_state()
+    assert "/code/" in page.url and page.url.split("#")[1]
+    assert page.locator(f"#{page.url.split('#')[1]}").count()
+
+
+def test_a_claim_on_the_scorecard_leads_to_its_page(reader):
+    desktop = reader()
+    page = desktop.open("scorecard")
+    link = page.locator('table.ab-score a[href*="#claim-"]').first
+    target = link.get_attribute("href").split("#")[1]
+    link.click()
+    page.wait_for_load_state()
+    assert page.locator(f"[id='{target}']").is_visible()
+
+
+# Faults
+
+
+def test_a_book_with_a_notebook_that_raises_is_not_built(checkout):
+    shutil.copytree(paths.root() / "book", checkout.root / "book")
+    shutil.copy(paths.root() / "_config.yml", checkout.root)
+    toc = ["format: jb-book", "root: index", "chapters:"]
+    toc += [f"- file: {name}" for name in (*PROSE[1:], "toy/fig99_toy", "code/toy/fig99_toy")]
+    (checkout.root / "_toc.yml").write_text("\n".join(toc))
+    index = checkout.root / "book" / "index.md"
+    index.write_text("# Toy\n")
+    status, out, err = checkout.run("book")
+    assert status == 0, out + err
+    built = checkout.root / "_build" / "html"
+    before = (built / "toy" / "fig99_toy.html").read_text()
+
+    good = checkout.notebook.read_text()
+    checkout.notebook.write_text(good.replace("page.table.head()", "page.table.nothing()"))
+    status, out, err = checkout.run("book")
+    assert status == 2 and "toy/fig99_toy failed: AttributeError" in err and "Traceback" not in err
+    assert (built / "toy" / "fig99_toy.html").read_text() == before
+
+    checkout.notebook.write_text(good)
+    index.write_text("# Toy\n\n[](nowhere) {cite}`nobody`\n")
+    status, out, err = checkout.run("book")
+    assert status == 1 and "nobody" in err and "the book was not built" in out
+    assert (built / "toy" / "fig99_toy.html").read_text() == before

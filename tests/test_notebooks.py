@@ -1,0 +1,87 @@
+"""The notebooks as sources: complete, lint-clean, every figure described; the commands we print work."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import jupytext
+import pytest
+import yaml
+
+from alignbook import notebooks, parameters, paths
+
+BOOKS = notebooks.every()
+PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
+
+
+@pytest.fixture(params=BOOKS, ids=[book.name for book in BOOKS])
+def notebook(request):
+    return request.param
+
+
+def test_ruff_checks_the_cells(tmp_path):
+    # On .md files ruff lints nothing and says that all is well.
+    for book in BOOKS:
+        jupytext.write(jupytext.read(book.source), tmp_path / f"{book.name.replace('/', '-')}.ipynb")
+    config = paths.root() / "pyproject.toml"
+    command = [sys.executable, "-m", "ruff", "check", "--config", str(config), "--no-cache"]
+    # E402: imports follow the parameters cell; B018: a cell's last expression is what it shows.
+    run = subprocess.run([*command, "--ignore", "E402,B018", str(tmp_path)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
+
+
+def test_has_every_part_of_a_page(notebook):
+    text = notebook.source.read_text()
+    for part in (
+        "page.claims()",
+        "page.provenance()",
+        "page.source()",
+        "## What the paper leaves open",
+        "{cite",
+    ):
+        assert part in text, part
+    assert f'Page("{notebook.name}", globals())' in text
+    assert {"units", "claims"} <= set(vars(notebook.experiment))
+
+
+def test_every_figure_has_a_name_a_caption_and_a_description(notebook):
+    cells = [cell for cell in jupytext.read(notebook.source).cells if "plt." in cell.source]
+    figures = [cell for cell in cells if "plt.show()" in cell.source]
+    assert figures or "tab" in notebook.slug
+    for cell in figures:
+        rendering = cell.metadata["mystnb"]
+        assert re.fullmatch(r"fig-[\w-]+", rendering["figure"]["name"])
+        assert len(rendering["figure"]["caption"]) > 40 and len(rendering["image"]["alt"]) > 40
+
+
+def test_is_in_the_table_of_contents(notebook):
+    text = (paths.root() / "_toc.yml").read_text()
+    assert f"file: {notebook.name}\n" in text and f"file: code/{notebook.name}\n" in text
+    assert yaml.safe_load(text)["root"] == "index"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_printed_commands_name_what_exists(page):
+    blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
+    lines = [shlex.split(line, comments=True) for block in blocks for line in block.strip().splitlines()]
+    runs = [words for words in lines if "run" in words or "show" in words]
+    assert runs
+    for words in runs:
+        start = words.index("run") if "run" in words else words.index("show")
+        book = notebooks.find(words[start + 1])
+        given = [value for flag, value in zip(words, words[1:], strict=False) if flag == "-p"]
+        profile = words[words.index("--profile") + 1] if "--profile" in words else None
+        parameters.resolve(book, profile, parameters.from_text(given))
+    for words in lines:
+        if words and words[0].endswith("papermill"):
+            names = [words[i + 1] for i, word in enumerate(words) if word == "-p"]
+            assert set(names) <= set(parameters.read(notebooks.find("representation_alignment/fig10")))
+
+
+def test_printed_python_runs():
+    blocks = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
+    instruments = next(block for block in blocks if "torch.nn.Sequential" in block)
+    space = {}
+    exec(compile(instruments, "rerun.md", "exec"), space)
+    assert len(space["alignbook"].tangent_alignment(space["net"], space["x"], space["y"])) == 2
