@@ -2,7 +2,8 @@
 
 The archive holds ``x_train``, ``x_test`` (N, H, W) or (N, H, W, 3) uint8, ``y_train``, ``y_test`` (N,)
 uint8 and ``classes`` (K,) strings. The root is ``ALIGNBOOK_DATA``, by default ``data/`` in the checkout.
-Uncompressed archives load fastest.
+Uncompressed archives load fastest. Images come in an order that depends on their content alone: archives
+of the same images in different orders give the same results, bit for bit.
 """
 
 import hashlib
@@ -30,9 +31,10 @@ from .torchvision_shim import import_torchvision
 DOWNLOADS = {"cifar10": "CIFAR10", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 DOWNLOAD_TIMEOUT = 30  # seconds without a byte
 KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
+SCHEME = 2  # raise it when `_hash` or `_order` changes: remembered digests are then void
 # What NumPy raises for a damaged archive; the last two where the file is a bare array.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, AttributeError, TypeError)
-_digests = {}  # (path, mtime_ns, size) -> digest; embedded sets by name
+_digests = {}  # (path, mtime_ns, size, SCHEME) -> digest; embedded sets by name
 
 
 class DataError(AlignbookError):
@@ -58,8 +60,8 @@ class ImageSet:
 def load(name, split="train", n=None, seed=0):
     """The images and labels of ``name``.
 
-    split : ``train`` or ``test``. n : None for all, in the stored order, else a random subset of that
-    size, chosen by ``seed``. Downloads the set if it is missing and can be had.
+    split : ``train`` or ``test``. n : None for all, in an order fixed by their content, else a random
+    subset of that size, chosen by ``seed``. Downloads the set if it is missing and can be had.
     Raises DataError when the set cannot be had or its file is damaged, ValueError for a wrong ``split``
     or an ``n`` that the set does not have.
     """
@@ -112,7 +114,7 @@ def fetch(name):
 
 
 def digest(name):
-    """SHA-256 of the content of all arrays of ``name`` (hex), however the archive packs them.
+    """SHA-256 (hex) of the images and labels of ``name``, however the archive packs and orders them.
 
     Kept in memory and in the user's cache folder under the archive's path, time and size, since hashing
     takes seconds. Raises DataError like :func:`load`.
@@ -123,7 +125,7 @@ def digest(name):
             _digests[name] = _hash(EMBEDDED[name]())
         return _digests[name]
     stat = path.stat()
-    key = (str(path.resolve()), stat.st_mtime_ns, stat.st_size)
+    key = (str(path.resolve()), stat.st_mtime_ns, stat.st_size, SCHEME)
     if key not in _digests:
         value = _recall(key)
         if value is None:
@@ -137,8 +139,8 @@ def _hash(arrays):
     sha = hashlib.sha256()
     for key in KEYS:
         array = arrays[key]
-        if key == "classes":  # the width of NumPy's string type is no content
-            array = np.frombuffer(json.dumps([str(c) for c in array]).encode(), dtype=np.uint8)
+        if key == "classes":  # sources name them differently; how many there are matters
+            array = np.array(len(array), dtype=np.int64)
         sha.update(f"{key} {array.dtype.str} {array.shape} ".encode())
         sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()
@@ -150,7 +152,7 @@ def _arrays(name, keys):
     if path is None:
         return EMBEDDED[name]()
     try:
-        with np.load(path) as archive:
+        with open(path, "rb") as file, np.load(file) as archive:
             missing = [key for key in KEYS if key not in archive.files]
             if missing:
                 raise DataError(f"{path} lacks {', '.join(missing)}; it needs {', '.join(KEYS)}")
@@ -161,7 +163,20 @@ def _arrays(name, keys):
     fault = _fault(arrays)
     if fault:
         raise DataError(f"{path}: {fault}; replace or remove it")
+    for split in ("train", "test"):
+        if f"x_{split}" in arrays:
+            order = _order(arrays[f"x_{split}"], arrays[f"y_{split}"])
+            for key in (f"x_{split}", f"y_{split}"):
+                arrays[key] = arrays[key][order]
     return arrays
+
+
+def _order(x, y):
+    """Indices (N,) that sort labelled images by a 64-bit hash: the same whatever order they came in."""
+    rows = np.concatenate([x.reshape(len(x), -1), y[:, None]], axis=1)  # (N, pixels + 1) uint8
+    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))).view("<u8")
+    weights = numpy_stream(0, "order of images").integers(2**64, size=rows.shape[1], dtype=np.uint64)
+    return np.argsort(rows @ weights, kind="stable")  # products and sums wrap around
 
 
 def _fault(arrays):

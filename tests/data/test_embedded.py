@@ -1,0 +1,71 @@
+"""The embedded image sets: shapes, determinism, disjoint regions."""
+
+import socket
+import subprocess
+import sys
+
+import numpy as np
+
+from alignbook.data import available, digest, embedded, load
+
+
+def test_photos_have_the_promised_shape():
+    train, test = load("photos"), load("photos", "test")
+    assert train.x.shape == (2000, 3, 32, 32) and test.x.shape == (500, 3, 32, 32)
+    assert train.y.bincount().tolist() == [200] * 10 and test.y.bincount().tolist() == [50] * 10
+    assert len(set(train.classes)) == 10
+    assert len(set(train.y[:100].tolist())) > 5  # the order is mixed
+    # Colour, and more than one colour.
+    assert (train.x.amax(1) - train.x.amin(1)).mean() > 0.1
+    assert len(np.unique(embedded.photos()["x_train"].reshape(2000, -1), axis=0)) > 1900
+
+
+def test_train_and_test_crops_share_no_pixel(monkeypatch):
+    # Photographs whose pixels are their own coordinates.
+    def coordinates(name, real=embedded._photograph):
+        height, width, _ = real(name).shape
+        rows, columns = np.mgrid[:height, :width]
+        return np.stack([rows, columns, 0 * rows], axis=-1).astype(np.uint16)
+
+    monkeypatch.setattr(embedded, "_photograph", coordinates)
+    arrays = embedded.photos.__wrapped__()
+    for label in range(10):
+        train, test = (arrays[f"x_{s}"][arrays[f"y_{s}"] == label] for s in ("train", "test"))
+        assert not set(train[..., 1].ravel()) & set(test[..., 1].ravel())  # no common column
+        corners = {tuple(crop[0, 0]) for crop in (*train, *test)}
+        assert len(corners) == 250  # no crop twice
+
+
+def test_digits_have_the_promised_shape():
+    train, test = load("digits"), load("digits", "test")
+    assert train.x.shape == (1400, 1, 8, 8) and test.x.shape == (397, 1, 8, 8)
+    assert (train.x.min(), train.x.max()) == (-1, 1)
+    assert train.classes == list("0123456789")
+
+
+def test_digits_are_scikit_learns():
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    arrays = embedded.digits()
+    for split in ("train", "test"):
+        rows = arrays[f"x_{split}"].reshape(-1, 64) / (255 / 16)
+        found = np.abs(rows[0] - images).max(1) < 0.1
+        assert found.any() and (labels[found] == arrays[f"y_{split}"][0]).all()
+    both = np.concatenate([arrays["x_train"], arrays["x_test"]]).reshape(-1, 64)
+    assert sorted(map(bytes, both)) == sorted(map(bytes, np.round(images * (255 / 16)).astype(np.uint8)))
+
+
+CODE = """
+import socket
+socket.socket.connect = None
+from alignbook.data import digest
+print(digest("photos"), digest("digits"))
+"""
+
+
+def test_made_alike_in_another_process_and_without_a_network(monkeypatch):
+    monkeypatch.setattr(socket.socket, "connect", None)
+    assert available("photos") and available("digits")
+    run = subprocess.run([sys.executable, "-c", CODE], text=True, capture_output=True)
+    assert run.stdout.split() == [digest("photos"), digest("digits")], run.stderr

@@ -1,0 +1,327 @@
+"""Archives of images: loading, downloading, digests, and what may be wrong with them."""
+
+import json
+import os
+import threading
+import zipfile
+from types import SimpleNamespace
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+import torch
+
+from alignbook.data import DataError, available, digest, fetch, images, load, location
+
+
+def arrays(n=40, side=6, colours=(3,), classes=4):
+    rng = np.random.default_rng(0)
+    made = {"classes": np.array([f"class {i}" for i in range(classes)])}
+    for split, count in (("train", n), ("test", n // 2)):
+        made[f"x_{split}"] = rng.integers(0, 256, (count, side, side + 1, *colours), dtype=np.uint8)
+        made[f"y_{split}"] = rng.integers(0, classes, count, dtype=np.uint8)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    """An empty data folder and cache, and no network."""
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(images, "_digests", {})
+    monkeypatch.setattr(images, "import_torchvision", lambda: fake_torchvision(None))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+def fake_torchvision(content, seen=None):
+    """A torchvision whose MNIST holds ``content``, or has no network."""
+
+    class MNIST:
+        def __init__(self, folder, train, download):
+            assert download and folder.is_dir()
+            if seen is not None:
+                seen.append(folder)
+            (folder / "raw").write_text("downloaded")
+            if content is None:
+                raise URLError("no network\nat all")
+            split = "train" if train else "test"
+            self.data = torch.from_numpy(content[f"x_{split}"])
+            self.targets = content[f"y_{split}"].tolist()
+            self.classes = list(content["classes"])
+
+    return SimpleNamespace(datasets=SimpleNamespace(MNIST=MNIST))
+
+
+def in_order(made, split):
+    order = images._order(made[f"x_{split}"], made[f"y_{split}"])
+    return made[f"x_{split}"][order], made[f"y_{split}"][order]
+
+
+def one_line(error, *parts):
+    message = str(error.value)
+    assert "\n" not in message
+    for part in parts:
+        assert str(part) in message
+
+
+@pytest.mark.parametrize("colours", [(3,), (1,), ()])
+def test_load_scales_and_orders(root, colours):
+    made = arrays(colours=colours)
+    np.savez(root / "toy.npz", **made)
+    for split in ("train", "test"):
+        data = load("toy", split)
+        x, y = in_order(made, split)
+        x = x.reshape(*x.shape[:3], -1)
+        assert data.x.dtype == torch.float32 and data.y.dtype == torch.int64
+        assert data.x.shape == (len(x), x.shape[3], 6, 7) and data.x.is_contiguous()
+        np.testing.assert_allclose(data.x.permute(0, 2, 3, 1).numpy(), x / 127.5 - 1, atol=1e-6)
+        assert data.y.tolist() == y.tolist()
+        assert data.classes == made["classes"].tolist() and data.name == "toy" and len(data) == len(x)
+
+
+def test_order_depends_on_content_alone(root):
+    made = arrays()
+    made["x_train"][1] = made["x_train"][0]  # the same image twice, with different labels
+    made["y_train"][:2] = 0, 1
+    np.savez(root / "one.npz", **made)
+    for split in ("train", "test"):
+        order = np.random.default_rng(1).permutation(len(made[f"y_{split}"]))
+        for key in (f"x_{split}", f"y_{split}"):
+            made[key] = made[key][order]
+    np.savez(root / "two.npz", **made)
+    for split in ("train", "test"):
+        one, two = load("one", split), load("two", split)
+        assert torch.equal(one.x, two.x) and torch.equal(one.y, two.y)
+        assert not torch.equal(one.y, torch.from_numpy(made[f"y_{split}"]).long())
+        # None lost, none with another's label.
+        bag = sorted(zip(map(bytes, made[f"x_{split}"]), made[f"y_{split}"], strict=True))
+        loaded = ((one.x.permute(0, 2, 3, 1) + 1) * 127.5).round().byte().contiguous().numpy()
+        assert sorted(zip(map(bytes, loaded), one.y.tolist(), strict=True)) == bag
+    assert digest("one") == digest("two")
+
+
+def test_subsets_are_seeded(root):
+    np.savez(root / "toy.npz", **arrays())
+    everything = load("toy")
+    first, again, other = (load("toy", n=15, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(first.x, again.x) and torch.equal(first.y, again.y)
+    assert not torch.equal(first.x, other.x)
+    positions = [(everything.x == x).flatten(1).all(1).nonzero().item() for x in first.x]
+    assert len(set(positions)) == 15
+    assert torch.equal(everything.y[positions], first.y)
+    assert torch.equal(load("toy", n=10).x, first.x[:10])  # smaller subsets are part of larger ones
+
+
+@pytest.mark.parametrize("arguments", [{"n": 0}, {"n": 41}, {"split": "validation"}])
+def test_requests_that_make_no_sense(root, arguments):
+    np.savez(root / "toy.npz", **arrays())
+    with pytest.raises(ValueError, match="n is|split is") as error:
+        load("toy", **arguments)
+    one_line(error)
+
+
+def test_missing_without_a_network(root):
+    assert not available("mnist")
+    for function in (load, digest, fetch):
+        with pytest.raises(DataError) as error:
+            function("mnist")
+        one_line(error, root / "mnist.npz", "no network at all", "ALIGNBOOK_DATA", "mnist.npz")
+    assert list(root.rglob("*")) == [root / ".downloads"]  # nothing half made
+
+
+def test_missing_and_nobody_offers_it(root):
+    with pytest.raises(DataError) as error:
+        load("imagenet")
+    one_line(error, root / "imagenet.npz", "cifar10", "photos", "ALIGNBOOK_DATA")
+
+
+@pytest.mark.parametrize("name", ["../mnist", "a/b", "", ".hidden", "a b"])
+def test_names_are_no_paths(name):
+    with pytest.raises(DataError) as error:
+        load(name)
+    one_line(error, repr(name))
+
+
+def test_missing_and_the_folder_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path / "file" / "data"))
+    with pytest.raises(DataError) as error:
+        load("mnist")
+    one_line(error, tmp_path / "file" / "data" / "mnist.npz")
+
+
+def test_torchvision_missing(root, monkeypatch):
+    def gone():
+        raise ImportError("torchvision is not installed")
+
+    monkeypatch.setattr(images, "import_torchvision", gone)
+    with pytest.raises(DataError) as error:
+        load("mnist")
+    one_line(error, "torchvision is not installed")
+
+
+def test_download_is_kept(root, monkeypatch):
+    made, seen = arrays(colours=()), []
+    monkeypatch.setattr(images, "import_torchvision", lambda: fake_torchvision(made, seen))
+    data, (x, y) = load("mnist"), in_order(made, "train")
+    assert data.y.tolist() == y.tolist()
+    np.testing.assert_allclose(data.x[:, 0].numpy(), x / 127.5 - 1, atol=1e-6)
+    assert available("mnist") and len(seen) == 2
+    load("mnist", "test")
+    assert len(seen) == 2  # not downloaded again
+    assert not list((root / ".downloads").iterdir())
+    with zipfile.ZipFile(root / "mnist.npz") as archive:
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+def test_where_archives_lie(tmp_path, monkeypatch):
+    monkeypatch.delenv("ALIGNBOOK_DATA")
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path / "checkout"))
+    assert location("mnist") == tmp_path / "checkout" / "data" / "mnist.npz"
+    monkeypatch.delenv("ALIGNBOOK_ROOT")
+    assert (location("mnist").parents[1] / "src" / "alignbook" / "data").is_dir()
+    assert location("photos") is None
+
+
+def test_truncated_anywhere(root):
+    path = root / "toy.npz"
+    np.savez(path, **arrays())
+    whole = path.read_bytes()
+    for kept in (0, 1, 100, len(whole) // 2, len(whole) - 30, len(whole) - 1):
+        path.write_bytes(whole[:kept])
+        with pytest.raises(DataError) as error:
+            load("toy")
+        one_line(error, path, "replace")
+
+
+def test_changed_bytes_are_noticed(root):
+    path = root / "toy.npz"
+    made = arrays()
+    np.savez(path, **made)
+    whole = bytearray(path.read_bytes())
+    start = whole.index(made["x_train"].tobytes())
+    whole[start + 1000] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(DataError) as error:
+        load("toy")
+    one_line(error, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"y_test": None}, "lacks y_test"),
+        ({"classes": None, "x_train": None}, "lacks x_train, classes"),
+        ({"x_train": np.zeros((40, 6, 7, 3), np.float32)}, "x_train must be uint8"),
+        ({"x_train": np.zeros((40, 3, 6, 7), np.uint8)}, "x_train must be"),
+        ({"x_train": np.zeros((40, 126), np.uint8)}, "x_train must be"),
+        ({"x_train": np.zeros((0, 6, 7, 3), np.uint8), "y_train": np.zeros(0, np.uint8)}, "x_train is empty"),
+        ({"y_train": np.zeros(39, np.uint8)}, "y_train must be uint8 (40,)"),
+        ({"y_train": np.zeros(40, np.int64)}, "y_train must be uint8"),
+        ({"y_train": np.full(40, 4, np.uint8)}, "goes up to 4, but there are 4 classes"),
+        ({"classes": np.arange(4)}, "classes must be"),
+        ({"classes": np.array([None, "a"], dtype=object)}, "no readable"),  # pickles are not read
+    ],
+)
+def test_wrong_archives(root, change, part):
+    np.savez(root / "toy.npz", **{k: v for k, v in (arrays() | change).items() if v is not None})
+    for function in (load, digest):
+        with pytest.raises(DataError) as error:
+            function("toy")
+        one_line(error, root / "toy.npz", part)
+
+
+def test_train_and_test_of_different_shapes(root):
+    np.savez(root / "toy.npz", **(arrays() | {"x_test": np.zeros((20, 5, 5, 3), np.uint8)}))
+    with pytest.raises(DataError, match="different shapes"):
+        digest("toy")
+
+
+def test_no_archive_at_all(root):
+    with open(root / "toy.npz", "wb") as file:
+        np.save(file, np.zeros(3))
+    for _ in range(2):
+        with pytest.raises(DataError) as error:
+            load("toy")
+        one_line(error, root / "toy.npz")
+        (root / "toy.npz").write_text("<html>not found</html>")
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """How often the arrays were hashed."""
+    calls = []
+    monkeypatch.setattr(images, "_hash", lambda a, real=images._hash: calls.append(1) or real(a))
+    return calls
+
+
+def forget():
+    images._digests.clear()
+
+
+def test_digest_is_of_the_content(root):
+    made = arrays()
+    np.savez(root / "one.npz", **made)
+    np.savez_compressed(root / "two.npz", **dict(reversed(made.items())))
+    np.savez(root / "names.npz", **(made | {"classes": np.array(list("abcd"))}))
+    assert digest("one") == digest("two") == digest("names")
+    assert len(digest("one")) == 64
+    np.savez(root / "five.npz", **(made | {"classes": np.array(list("abcde"))}))
+    assert digest("five") != digest("one")
+    for key in images.KEYS[:-1]:
+        other = made[key].copy()
+        other.flat[0] = 0 if other.flat[0] != 0 else 1
+        np.savez(root / f"{key}.npz", **(made | {key: other}))
+        assert digest(key) != digest("one")
+
+
+def test_digest_is_remembered_until_the_file_changes(root, hashed):
+    path = root / "toy.npz"
+    made = arrays()
+    np.savez(path, **made)
+    first = digest("toy")
+    assert digest("toy") == first and len(hashed) == 1
+    forget()  # another process
+    assert digest("toy") == first and len(hashed) == 1
+    made["x_train"][0] = 0
+    np.savez(path, **made)
+    os.utime(path, ns=(10**18, 10**18))
+    assert digest("toy") != first and len(hashed) == 2
+
+
+def test_damaged_or_wrong_notes_are_ignored(root, hashed, tmp_path):
+    np.savez(root / "toy.npz", **arrays())
+    first = digest("toy")
+    (note,) = (tmp_path / "cache" / "alignbook").iterdir()
+    good = json.loads(note.read_text())
+    bad = ["", "{", "[]", "7", json.dumps(good | {"sha256": 5}), json.dumps(good | {"sha256": "x"})]
+    bad.append(json.dumps({"sha256": first}))
+    for text in bad:
+        note.write_text(text)
+        forget()
+        hashed.clear()
+        assert digest("toy") == first and len(hashed) == 1
+        assert json.loads(note.read_text()) == good  # mended
+
+
+def test_cache_folder_that_cannot_be_written(root, hashed, tmp_path, monkeypatch):
+    np.savez(root / "toy.npz", **arrays())
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    first = digest("toy")
+    forget()
+    assert digest("toy") == first and len(hashed) == 2
+
+
+def test_many_writers(root, tmp_path):
+    np.savez(root / "toy.npz", **arrays())
+    first = digest("toy")
+    key = next(iter(images._digests))
+    threads = [threading.Thread(target=images._remember, args=(key, first)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert images._recall(key) == first
+    assert len(list((tmp_path / "cache" / "alignbook").iterdir())) == 1
