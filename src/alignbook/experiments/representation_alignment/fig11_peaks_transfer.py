@@ -1,0 +1,228 @@
+"""Linear models on few points of a related and an unrelated task, three representations (Figure 11)."""
+
+import numpy as np
+import pandas as pd
+import torch
+
+from alignbook.claims import Claim
+from alignbook.data import peaks
+from alignbook.experiments import Unit
+from alignbook.experiments.representation_alignment import peaks_source
+from alignbook.experiments.representation_alignment.peaks_source import REPRESENTATIONS
+from alignbook.seeding import torch_stream
+
+TASKS = ("related", "unrelated")
+POINTS_PER_CURVE = 60  # step counts at which a learning curve is stored, log-spaced
+REDUCTIONS = tuple(range(5, 100, 5))  # percent of the training loss at zero weights
+LARGE_REDUCTION = 40  # percent: where the claims compare weight norms
+
+
+def units(parameters):
+    """One unit per seed."""
+    shared = {name: value for name, value in parameters.items() if name != "seeds"}
+    return [Unit(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+
+
+def compute(
+    *,
+    points,
+    width,
+    few,
+    test_points,
+    linear_step_sizes,
+    iterations,
+    fast_phase,
+    seed,
+    device,
+    report,
+    **training,
+):
+    """Train on S as Figure 10 does (``training`` goes to peaks_source.train), then linear models on ``few``
+    of its points. Rows of the table, by ``kind``:
+
+    ``step`` : task, representation, linear_step_size, step, train_error and test_error (mean squared),
+        weight_norm;
+    ``reduction`` : task, representation, linear_step_size, reduction (percent), step and weight_norm: the
+        first step that lowers the training loss by so much; no row where ``iterations`` steps do not.
+    """
+    source = peaks_source.draw(seed, points)
+    picked = torch.randperm(points, generator=torch_stream(seed, "peaks", "few"))[:few]
+    variables = peaks.sample_variables(test_points, torch_stream(seed, "peaks", "test"))
+    inputs = torch.cat([source.inputs[picked], peaks.encode(variables)])  # the few, then the test points
+    network = peaks_source.initial_network(seed, width, device)
+    features = {"original": inputs, "init": peaks_source.extract(network, inputs)}
+    peaks_source.train(network, source, seed=seed, report=report, **training)
+    features["transfer"] = peaks_source.extract(network, inputs)
+
+    tables = []
+    for task in TASKS:
+        y_train = source.labels[task][picked]
+        y_test = source.functions[task](variables) - source.means[task]
+        for representation in REPRESENTATIONS:
+            phi = with_constant(features[representation]).numpy()
+            for size in linear_step_sizes:
+                path = descend(phi[:few], y_train.numpy(), size, iterations)
+                curves = learning_curves(path, phi[few:], y_test.numpy(), fast_phase)
+                about = {"task": task, "representation": representation, "linear_step_size": size}
+                tables.append(pd.concat([curves, norms_at_reductions(path)]).assign(**about))
+    return pd.concat(tables, ignore_index=True)
+
+
+def with_constant(features):
+    """Append a constant 1, then scale rows to length one: the normalisation of ``alignment_curve``."""
+    constant = torch.ones(len(features), 1, dtype=features.dtype)
+    return torch.nn.functional.normalize(torch.cat([features, constant], dim=1), dim=1)
+
+
+def descend(phi, y, step_size, iterations):
+    """Gradient descent from zero weights, w ← w − (η/n) Φᵀ(Φw − y), all of its iterates.
+
+    phi : (n, d) float64, rows of length one at most; y : (n,) float64; step_size : η in (0, 1], for
+    which the descent converges whatever Φ is (σ_max² ≤ n). In the right singular vectors v_i of Φ the
+    descent is solved (Appendix B, proof of Proposition 1):
+
+        v_iᵀ w_t = (1 − (1 − η σ_i²/n)ᵗ) (u_iᵀ y) / σ_i
+
+    Returns a dict: ``coordinates`` (iterations + 1, rank), ``basis`` (d, rank) with
+    w_t = basis @ coordinates[t], ``train_error`` (iterations + 1,) mean squared, ``norm`` likewise.
+    """
+    n = len(y)
+    left, singular, right = np.linalg.svd(phi, full_matrices=False)
+    kept = singular > max(phi.shape) * np.finfo(float).eps * singular[0]
+    left, singular, right = left[:, kept], singular[kept], right[kept]
+    projected = left.T @ y
+    # log1p keeps the slow directions exact; a rate of 1 is gone after one step.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponents = np.arange(iterations + 1)[:, None] * np.log1p(-step_size * singular**2 / n)
+    remaining = np.exp(np.nan_to_num(exponents, nan=0.0))  # (T, rank): (1 − ησ²/n)ᵗ
+    coordinates = (1 - remaining) * (projected / singular)
+    outside = float(y @ y - projected @ projected)  # what no weights can reduce
+    train_error = (np.square(remaining * projected).sum(1) + max(outside, 0.0)) / n
+    return {
+        "coordinates": coordinates,
+        "basis": right.T,
+        "train_error": train_error,
+        "norm": np.linalg.norm(coordinates, axis=1),
+    }
+
+
+def stored_steps(iterations, fast_phase):
+    """The step counts of a learning curve: 0, log-spaced, ``fast_phase`` and the last; ascending."""
+    steps = np.geomspace(1, iterations, POINTS_PER_CURVE).round().astype(int)
+    return np.unique([0, *steps, min(fast_phase, iterations), iterations])
+
+
+def learning_curves(path, phi_test, y_test, fast_phase):
+    """Errors and norms of ``path`` (of :func:`descend`) at :func:`stored_steps`, a frame."""
+    steps = stored_steps(len(path["norm"]) - 1, fast_phase)
+    predictions = phi_test @ (path["basis"] @ path["coordinates"][steps].T)  # (n_test, T)
+    return pd.DataFrame(
+        {
+            "kind": "step",
+            "step": steps,
+            "train_error": path["train_error"][steps],
+            "test_error": np.square(predictions - y_test[:, None]).mean(0),
+            "weight_norm": path["norm"][steps],
+        }
+    )
+
+
+def norms_at_reductions(path):
+    """Weight norm at the first step that lowers the training loss by each of ``REDUCTIONS``, a frame."""
+    reduction = 100 * (1 - path["train_error"] / path["train_error"][0])  # does not decrease for η ≤ 1
+    first = np.searchsorted(reduction, REDUCTIONS)
+    reached = first < len(reduction)
+    first = first[reached]
+    return pd.DataFrame(
+        {
+            "kind": "reduction",
+            "reduction": np.array(REDUCTIONS)[reached],
+            "step": first,
+            "weight_norm": path["norm"][first],
+        }
+    )
+
+
+def best_step_sizes(table):
+    """{(task, representation): step size} of lowest training error after the last step, mean over runs.
+
+    The rule is fixed beforehand and does not see the test points. Ties go to the larger step size.
+    """
+    steps = table[table["kind"] == "step"]
+    last = steps[steps["step"] == steps["step"].max()]
+    keys = ["task", "representation"]
+    mean = last.groupby([*keys, "linear_step_size"])["train_error"].mean().reset_index()
+    mean = mean.sort_values(["train_error", "linear_step_size"], ascending=[True, False])
+    return mean.groupby(keys)["linear_step_size"].first().to_dict()
+
+
+def at_best(table):
+    """The rows of ``table`` at each task's and representation's best step size."""
+    best = best_step_sizes(table)
+    chosen = [best[key] for key in zip(table["task"], table["representation"], strict=True)]
+    return table[table["linear_step_size"] == np.array(chosen)]
+
+
+# (id, task, sign, column, when, statement, panel)
+_LOWER, _HIGHER = "lower {} error {} than", "higher {} error {} than"
+_FAST, _LAST = "after the fast phase", "after the last step"
+_CLAIMS = (
+    ("related-train-fast", "related", 1, "train_error", "fast", _LOWER.format("training", _FAST), "a"),
+    ("related-test-fast", "related", 1, "test_error", "fast", _LOWER.format("test", _FAST), "a"),
+    ("related-norm", "related", 1, "weight_norm", "norm", "smaller weights at the same loss than", "c"),
+    ("unrelated-train-fast", "unrelated", -1, "train_error", "fast", _HIGHER.format("training", _FAST), "b"),
+    ("unrelated-test-fast", "unrelated", -1, "test_error", "fast", _HIGHER.format("test", _FAST), "b"),
+    ("unrelated-train-last", "unrelated", -1, "train_error", "last", _HIGHER.format("training", _LAST), "b"),
+    ("unrelated-test-last", "unrelated", -1, "test_error", "last", _HIGHER.format("test", _LAST), "b"),
+    ("unrelated-norm", "unrelated", -1, "weight_norm", "norm", "larger weights at the same loss than", "d"),
+)
+
+
+def claims(table, parameters):
+    """What Figure 11 shows, by differences in each run from the nearer of the other two representations.
+
+    "After the fast phase": after ``fast_phase`` steps (see the page). "For the same reduction": of
+    ``LARGE_REDUCTION`` percent, or in a run in which one of the three does not get there, the largest
+    reduction that all three reach.
+    """
+    result = []
+    rows = at_best(table) if "kind" in table else table
+    for identity, task, sign, column, when, what, panel in _CLAIMS:
+        statement = f"On the {task} task, transferred features give {what} inputs and initial features do"
+        where = f"Figure 11 ({panel})"
+        values = _values(rows, task, column, when, parameters["fast_phase"])
+        if values is None:
+            result.append(Claim.missing(identity, statement, where, "no finished run"))
+            continue
+        others = values[["original", "init"]]
+        nearer = others.min(axis=1) if sign > 0 else others.max(axis=1)
+        difference = sign * (nearer - values["transfer"])
+        result.append(Claim.greater(identity, statement, where, difference))
+
+    identity, where = "related-fast-share", "Section 7.1"
+    statement = "On the related task, the fast phase removes over half of the loss of transferred features"
+    after = _values(rows, "related", "train_error", "fast", parameters["fast_phase"])
+    before = _values(rows, "related", "train_error", "start", 0)
+    if after is None:
+        result.append(Claim.missing(identity, statement, where, "no finished run"))
+    else:
+        share = 1 - after["transfer"] / before["transfer"]
+        result.append(Claim.greater(identity, statement, where, share, than=0.5))
+    return result
+
+
+def _values(rows, task, column, when, fast_phase):
+    """(seeds × representations) frame of ``column`` at the moment ``when``, or None."""
+    if "kind" not in rows:
+        return None
+    rows = rows[rows["task"] == task]
+    if when == "norm":
+        rows = rows[(rows["kind"] == "reduction") & (rows["reduction"] <= LARGE_REDUCTION)]
+        wide = rows.pivot(index=["seed", "reduction"], columns="representation", values=column).dropna()
+        values = wide.groupby("seed").last()  # the index ascends: the largest reduction that all reach
+    else:
+        rows = rows[rows["kind"] == "step"]
+        last = rows["step"].max()
+        step = {"fast": min(fast_phase, last), "last": last, "start": 0}[when]
+        values = rows[rows["step"] == step].pivot(index="seed", columns="representation", values=column)
+    return None if values.empty else values

@@ -1,0 +1,134 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.experiments.representation_alignment import fig11_peaks_transfer as fig11
+
+PARAMETERS = {
+    "points": 300,
+    "width": 10,
+    "batch_size": 32,
+    "step_size": 0.001,
+    "window": 2,
+    "tolerance": 0.01,
+    "max_epochs": 4,
+    "few": 30,
+    "test_points": 50,
+    "linear_step_sizes": [0.1, 1.0],
+    "iterations": 200,
+    "fast_phase": 20,
+    "seeds": 3,
+}
+
+
+def silent(done, text):
+    pass
+
+
+def compute(seed):
+    unit = fig11.units(PARAMETERS)[seed]
+    return unit.compute(**unit.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return pd.concat([compute(seed) for seed in range(3)], ignore_index=True)
+
+
+def random_problem(n, d, seed=0):
+    generator = np.random.default_rng(seed)
+    phi = generator.normal(size=(n, d))
+    return phi / np.linalg.norm(phi, axis=1, keepdims=True), generator.normal(size=n)
+
+
+@pytest.mark.parametrize("n, d, repeated", [(20, 6, False), (6, 20, False), (20, 6, True)])
+@pytest.mark.parametrize("step_size", [0.01, 0.5, 1.0])
+def test_descent_against_its_own_loop(n, d, repeated, step_size):
+    phi, y = random_problem(n, d)
+    if repeated:
+        phi[:, 1] = phi[:, 0]  # a direction of singular value zero
+    path = fig11.descend(phi, y, step_size, 50)
+    w = np.zeros(d)
+    for step in range(51):
+        np.testing.assert_allclose(path["basis"] @ path["coordinates"][step], w, atol=1e-12)
+        assert path["norm"][step] == pytest.approx(np.linalg.norm(w), abs=1e-12)
+        assert path["train_error"][step] == pytest.approx(np.mean((phi @ w - y) ** 2))
+        w = w - step_size / n * phi.T @ (phi @ w - y)
+
+
+def test_descent_of_a_direction_that_is_gone_after_one_step():
+    y = np.ones(4)
+    path = fig11.descend(np.ones((4, 1)), y, 1.0, 3)  # η σ²/n = 1
+    assert path["train_error"].tolist() == pytest.approx([1, 0, 0, 0], abs=1e-12)
+    assert path["norm"].tolist() == pytest.approx([0, 1, 1, 1])
+
+
+def test_learning_curve_holds_the_steps_that_the_claims_ask_for():
+    for iterations, fast in ((10000, 100), (7, 3), (5, 100)):
+        steps = fig11.stored_steps(iterations, fast)
+        assert {0, min(fast, iterations), iterations} <= set(steps.tolist())
+        assert (np.diff(steps) > 0).all()
+
+
+def test_norms_are_those_of_the_first_step_that_reduces_enough():
+    phi, y = random_problem(30, 5)
+    path = fig11.descend(phi, y, 0.5, 300)
+    frame = fig11.norms_at_reductions(path)
+    start = path["train_error"][0]
+    for row in frame.itertuples():
+        step = next(t for t, e in enumerate(path["train_error"]) if 100 * (1 - e / start) >= row.reduction)
+        assert (row.step, row.weight_norm) == (step, path["norm"][step])
+    assert 0 < len(frame) < len(fig11.REDUCTIONS)  # five features do not fit thirty random labels
+
+
+def test_constant_feature_and_length_one():
+    features = torch.tensor([[3.0, 0.0], [0.0, 0.0]])
+    expected = torch.tensor([[3.0, 0.0, 1.0], [0.0, 0.0, 1.0]]) / torch.tensor([[10.0], [1.0]]).sqrt()
+    torch.testing.assert_close(fig11.with_constant(features), expected)
+
+
+def test_table_is_complete_and_repeats_bit_for_bit(table):
+    steps = table[table["kind"] == "step"]
+    assert (steps.groupby(["seed", "task", "representation", "linear_step_size"])["step"].max() == 200).all()
+    assert steps.groupby(["seed", "task", "representation", "linear_step_size"]).ngroups == 3 * 2 * 3 * 2
+    pd.testing.assert_frame_equal(compute(2), table[table["seed"] == 2].reset_index(drop=True))
+
+
+def test_at_zero_weights_the_errors_are_the_labels_mean_squares(table):
+    start = table[(table["kind"] == "step") & (table["step"] == 0)]
+    assert (start["weight_norm"] == 0).all()
+    assert start.groupby(["seed", "task"])["test_error"].nunique().eq(1).all()
+    assert start["test_error"].between(0.04, 0.13).all()  # about 1/12
+
+
+def test_the_best_step_size_is_chosen_by_training_error(table):
+    assert set(fig11.best_step_sizes(table).values()) == {1.0}
+    worse = table.copy()
+    worse.loc[worse["linear_step_size"] == 1.0, "train_error"] = 9.0
+    worse.loc[worse["linear_step_size"] == 0.1, "test_error"] = 9.0
+    assert set(fig11.best_step_sizes(worse).values()) == {0.1}
+    assert set(fig11.at_best(worse)["linear_step_size"]) == {0.1}
+
+
+@pytest.mark.parametrize("value, related, unrelated", [(0, "holds", "disagrees"), (9, "disagrees", "holds")])
+def test_claims_follow_the_numbers(table, value, related, unrelated):
+    rows = table.copy()
+    measured = ["train_error", "test_error", "weight_norm"]
+    later = rows["step"] > 0
+    rows.loc[later, measured] = 1.0
+    rows.loc[later & (rows["representation"] == "transfer"), measured] = value
+    outcomes = {claim.id: claim.outcome for claim in fig11.claims(rows, PARAMETERS)}
+    assert {v for k, v in outcomes.items() if k.startswith("related")} == {related}
+    assert {v for k, v in outcomes.items() if k.startswith("unrelated")} == {unrelated}
+
+
+def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table):
+    short = (table["seed"] == 0) & (table["representation"] == "transfer") & (table["reduction"] > 10)
+    claim = next(c for c in fig11.claims(table[~short], PARAMETERS) if c.id == "related-norm")
+    assert claim.seeds == 3
+
+
+def test_claims_on_little_or_nothing(table):
+    assert {c.outcome for c in fig11.claims(table[table["seed"] == 0], PARAMETERS)} == {"inconclusive"}
+    assert {c.outcome for c in fig11.claims(pd.DataFrame({"unit": []}), PARAMETERS)} == {"not run"}

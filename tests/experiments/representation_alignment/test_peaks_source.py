@@ -1,0 +1,59 @@
+import pytest
+import torch
+
+from alignbook.experiments import Diverged
+from alignbook.experiments.representation_alignment import peaks_source
+
+TRAINING = {"batch_size": 32, "step_size": 0.001, "window": 5, "tolerance": 0.01, "max_epochs": 40}
+
+
+def silent(done, text):
+    assert 0 <= done <= 1
+
+
+def train(losses, monkeypatch, **changes):
+    """peaks_source.train on a made-up sequence of epoch losses."""
+    source = peaks_source.draw(0, 50)
+    network = peaks_source.initial_network(0, 4, torch.device("cpu"))
+    monkeypatch.setattr(peaks_source, "adam_epochs", lambda *_, **__: iter(losses))
+    return peaks_source.train(network, source, seed=0, report=silent, **(TRAINING | changes))
+
+
+def test_labels_are_centred_and_inputs_have_length_one():
+    source = peaks_source.draw(3, 500)
+    for task in peaks_source.TASKS:
+        assert float(source.labels[task].mean()) == pytest.approx(0, abs=1e-12)
+        assert 0.4 < source.means[task] < 0.6
+    torch.testing.assert_close(source.inputs.norm(dim=1), torch.ones(500, dtype=torch.float64))
+
+
+def test_another_number_of_points_keeps_tasks_and_network():
+    small, large = peaks_source.draw(2, 10), peaks_source.draw(2, 20)
+    assert small.functions == large.functions
+    assert torch.equal(small.inputs, large.inputs[:10])
+
+
+def test_stops_at_the_first_window_that_improves_less_than_the_tolerance(monkeypatch):
+    losses = [1.0] * 5 + [0.9] * 5 + [0.895] * 5 + [0.5] * 100
+    assert train(losses, monkeypatch) == (15, True, pytest.approx(0.895))
+    assert train(losses, monkeypatch, tolerance=0.001) == (25, True, pytest.approx(0.5))
+
+
+def test_stops_at_the_cap_and_says_so(monkeypatch):
+    losses = [0.9**epoch for epoch in range(100)]
+    epochs, converged, loss = train(losses, monkeypatch, max_epochs=23)
+    assert (epochs, converged) == (23, False)
+    assert loss == pytest.approx(sum(losses[18:23]) / 5)
+
+
+def test_a_loss_that_is_not_finite_raises(monkeypatch):
+    with pytest.raises(Diverged) as caught:
+        train([1.0, float("nan")], monkeypatch)
+    assert caught.value.step == 4  # two epochs of two batches of 50 points
+
+
+def test_training_learns_the_source_task():
+    source = peaks_source.draw(0, 500)
+    network = peaks_source.initial_network(0, 30, torch.device("cpu"))
+    _, _, loss = peaks_source.train(network, source, seed=0, report=silent, **TRAINING)
+    assert loss < 0.5 * float(source.labels["source"].square().mean())
