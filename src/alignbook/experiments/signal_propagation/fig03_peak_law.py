@@ -1,0 +1,363 @@
+"""Which layer's tangent kernel aligns most with the labels, over depth (Lou et al. 2022, Figures 3 and 8).
+
+A unit is one network: data set, depth, setting, seed. Its table has one row per layer.
+"""
+
+import time
+
+import numpy as np
+import pandas as pd
+import torch
+
+from alignbook.claims import Claim
+from alignbook.data import load
+from alignbook.experiments import Unit, require_finite
+from alignbook.kernels.mlp_sgd import MLP
+from alignbook.metrics import tangent_alignment
+from alignbook.seeding import numpy_stream, torch_stream
+
+CLASSES = 10
+EVALUATION_BATCH = 2000
+
+# Tables 1 to 3: depth -> (learning rate, epochs, test accuracy)
+PAPER_TABLES = {
+    "cifar10": {
+        10: (0.005, 100, 0.56),
+        20: (0.003, 100, 0.583),
+        30: (0.003, 150, 0.577),
+        40: (0.001, 200, 0.587),
+        50: (0.001, 250, 0.58),
+        60: (0.0007, 300, 0.583),
+        70: (0.0005, 300, 0.591),
+        80: (0.0005, 500, 0.572),
+        90: (0.0001, 500, 0.569),
+        100: (0.0001, 700, 0.56),
+    },
+    "fashion_mnist": {
+        10: (0.003, 100, 0.883),
+        20: (0.004, 100, 0.886),
+        30: (0.004, 100, 0.896),
+        40: (0.002, 100, 0.889),
+        50: (0.001, 100, 0.884),
+        60: (0.0007, 100, 0.877),
+        70: (0.0003, 200, 0.887),
+        80: (0.0002, 200, 0.879),
+        90: (0.0001, 300, 0.876),
+        100: (0.00007, 300, 0.88),
+    },
+    "mnist": {
+        10: (0.003, 100, 0.97),
+        20: (0.003, 100, 0.97),
+        30: (0.003, 100, 0.969),
+        40: (0.002, 100, 0.976),
+        50: (0.001, 100, 0.976),
+        60: (0.0007, 100, 0.976),
+        70: (0.0002, 200, 0.948),
+        80: (0.0001, 200, 0.944),
+        90: (0.0002, 300, 0.961),
+        100: (0.0001, 300, 0.958),
+    },
+}
+# Figure 8: setting -> (factor of the learning rate, factor of the batch size)
+SETTINGS = {"tables": (1.0, 1), "low rate": (0.25, 1), "large batch": (1.0, 4)}
+PAPER_SLOPE = 3 / 5  # Corollary 1, Figure 3
+
+# Fixed before any result was seen.
+LEARNED = 0.2  # test accuracy below twice chance: the network did not learn and enters no fit
+SLOPE_MARGIN = 0.2
+ACCURACY_MARGIN = 0.02
+MIN_DEPTHS = 3  # fewer depths with a network that learned: no slope
+BOOTSTRAP = 2000
+
+
+def schedule(dataset, depth):
+    """(learning rate, epochs) of the tables at ``depth``.
+
+    A depth that they lack has the values of the nearest one (the smaller of two), a data set that they
+    lack those of Fashion-MNIST.
+    """
+    table = PAPER_TABLES.get(dataset, PAPER_TABLES["fashion_mnist"])
+    nearest = min(table, key=lambda known: (abs(known - depth), known))
+    return table[nearest][:2]
+
+
+def units(parameters):
+    """One network per data set, depth and seed; Figure 8's settings besides on one data set."""
+    p = parameters
+    wanted = [(dataset, depth, "tables") for dataset in p["datasets"] for depth in p["depths"]]
+    for setting in ("low rate", "large batch"):
+        wanted += [(p["variation_dataset"], depth, setting) for depth in p["variation_depths"]]
+    base = [(p["variation_dataset"], depth, "tables") for depth in p["variation_depths"]]
+    wanted += [condition for condition in base if condition not in wanted]
+    return [_unit(p, *condition, seed) for condition in wanted for seed in range(p["seeds"])]
+
+
+def _unit(p, dataset, depth, setting, seed):
+    learning_rate, epochs = schedule(dataset, depth)
+    rate_factor, batch_factor = SETTINGS[setting]
+    arguments = {
+        "dataset": dataset,
+        "depth": depth,
+        "setting": setting,
+        "width": p["cifar10_width"] if dataset == "cifar10" else p["width"],
+        "learning_rate": learning_rate * rate_factor,
+        "batch_size": p["batch_size"] * batch_factor,
+        "epochs": max(1, round(epochs * p["epochs_factor"])),
+        "momentum": p["momentum"],
+        "weight_decay": p["weight_decay"],
+        "train_images": p["train_images"],
+        "alignment_images": p["alignment_images"],
+        "seed": seed,
+    }
+    name = f"{dataset}-depth{depth:03d}-{setting.replace(' ', '-')}-seed{seed}"
+    return Unit(name, compute, arguments)
+
+
+def compute(
+    *,
+    dataset,
+    depth,
+    setting,
+    width,
+    learning_rate,
+    batch_size,
+    epochs,
+    momentum,
+    weight_decay,
+    train_images,
+    alignment_images,
+    seed,
+    device,
+    report,
+):
+    """Train one network and measure A_l (Eq. 7) before and after.
+
+    ``setting`` only names the condition. ``train_images`` 0 means all; a smaller set is drawn by the
+    seed. A_l is taken on ``alignment_images`` of the training images. The constant rate, the order of
+    the images anew in every epoch and the incomplete last batch are ours: the paper does not say.
+
+    Returns one row per layer: layer (1 to depth), alignment, alignment_half (on the first half of the
+    same images), alignment_init (before training); and per network test_accuracy, train_accuracy
+    (0 to 1), train_loss (mean over the last epoch).
+    Raises Diverged when the loss of an epoch is not finite.
+    """
+    train = load(dataset, "train", n=train_images or None, seed=seed)
+    test = load(dataset, "test")
+    x, y = train.x.flatten(1).to(device), train.y.to(device)
+    generator = torch_stream(seed, "fig03", "weights", depth)
+    mlp = MLP(x.shape[1], width, depth, CLASSES, generator, device=device)
+
+    sample = torch.randperm(len(x), generator=torch_stream(seed, "fig03", "alignment"))[:alignment_images]
+    sample = sample.to(device)
+    before = tangent_alignment(mlp.sequential(), x[sample], y[sample])
+    train_loss = _train(
+        mlp,
+        x,
+        y,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        generator=torch_stream(seed, "fig03", "order", depth),
+        report=report,
+    )
+    trained, half = mlp.sequential(), sample[: max(2, len(sample) // 2)]
+    return pd.DataFrame(
+        {
+            "layer": np.arange(1, depth + 1),
+            "alignment": tangent_alignment(trained, x[sample], y[sample]),
+            "alignment_half": tangent_alignment(trained, x[half], y[half]),
+            "alignment_init": before,
+            "test_accuracy": _accuracy(mlp, test.x.flatten(1).to(device), test.y.to(device)),
+            "train_accuracy": _accuracy(mlp, x, y),
+            "train_loss": train_loss,
+        }
+    )
+
+
+def _train(mlp, x, y, *, epochs, batch_size, learning_rate, momentum, weight_decay, generator, report):
+    """SGD on ``mlp`` in place; the mean loss of the last epoch, a float."""
+    steps, done, told = epochs * -(-len(x) // batch_size), 0, time.monotonic()
+    for epoch in range(1, epochs + 1):
+        total = torch.zeros((), device=x.device, dtype=x.dtype)
+        order = torch.randperm(len(x), generator=generator).to(x.device)
+        for batch in order.split(batch_size):
+            loss = mlp.step(
+                x.index_select(0, batch), y.index_select(0, batch), learning_rate, momentum, weight_decay
+            )
+            total.add_(loss, alpha=len(batch) / len(x))
+            done += 1
+            if time.monotonic() - told >= 1:
+                told = time.monotonic()
+                report(done / steps, f"epoch {epoch} of {epochs}")
+        mean = total.item()
+        require_finite(mean, done)
+    return mean
+
+
+def _accuracy(mlp, x, y):
+    hits = [
+        (mlp.logits(inputs).argmax(1) == labels).sum()
+        for inputs, labels in zip(x.split(EVALUATION_BATCH), y.split(EVALUATION_BATCH), strict=True)
+    ]
+    return float(torch.stack(hits).sum() / len(y))
+
+
+def networks(table):
+    """One row per network.
+
+    Columns dataset, setting, depth, seed, learned, peak, peak_init, test_accuracy, train_loss.
+    peak : the layer (from 1) with the largest alignment, the first of equal ones. Layers whose kernel is
+    constant (nan) cannot be it; a network with no other layer has none and counts as not learned.
+    learned : test accuracy of at least ``LEARNED`` and a peak.
+    """
+    rows = []
+    keys = ["dataset", "setting", "depth", "seed"]
+    for key, layers in table.groupby(keys, sort=True):
+        layers = layers.sort_values("layer")
+        peak = _peak(layers, "alignment")
+        accuracy = float(layers["test_accuracy"].iloc[0])
+        rows.append(
+            {
+                **dict(zip(keys, key, strict=True)),
+                "learned": accuracy >= LEARNED and np.isfinite(peak),
+                "peak": peak,
+                "peak_half": _peak(layers, "alignment_half"),
+                "peak_init": _peak(layers, "alignment_init"),
+                "test_accuracy": accuracy,
+                "train_loss": float(layers["train_loss"].iloc[0]),
+            }
+        )
+    names = [*keys, "learned", "peak", "peak_half", "peak_init", "test_accuracy", "train_loss"]
+    return pd.DataFrame(rows, columns=names).astype({"learned": bool})
+
+
+def _peak(layers, column):
+    values = layers[column].to_numpy(dtype=float)
+    if not np.isfinite(values).any():
+        return float("nan")
+    return float(layers["layer"].to_numpy()[np.nanargmax(values)])
+
+
+def free_fit(depth, peak):
+    """(slope, intercept) of the least-squares line log(peak) over log(depth), one point per network."""
+    slope, intercept = np.polyfit(np.log(depth), np.log(peak), 1)
+    return float(slope), float(intercept)
+
+
+def fixed_fit(depth, peak, slope=PAPER_SLOPE):
+    """C of the least-squares line log(peak) = slope log(depth) + C."""
+    return float(np.mean(np.log(peak) - slope * np.log(depth)))
+
+
+def slope_interval(learned, *stream):
+    """95 % bootstrap interval of the free slope: ``learned`` has columns depth and peak.
+
+    Each draw takes as many depths as there are, with replacement, and for each of them as many of its
+    networks as there are, with replacement; draws of a single depth are taken again. Percentiles.
+    ``stream`` names the random stream. None below ``MIN_DEPTHS`` depths.
+    """
+    groups = [(np.log(depth), np.log(rows["peak"].to_numpy())) for depth, rows in learned.groupby("depth")]
+    if len(groups) < MIN_DEPTHS:
+        return None
+    rng = numpy_stream(0, "fig03", "bootstrap", *stream)
+    slopes = []
+    while len(slopes) < BOOTSTRAP:
+        chosen = [groups[i] for i in rng.integers(len(groups), size=len(groups))]
+        x = np.concatenate([np.full(len(peaks), depth) for depth, peaks in chosen])
+        if x.max() == x.min():
+            continue
+        y = np.concatenate([rng.choice(peaks, len(peaks)) for _, peaks in chosen])
+        slopes.append(np.polyfit(x, y, 1)[0])
+    low, high = np.percentile(slopes, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def shifts(nets, dataset, setting):
+    """Series over seeds: log(peak in ``setting`` / peak in "tables"), averaged over depths.
+
+    Only depths at which both networks of that seed learned enter.
+    """
+    learned = nets[(nets["dataset"] == dataset) & nets["learned"]]
+    logs = np.log(learned.set_index(["setting", "depth", "seed"])["peak"])
+    present = logs.index.get_level_values("setting")
+    if setting not in present or "tables" not in present:
+        return pd.Series(dtype=float)
+    return (logs[setting] - logs["tables"]).dropna().groupby("seed").mean()
+
+
+def claims(table, parameters):
+    """The law of Figure 3 per data set, a hidden peak, the tables' accuracies, Figure 8's two shifts."""
+    nets = networks(table if len(table) else pd.DataFrame(columns=_COLUMNS))  # all units may have diverged
+    full = parameters["epochs_factor"] == 1 and parameters["train_images"] == 0
+    judged = []
+    for dataset in parameters["datasets"]:
+        here = nets[(nets["dataset"] == dataset) & (nets["setting"] == "tables")]
+        judged.append(_law(dataset, here))
+        judged.append(_hidden_peak(dataset, here))
+        if dataset in PAPER_TABLES:
+            judged.append(_accuracies(dataset, here, full))
+    for setting, words in (
+        ("low rate", "A learning rate four times lower"),
+        ("large batch", "Batches of 512"),
+    ):
+        judged.append(_shift(nets, parameters["variation_dataset"], setting, words))
+    return judged
+
+
+_VARIATIONS = {
+    "low rate": "A learning rate four times lower moves",
+    "large batch": "A batch four times larger moves",
+}
+_COLUMNS = ["dataset", "setting", "depth", "seed", "layer", "alignment", "alignment_half", "alignment_init"]
+_COLUMNS += ["test_accuracy", "train_loss"]
+
+
+def _law(dataset, here):
+    statement = f"{dataset}: the layer of largest alignment grows with depth as L to the power 3/5."
+    arguments = (f"slope-{dataset}", statement, "Figure 3, Corollary 1")
+    learned = here[here["learned"]]
+    interval = slope_interval(learned, dataset)
+    if interval is None:
+        why = f"fewer than {MIN_DEPTHS} depths at which a network learned"
+        return Claim.missing(*arguments, why, paper=PAPER_SLOPE)
+    slope, _ = free_fit(learned["depth"], learned["peak"])
+    seeds = learned["seed"].nunique()
+    return Claim.covers(*arguments, slope, interval, PAPER_SLOPE, SLOPE_MARGIN, seeds)
+
+
+def _hidden_peak(dataset, here):
+    statement = f"{dataset}: in most trained networks the alignment peaks between the first and last layers."
+    arguments = (f"hidden-peak-{dataset}", statement, "Sections 1 and 2.3")
+    learned = here[here["learned"]]
+    if learned.empty:
+        return Claim.missing(*arguments, "no network learned")
+    inner = (learned["peak"] > 1) & (learned["peak"] < learned["depth"])
+    return Claim.greater(*arguments, inner.groupby(learned["seed"]).mean(), than=0.5)
+
+
+def _accuracies(dataset, here, full):
+    statement = f"{dataset}: test accuracy, ours less the paper's, averaged over the depths of the table."
+    arguments = (f"accuracy-{dataset}", statement, "Tables 1 to 3")
+    if not full:
+        return Claim.missing(*arguments, "judged only with all training images and all epochs", paper=0.0)
+    known = here[here["depth"].isin(PAPER_TABLES[dataset])]
+    if known.empty:
+        return Claim.missing(*arguments, "no depth of the table was computed", paper=0.0)
+    paper = known["depth"].map(lambda depth: PAPER_TABLES[dataset][depth][2])
+    difference = (known["test_accuracy"] - paper).groupby(known["seed"]).mean()
+    return Claim.equals(*arguments, difference, 0.0, ACCURACY_MARGIN)
+
+
+def _shift(nets, dataset, setting, words):
+    statement = (
+        f"{words} than in the tables move the peak towards the last layer ({dataset}; shift of log l)."
+    )
+    if setting == "low rate":
+        statement = statement.replace("move the", "moves the")
+    arguments = (f"shift-{setting.replace(' ', '-')}", statement, "Figure 8, Section 4")
+    values = shifts(nets, dataset, setting)
+    if values.empty:
+        return Claim.missing(*arguments, "no depth at which the networks of both settings learned")
+    return Claim.greater(*arguments, values, than=0.0)

@@ -1,0 +1,192 @@
+"""Figure 3's experiment on digits, and its fits and verdicts on made-up peaks."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.experiments import Diverged
+from alignbook.experiments.signal_propagation import fig03_peak_law as fig03
+
+PARAMETERS = {
+    "datasets": ["digits"],
+    "depths": [3, 5],
+    "variation_dataset": "digits",
+    "variation_depths": [3],
+    "width": 12,
+    "cifar10_width": 20,
+    "batch_size": 64,
+    "epochs_factor": 0.03,
+    "momentum": 0.9,
+    "weight_decay": 0.0005,
+    "train_images": 300,
+    "alignment_images": 20,
+    "seeds": 2,
+}
+CPU = torch.device("cpu")
+
+
+def compute(unit, **changes):
+    return fig03.compute(**{**unit.arguments, **changes}, device=CPU, report=lambda done, text: None)
+
+
+def made_up(peaks, dataset="mnist", setting="tables", accuracy=0.9):
+    """A table of networks from {(depth, seed): peak}."""
+    frames = []
+    for (depth, seed), peak in peaks.items():
+        layer = np.arange(1, depth + 1)
+        frames.append(
+            pd.DataFrame(
+                {
+                    "layer": layer,
+                    "alignment": 1.0 / (1 + np.abs(layer - peak)),
+                    "alignment_half": 1.0 * layer,
+                    "alignment_init": 1.0 / layer,
+                    "test_accuracy": accuracy,
+                    "train_loss": 0.1,
+                    "dataset": dataset,
+                    "setting": setting,
+                    "depth": depth,
+                    "seed": seed,
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def judged(table, **changes):
+    parameters = {**PARAMETERS, "datasets": ["mnist"], "variation_dataset": "mnist", **changes}
+    return {claim.id: claim for claim in fig03.claims(table, parameters)}
+
+
+def test_units_are_complete_and_unique():
+    units = fig03.units(PARAMETERS)
+    assert len({unit.name for unit in units}) == len(units) == (2 + 2) * 2
+    assert all(set(unit.arguments) >= {"dataset", "depth", "setting", "seed"} for unit in units)
+    assert json.loads(json.dumps(units[0].arguments)) == units[0].arguments
+    by_setting = {unit.arguments["setting"]: unit.arguments for unit in units if unit.arguments["depth"] == 3}
+    assert by_setting["low rate"]["learning_rate"] == by_setting["tables"]["learning_rate"] / 4
+    assert by_setting["large batch"]["batch_size"] == 256
+
+
+def test_variation_brings_its_own_comparison():
+    units = fig03.units({**PARAMETERS, "variation_depths": [7], "seeds": 1})
+    settings = [unit.arguments["setting"] for unit in units if unit.arguments["depth"] == 7]
+    assert sorted(settings) == ["large batch", "low rate", "tables"]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "depth", "expected"),
+    [
+        ("cifar10", 100, (0.0001, 700)),
+        ("mnist", 70, (0.0002, 200)),
+        ("fashion_mnist", 15, (0.003, 100)),  # as near to 20: the smaller
+        ("digits", 1000, (0.00007, 300)),
+    ],
+)
+def test_schedule(dataset, depth, expected):
+    assert fig03.schedule(dataset, depth) == expected
+
+
+def test_paper_profile_has_the_tables_rates():
+    parameters = {**PARAMETERS, "datasets": ["cifar10"], "depths": [90], "epochs_factor": 1.0}
+    arguments = fig03.units(parameters)[0].arguments
+    assert (arguments["learning_rate"], arguments["epochs"], arguments["width"]) == (0.0001, 500, 20)
+
+
+def test_table_learns_and_repeats_bit_for_bit():
+    unit = fig03.units(PARAMETERS)[0]
+    table = compute(unit, epochs=30, learning_rate=0.02)
+    alignments = table[["alignment", "alignment_half", "alignment_init"]].to_numpy()
+    assert list(table["layer"]) == [1, 2, 3]
+    assert alignments.min() > 0 and alignments.max() < 1
+    assert table["test_accuracy"].iloc[0] > 0.6  # six times chance
+    assert table["train_accuracy"].iloc[0] > 0.6
+    assert (table["alignment"] > table["alignment_init"]).any()
+    pd.testing.assert_frame_equal(table, compute(unit, epochs=30, learning_rate=0.02), check_exact=True)
+    other = compute(unit, epochs=30, learning_rate=0.02, seed=1)
+    assert not np.array_equal(table["alignment"], other["alignment"])
+
+
+def test_last_incomplete_batch_is_used():
+    unit = fig03.units(PARAMETERS)[0]
+    whole = compute(unit, train_images=64, epochs=1)["train_loss"].iloc[0]
+    more = compute(unit, train_images=65, epochs=1)
+    assert np.isfinite(more["train_loss"]).all()
+    assert more["train_loss"].iloc[0] != whole
+
+
+def test_divergence_is_raised():
+    with pytest.raises(Diverged), np.errstate(all="ignore"):
+        compute(fig03.units(PARAMETERS)[0], learning_rate=1e6, epochs=3)
+
+
+def test_networks_that_did_not_learn_enter_no_fit():
+    good = made_up({(d, s): round(d**0.6) for d in (10, 20, 40, 80) for s in range(3)})
+    bad = made_up({(100, s): 100 for s in range(3)}, accuracy=0.1)
+    nets = fig03.networks(pd.concat([good, bad]))
+    assert nets["learned"].sum() == 12 and len(nets) == 15
+    assert (nets["peak_half"] == nets["depth"]).all() and (nets["peak_init"] == 1).all()
+    both, alone = judged(pd.concat([good, bad])), judged(good)
+    assert both["slope-mnist"] == alone["slope-mnist"]
+
+
+def test_ties_and_dead_layers():
+    table = made_up({(4, 0): 2, (3, 0): 2})
+    table.loc[table["depth"] == 4, "alignment"] = [np.nan, 0.5, 0.5, np.nan]
+    table.loc[table["depth"] == 3, "alignment"] = np.nan
+    nets = fig03.networks(table).set_index("depth")
+    assert nets.loc[4, "peak"] == 2 and nets.loc[4, "learned"]
+    assert np.isnan(nets.loc[3, "peak"]) and not nets.loc[3, "learned"]
+
+
+def test_fits_recover_a_power_law():
+    depth = np.array([10.0, 20, 50, 100])
+    slope, intercept = fig03.free_fit(depth, 0.7 * depth**0.9)
+    assert (slope, intercept) == pytest.approx((0.9, np.log(0.7)))
+    assert fig03.fixed_fit(depth, 0.7 * depth**0.6) == pytest.approx(np.log(0.7))
+
+
+@pytest.mark.parametrize(("power", "outcome"), [(0.6, "holds"), (1.0, "disagrees")])
+def test_slope_claim(power, outcome):
+    rng = np.random.default_rng(0)
+    depths = range(10, 101, 10)
+    table = made_up({(d, s): round(d**power * np.exp(0.02 * rng.normal())) for d in depths for s in range(3)})
+    claim = judged(table)["slope-mnist"]
+    assert claim.outcome == outcome
+    assert claim.measured == pytest.approx(power, abs=0.05)
+    assert claim.interval[0] <= claim.measured <= claim.interval[1]
+
+
+def test_bootstrap_interval_contains_an_exact_line_only():
+    learned = pd.DataFrame({"depth": [10, 10, 20, 20, 40, 40], "peak": [2.0, 2, 4, 4, 8, 8]})
+    assert fig03.slope_interval(learned, "x") == pytest.approx((1, 1))
+    assert fig03.slope_interval(learned[learned["depth"] < 40], "x") is None
+
+
+def test_shift_claims_pair_depth_and_seed():
+    base = made_up({(d, s): 4 + s for d in (20, 40) for s in range(3)})
+    later = made_up({(d, s): 2 * (4 + s) for d in (20, 40) for s in range(3)}, setting="low rate")
+    earlier = made_up({(d, s): 2 for d in (20, 30) for s in range(3)}, setting="large batch")
+    claims = judged(pd.concat([base, later, earlier]))
+    assert claims["shift-low-rate"].outcome == "holds"
+    assert claims["shift-low-rate"].measured == pytest.approx(np.log(2))
+    assert claims["shift-large-batch"].outcome == "disagrees"
+    assert claims["shift-large-batch"].measured == pytest.approx(np.mean(np.log([2 / 4, 2 / 5, 2 / 6])))
+
+
+def test_accuracy_is_judged_only_at_the_tables_epochs():
+    table = made_up({(10, s): 4 for s in range(3)}, accuracy=0.97)
+    assert judged(table)["accuracy-mnist"].outcome == "not run"
+    full = judged(table, epochs_factor=1.0, train_images=0)["accuracy-mnist"]
+    assert full.outcome == "holds" and full.measured == pytest.approx(0)
+
+
+def test_claims_on_little_or_nothing():
+    empty = judged(pd.DataFrame({"unit": []}))
+    assert {claim.outcome for claim in empty.values()} == {"not run"}
+    one = judged(made_up({(10, 0): 4}))
+    assert one["slope-mnist"].outcome == "not run"
+    assert one["hidden-peak-mnist"].outcome == "inconclusive"
