@@ -177,9 +177,8 @@ def _claims(options):
     if options.json:
         return _print_json(rows)
     for row in rows:
-        print(
-            f"{row['outcome']:12}  {row['notebook']}#{row['id']} ({row['profile']})\n{'':14}{row['statement']}"
-        )
+        print(f"{row['outcome']:12}  {row['notebook']}#{row['id']} ({row['profile']})")
+        print(f"{'':14}{row['statement']}")
     counts = ", ".join(f"{sum(row['outcome'] == o for row in rows)} {o}" for o in claims.OUTCOMES)
     print(f"\n{len(rows)} claims: {counts}")
 
