@@ -36,8 +36,7 @@ class SimpleCNN(nn.Module):
             same = padding == "same"
             self.pool = nn.MaxPool2d(size, stride, ceil_mode=same)
             height, width = (
-                math.ceil(side / stride) if same else (side - size) // stride + 1
-                for side in (height, width)
+                math.ceil(side / stride) if same else (side - size) // stride + 1 for side in (height, width)
             )
         self.dense = nn.Linear(sizes[-1] * height * width, units)
         self.head = nn.Linear(units, classes)

@@ -1,6 +1,5 @@
 """Tables 1 to 7 of Maennel et al. 2020: filters computed from the data's covariances (Section 2.5, E.3)."""
 
-
 import numpy as np
 import pandas as pd
 
@@ -146,9 +145,7 @@ def from_covariance(
     return _downstream(prepare, initialisation, layers, images, seed, iterations, protocol, report)
 
 
-def pretrained(
-    *, layers, pretrain_images, pretrain_epochs, seed, iterations, device, report, **protocol
-):
+def pretrained(*, layers, pretrain_images, pretrain_epochs, seed, iterations, device, report, **protocol):
     """Table 7: convolutions trained on other images with random labels; one table for all ``layers``."""
     images = _images(seed, protocol, device, pretrain_images)
     x = images["pretrain_x"]
