@@ -57,7 +57,8 @@ def made_up(peaks, dataset="mnist", setting="tables", accuracy=0.9):
 
 
 def judged(table, **changes):
-    parameters = {**PARAMETERS, "datasets": ["mnist"], "variation_dataset": "mnist", **changes}
+    parameters = {**PARAMETERS, "datasets": ["mnist"], "depths": list(range(10, 101, 10))}
+    parameters |= {"variation_dataset": "mnist", **changes}
     return {claim.id: claim for claim in fig03.claims(table, parameters)}
 
 
@@ -175,6 +176,11 @@ def test_shift_claims_pair_depth_and_seed():
     assert claims["shift-low-rate"].measured == pytest.approx(np.log(2))
     assert claims["shift-large-batch"].outcome == "disagrees"
     assert claims["shift-large-batch"].measured == pytest.approx(np.mean(np.log([2 / 4, 2 / 5, 2 / 6])))
+
+
+def test_depths_of_figure_8_alone_enter_no_fit():
+    table = made_up({(d, s): round(d**0.6) for d in (10, 20, 40, 80) for s in range(3)})
+    assert judged(table, depths=[10, 20])["slope-mnist"].outcome == "not run"
 
 
 def test_accuracy_is_judged_only_at_the_tables_epochs():

@@ -294,6 +294,7 @@ def claims(table, parameters):
     judged = []
     for dataset in parameters["datasets"]:
         here = nets[(nets["dataset"] == dataset) & (nets["setting"] == "tables")]
+        here = here[here["depth"].isin(parameters["depths"])]
         judged.append(_law(dataset, here))
         judged.append(_hidden_peak(dataset, here))
         if dataset in PAPER_TABLES:
