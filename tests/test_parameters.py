@@ -51,7 +51,8 @@ def test_reads_names_types_ranges_and_meanings(toy):
 
 def test_metadata_block_in_yaml_is_read_too(tmp_path):
     path = tmp_path / "toy.md"
-    path.write_text("```{code-cell} ipython3\n---\ntags: [parameters]\n---\nn: int = 1  # [1, 2]: n\n```\n")
+    cell = "```{code-cell} ipython3\n---\n%s\n---\nn: int = 1  # [1, 2]: n\n```\n"
+    path.write_text(cell % "tags: [parameters]" + cell % "caption: of the parameters")
     assert list(parameters.read(Notebook("paper/toy", path))) == ["n"]
 
 

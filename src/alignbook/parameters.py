@@ -106,7 +106,7 @@ def read(notebook):
     """``{name: Parameter}`` of the parameters cell of ``notebook`` (a Notebook), in its order."""
     text = notebook.source.read_text(encoding="utf-8")
     cells = [_split_metadata(cell) for cell in _CELL.findall(text)]
-    code = [body for metadata, body in cells if "parameters" in re.findall(r"[\w-]+", metadata)]
+    code = [body for tags, body in cells if "parameters" in tags]
     if len(code) != 1:
         raise AlignbookError(f"{notebook.name}: {len(code)} cells are tagged 'parameters', one is needed")
     comments = _comments(code[0])
@@ -183,12 +183,15 @@ def _checked(spec, values, where):
 
 
 def _split_metadata(cell):
+    """(tags, code) of a code cell, whose metadata are a YAML block or lines ``:key: value``."""
     lines = cell.split("\n")
     if lines[0].strip() == "---":
         end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "---")
-        return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
+        metadata = yaml.safe_load("\n".join(lines[1:end])) or {}
+        return metadata.get("tags", []), "\n".join(lines[end + 1 :])
     end = next((i for i, line in enumerate(lines) if not re.match(r":[\w-]+:", line)), len(lines))
-    return "\n".join(lines[:end]), "\n".join(lines[end:])
+    metadata = yaml.safe_load("\n".join(line[1:] for line in lines[:end])) or {}
+    return metadata.get("tags", []), "\n".join(lines[end:])
 
 
 def _comments(code):
