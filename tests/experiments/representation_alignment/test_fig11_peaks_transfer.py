@@ -129,6 +129,12 @@ def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table
     assert claim.seeds == 3
 
 
+def test_norms_cannot_be_compared_when_one_representation_gets_nowhere(table):
+    stuck = (table["kind"] == "reduction") & (table["representation"] == "init")
+    outcomes = {claim.id: claim.outcome for claim in fig11.claims(table[~stuck], PARAMETERS)}
+    assert {k for k, v in outcomes.items() if v == "not run"} == {"related-norm", "unrelated-norm"}
+
+
 def test_claims_on_little_or_nothing(table):
     assert {c.outcome for c in fig11.claims(table[table["seed"] == 0], PARAMETERS)} == {"inconclusive"}
     assert {c.outcome for c in fig11.claims(pd.DataFrame({"unit": []}), PARAMETERS)} == {"not run"}

@@ -192,7 +192,8 @@ def claims(table, parameters):
         where = f"Figure 11 ({panel})"
         values = _values(rows, task, column, when, parameters["fast_phase"])
         if values is None:
-            result.append(Claim.missing(identity, statement, where, "no finished run"))
+            why = "no finished run, or none in which all three representations get so far"
+            result.append(Claim.missing(identity, statement, where, why))
             continue
         others = values[["original", "init"]]
         nearer = others.min(axis=1) if sign > 0 else others.max(axis=1)
@@ -218,7 +219,8 @@ def _values(rows, task, column, when, fast_phase):
     rows = rows[rows["task"] == task]
     if when == "norm":
         rows = rows[(rows["kind"] == "reduction") & (rows["reduction"] <= LARGE_REDUCTION)]
-        wide = rows.pivot(index=["seed", "reduction"], columns="representation", values=column).dropna()
+        wide = rows.pivot(index=["seed", "reduction"], columns="representation", values=column)
+        wide = wide.reindex(columns=REPRESENTATIONS).dropna()
         values = wide.groupby("seed").last()  # the index ascends: the largest reduction that all reach
     else:
         rows = rows[rows["kind"] == "step"]
