@@ -150,12 +150,23 @@ def test_fits_recover_a_power_law():
     assert fig03.fixed_fit(depth, 0.7 * depth**0.6) == pytest.approx(np.log(0.7))
 
 
+FULL = {"epochs_factor": 1.0, "train_images": 0}
+
+
+def test_networks_whose_training_was_cut_short_are_shown_but_not_judged():
+    table = made_up({(d, s): d for d in (10, 20, 40, 80) for s in range(3)})
+    assert judged(table, **FULL)["slope-mnist"].outcome == "disagrees"
+    for cut in ({"epochs_factor": 0.5}, {"train_images": 1000}):
+        claim = judged(table, **{**FULL, **cut})["slope-mnist"]
+        assert claim.outcome == "not run" and claim.measured == pytest.approx(1)
+
+
 @pytest.mark.parametrize(("power", "outcome"), [(0.6, "holds"), (1.0, "disagrees")])
 def test_slope_claim(power, outcome):
     rng = np.random.default_rng(0)
     depths = range(10, 101, 10)
     table = made_up({(d, s): round(d**power * np.exp(0.02 * rng.normal())) for d in depths for s in range(3)})
-    claim = judged(table)["slope-mnist"]
+    claim = judged(table, **FULL)["slope-mnist"]
     assert claim.outcome == outcome
     assert claim.measured == pytest.approx(power, abs=0.05)
     assert claim.interval[0] <= claim.measured <= claim.interval[1]
@@ -171,7 +182,7 @@ def test_shift_claims_pair_depth_and_seed():
     base = made_up({(d, s): 4 + s for d in (20, 40) for s in range(3)})
     later = made_up({(d, s): 2 * (4 + s) for d in (20, 40) for s in range(3)}, setting="low rate")
     earlier = made_up({(d, s): 2 for d in (20, 30) for s in range(3)}, setting="large batch")
-    claims = judged(pd.concat([base, later, earlier]))
+    claims = judged(pd.concat([base, later, earlier]), **FULL)
     assert claims["shift-low-rate"].outcome == "holds"
     assert claims["shift-low-rate"].measured == pytest.approx(np.log(2))
     assert claims["shift-large-batch"].outcome == "disagrees"
@@ -186,13 +197,13 @@ def test_depths_of_figure_8_alone_enter_no_fit():
 def test_accuracy_is_judged_only_at_the_tables_epochs():
     table = made_up({(10, s): 4 for s in range(3)}, accuracy=0.97)
     assert judged(table)["accuracy-mnist"].outcome == "not run"
-    full = judged(table, epochs_factor=1.0, train_images=0)["accuracy-mnist"]
+    full = judged(table, **FULL)["accuracy-mnist"]
     assert full.outcome == "holds" and full.measured == pytest.approx(0)
 
 
 def test_claims_on_little_or_nothing():
     empty = judged(pd.DataFrame({"unit": []}))
     assert {claim.outcome for claim in empty.values()} == {"not run"}
-    one = judged(made_up({(10, 0): 4}))
+    one = judged(made_up({(10, 0): 4}), **FULL)
     assert one["slope-mnist"].outcome == "not run"
     assert one["hidden-peak-mnist"].outcome == "inconclusive"
