@@ -1,0 +1,187 @@
+"""Figure 2 of Maennel et al. 2020."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook import notebooks, parameters
+from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.experiments.random_labels import fig02_misalignment as experiment
+from alignbook.experiments.random_labels import fig04_transfer_function as fig04
+from alignbook.nets import SimpleCNN, he_normal_
+from alignbook.seeding import numpy_stream
+
+SMALL = {
+    "dataset": "photos",
+    "labels": "random",
+    "images": 40,
+    "epochs": 2,
+    "record": [0, 2],
+    "evaluate": 30,
+    "batch_size": 16,
+    "learning_rate": 0.01,
+    "init_scale": 0.5,
+    "filters": 32,
+    "hidden": 8,
+    "precision": "float32",
+    "bases": 3,
+    "flips": 4,
+    "seed": 3,
+}
+
+
+def run(**other):
+    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+def test_compute_records_scores_and_transfer_function_of_every_epoch():
+    table = run()
+    scores = table[table["kind"] == "score"]
+    assert scores["epoch"].tolist() == [0, 2]
+    assert scores["step"].tolist() == [0, 4]  # 40 images: two whole batches of 16 in each epoch
+    assert scores["displacement"].iloc[0] == 0 < scores["displacement"].iloc[1]
+    assert (scores["basis_min"] <= scores["basis_mean"]).all()
+    assert (scores["basis_mean"] <= scores["basis_max"]).all()
+    curve = table[(table["kind"] == "transfer") & (table["epoch"] == 2)]
+    assert curve["index"].tolist() == list(range(27))
+    assert (np.diff(curve["sigma"]) > 0).all()
+
+
+def test_same_seed_same_bits():
+    pd.testing.assert_frame_equal(run(), run(), check_exact=True)
+
+
+def test_labels_and_seed_change_the_outcome_but_not_the_start():
+    random, real = run(), run(labels="real")
+    first = ["misalignment", "basis_mean"]
+    assert random[first].iloc[0].equals(real[first].iloc[0])
+    assert random["displacement"].iloc[28] != real["displacement"].iloc[28]
+    assert run(seed=4)["misalignment"].iloc[0] != random["misalignment"].iloc[0]
+
+
+def test_aligned_filters_score_zero_with_the_data_only():
+    rng = numpy_stream(0, "test")
+    (vectors,) = experiment.random_bases(5, 1, rng)
+    cov_x = vectors @ np.diag([1.0, 2, 3, 4, 5]) @ vectors.T
+    tau = np.array([3.0, 1, 2, 5, 4])
+    weights = np.concatenate([(tau * vectors).T, -(tau * vectors).T])  # rows ± τᵢ vᵢ, mean zero
+    score, curve = experiment.measure(cov_x, weights, experiment.random_bases(5, 4, rng), 3, rng)
+    assert score["misalignment"] == pytest.approx(0, abs=1e-9)
+    assert score["uncentred"] == pytest.approx(0, abs=1e-9)
+    assert score["basis_min"] > 0.01
+    assert score["flip_high"] == pytest.approx(0, abs=1e-9)  # one component each: no sign can matter
+    # The sample covariance of the ten rows is 2 τᵢ² / 9 along vᵢ.
+    assert [p["tau"] for p in curve] == pytest.approx(tau * math.sqrt(2 / 9))
+    assert [p["sigma"] for p in curve] == pytest.approx(np.sqrt([1, 2, 3, 4, 5]))
+
+
+def test_random_bases_are_orthonormal_and_differ():
+    bases = experiment.random_bases(6, 3, numpy_stream(1, "test"))
+    assert np.allclose(bases.transpose(0, 2, 1) @ bases, np.eye(6))
+    assert not np.allclose(bases[0], bases[1])
+
+
+def test_floor_is_the_same_for_all_spectra_and_has_the_exact_mean():
+    settings = {"filters": 60, "dimension": 6, "draws": 300, "seed": 0}
+    table = experiment.compute_floor(
+        **settings, device=torch.device("cpu"), report=lambda done, text: None
+    )
+    wide = table.pivot(index="draw", columns="spectrum", values="misalignment")
+    assert np.ptp(wide.to_numpy(), axis=1).max() < 1e-9
+    values = wide["flat"]
+    error = values.std() / math.sqrt(len(values))
+    assert abs(values.mean() - experiment.expected_floor(60, 6)) < 4 * error
+
+
+def test_evaluation_against_one_image_at_a_time():
+    generator = torch.Generator().manual_seed(0)
+    net = he_normal_(SimpleCNN((3, 6, 6), [4], 5, 10), 1.0, generator)
+    with torch.no_grad():
+        net.dense.bias[2] = -1e3  # this unit is dead
+    x, y = torch.randn(7, 3, 6, 6, generator=generator), torch.arange(7)
+    found = experiment.evaluation(net, x, y, "float32", batch_size=3)
+    logits = torch.cat([net(x[i : i + 1]) for i in range(7)]).detach()
+    loss = torch.nn.functional.cross_entropy(logits.double(), y).item()
+    hidden = net.dense(net.features(x, 1).permute(0, 2, 3, 1).flatten(1))
+    assert found["loss"] == pytest.approx(loss, rel=1e-5)
+    assert found["accuracy"] == pytest.approx((logits.argmax(1) == y).double().mean().item())
+    assert found["dead_units"] == int((hidden <= 0).all(0).sum()) >= 1
+    assert not net.dense._forward_hooks
+
+
+def sweep_table(outcomes):
+    """Score rows of one real and one random run for each {scale: (loss, displacement)}."""
+    rows = [
+        {
+            "unit": f"sweep-{labels}-scale{scale:g}-seed1000",
+            "kind": "score",
+            "step": step,
+            "init_scale": scale,
+            "loss": loss if step else 0.0,
+            "displacement": moved,
+            "dead_units": 0,
+        }
+        for scale, (loss, moved) in outcomes.items()
+        for labels in ("real", "random")
+        for step in (0, 10)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_rule_takes_the_scale_that_learns_and_moves_most():
+    table = sweep_table({0.01: (2.30, 0.9), 0.1: (2.2, 0.3), 0.5: (1.0, 0.1), 1.0: (2.2526, 0.2)})
+    found = experiment.learnable(table).set_index("init_scale")
+    assert found["learns"].tolist() == [False, True, True, False]  # 2.2526 is a little more than ln 10 - 0.05
+    assert found.index[found["chosen"]].tolist() == [0.1]
+    # A scale one of whose runs is missing (diverged) is out.
+    found = experiment.learnable(table[table["unit"] != "sweep-real-scale0.1-seed1000"])
+    assert found.set_index("init_scale")["chosen"].to_dict()[0.5]
+
+
+def figure_table(kind, own, basis, seeds=3):
+    rows = [
+        {
+            "unit": f"{kind}-seed{seed}",
+            "kind": "score",
+            "seed": seed,
+            "epoch": epoch,
+            "misalignment": (own if epoch else 9.0) + 0.01 * seed,
+            "basis_mean": basis,
+        }
+        for seed in range(seeds)
+        for epoch in (0, 1, 2)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_claims_follow_the_worst_epoch_after_the_start():
+    table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 2.0)])
+    outcomes = {c.id: c.outcome for c in experiment.claims(table, {"filters": 256})}
+    assert outcomes == {
+        "below-random-basis-real": HOLDS,
+        "very-small-real": HOLDS,
+        "below-random-basis-random": DISAGREES,
+        "very-small-random": DISAGREES,
+    }
+    one_bad_epoch = figure_table("real", 1.6, 8.0)
+    one_bad_epoch.loc[one_bad_epoch["epoch"] == 1, "misalignment"] += 7
+    outcomes = [c.outcome for c in experiment.claims(one_bad_epoch, {"filters": 256})]
+    assert outcomes == [DISAGREES, DISAGREES, NOT_RUN, NOT_RUN]
+
+
+@pytest.mark.parametrize("profile", parameters.PROFILES)
+def test_figure_4_shares_the_runs(profile):
+    values = {
+        name: parameters.resolve(notebooks.find(f"random_labels/{name}"), profile)
+        for name in ("fig02_misalignment", "fig04_transfer_function")
+    }
+    own = {unit.name: unit for unit in experiment.units(values["fig02_misalignment"])}
+    theirs = [
+        unit for unit in fig04.units(values["fig04_transfer_function"]) if unit.compute is experiment.compute
+    ]
+    assert len(theirs) == 2 * values["fig02_misalignment"]["seeds"]
+    assert all(own[unit.name] == unit for unit in theirs)
+    assert values["fig02_misalignment"]["bases"] >= 20

@@ -1,0 +1,108 @@
+"""Figure 4 of Maennel et al. 2020."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.experiments import Diverged
+from alignbook.experiments.random_labels import fig04_transfer_function as experiment
+
+SMALL = {
+    "inputs": 20,
+    "networks": 3,
+    "dimension": 5,
+    "hidden": 24,
+    "rate": 0.5,
+    "goal": 0.05,
+    "max_steps": 1000,
+    "seed": 1,
+}
+
+
+def run(**other):
+    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+def test_compute_trains_to_the_goal_and_repeats():
+    table = run()
+    assert len(table) == 3 * 5
+    assert table["network"].unique().tolist() == [3, 4, 5]  # seed 1: the second group of three
+    assert (table["converged"] == 1).all() and (table["loss"] < 0.05).all()
+    assert table["steps"].nunique() > 1  # every network stops by itself
+    assert (table["displacement"] > 0).all()
+    assert table["sigma"].iloc[:5].tolist() == pytest.approx(np.sqrt([0.1, 0.2, 0.3, 0.4, 0.5]))
+    pd.testing.assert_frame_equal(table, run(), check_exact=True)
+
+
+def test_compute_says_what_did_not_converge():
+    table = run(max_steps=15)
+    assert (table["converged"] == 0).all() and (table["steps"] == 15).all()
+    start = run(max_steps=0)
+    assert (start["displacement"] == 0).all()
+    assert start["tau"].tolist() == start["tau_start"].tolist()
+
+
+def test_compute_raises_when_the_loss_is_not_finite():
+    with pytest.raises(Diverged):
+        run(rate=1e30)
+
+
+def test_pooled_is_the_covariance_of_all_filters():
+    rng = np.random.default_rng(0)
+    layers = rng.normal(size=(4, 3, 50)) + rng.normal(size=(4, 3, 1))  # networks, inputs, filters
+    rows = pd.DataFrame(
+        [
+            {"index": i, "sigma": i + 1.0, "tau": layers[k, i].std(), "mean": layers[k, i].mean()}
+            for k in range(4)
+            for i in range(3)
+        ]
+    )
+    together = layers.transpose(1, 0, 2).reshape(3, -1)
+    curve = experiment.pooled(rows)
+    assert curve["tau"].to_numpy() == pytest.approx(together.std(axis=1))
+    assert curve["sigma"].tolist() == [1, 2, 3]
+    assert (curve["low"] < curve["high"]).all()
+
+
+def test_end_slopes_of_a_parabola():
+    sigma = np.linspace(0.3, 2, 9)
+    tau = np.exp(0.5 + 0.2 * np.log(sigma) - 0.7 * np.log(sigma) ** 2)
+    left, right = experiment.end_slopes(sigma, tau)
+    assert left == pytest.approx(0.2 - 1.4 * np.log(0.3))
+    assert right == pytest.approx(0.2 - 1.4 * np.log(2))
+
+
+def curves(kind, unit, over, tau, **other):
+    """Rows of three networks or seeds with the curve ``tau``, a little noise added."""
+    rng = np.random.default_rng(1)
+    sigma = np.linspace(0.3, 2, 27)
+    return pd.DataFrame(
+        [
+            {"kind": kind, "unit": unit, over: k, "index": i, "sigma": s, "tau": t, "epoch": 4, **other}
+            for k in range(3)
+            for i, (s, t) in enumerate(zip(sigma, tau(sigma) * rng.normal(1, 0.001, 27), strict=True))
+        ]
+    )
+
+
+def test_claims():
+    table = pd.concat(
+        [
+            curves("gaussian", "gaussian-7-group0", "network", lambda s: s / (1 + s**3), inputs=7),
+            curves("transfer", "random-seed0", "seed", lambda s: 1 + s),
+        ]
+    )
+    parameters = {"inputs": [7, 8], "dataset": "photos"}
+    outcomes = {c.id: c.outcome for c in experiment.claims(table, parameters)}
+    assert outcomes == {
+        "rises-gaussian-7": HOLDS,
+        "falls-gaussian-7": HOLDS,
+        "rises-gaussian-8": NOT_RUN,
+        "falls-gaussian-8": NOT_RUN,
+        "rises-random": HOLDS,
+        "falls-random": DISAGREES,
+        "rises-real": NOT_RUN,
+        "falls-real": NOT_RUN,
+    }
