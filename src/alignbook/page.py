@@ -3,11 +3,13 @@
 import html
 import inspect
 import types
+from collections import Counter
 
 import pandas as pd
 from IPython.display import HTML, display
 
 from alignbook import engine, notebooks, parameters, style
+from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
@@ -118,9 +120,12 @@ def banner(run):
         facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
     items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
     kind = run.profile or "custom"
+    outcomes = Counter(claim.outcome for claim in run.claims())
+    verdicts = ", ".join(f"{outcomes[o]} {badge(o)}" for o in OUTCOMES if outcomes[o])
     return (
         f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(kind)}</strong> '
-        f"{html.escape(BANNERS[run.profile])}</p><dl>{items}</dl></div>"
+        f"{html.escape(BANNERS[run.profile])}</p>"
+        f'<p class="ab-verdicts">Claims: {verdicts or "none"}</p><dl>{items}</dl></div>'
     )
 
 
