@@ -1,0 +1,139 @@
+"""Generated pages: the scorecard, the execution status, and each experiment's code."""
+
+import html
+import inspect
+import re
+from collections import Counter
+
+from alignbook import claims, page
+
+PAPERS = {
+    "random_labels": "What do neural networks learn when trained with random labels?",
+    "representation_alignment": "Representation alignment in neural networks",
+    "signal_propagation": "Feature learning and signal propagation in deep neural networks",
+    "transferability": "Towards understanding the transferability of deep representations",
+}
+
+
+def write(books, runs, seconds, pages):
+    """Write the scorecard, the execution status and the code pages into the folder ``pages``.
+
+    books : list of Notebook; runs : {name: engine.Run}; seconds : {name: rendering time}
+    """
+    decided = {book.name: runs[book.name].claims() for book in books}
+    (pages / "scorecard.md").write_text(_scorecard(books, runs, decided), encoding="utf-8")
+    (pages / "status.md").write_text(_status(books, runs, seconds), encoding="utf-8")
+    for book in books:
+        path = pages / "code" / f"{book.name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_code_page(book), encoding="utf-8")
+
+
+def _scorecard(books, runs, decided):
+    total = Counter(claim.outcome for group in decided.values() for claim in group)
+    summary = ", ".join(f"{total[outcome]} {outcome}" for outcome in claims.OUTCOMES if total[outcome])
+    parts = [
+        "# Scorecard",
+        "",
+        f"{sum(total.values())} claims: {summary}. A test on the seeds decides each outcome, by a rule",
+        "written down before the result; the claim's page shows it. A claim that disagrees is a finding.",
+        "",
+    ]
+    for paper, title in PAPERS.items():
+        group = [book for book in books if book.paper == paper]
+        if not group:
+            continue
+        counts = Counter(claim.outcome for book in group for claim in decided[book.name])
+        line = ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
+        rows = [_score_row(book, runs[book.name], c) for book in group for c in decided[book.name]]
+        columns = ("Claim", "Paper", "Here", "Outcome", "Page", "Profile")
+        parts += [f"## {title}", "", line + ".", "", page.table(columns, rows, "score"), ""]
+    return "\n".join(parts)
+
+
+def _score_row(book, run, claim):
+    where = re.sub(r":.*", "", book.title)
+    return page.row(
+        {
+            "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
+            "Paper": page.number(claim.paper),
+            "Here": page.number(claim.measured),
+            "Outcome": page.badge(claim.outcome),
+            "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
+            "Profile": run.profile or "custom",
+        }
+    )
+
+
+def _status(books, runs, seconds):
+    columns = (
+        "Notebook",
+        "Profile",
+        "Runs",
+        "Seeds",
+        "Diverged",
+        "Device",
+        "Computing",
+        "Rendering",
+        "State",
+    )
+    rows = [_status_row(book, runs[book.name], seconds[book.name]) for book in books]
+    return "\n".join(
+        [
+            "# Execution status",
+            "",
+            "What each page shows, what computed it and how long that took. *Computing* adds up the stored",
+            "runs, each on one thread; *rendering* is the execution of the notebook from the stored results.",
+            "",
+            page.table(columns, rows, "status"),
+            "",
+        ]
+    )
+
+
+def _status_row(book, run, seconds):
+    records = [item.provenance for item in run.stored]
+    seeds = {item.unit.arguments["seed"] for item in run.stored if "seed" in item.unit.arguments}
+    stale = run.stale
+    return page.row(
+        {
+            "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
+            "Profile": run.profile or "custom",
+            "Runs": len(records),
+            "Seeds": len(seeds),
+            "Diverged": len(run.diverged),
+            "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
+            "Computing": page.duration(sum(record["wall_time_s"] for record in records)),
+            "Rendering": f"{seconds:.1f} s",
+            "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
+        }
+    )
+
+
+def _code_page(book):
+    """The experiment's module as a page with a heading per function."""
+    module = book.experiment
+    source = inspect.getsource(module).splitlines()
+    starts = [getattr(module, name).__code__.co_firstlineno - 1 for name in page.functions_of(module)]
+    starts = [_with_decorators(source, start) for start in starts]
+    names = page.functions_of(module)
+    parts = [
+        f"# Code: {book.name}",
+        "",
+        f"`src/alignbook/experiments/{book.name}.py`, which computes the page [{book.title}](/{book.name}).",
+        "",
+        "```python",
+        *source[: starts[0]],
+        "```",
+    ]
+    for number, (name, start) in enumerate(zip(names, starts, strict=True)):
+        end = starts[number + 1] if number + 1 < len(starts) else len(source)
+        body = "\n".join(source[start:end]).rstrip().splitlines()
+        parts += ["", f"## `{name}`", "", "```python", *body, "```"]
+    return "\n".join(parts) + "\n"
+
+
+def _with_decorators(source, start):
+    while start and source[start - 1].startswith("@"):
+        start -= 1
+    return start
