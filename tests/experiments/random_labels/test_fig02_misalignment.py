@@ -162,14 +162,16 @@ def test_claims_follow_the_worst_epoch_after_the_start():
     outcomes = {c.id: c.outcome for c in experiment.claims(table, {"filters": 256})}
     assert outcomes == {
         "below-random-basis-real": HOLDS,
+        "ends-below-random-basis-real": HOLDS,
         "very-small-real": HOLDS,
         "below-random-basis-random": DISAGREES,
+        "ends-below-random-basis-random": DISAGREES,
         "very-small-random": DISAGREES,
     }
     one_bad_epoch = figure_table("real", 1.6, 8.0)
     one_bad_epoch.loc[one_bad_epoch["epoch"] == 1, "misalignment"] += 7
     outcomes = [c.outcome for c in experiment.claims(one_bad_epoch, {"filters": 256})]
-    assert outcomes == [DISAGREES, DISAGREES, NOT_RUN, NOT_RUN]
+    assert outcomes == [DISAGREES, HOLDS, DISAGREES, NOT_RUN, NOT_RUN, NOT_RUN]
 
 
 @pytest.mark.parametrize("profile", parameters.PROFILES)
