@@ -184,6 +184,7 @@ def test_figure_4_shares_the_runs(profile):
     theirs = [
         unit for unit in fig04.units(values["fig04_transfer_function"]) if unit.compute is experiment.compute
     ]
-    assert len(theirs) == 2 * values["fig02_misalignment"]["seeds"]
+    others = len(values["fig04_transfer_function"]["other_scales"])
+    assert len(theirs) == 2 * (values["fig02_misalignment"]["seeds"] + others)
     assert all(own[unit.name] == unit for unit in theirs)
     assert values["fig02_misalignment"]["bases"] >= 20

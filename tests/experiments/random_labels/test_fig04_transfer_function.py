@@ -66,12 +66,35 @@ def test_pooled_is_the_covariance_of_all_filters():
     assert (curve["low"] < curve["high"]).all()
 
 
-def test_end_slopes_of_a_parabola():
-    sigma = np.linspace(0.3, 2, 9)
-    tau = np.exp(0.5 + 0.2 * np.log(sigma) - 0.7 * np.log(sigma) ** 2)
-    left, right = experiment.end_slopes(sigma, tau)
-    assert left == pytest.approx(0.2 - 1.4 * np.log(0.3))
-    assert right == pytest.approx(0.2 - 1.4 * np.log(2))
+def test_growth_is_the_last_epoch_over_the_first():
+    table = pd.DataFrame(
+        [
+            {"unit": unit, "kind": "transfer", "epoch": epoch, "index": i, "sigma": 1.0 + i, "tau": tau}
+            for unit, factor in (("random-seed0", 1.0), ("random-seed1", 7.0))
+            for epoch, taus in ((10, (9.0, 9.0)), (0, (2.0, 4.0)), (40, (3.0, 2.0 * factor)))
+            for i, tau in enumerate(taus)
+        ]
+    )
+    curve = experiment.growth(table, "random-seed0")
+    assert curve["sigma"].tolist() == [1, 2]
+    assert curve["growth"].tolist() == [1.5, 0.5]
+    assert experiment.growth(table, "absent").empty
+
+
+def test_rise_and_fall_of_a_known_curve():
+    curve = np.array([1.0, 2, 4, 3])
+    rise, fall = experiment.rise_and_fall([curve, 2 * curve, 3 * curve])
+    assert rise == pytest.approx(np.full(3, np.log(4)))
+    assert fall == pytest.approx(np.full(3, np.log(4 / 3)))
+    _, fall = experiment.rise_and_fall([np.array([1.0, 2, 3])] * 2)
+    assert fall == pytest.approx(np.full(2, np.log(2 / 3)))  # only rises: the last point is no peak
+
+
+def test_noise_neither_rises_nor_falls():
+    rng = np.random.default_rng(0)
+    rise, fall = experiment.rise_and_fall(np.exp(rng.normal(0, 0.1, size=(400, 30))))
+    assert abs(rise.mean()) < 4 * rise.std() / 20
+    assert abs(fall.mean()) < 4 * fall.std() / 20
 
 
 def curves(kind, unit, over, tau, **other):
@@ -90,7 +113,7 @@ def curves(kind, unit, over, tau, **other):
 def test_claims():
     table = pd.concat(
         [
-            curves("gaussian", "gaussian-7-group0", "network", lambda s: s / (1 + s**3), inputs=7),
+            curves("gaussian", "gaussian-7-group0", "network", lambda s: s / (1 + s**4), inputs=7),
             curves("transfer", "random-seed0", "seed", lambda s: 1 + s),
         ]
     )

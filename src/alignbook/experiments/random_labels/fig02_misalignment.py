@@ -39,15 +39,10 @@ SPECTRA = ("flat", "linear", "six decades")  # true eigenvalues of the simulated
 def units(parameters):
     """The runs of the figure, the sweep, the comparison of precisions and the floor."""
     result = figure_units(parameters)
-    epochs = parameters["epochs"]
     for scale in parameters["sweep_scales"]:
-        for labels in parameters["labels"]:
-            for seed in range(SWEEP_SEED, SWEEP_SEED + parameters["sweep_seeds"]):
-                name = f"sweep-{labels}-scale{scale:g}-seed{seed}"
-                record = sorted({epochs // 4, epochs // 2, epochs})
-                result.append(_unit(name, parameters, labels, seed, init_scale=scale, record=record))
+        result += sweep_units(parameters, scale, parameters["sweep_seeds"])
     if parameters["precision"] != "float32":  # else there is nothing to compare
-        short = min(parameters["precision_epochs"], epochs)
+        short = min(parameters["precision_epochs"], parameters["epochs"])
         for precision in ("float32", parameters["precision"]):
             labels, name = parameters["labels"][-1], f"{precision}-seed{SWEEP_SEED}"
             other = {"precision": precision, "epochs": short, "record": [short]}
@@ -63,6 +58,24 @@ def figure_units(parameters):
         _unit(f"{labels}-seed{seed}", parameters, labels, seed)
         for labels in parameters["labels"]
         for seed in range(parameters["seeds"])
+    ]
+
+
+def sweep_units(parameters, scale, seeds):
+    """The trial runs with one initial scale: ``seeds`` for each kind of labels."""
+    epochs = parameters["epochs"]
+    record = sorted({epochs // 4, epochs // 2, epochs})
+    return [
+        _unit(
+            f"sweep-{labels}-scale{scale:g}-seed{seed}",
+            parameters,
+            labels,
+            seed,
+            init_scale=scale,
+            record=record,
+        )
+        for labels in parameters["labels"]
+        for seed in range(SWEEP_SEED, SWEEP_SEED + seeds)
     ]
 
 
