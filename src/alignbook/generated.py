@@ -93,14 +93,13 @@ def _status(books, runs, seconds):
 
 def _status_row(book, run, seconds):
     records = [item.provenance for item in run.stored]
-    seeds = {item.unit.arguments["seed"] for item in run.stored if "seed" in item.unit.arguments}
     stale = run.stale
     return page.row(
         {
             "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
             "Profile": run.profile or "custom",
             "Runs": len(records),
-            "Seeds": len(seeds),
+            "Seeds": run.parameters.get("seeds", ""),
             "Diverged": len(run.diverged),
             "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
             "Computing": page.duration(sum(record["wall_time_s"] for record in records)),

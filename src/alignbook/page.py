@@ -101,13 +101,12 @@ class Page:
 def banner(run):
     """HTML that says in plain sight what a page shows."""
     records = [item.provenance for item in run.stored]
-    seeds = {item.unit.arguments["seed"] for item in run.stored if "seed" in item.unit.arguments}
     datasets = sorted(
         {item.unit.arguments["dataset"] for item in run.stored if "dataset" in item.unit.arguments}
     )
     facts = {
         "Data": ", ".join(datasets) or "synthetic",
-        "Seeds": len(seeds) or "none (no randomness)",
+        "Seeds": run.parameters.get("seeds", "none (no randomness)"),
         "Device": ", ".join(sorted({record["device"] for record in records})),
         "Computing time": duration(sum(record["wall_time_s"] for record in records)),
         "Commit": ", ".join(sorted({record["commit"] or "not in git" for record in records})),
