@@ -44,7 +44,8 @@ def units(parameters):
     if parameters["precision"] != "float32":  # else there is nothing to compare
         short = min(parameters["precision_epochs"], parameters["epochs"])
         for precision in ("float32", parameters["precision"]):
-            labels, name = parameters["labels"][-1], f"{precision}-seed{SWEEP_SEED}"
+            labels = parameters["labels"][0]  # real ones by default: these move the filters sooner
+            name = f"{precision}-{labels}-seed{SWEEP_SEED}"
             other = {"precision": precision, "epochs": short, "record": [short]}
             result.append(_unit(name, parameters, labels, SWEEP_SEED, **other))
     floor = {"filters": parameters["filters"], "dimension": DIMENSION, "draws": parameters["floor_draws"]}
