@@ -299,11 +299,8 @@ def claims(table, parameters):
         judged.append(_hidden_peak(dataset, here))
         if dataset in PAPER_TABLES:
             judged.append(_accuracies(dataset, here, full))
-    for setting, words in (
-        ("low rate", "A learning rate four times lower"),
-        ("large batch", "Batches of 512"),
-    ):
-        judged.append(_shift(nets, parameters["variation_dataset"], setting, words))
+    for setting in _VARIATIONS:
+        judged.append(_shift(nets, parameters["variation_dataset"], setting))
     if full:
         return judged
     # The paper's claims are about trained networks; these are on their way there.
@@ -355,12 +352,8 @@ def _accuracies(dataset, here, full):
     return Claim.equals(*arguments, difference, 0.0, ACCURACY_MARGIN)
 
 
-def _shift(nets, dataset, setting, words):
-    statement = (
-        f"{words} than in the tables move the peak towards the last layer ({dataset}; shift of log l)."
-    )
-    if setting == "low rate":
-        statement = statement.replace("move the", "moves the")
+def _shift(nets, dataset, setting):
+    statement = f"{_VARIATIONS[setting]} the peak towards the last layer ({dataset}; shift of log l)."
     arguments = (f"shift-{setting.replace(' ', '-')}", statement, "Figure 8, Section 4")
     values = shifts(nets, dataset, setting)
     if values.empty:
