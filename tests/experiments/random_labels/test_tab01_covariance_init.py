@@ -23,7 +23,7 @@ PARAMETERS = {
     "centred": True,
     "pool": "same",
     "precision": "float32",
-    "variations": False,
+    "variation_seeds": 0,
     "seeds": 2,
 }
 CELL = ["initialisation", "layers", "iterations"]
@@ -63,7 +63,7 @@ def test_units_ask_for_every_cell_once_and_share_the_standard_column():
 
 
 def test_variations_change_one_thing_each():
-    units = tab01.units(PARAMETERS | {"variations": True, "precision": "bfloat16", "seeds": 1})
+    units = tab01.units(PARAMETERS | {"variation_seeds": 1, "precision": "bfloat16", "seeds": 1})
     values = PARAMETERS | {"precision": "bfloat16"}
     varied = [unit for unit in units if "__" in unit.name]
     assert varied

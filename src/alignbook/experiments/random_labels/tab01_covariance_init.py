@@ -242,7 +242,7 @@ def units(parameters):
 
     Parameters: dataset, initialisations, layers, iterations, train_images, test_images,
     pretrain_images, pretrain_epochs, learning_rate, batch_size, schedule, init_scale, filter_scale,
-    centred, pool, precision, variations, seeds. Each table has the columns initialisation, layers,
+    centred, pool, precision, variation_seeds, seeds. Each table has the columns initialisation, layers,
     iterations, train and test (accuracies in 0..1).
     """
     cells = [("standard", 0)]
@@ -254,7 +254,7 @@ def units(parameters):
     made = []
     for seed in range(parameters["seeds"]):
         made += [_unit(*cell, seed, parameters) for cell in cells]
-        if parameters["variations"]:
+        if seed < parameters["variation_seeds"]:
             made += _varied(seed, parameters)
     return made
 
