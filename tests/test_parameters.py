@@ -148,7 +148,7 @@ def test_every_value_of_the_paper_profile_names_its_source():
     path = paths.root() / "notebooks" / "profiles" / "paper.yaml"
     text = path.read_text()
     for name, entry in yaml.safe_load(text).items():
-        block = text.split(f"\n{name}:\n")[1].split("\n\n")[0]
+        block = text.split(f"\n{name}:")[1].split("\n\n")[0]
         for key in entry:
             line = next(line for line in block.splitlines() if line.strip().startswith(f"{key}:"))
             assert "#" in line, f"{name}: {key} does not say where its value comes from"

@@ -113,9 +113,8 @@ def _code_page(book):
     """The experiment's module as a page with a heading per function."""
     module = book.experiment
     source = inspect.getsource(module).splitlines()
-    starts = [getattr(module, name).__code__.co_firstlineno - 1 for name in page.functions_of(module)]
-    starts = [_with_decorators(source, start) for start in starts]
     names = page.functions_of(module)
+    starts = [page.first_line(getattr(module, name)) - 1 for name in names]
     parts = [
         f"# Code: {book.name}",
         "",
@@ -130,9 +129,3 @@ def _code_page(book):
         body = "\n".join(source[start:end]).rstrip().splitlines()
         parts += ["", f"## `{name}`", "", "```python", *body, "```"]
     return "\n".join(parts) + "\n"
-
-
-def _with_decorators(source, start):
-    while start and source[start - 1].startswith("@"):
-        start -= 1
-    return start

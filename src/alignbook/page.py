@@ -138,11 +138,16 @@ def duration(seconds):
 def functions_of(module):
     """Names of the functions that ``module`` itself defines, in their order."""
     own = [
-        (value.__code__.co_firstlineno, name)
+        (first_line(value), name)
         for name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__
     ]
     return [name for _, name in sorted(own)]
+
+
+def first_line(function):
+    """The line, from 1, on which the source of ``function`` starts, decorators included."""
+    return inspect.unwrap(function).__code__.co_firstlineno
 
 
 def anchor(function):
