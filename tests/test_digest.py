@@ -54,5 +54,5 @@ def test_the_public_face_is_followed_to_the_function_behind_it(checkout):
     edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nimport alignbook")
     before = digest(checkout)
     metric = checkout.root / "src/alignbook/metrics/misalignment.py"
-    edit(metric, "def misalignment(", "def misalignment(unused=0, ")
+    edit(metric, "return max(0.0, ", "return max(0, ")
     assert digest(checkout) != before
