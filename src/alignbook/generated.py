@@ -35,8 +35,9 @@ def _scorecard(books, runs, decided):
     parts = [
         "# Scorecard",
         "",
-        f"{sum(total.values())} claims: {summary}. A test on the seeds decides each outcome, by a rule",
-        "written down before the result; the claim's page shows it. A claim that disagrees is a finding.",
+        f"{sum(total.values())} claims: {summary}. A test on the seeds decides each outcome, by a rule that",
+        "the claim's page shows; where a rule was changed after a first look at results, the page says so.",
+        "A claim that disagrees is a finding.",
         "",
     ]
     for paper, title in PAPERS.items():
