@@ -99,13 +99,13 @@ def _status_row(book, run, seconds):
         {
             "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
             "Profile": run.profile or "custom",
-            "Runs": len(records),
+            "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
             "Seeds": run.parameters.get("seeds", ""),
+            "Runs": len(records),
             "Diverged": len(run.diverged),
-            "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
             "Computing": page.duration(sum(record["wall_time_s"] for record in records)),
             "Rendering": f"{seconds:.1f} s",
-            "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
+            "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
         }
     )
 
