@@ -110,6 +110,18 @@ def test_smoke_is_never_taken_for_a_reproduction(built):
     assert "ab-not-run" in card and 'class="ab-outcome ab-holds"' not in card
 
 
+def test_every_cell_stands_under_its_column(built):
+    html, _ = built
+    for name in ("scorecard", "status", *NAMES):
+        text = (html / f"{name}.html").read_text()
+        tables = re.findall(r'<table class="ab-table.*?</table>', text, re.DOTALL)
+        assert tables, name
+        for table in tables:
+            columns = re.findall(r"<th[^>]*>(.*?)</th>", table)
+            for row in re.findall(r"<tr[^>]*>(.*?)</tr>", table, re.DOTALL)[1:]:
+                assert re.findall(r'<td data-label="(.*?)"', row) == columns
+
+
 def test_downloads_are_executed_notebooks_without_machine_paths(built):
     html, _ = built
     for name in NAMES:
@@ -221,7 +233,9 @@ def test_formulas_are_set(reader):
     desktop = reader()
     page = desktop.open("signal_propagation/cor01_equilibrium")
     page.wait_for_selector("mjx-container svg")
-    unset = "[...document.querySelectorAll('.math')].filter(m => !m.querySelector('mjx-container svg')).length"
+    unset = (
+        "[...document.querySelectorAll('.math')].filter(m => !m.querySelector('mjx-container svg')).length"
+    )
     assert page.locator(".math").count() > 20 and page.evaluate(unset) == 0
     assert page.locator("mjx-merror").count() == 0
     assert desktop.outside == [] and desktop.errors == []

@@ -47,37 +47,23 @@ def _scorecard(books, runs, decided):
         counts = Counter(claim.outcome for book in group for claim in decided[book.name])
         line = ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
         rows = [_score_row(book, runs[book.name], c) for book in group for c in decided[book.name]]
-        columns = ("Claim", "Paper", "Here", "Outcome", "Page", "Profile")
-        parts += [f"## {title}", "", line + ".", "", page.table(columns, rows, "score"), ""]
+        parts += [f"## {title}", "", line + ".", "", page.table(rows, "score"), ""]
     return "\n".join(parts)
 
 
 def _score_row(book, run, claim):
     where = re.sub(r":.*", "", book.title)
-    return page.row(
-        {
-            "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
-            "Paper": page.number(claim.paper),
-            "Here": page.number(claim.measured),
-            "Outcome": page.badge(claim.outcome),
-            "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
-            "Profile": run.profile or "custom",
-        }
-    )
+    return {
+        "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
+        "Paper": page.number(claim.paper),
+        "Here": page.number(claim.measured),
+        "Outcome": page.badge(claim.outcome),
+        "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
+        "Profile": run.profile or "custom",
+    }
 
 
 def _status(books, runs, seconds):
-    columns = (
-        "Notebook",
-        "Profile",
-        "Runs",
-        "Seeds",
-        "Diverged",
-        "Device",
-        "Computing",
-        "Rendering",
-        "State",
-    )
     rows = [_status_row(book, runs[book.name], seconds[book.name]) for book in books]
     return "\n".join(
         [
@@ -86,7 +72,7 @@ def _status(books, runs, seconds):
             "What each page shows, what computed it and how long that took. *Computing* adds up the stored",
             "runs, each on one thread; *rendering* is the execution of the notebook from the stored results.",
             "",
-            page.table(columns, rows, "status"),
+            page.table(rows, "status"),
             "",
         ]
     )
@@ -95,19 +81,17 @@ def _status(books, runs, seconds):
 def _status_row(book, run, seconds):
     records = [item.provenance for item in run.stored]
     stale = run.stale
-    return page.row(
-        {
-            "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
-            "Profile": run.profile or "custom",
-            "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
-            "Seeds": run.parameters.get("seeds", ""),
-            "Runs": len(records),
-            "Diverged": len(run.diverged),
-            "Computing": page.duration(sum(record["wall_time_s"] for record in records)),
-            "Rendering": f"{seconds:.1f} s",
-            "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
-        }
-    )
+    return {
+        "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
+        "Profile": run.profile or "custom",
+        "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
+        "Seeds": run.parameters.get("seeds", ""),
+        "Runs": len(records),
+        "Diverged": len(run.diverged),
+        "Computing": page.duration(sum(record["wall_time_s"] for record in records)),
+        "Rendering": f"{seconds:.1f} s",
+        "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
+    }
 
 
 def _code_page(book):

@@ -47,7 +47,7 @@ class Page:
     def claims(self):
         """The paper's claims and their outcomes."""
         rows = [_claim_row(claim) for claim in self.run.claims()]
-        return HTML(table(("Claim", "Paper", "Here", "Outcome"), rows, "claims"))
+        return HTML(table(rows, "claims"))
 
     def provenance(self):
         """One row per kind of origin: device, commit, versions, data digest, computing time."""
@@ -167,18 +167,22 @@ def badge(outcome):
     return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}">{outcome}</span>'
 
 
-def row(cells, **attributes):
-    """A table row of {column: HTML}; narrow screens show the column's name beside each cell."""
-    named = "".join(f' {key}="{html.escape(value)}"' for key, value in attributes.items())
-    return f"<tr{named}>" + "".join(f'<td data-label="{k}">{v}</td>' for k, v in cells.items()) + "</tr>"
+def table(rows, kind):
+    """HTML of a table of class ``ab-<kind>``.
 
-
-def table(columns, rows, kind):
-    """HTML of a table of class ``ab-<kind>`` with these column names and :func:`row` strings."""
+    rows : list of {column: HTML}, the same columns in each; ``id`` is no column but the row's anchor.
+    Narrow screens show the column's name beside each cell.
+    """
+    columns = [name for name in rows[0] if name != "id"] if rows else []
     head = "".join(f"<th>{name}</th>" for name in columns)
+    body = []
+    for row in rows:
+        anchored = f' id="{html.escape(row["id"])}"' if "id" in row else ""
+        cells = "".join(f'<td data-label="{name}">{row[name]}</td>' for name in columns)
+        body.append(f"<tr{anchored}>{cells}</tr>")
     return (
         f'<div class="ab-scroll"><table class="ab-table ab-{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
@@ -189,13 +193,13 @@ def _claim_row(claim):
     paper = number(claim.paper)
     if claim.tolerance is not None:
         paper += f"<br><small>± {number(claim.tolerance)}</small>"
-    cells = {
+    return {
+        "id": f"claim-{claim.id}",
         "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
         "Paper": paper,
         "Here": here,
         "Outcome": f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>",
     }
-    return row(cells, id=f"claim-{claim.id}")
 
 
 def _data_origin(record):
