@@ -106,14 +106,12 @@ def _results(notebook, profile, say):
     stored = most_faithful(notebook)
     if stored:
         return stored
+    from alignbook.data import DataError
+
     try:
         say("nothing is stored; computing profile quick")
         return engine.run(notebook.name, profile="quick", progress=say)
-    except AlignbookError as error:
-        from alignbook.data import DataError
-
-        if not isinstance(error, DataError):
-            raise
+    except DataError as error:
         say(f"{error}; computing profile smoke instead")
         return engine.run(notebook.name, profile="smoke", progress=say)
 
