@@ -1,0 +1,124 @@
+"""The Triton kernel in its interpreter, and on a GPU where there is one, against einsum in float64.
+
+Triton decides when it is imported whether to interpret. The interpreter therefore runs in a process of
+its own, which nothing here or in other tests can have given another Triton.
+"""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+import torch
+
+from alignbook.kernels import gram_tiles
+from alignbook.kernels.gram_product import squared_sum
+
+TOLERANCE = {  # of operands that are exact in the dtype: float32 sums of products, then float64
+    torch.float16: 1e-6,
+    torch.bfloat16: 1e-6,
+    torch.float32: 1e-6,
+    torch.float64: 1e-13,
+}
+# (n, k, in, out): one tile and part of a step; several tiles of either size, all odd; one of everything;
+# more outputs than programs that share a tile
+SHAPES = [(7, 3, 5, 9), (133, 2, 67, 17), (1, 1, 1, 1), (6, 9, 64, 16)]
+
+
+@pytest.fixture(scope="module")
+def compute():
+    """``squared_sum`` where Triton interprets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        pool.submit(int).result()  # starts the process, while the variable is set
+    with pool:
+        yield lambda *arguments: pool.submit(squared_sum, *arguments).result(timeout=60)
+
+
+def operands(n, k, inputs, outputs, dtype):
+    generator = torch.Generator().manual_seed(n)
+    h = torch.randn(n, inputs, generator=generator, dtype=torch.float64)
+    g = torch.randn(n, k, outputs, generator=generator, dtype=torch.float64)
+    return h.to(dtype), g.to(dtype)
+
+
+def kernel(h, g):
+    """K as (n, k, n, k), float64."""
+    h, g = h.double(), g.double()
+    return torch.einsum("io,jo,iac,jbc->iajb", h, h, g, g)
+
+
+def expected(h, g):
+    """Σ K², and with the row means and the row means less the grand mean taken off; and these two."""
+    K = kernel(h, g)
+    rows = K.mean((2, 3))
+    columns = rows - rows.mean()
+    centred = K - rows[:, :, None, None] - columns
+    return K.square().sum(), centred.square().sum(), rows, columns
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_against_einsum(compute, shape, dtype):
+    h, g = operands(*shape, dtype)
+    plain, centred, rows, columns = expected(h, g)
+    tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype] * plain.item()}
+    torch.testing.assert_close(compute(h, g), plain, **tolerance)
+    torch.testing.assert_close(compute(h, g, rows, columns), centred, **tolerance)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, (300, 10, 100, 256), (65, 40, 784, 100)], ids=str)
+def test_on_cuda_against_einsum(shape, dtype):
+    h, g = (operand.cuda() for operand in operands(*shape, dtype))
+    plain, centred, rows, columns = expected(h, g)
+    relative = 10 * TOLERANCE[dtype]  # tensor cores add with fewer guard bits
+    tolerance = {"rtol": relative, "atol": relative * plain.item()}
+    torch.testing.assert_close(squared_sum(h, g), plain, **tolerance)
+    torch.testing.assert_close(squared_sum(h, g, rows, columns), centred, **tolerance)
+
+
+def test_strided_operands(compute):
+    """Gradients stacked output by output, (k, n, out), and every second feature."""
+    h, g = operands(70, 3, 32, 64, torch.float32)
+    stacked = g.transpose(0, 1).contiguous().transpose(0, 1)
+    for left, right in ((h, stacked), (h[:, ::2], g[..., ::2])):
+        plain = kernel(left, right).square().sum()
+        torch.testing.assert_close(compute(left, right), plain, rtol=1e-6, atol=0)
+
+
+def test_nearly_constant_kernels_keep_their_variation(compute):
+    """Entries 1 + O(1e-5): the norm of the centred kernel is below rounding of Σ K² in float32."""
+    h, g = operands(40, 3, 20, 30, torch.float64)
+    h, g = (1 + 1e-5 * h).float(), (1 + 1e-5 * g).float()
+    plain, centred, rows, columns = expected(h, g)
+    assert centred < 1e-9 * plain
+    total = float(plain) - float(rows.mean()) ** 2 * 120**2  # what one would have without the means
+    naive = abs(total - float(centred))
+    ours = abs(float(compute(h, g, rows, columns)) - float(centred))
+    assert ours < 0.1 * naive
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"h": torch.ones(3, 4, 1)}, "are not"),
+        ({"g": torch.ones(2, 2, 5)}, "are not"),
+        ({"g": torch.ones(3, 2, 0)}, "are not"),
+        ({"g": torch.ones(3, 2, 5).double()}, "must be one of"),
+        ({"h": torch.ones(3, 4).int(), "g": torch.ones(3, 2, 5).int()}, "must be one of"),
+        ({"rows": torch.ones(3, 2)}, "both"),
+        ({"rows": torch.ones(6), "columns": torch.ones(6)}, "both"),
+    ],
+)
+def test_refused(compute, change, message):
+    arguments = {"h": torch.ones(3, 4), "g": torch.ones(3, 2, 5), "rows": None, "columns": None} | change
+    with pytest.raises(ValueError, match=message):
+        compute(*arguments.values())
+
+
+def test_cpu_tensors_need_the_interpreter(monkeypatch):
+    monkeypatch.setattr(gram_tiles, "INTERPRETED", False)
+    with pytest.raises(ValueError, match="CUDA device"):
+        squared_sum(torch.ones(3, 4), torch.ones(3, 2, 5))
