@@ -13,7 +13,7 @@ from torch.func import functional_call, jacrev
 
 from alignbook.metrics import tangent_alignment
 
-module = importlib.import_module("alignbook.metrics.tangent_alignment")
+layer_kernel = importlib.import_module("alignbook.kernels.layer_kernel")
 
 
 def network(widths, bias=False, inplace=False, seed=0):
@@ -27,7 +27,7 @@ def network(widths, bias=False, inplace=False, seed=0):
 
 def reference(model, inputs, labels):
     """Equation 6 with K' = YYᵀ, all matrices built."""
-    weights = {k: v.detach() for k, v in model.named_parameters() if k.endswith("weight")}
+    weights = {k: v.detach() for k, v in model.named_parameters() if k.endswith("weight") and v.ndim > 1}
     outputs = model(inputs)
     size = outputs.numel()
     y = nn.functional.one_hot(labels, outputs.shape[1]).double().reshape(-1)
@@ -61,7 +61,7 @@ def test_equals_jacobians(seed, n, k, hidden, bias, tile):
     model = network([9, *hidden, k], bias=bias, seed=seed)
     inputs, labels = case(seed, n, k)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TILE", tile)
+        patch.setattr(layer_kernel, "TILE", tile)
         alignment = tangent_alignment(model, inputs, labels)
     assert alignment.dtype == np.float64 and alignment.shape == (len(hidden) + 1,)
     expected = reference(model, inputs, labels)
@@ -76,7 +76,7 @@ def test_float32_of_deep_networks():
     model = network([9, *[30] * 40, 5], seed=1)
     wide = tangent_alignment(model, inputs, labels)
     narrow = tangent_alignment(copy.deepcopy(model).float(), inputs.float(), labels)
-    np.testing.assert_allclose(narrow, wide, rtol=2e-3)
+    np.testing.assert_allclose(narrow, wide, rtol=1e-4)
 
 
 def test_scale_drops_out_where_float32_would_underflow():
@@ -155,6 +155,104 @@ def test_a_larger_kernel_in_tiles():
     )
 
 
+class Residual(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            nn.GroupNorm(2, channels),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(channels, channels, (1, 3), padding=(0, 1)),
+        )
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+def convolutional(k, seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1, stride=2),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        Residual(4),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 5, 2, dilation=2, padding=1),
+        nn.Flatten(),
+        nn.LayerNorm(20),
+        nn.ReLU(),
+        nn.Linear(20, 7),
+        nn.Tanh(),
+        nn.Linear(7, k),
+    ).double()
+    with torch.no_grad():
+        for module in model.modules():  # normalisation that changes something
+            if isinstance(module, nn.BatchNorm2d):
+                module.running_mean.normal_()
+                module.running_var.uniform_(0.5, 2)
+    return model
+
+
+@pytest.mark.parametrize("route", ["grams", "gradients", None])
+@pytest.mark.parametrize(("n", "k", "tile", "held"), [(7, 3, 2**19, 2**26), (6, 2, 1, 1), (9, 4, 3000, 5000)])
+def test_convolutions_equal_jacobians(route, n, k, tile, held, monkeypatch):
+    monkeypatch.setattr(layer_kernel, "TILE", tile)
+    monkeypatch.setattr(layer_kernel, "HELD", held)
+    if route:
+        monkeypatch.setattr(layer_kernel.LayerKernel, "route", lambda self: route)
+    model = convolutional(k).eval()
+    inputs = torch.randn(n, 2, 8, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(n))
+    labels = torch.arange(n) % k
+    expected = reference(model, inputs, labels)
+    assert len(expected) == 6 and np.isfinite(expected).all() and expected.min() > 1e-6
+    np.testing.assert_allclose(tangent_alignment(model, inputs, labels), expected, rtol=1e-9)
+    narrow = tangent_alignment(copy.deepcopy(model).float(), inputs.float(), labels)
+    np.testing.assert_allclose(narrow, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("strip", [1, 3, 32])
+@pytest.mark.parametrize("held", [1, 200, 2**26])
+def test_the_routes_agree_on_a_linear_layer(strip, held, monkeypatch):
+    monkeypatch.setattr(layer_kernel, "STRIP", strip)
+    monkeypatch.setattr(layer_kernel, "HELD", held)
+    monkeypatch.setattr(layer_kernel, "TILE", 25)  # several blocks of examples, the last one smaller
+    generator = torch.Generator().manual_seed(0)
+    h = torch.randn(7, 5, generator=generator, dtype=torch.float64)
+    g = torch.randn(4, 7, 8, generator=generator, dtype=torch.float64)
+    kernel = torch.einsum("id,jd,aio,bjo->iajb", h, h, g, g)
+    layer = layer_kernel.LayerKernel(h, g)
+    for route in ("grams", "gradients", "moments"):
+        assert layer.squares(route=route) == pytest.approx(float(kernel.square().sum()), rel=1e-12)
+        assert layer.squares(torch.float32, route) == pytest.approx(float(kernel.square().sum()), rel=1e-5)
+
+
+def test_the_cheapest_route_by_count():
+    def route(n, k, o, inputs, unfold=None, positions=()):
+        signals = torch.empty(n, *inputs), torch.empty(k, n, o, *positions)
+        return layer_kernel.LayerKernel(*signals, unfold).route()
+
+    assert route(500, 10, 256, (256,)) == "grams"
+    assert route(500, 100, 256, (256,)) == "moments"  # many outputs
+    window = {"kernel_size": 3, "padding": 1}
+    assert route(50, 10, 64, (3, 32, 32), window, (32, 32)) == "gradients"  # many positions
+    assert route(50, 10, 512, (512, 2, 2), window, (2, 2)) == "grams"  # many weights
+
+
+@pytest.mark.parametrize(
+    ("part", "dtype", "rtol"), [(3e-3, torch.float64, 1e-5), (3e-2, torch.float32, 1e-3)]
+)
+def test_a_kernel_close_to_constant_keeps_its_digits(part, dtype, rtol):
+    inputs, labels = case(7, 30, 3)
+    model = nn.Sequential(nn.Linear(9, 3, bias=False), nn.Linear(3, 3, bias=False)).double()
+    with torch.no_grad():  # but for a small part, all outputs move together and all examples are equal
+        model[1].weight.copy_(torch.ones(3, 3) + part * model[1].weight)
+    near = inputs.flatten(1) * part + 1
+    expected = reference(model, near, labels)
+    assert np.isfinite(expected).all()
+    alignment = tangent_alignment(model.to(dtype), near.to(dtype), labels)
+    np.testing.assert_allclose(alignment, expected, rtol=rtol)
+
+
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()
@@ -167,11 +265,14 @@ class Twice(nn.Module):
 @pytest.mark.parametrize(
     ("model", "labels", "message"),
     [
-        (nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()), None, r"layer 0 \(Conv2d\) is no nn.Linear"),
-        (nn.Sequential(nn.Flatten(), nn.LayerNorm(9), nn.Linear(9, 3)), None, "LayerNorm"),
+        (nn.Sequential(nn.Conv1d(1, 2, 3)), None, r"layer 0 \(Conv1d\) is neither"),
+        (nn.Sequential(nn.Flatten(), nn.PReLU(), nn.Linear(9, 3)), None, "PReLU"),
+        (nn.Sequential(nn.Conv2d(2, 2, 3, groups=2), nn.Flatten()), None, "one group"),
+        (nn.Sequential(nn.Conv2d(1, 2, 3, padding="same"), nn.Flatten()), None, "in numbers"),
+        (nn.Sequential(nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular")), None, "with zeros"),
         (nn.Sequential(nn.Linear(3, 3), nn.Flatten()), None, "not \\(n, features\\)"),
         (Twice(), None, "more than once"),
-        (nn.Flatten(), None, "linear layers"),
+        (nn.Flatten(), None, "linear or convolutional"),
         (nn.Sequential(nn.Flatten(), nn.Linear(9, 1)), None, "k ≥ 2"),
         (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), torch.tensor([0, 1, 2, 3]), "labels"),
         (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), torch.tensor([0, 1, 2]), "labels"),

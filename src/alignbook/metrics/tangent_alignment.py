@@ -4,59 +4,81 @@ import numpy as np
 import torch
 from torch import nn
 
-TILE = 2**19  # entries of the (nk)² kernel held at once
+from alignbook.kernels.layer_kernel import LayerKernel
+from alignbook.kernels.products import float32_products
+
+LAYERS = (nn.Linear, nn.Conv2d)
+# Between the layers; their own parameters have no kernel here.
+LEFT_OUT = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+ROUNDING = 1e-5  # relative error of ‖CKC‖² that rounding of the entries may cause
+CONSTANT = 1e-7  # ‖CKC‖ / ‖K‖ below which only rounding is left
 
 
 def tangent_alignment(model, inputs, labels):
-    """A_l = Ỹᵀ K_l Ỹ / (‖C K_l C‖_F ‖Ỹ‖²), one value per linear layer, in forward order.
+    """A_l = Ỹᵀ K_l Ỹ / (‖C K_l C‖_F ‖Ỹ‖²), one value per linear or convolutional layer, in forward order.
 
-    K_l = Ψ_lᵀ Ψ_l is the kernel of the outputs' gradients with respect to the *weights* of layer l;
-    biases are left out, since the paper's networks (Equation 8) have none. Rows run over all n·k pairs
-    of an example i and an output a; labels are one-hot, Y ∈ R^{nk}; C = I - 11ᵀ/(nk), Ỹ = CY.
-    By Equation 9 the kernel is the forward kernel ∘ the backward kernel,
-    K_l[(i,a),(j,b)] = ⟨h_i, h_j⟩ · ⟨g_i^a, g_j^b⟩, with the layer's input h and its output's gradient
-    g^a = ∂f_a/∂z.
+    K_l = Ψ_lᵀ Ψ_l is the kernel of the outputs' gradients with respect to the *weights* of layer l. Biases
+    are left out, since the networks of the paper's Equation 8 have none, and so are the parameters of
+    normalisation layers. Rows run over all n·k pairs of an example i and an output a; labels are one-hot,
+    Y ∈ R^{nk}; C = I - 11ᵀ/(nk), Ỹ = CY.
 
-    model : network whose layers with parameters are all nn.Linear on (n, features), each used once;
+    model : network in which every parameter belongs to an nn.Linear on (n, features), an nn.Conv2d without
+    groups, or a batch, group or layer normalisation, each linear or convolutional layer used once;
     evaluated in evaluation mode, left as it was. inputs : (n, …) tensor on the model's device;
     labels : (n,) int64, 0 … k - 1 for k ≥ 2 outputs.
-    Returns (layers,) float64 in [0, 1]; nan where the centred kernel is zero (a dead layer).
-    Kernel entries are formed in the model's precision, a block of rows at a time; row means, numerators
-    and sums are float64. Memory: the layers' inputs and n·k output gradients each.
+    Returns (layers,) float64 in [0, 1]; nan where the centred kernel is below 1e-7 of the kernel (a dead or
+    constant layer).
+    Kernel entries are formed in the model's precision, and in float64 for a layer whose kernel is so close
+    to constant that centring would lose digits; row means, numerators and sums are float64. Memory: the
+    layers' inputs, n·k output gradients each, and blocks of bounded size (kernels/layer_kernel.py).
     Raises ValueError for other networks or labels.
     """
-    layers, outputs = _signals(model, inputs)
-    n, k = outputs
+    with float32_products():
+        layers, (n, k) = _signals(model, inputs)
     labels = torch.as_tensor(labels, device=inputs.device)
     if labels.shape != (n,) or labels.dtype != torch.int64 or not 0 <= labels.min() <= labels.max() < k:
         raise ValueError(f"labels must be ({n},) int64 in 0 … {k - 1}")
-    centred = nn.functional.one_hot(labels, k).double() - 1 / k  # Ỹ as (n, k)
-    alignment = [_alignment(*layers.pop(0), centred) for _ in range(len(layers))]
+    centred = (nn.functional.one_hot(labels, k).double() - 1 / k).T  # Ỹ as (k, n)
+    with float32_products():
+        alignment = [_alignment(LayerKernel(*layers.pop(0)), centred) for _ in range(len(layers))]
     return np.array(alignment, dtype=np.float64)
+
+
+def _alignment(kernel, centred):
+    size = kernel.n * kernel.k
+    means, numerator = kernel.projections(centred)
+    means_squared = 2 * size * means.square().sum() - (size * means.mean()) ** 2  # ‖K‖² - ‖CKC‖²
+    whole = kernel.squares()
+    # A deep kernel may be nearly constant: what centring leaves must not drown in rounding.
+    if not whole - means_squared > torch.finfo(kernel.inputs.dtype).eps / ROUNDING * whole:
+        whole = kernel.squares(torch.float64)
+    squares = float(whole - means_squared)
+    if not squares > CONSTANT**2 * whole:
+        return float("nan")
+    return numerator / (squares**0.5 * float(centred.square().sum()))
 
 
 @torch.enable_grad()  # also where the caller has switched gradients off
 def _signals(model, inputs):
-    """Per layer its input h (n, in) and output gradients g (k, n, out), scaled; and the outputs' shape.
+    """Per layer the arguments of LayerKernel, with inputs and gradients scaled; and the outputs' shape.
 
     The scale drops out of the alignment; without it deep networks would underflow.
     """
     for name, module in model.named_modules():
-        if list(module.parameters(recurse=False)) and not isinstance(module, nn.Linear):
-            raise ValueError(f"layer {name or 'model'} ({type(module).__name__}) is no nn.Linear")
+        _check(name or "model", module)
     forward, backward = [], []
 
     def keep(module, arguments, output):
-        if arguments[0].ndim != 2:
+        if isinstance(module, nn.Linear) and arguments[0].ndim != 2:
             raise ValueError(f"a linear layer's input is {tuple(arguments[0].shape)}, not (n, features)")
         if any(module is seen for seen, _ in forward):
-            raise ValueError("a linear layer is used more than once")
+            raise ValueError("a layer is used more than once")
         forward.append((module, arguments[0].detach()))
         backward.append(output)
         return output.clone()  # an activation that works in place must not change what we keep
 
     training = [module for module in model.modules() if module.training]
-    handles = [m.register_forward_hook(keep) for m in model.modules() if isinstance(m, nn.Linear)]
+    handles = [m.register_forward_hook(keep) for m in model.modules() if isinstance(m, LAYERS)]
     try:
         model.eval()
         # The graph must not hinge on the weights, which may be frozen.
@@ -67,50 +89,37 @@ def _signals(model, inputs):
         for module in training:
             module.training = True
     if outputs.ndim != 2 or outputs.shape[1] < 2 or not forward:
-        raise ValueError("the model must have linear layers and outputs of shape (n, k), k ≥ 2")
-    gradients = [
-        torch.autograd.grad(outputs[:, a].sum(), backward, retain_graph=True, materialize_grads=True)
-        for a in range(outputs.shape[1])
-    ]  # examples do not mix, so the gradient of the sum is the gradient of each
+        raise ValueError("the model must have linear or convolutional layers and outputs (n, k), k ≥ 2")
+    k = outputs.shape[1]
+    gradients = [torch.empty(k, *z.shape, dtype=z.dtype, device=z.device) for z in backward]
+    for a in range(k):  # examples do not mix, so the gradient of the sum is the gradient of each
+        total = outputs[:, a].sum()
+        of_output = torch.autograd.grad(total, backward, retain_graph=True, materialize_grads=True)
+        for kept, gradient in zip(gradients, of_output, strict=True):
+            kept[a] = gradient
     layers = [
-        (_unit(h), _unit(torch.stack(g)))
-        for (_, h), g in zip(forward, zip(*gradients, strict=True), strict=True)
+        (_unit(h.clone()), _unit(g), _unfolding(module))
+        for (module, h), g in zip(forward, gradients, strict=True)
     ]
     return layers, tuple(outputs.shape)
 
 
+def _check(name, module):
+    kind = type(module).__name__
+    if list(module.parameters(recurse=False)) and not isinstance(module, LAYERS + LEFT_OUT):
+        raise ValueError(f"layer {name} ({kind}) is neither linear nor convolutional")
+    if isinstance(module, nn.Conv2d) and (
+        module.groups != 1 or isinstance(module.padding, str) or module.padding_mode != "zeros"
+    ):
+        raise ValueError(f"layer {name} ({kind}) must have one group and a padding with zeros, in numbers")
+
+
+def _unfolding(module):
+    if isinstance(module, nn.Linear):
+        return None
+    return {name: getattr(module, name) for name in ("kernel_size", "dilation", "padding", "stride")}
+
+
 def _unit(values):
     scale = values.abs().max()
-    return values / torch.where(scale == 0, 1, scale)
-
-
-def _alignment(h, g, centred):
-    """A_l of one layer: h (n, in), g (k, n, out), centred (n, k) float64."""
-    k, n, _ = g.shape
-    size = n * k
-    wide_h, wide_g = h.double(), g.double()
-    # Ψ_l v is the weight gradient Σ_ia v_ia g_i^a h_iᵀ, so products with K_l need no kernel.
-    numerator = (torch.einsum("ja,ajo->jo", centred, wide_g).T @ wide_h).square().sum()  # ‖Ψ_l Ỹ‖²
-    total = wide_g.sum(0).T @ wide_h  # Ψ_l 1, (out, in)
-    means = torch.einsum("aio,io->ai", wide_g, wide_h @ total.T) / size  # row means of K_l, (k, n)
-    grand = means.mean()
-    # Centre the entries before squaring: deep kernels are nearly constant, and a difference of
-    # large sums would lose what is left.
-    rows, columns = means.to(h.dtype), (means - grand).to(h.dtype)
-    squares = torch.zeros((), dtype=torch.float64, device=h.device)
-    step = max(1, TILE // (k * size))
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        # The kernel is symmetric: only columns from ``start`` on, those right of the block twice.
-        kernel = g[:, start:stop].reshape(-1, g.shape[2]) @ g[:, start:].reshape(-1, g.shape[2]).T
-        kernel = kernel.view(k, stop - start, k, n - start)
-        kernel *= (h[start:stop] @ h[start:].T)[:, None, :]
-        kernel -= rows[:, start:stop, None, None]
-        kernel -= columns[:, start:]
-        norms = torch.linalg.vector_norm(kernel, dim=3).double().square().sum()
-        block = torch.linalg.vector_norm(kernel[..., : stop - start], dim=3).double().square().sum()
-        squares += 2 * norms - block
-    # Entries of K_l below rounding of its largest are no kernel: the rest of a constant one.
-    if squares.sqrt() <= torch.finfo(h.dtype).eps * size * means.abs().max():
-        return float("nan")
-    return float(numerator / (squares.sqrt() * centred.square().sum()))
+    return values.div_(torch.where(scale == 0, 1, scale))

@@ -13,6 +13,7 @@ from alignbook.claims import Claim
 from alignbook.data import load
 from alignbook.experiments import Unit, require_finite
 from alignbook.kernels.mlp_sgd import MLP
+from alignbook.kernels.products import float32_products
 from alignbook.metrics import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
 
@@ -150,18 +151,19 @@ def compute(
     sample = torch.randperm(len(x), generator=torch_stream(seed, "fig03", "alignment"))[:alignment_images]
     sample = sample.to(device)
     before = tangent_alignment(mlp.sequential(), x[sample], y[sample])
-    train_loss = _train(
-        mlp,
-        x,
-        y,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        generator=torch_stream(seed, "fig03", "order", depth),
-        report=report,
-    )
+    with float32_products():
+        train_loss = _train(
+            mlp,
+            x,
+            y,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            generator=torch_stream(seed, "fig03", "order", depth),
+            report=report,
+        )
     trained, half = mlp.sequential(), sample[: max(2, len(sample) // 2)]
     return pd.DataFrame(
         {
