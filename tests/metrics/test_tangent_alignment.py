@@ -198,6 +198,7 @@ def convolutional(k, seed=0):
 def test_convolutions_equal_jacobians(route, n, k, tile, held, monkeypatch):
     monkeypatch.setattr(layer_kernel, "TILE", tile)
     monkeypatch.setattr(layer_kernel, "HELD", held)
+    monkeypatch.setattr(layer_kernel, "CHUNK", held)
     if route:
         monkeypatch.setattr(layer_kernel.LayerKernel, "route", lambda self: route)
     model = convolutional(k).eval()

@@ -23,7 +23,8 @@ from torch.nn import functional
 from alignbook.kernels.gram_product import squared_sum
 
 TILE = 2**19  # entries of the kernel, or of the product of its Gram matrices, held at once: 2 MiB of float32
-HELD = 2**26  # entries of per-example gradients or moments held at once: 256 MiB of float32
+CHUNK = 2**22  # entries of per-example gradients held at once: 16 MiB
+HELD = 2**26  # entries of patches or moments held at once: 256 MiB
 STRIP = 32  # rows of A_i taken together
 # What an entry's way through memory costs, in operations of a matrix product (measured on two CPU cores).
 ENTRY = 64  # of a tile
@@ -65,16 +66,17 @@ class LayerKernel:
 
         @lru_cache(1)  # a layer that is one block is converted once
         def wide(number):
-            return self._signals(blocks[number], torch.float64)
+            block = blocks[number]
+            return self._patches(block, torch.float64), self.gradients[:, block].double()
 
         for number, block in enumerate(blocks):
             patches, gradients = wide(number)
-            mixed = torch.einsum("vat,atpo->votp", weights[:, :, block], gradients)
-            totals += mixed.flatten(2) @ patches.flatten(0, 1)
+            mixed = torch.einsum("vat,atop->votp", weights[:, :, block], gradients)
+            totals += mixed.flatten(2) @ patches.mT.flatten(0, 1)
         means = []
         for number in range(len(blocks)):
             patches, gradients = wide(number)
-            means.append(torch.einsum("atpo,tpo->at", gradients, patches @ totals[0].T))
+            means.append(torch.einsum("atop,top->at", gradients, totals[0] @ patches))
         return torch.cat(means, dim=1) / (self.k * self.n), float(totals[1].square().sum())
 
     def route(self):
@@ -118,30 +120,31 @@ class LayerKernel:
         tile = tile.view(k, t, positions, k, s, positions)
         tile *= (u.flatten(0, 1) @ v.flatten(0, 1).T).view(t, positions, 1, s, positions)
         tile = tile.view(k * t, k * s) if positions == 1 else tile.sum(5).sum(2).view(k * t, k * s)
-        return torch.linalg.vector_norm(tile, dim=1).double().square().sum()
+        return _squared_norm(tile)
 
     def _gradients(self, dtype):
-        size = max(1, HELD // 2 // (self.k * self.o * self.d))
+        size = min(math.isqrt(TILE) // self.k, HELD // (self.d * self.positions))
         total = torch.zeros((), dtype=torch.float64, device=self.inputs.device)
-        blocks = self._blocks(size)
+        blocks = self._blocks(max(1, size))
         for number, first in enumerate(blocks):
-            rows = self._per_example(first, dtype)
+            u = self._patches(first, dtype).mT  # (t, P, d)
             for second in blocks[number:]:
-                columns = rows if second == first else self._per_example(second, dtype)
-                twice = 1 if second == first else 2
-                for some in rows.split(max(1, TILE // len(columns))):
-                    tile = some @ columns.T
-                    total += twice * torch.linalg.vector_norm(tile, dim=1).double().square().sum()
+                v = u if second == first else self._patches(second, dtype).mT
+                tile = torch.zeros(len(u) * self.k, len(v) * self.k, dtype=dtype, device=u.device)
+                step = max(1, CHUNK // (max(tile.shape) * self.d))
+                for start in range(0, self.o, step):
+                    channels = slice(start, start + step)
+                    rows = self._per_example(first, channels, u)
+                    columns = rows if second == first else self._per_example(second, channels, v)
+                    tile.addmm_(rows, columns.T)
+                total += (1 if second == first else 2) * _squared_norm(tile)
         return float(total)
 
-    def _per_example(self, block, dtype):
-        """∂f_a(x_i)/∂W of some examples, (k t, o d)."""
-        patches, gradients = self._patches(block, dtype).mT, self.gradients[:, block].to(dtype)
-        shape = (self.k, len(patches), self.o, self.d)
-        held = torch.empty(shape, dtype=dtype, device=patches.device)
-        for output, target in zip(gradients, held, strict=True):
-            torch.bmm(output, patches, out=target)
-        return held.view(self.k * len(patches), self.o * self.d)
+    def _per_example(self, block, channels, patches):
+        """∂f_a(x_i)/∂W of some examples and rows of W, (t k, rows · d)."""
+        gradients = self.gradients[:, block, channels].to(patches.dtype).movedim(0, 1)  # (t, k, rows, P)
+        held = gradients.flatten(1, 2) @ patches
+        return held.view(len(patches) * self.k, -1)
 
     def _moments(self, dtype):
         h, g = self.inputs.to(dtype), self.gradients[..., 0].to(dtype).movedim(0, 1).contiguous()  # (n, k, o)
@@ -167,3 +170,8 @@ class LayerKernel:
             held.append(strip)
             columns += strip.shape[1]
         yield torch.cat(held, dim=1)
+
+
+def _squared_norm(tile):
+    """Short sums in the tile's precision, the rest in float64."""
+    return torch.linalg.vector_norm(tile, dim=1).double().square().sum()
