@@ -142,6 +142,23 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
     assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
 
 
+def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(checkout):
+    show = (
+        "import alignbook; r = alignbook.run('toy/fig99_toy', profile='quick'); t = r.table; "
+        "print(len(r.stored), len(r.joined), r.joined_profile, len(t), t.get('joined', 0 * t.step).sum())"
+    )
+    checkout.run(*RUN, "--profile", "paper", "-p", "seeds=2")
+    assert checkout.python(show) == "3 0 (None, 0) 9 0"
+    checkout.experiment.write_text(checkout.experiment.read_text() + 'JOINED = {"quick": "paper"}\n')
+    assert checkout.python(show) == "3 2 ('paper', 4) 15 6"
+    assert checkout.run("run", "toy/fig99_toy", "--profile", "paper")[0] == 0  # whole now: shown by itself
+    banner = (
+        "from alignbook import engine, page; run = engine.run('toy/fig99_toy', profile='quick'); "
+        "print('4 of the 4 runs of profile paper' in page.banner(run))"
+    )
+    assert checkout.python(banner) == "True"
+
+
 def test_missing_data_without_a_network_is_one_line(checkout, tmp_path):
     text = checkout.experiment.read_text().replace('"label": label', '"dataset": "cifar10", "label": label')
     checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))

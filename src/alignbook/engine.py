@@ -42,36 +42,50 @@ class Run:
     name : the notebook; profile : the profile whose values these are, or None
     parameters : values of all its parameters
     stored : list of results.Stored, one per unit
+    joined : of a more faithful profile that is not stored whole, what is stored of it, for an experiment
+        that shows both (its ``JOINED``); joined_profile : that profile, and how many units it has
     """
 
     name: str
     profile: str | None
     parameters: dict
     stored: list
+    joined: list = ()
+    joined_profile: tuple = (None, 0)
+
+    @property
+    def shown(self):
+        """Everything that the page shows: ``stored`` and ``joined``."""
+        return [*self.stored, *self.joined]
 
     @property
     def table(self):
-        """All finished units, one below the other, with their scalar arguments as columns."""
+        """All finished units, one below the other, with their scalar arguments as columns.
+
+        Where units of another profile are shown beside, a column ``joined`` tells them.
+        """
         tables = []
-        for item in self.stored:
+        for item in self.shown:
             if item.diverged:
                 continue
             scalars = {
                 k: v for k, v in item.unit.arguments.items() if isinstance(v, str | int | float | bool)
             }
             added = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.unit.name}
+            if self.joined:
+                added["joined"] = any(item is other for other in self.joined)
             tables.append(item.table.assign(**added))
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"unit": []})
 
     @property
     def diverged(self):
         """Names of the units whose loss stopped being finite."""
-        return [item.unit.name for item in self.stored if item.diverged]
+        return [item.unit.name for item in self.shown if item.diverged]
 
     @property
     def stale(self):
-        """{unit name: reasons} of the units whose code or data have changed since."""
-        reasons = {item.unit.name: item.stale() for item in self.stored}
+        """{file name: reasons} of the units whose code or data have changed since."""
+        reasons = {results.location(item.unit).name: item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
 
     def claims(self):
@@ -98,7 +112,7 @@ def run(name, *, profile=None, device="auto", workers=None, recompute="missing",
     values = parameters.resolve(notebook, profile, overrides)
     units = units_of(notebook, values)
     stored = run_units(units, device=device, workers=workers, recompute=recompute, progress=progress)
-    return Run(notebook.name, parameters.profile_of(notebook, values), values, stored)
+    return _run(notebook, parameters.profile_of(notebook, values), values, stored)
 
 
 def load(notebook, profile):
@@ -108,7 +122,16 @@ def load(notebook, profile):
     if not all(results.exists(unit) for unit in units):
         return None
     stored = [results.fetch(unit) for unit in units]
-    return None if None in stored else Run(notebook.name, profile, values, stored)
+    return None if None in stored else _run(notebook, profile, values, stored)
+
+
+def _run(notebook, profile, values, stored):
+    fuller = getattr(notebook.experiment, "JOINED", {}).get(profile)
+    if fuller is None:
+        return Run(notebook.name, profile, values, stored)
+    units = units_of(notebook, parameters.resolve(notebook, fuller))
+    joined = [item for item in map(results.fetch, units) if item is not None]
+    return Run(notebook.name, profile, values, stored, joined, (fuller, len(units)))
 
 
 def units_of(notebook, values):

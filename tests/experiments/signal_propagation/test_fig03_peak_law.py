@@ -172,6 +172,34 @@ def test_slope_claim(power, outcome):
     assert claim.interval[0] <= claim.measured <= claim.interval[1]
 
 
+def test_networks_of_profile_paper_take_the_place_of_those_cut_short():
+    depths = (10, 20, 40, 80)
+    brief = made_up({(d, s): d for d in depths for s in range(3)}).assign(joined=False)
+    whole = made_up({(d, 0): round(d**0.6) for d in (*depths, 100)}).assign(joined=True)
+    claims = judged(pd.concat([brief, whole]), depths=list(depths))
+    assert claims["slope-mnist"].outcome == "holds" and "profile paper" in claims["slope-mnist"].statement
+    assert claims["accuracy-mnist"].outcome == "inconclusive"  # judged, on one seed
+    nets = fig03.shown(fig03.networks(pd.concat([brief, whole])), "mnist", depths)
+    assert sorted(nets["depth"]) == [*depths, 100]
+    # Not before a seed has all the depths that the parameters ask for; a seed that lacks one stays out.
+    part = whole[whole["depth"] != 40]
+    claims = judged(pd.concat([brief, part]), depths=list(depths))
+    assert claims["slope-mnist"].outcome == "not run" and claims["slope-mnist"].measured == pytest.approx(1)
+    nets = fig03.networks(pd.concat([brief, whole, part.assign(seed=1)]))
+    assert set(fig03.shown(nets, "mnist", depths)["seed"]) == {0}
+
+
+def test_figure_8_is_shown_at_one_profile():
+    settings = ("tables", "low rate", "large batch")
+    brief = [made_up({(d, 0): d}, setting=name).assign(joined=False) for d in (10, 20) for name in settings]
+    whole = [made_up({(d, 0): 1}, setting=name).assign(joined=True) for d in (10, 20) for name in settings]
+    nets = fig03.networks(pd.concat([*brief, *whole]))
+    assert fig03.shown(nets, "mnist", [10, 20], settings)["joined"].all()
+    nets = fig03.networks(pd.concat([*brief, *whole[:-1]]))
+    assert not fig03.shown(nets, "mnist", [10, 20], settings)["joined"].any()
+    assert len(fig03.shown(nets, "mnist", [10, 20], settings)) == 6
+
+
 def test_bootstrap_interval_contains_an_exact_line_only():
     learned = pd.DataFrame({"depth": [10, 10, 20, 20, 40, 40], "peak": [2.0, 2, 4, 4, 8, 8]})
     assert fig03.slope_interval(learned, "x") == pytest.approx((1, 1))
@@ -182,7 +210,7 @@ def test_shift_claims_pair_depth_and_seed():
     base = made_up({(d, s): 4 + s for d in (20, 40) for s in range(3)})
     later = made_up({(d, s): 2 * (4 + s) for d in (20, 40) for s in range(3)}, setting="low rate")
     earlier = made_up({(d, s): 2 for d in (20, 30) for s in range(3)}, setting="large batch")
-    claims = judged(pd.concat([base, later, earlier]), **FULL)
+    claims = judged(pd.concat([base, later, earlier]), variation_depths=[20, 30, 40], **FULL)
     assert claims["shift-low-rate"].outcome == "holds"
     assert claims["shift-low-rate"].measured == pytest.approx(np.log(2))
     assert claims["shift-large-batch"].outcome == "disagrees"

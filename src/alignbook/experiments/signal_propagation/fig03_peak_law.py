@@ -67,6 +67,8 @@ PAPER_SLOPE = 3 / 5  # Corollary 1, Figure 3
 LEARNED = 0.2  # test accuracy below twice chance: the network did not learn and enters no fit
 SLOPE_MARGIN = 0.2
 ACCURACY_MARGIN = 0.02
+# Networks of profile paper take days: what is stored of them joins what profile quick shows.
+JOINED = {"quick": "paper"}
 MIN_DEPTHS = 3  # fewer depths with a network that learned: no slope
 BOOTSTRAP = 2000
 
@@ -209,13 +211,17 @@ def _accuracy(mlp, x, y):
 def networks(table):
     """One row per network.
 
-    Columns dataset, setting, depth, seed, learned, peak, peak_init, test_accuracy, train_loss.
+    Columns dataset, setting, depth, seed, joined, learned, peak, peak_half, peak_init, test_accuracy,
+    train_loss.
+    joined : from profile paper, beside the networks that the parameters ask for.
     peak : the layer (from 1) with the largest alignment, the first of equal ones. Layers whose kernel is
     constant (nan) cannot be it; a network with no other layer has none and counts as not learned.
     learned : test accuracy of at least ``LEARNED`` and a peak.
     """
     rows = []
-    keys = ["dataset", "setting", "depth", "seed"]
+    keys = ["dataset", "setting", "depth", "seed", "joined"]
+    if "joined" not in table:
+        table = table.assign(joined=False)
     for key, layers in table.groupby(keys, sort=True):
         layers = layers.sort_values("layer")
         peak = _peak(layers, "alignment")
@@ -232,7 +238,26 @@ def networks(table):
             }
         )
     names = [*keys, "learned", "peak", "peak_half", "peak_init", "test_accuracy", "train_loss"]
-    return pd.DataFrame(rows, columns=names).astype({"learned": bool})
+    return pd.DataFrame(rows, columns=names).astype({"learned": bool, "joined": bool})
+
+
+def shown(nets, dataset, depths, settings=("tables",)):
+    """The rows of ``nets`` that are shown and judged for one data set.
+
+    Joined networks, of every seed that has all ``depths`` in all ``settings``, with whatever other depths
+    they have; where no seed has, those that the parameters ask for, at ``depths``.
+    """
+    here = nets[(nets["dataset"] == dataset) & nets["setting"].isin(settings)]
+    joined = here[here["joined"]]
+    wanted = {(setting, depth) for setting in settings for depth in depths}
+    whole = [
+        seed
+        for seed, rows in joined.groupby("seed")
+        if wanted <= set(zip(rows["setting"], rows["depth"], strict=True))
+    ]
+    if whole:
+        return joined[joined["seed"].isin(whole)]
+    return here[~here["joined"] & here["depth"].isin(depths)]
 
 
 def _peak(layers, column):
@@ -276,12 +301,12 @@ def slope_interval(learned, *stream):
     return float(low), float(high)
 
 
-def shifts(nets, dataset, setting):
+def shifts(nets, setting):
     """Series over seeds: log(peak in ``setting`` / peak in "tables"), averaged over depths.
 
-    Only depths at which both networks of that seed learned enter.
+    nets : networks of one data set. Only depths at which both networks of a seed learned enter.
     """
-    learned = nets[(nets["dataset"] == dataset) & nets["learned"]]
+    learned = nets[nets["learned"]]
     logs = np.log(learned.set_index(["setting", "depth", "seed"])["peak"])
     present = logs.index.get_level_values("setting")
     if setting not in present or "tables" not in present:
@@ -292,22 +317,26 @@ def shifts(nets, dataset, setting):
 def claims(table, parameters):
     """The law of Figure 3 per data set, a hidden peak, the tables' accuracies, Figure 8's two shifts."""
     nets = networks(table if len(table) else pd.DataFrame(columns=_COLUMNS))  # all units may have diverged
-    full = parameters["epochs_factor"] == 1 and parameters["train_images"] == 0
+    asked_in_full = parameters["epochs_factor"] == 1 and parameters["train_images"] == 0
     judged = []
     for dataset in parameters["datasets"]:
-        here = nets[(nets["dataset"] == dataset) & (nets["setting"] == "tables")]
-        here = here[here["depth"].isin(parameters["depths"])]
-        judged.append(_law(dataset, here))
-        judged.append(_hidden_peak(dataset, here))
+        here = shown(nets, dataset, parameters["depths"])
+        full = asked_in_full or bool(here["joined"].any())
+        group = [_law(dataset, here), _hidden_peak(dataset, here)]
         if dataset in PAPER_TABLES:
-            judged.append(_accuracies(dataset, here, full))
-    for setting in _VARIATIONS:
-        judged.append(_shift(nets, parameters["variation_dataset"], setting))
-    if full:
-        return judged
-    # The paper's claims are about trained networks; these are on their way there.
+            group.append(_accuracies(dataset, here, full))
+        judged += group if full else _unjudged(group)
+    variations = ("tables", *_VARIATIONS)
+    here = shown(nets, parameters["variation_dataset"], parameters["variation_depths"], variations)
+    full = asked_in_full or bool(here["joined"].any())
+    group = [_shift(here, parameters["variation_dataset"], setting) for setting in _VARIATIONS]
+    return judged + (group if full else _unjudged(group))
+
+
+def _unjudged(claims):
+    """The paper's claims are about trained networks; these are on their way there."""
     why = "training cut short, so not judged; what these networks show"
-    return [claim if claim.measured is None else claim.not_run(why) for claim in judged]
+    return [claim if claim.measured is None else claim.not_run(why) for claim in claims]
 
 
 _VARIATIONS = {
@@ -318,8 +347,13 @@ _COLUMNS = ["dataset", "setting", "depth", "seed", "layer", "alignment", "alignm
 _COLUMNS += ["test_accuracy", "train_loss"]
 
 
+def _named(dataset, here):
+    return f"{dataset}, profile paper" if here["joined"].any() else dataset
+
+
 def _law(dataset, here):
-    statement = f"{dataset}: the layer of largest alignment grows with depth as L to the power 3/5."
+    name = _named(dataset, here)
+    statement = f"{name}: the layer of largest alignment grows with depth as L to the power 3/5."
     arguments = (f"slope-{dataset}", statement, "Figure 3, Corollary 1")
     learned = here[here["learned"]]
     interval = slope_interval(learned, dataset)
@@ -332,7 +366,8 @@ def _law(dataset, here):
 
 
 def _hidden_peak(dataset, here):
-    statement = f"{dataset}: in most trained networks the alignment peaks between the first and last layers."
+    name = _named(dataset, here)
+    statement = f"{name}: in most trained networks the alignment peaks between the first and last layers."
     arguments = (f"hidden-peak-{dataset}", statement, "Sections 1 and 2.3")
     learned = here[here["learned"]]
     if learned.empty:
@@ -342,7 +377,8 @@ def _hidden_peak(dataset, here):
 
 
 def _accuracies(dataset, here, full):
-    statement = f"{dataset}: test accuracy, ours less the paper's, averaged over the depths of the table."
+    name = _named(dataset, here)
+    statement = f"{name}: test accuracy, ours less the paper's, averaged over the depths of the table."
     arguments = (f"accuracy-{dataset}", statement, "Tables 1 to 3")
     if not full:
         return Claim.missing(*arguments, "judged only with all training images and all epochs", paper=0.0)
@@ -354,10 +390,11 @@ def _accuracies(dataset, here, full):
     return Claim.equals(*arguments, difference, 0.0, ACCURACY_MARGIN)
 
 
-def _shift(nets, dataset, setting):
-    statement = f"{_VARIATIONS[setting]} the peak towards the last layer ({dataset}; shift of log l)."
+def _shift(here, dataset, setting):
+    name = _named(dataset, here)
+    statement = f"{_VARIATIONS[setting]} the peak towards the last layer ({name}; shift of log l)."
     arguments = (f"shift-{setting.replace(' ', '-')}", statement, "Figure 8, Section 4")
-    values = shifts(nets, dataset, setting)
+    values = shifts(here, setting)
     if values.empty:
         return Claim.missing(*arguments, "no depth at which the networks of both settings learned")
     return Claim.greater(*arguments, values, than=0.0)
