@@ -51,7 +51,7 @@ class Page:
 
     def provenance(self):
         """One row per kind of origin: device, commit, versions, data digest, computing time."""
-        records = [item.provenance for item in self.run.stored]
+        records = [item.provenance for item in self.run.shown]
         frame = pd.DataFrame(
             {
                 "device": [record["device"] for record in records],
@@ -100,7 +100,7 @@ class Page:
 
 def banner(run):
     """HTML that says in plain sight what a page shows."""
-    records = [item.provenance for item in run.stored]
+    records = [item.provenance for item in run.shown]
     datasets = sorted(
         {item.unit.arguments["dataset"] for item in run.stored if "dataset" in item.unit.arguments}
     )
@@ -115,6 +115,9 @@ def banner(run):
         ),
         "State": _state(run.stale, len(records)),
     }
+    if run.joined:
+        profile, total = run.joined_profile
+        facts["Also shown"] = f"{len(run.joined)} of the {total} runs of profile {profile}"
     if run.diverged:
         facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
     items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
