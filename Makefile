@@ -1,10 +1,12 @@
 # Two commands do everything: make book, make test. PROFILE=smoke|quick|paper chooses what the book shows.
+# make bench measures the kernels against their peers; WORK='name ...' takes some of them (make bench-list).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.peers
 
-.PHONY: book test env lint clean
+.PHONY: book test bench bench-list env lint clean
 
 book: $(READY)
 	$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
@@ -12,15 +14,26 @@ book: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
+bench: $(PEERS)
+	$(BIN)/python -m benchmarks $(WORK)
+
+bench-list: $(PEERS)
+	$(BIN)/python -m benchmarks --list
+
 env: $(READY)
 
 lint: $(READY)
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff check src tests benchmarks
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alignbook needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[book,test]'
+	@touch $@
+
+# The peers have a marker of their own: neither make book nor make test installs them.
+$(PEERS): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
 clean:

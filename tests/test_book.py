@@ -19,7 +19,7 @@ from alignbook import notebooks, paths
 
 pytestmark = [pytest.mark.book, pytest.mark.xdist_group("book")]
 NAMES = [book.name for book in notebooks.every()]
-PROSE = ["index", "reading", "rerun", "scorecard", "status", "references", "code/index"]
+PROSE = ["index", "reading", "rerun", "scorecard", "status", "benchmarks", "references", "code/index"]
 PHONE = {"width": 390, "height": 844}
 
 

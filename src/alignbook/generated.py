@@ -1,11 +1,11 @@
-"""Generated pages: the scorecard, the execution status, and each experiment's code."""
+"""Generated pages: scorecard, execution status, benchmarks, and each experiment's code."""
 
 import html
 import inspect
 import re
 from collections import Counter
 
-from alignbook import claims, page
+from alignbook import bench_page, claims, page
 
 PAPERS = {
     "random_labels": "What do neural networks learn when trained with random labels?",
@@ -16,13 +16,14 @@ PAPERS = {
 
 
 def write(books, runs, seconds, pages):
-    """Write the scorecard, the execution status and the code pages into the folder ``pages``.
+    """Write the scorecard, the execution status, the benchmarks and the code pages into the folder ``pages``.
 
     books : list of Notebook; runs : {name: engine.Run}; seconds : {name: rendering time}
     """
     decided = {book.name: runs[book.name].claims() for book in books}
     (pages / "scorecard.md").write_text(_scorecard(books, runs, decided), encoding="utf-8")
     (pages / "status.md").write_text(_status(books, runs, seconds), encoding="utf-8")
+    bench_page.write(pages)
     for book in books:
         path = pages / "code" / f"{book.name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,7 @@ def _status(books, runs, seconds):
 
 
 def _status_row(book, run, seconds):
-    records = [item.provenance for item in run.stored]
+    records = [item.provenance for item in run.shown]
     stale = run.stale
     return {
         "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',

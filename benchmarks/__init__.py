@@ -1,0 +1,1 @@
+"""Measurements of alignbook's kernels, side by side with named peers: ``python -m benchmarks --help``."""

@@ -1,0 +1,94 @@
+"""Alignment of features with labels, against singular value decompositions."""
+
+import numpy as np
+
+from alignbook.metrics import alignment_curve
+
+from .work import Aim, Contender, Work
+
+DECADES = 6  # singular values of the features before the bias, σ_max to 1e-6 σ_max
+
+
+def setup(device, n, d):
+    """(features (n, d) float64, labels (n,) of ±1): Gaussian, singular values over six decades."""
+    rng = np.random.default_rng(0)
+    rotation, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    features = rng.standard_normal((n, d)) * np.logspace(0, -DECADES, d) @ rotation
+    labels = np.sign(features[:, 0] / features[:, 0].std() + rng.standard_normal(n))
+    return features, labels
+
+
+def ours(state):
+    """(alignment at 0 and at each singular value, ‖y‖²)."""
+    features, labels = state
+    return alignment_curve(features, labels)[1], labels @ labels
+
+
+def prepared(features):
+    """Features with a constant, rows of length one."""
+    features = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    return features / np.linalg.norm(features, axis=1, keepdims=True)
+
+
+def curve(left, labels):
+    """Alignment at 0 and at each singular value, ascending, from left singular vectors in columns."""
+    gains = np.square(labels @ left)
+    tails = np.cumsum(gains)[::-1]
+    return np.concatenate([tails[:1], tails]), labels @ labels
+
+
+def full_svd(state):
+    """With all n left singular vectors, what the paper's published demonstration computes."""
+    features, labels = state
+    left, singular, _ = np.linalg.svd(prepared(features))
+    return curve(left[:, : len(singular)], labels)
+
+
+def thin_svd(state):
+    """With the d + 1 left singular vectors that count."""
+    features, labels = state
+    left, _, _ = np.linalg.svd(prepared(features), full_matrices=False)
+    return curve(left, labels)
+
+
+def fractions(result):
+    """Alignment over ‖y‖²."""
+    alignment, square = result
+    return alignment / square
+
+
+def largest_difference(ours, theirs):
+    """Largest difference of two curves of fractions."""
+    if ours.shape != theirs.shape:
+        raise ValueError(f"answers of shapes {ours.shape} and {theirs.shape}")
+    return float(np.abs(ours - theirs).max())
+
+
+def cost(n, d):
+    """A Gram matrix with symmetry used, products with the labels; features read once."""
+    return {"float64": n * (d + 1) * (d + 2) + 2 * n * (d + 1), "bytes": 8 * n * (d + 1)}
+
+
+works = (
+    Work(
+        name="alignment_curve/svd",
+        title="Alignment curve: n = 10,000, d = 128 and a bias",
+        setup=setup,
+        sizes={"n": 10000, "d": 128},
+        small={"n": 300, "d": 16},
+        contenders=(
+            Contender("alignbook", "alignbook", ours, answer=fractions),
+            Contender("full SVD", "numpy", full_svd, answer=fractions),
+            Contender("thin SVD", "numpy", thin_svd, answer=fractions),
+        ),
+        cost=cost,
+        agreement=f"largest difference over ‖y‖²; singular values over {DECADES} decades",
+        error=largest_difference,
+        tolerance=1e-6,
+        aims=(
+            Aim("at least 30 times faster than a full SVD", "faster", 30, "full SVD"),
+            Aim("at most a fiftieth of its memory", "memory share", 1 / 50, "full SVD"),
+            Aim("projections within 1e-6 of ‖y‖²", "error", 1e-6, "thin SVD"),
+        ),
+    ),
+)

@@ -1,0 +1,267 @@
+"""Training: Figure 2's network, and Figure 4's fifty networks at once."""
+
+import functools
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from alignbook.kernels import many_mlps
+from alignbook.nets import SimpleCNN, he_normal_
+from alignbook.train import fit
+
+from .patch_covariance import setup as images_of
+from .work import Aim, Contender, Scaling, Work
+
+CLASSES = 10
+CHECK = 250  # images on which the loss is compared
+
+# (a) The network of Figure 2
+
+
+def setup_network(device, steps, batch, filters):
+    """{net, x, y, steps, batch}: Maennel et al. 2020, A.6, on images with labels drawn at random."""
+    generator = torch.Generator().manual_seed(0)
+    x, _ = images_of(device, max(batch * steps, CHECK), 3)
+    y = torch.randint(CLASSES, (len(x),), generator=generator).to(device)
+    net = he_normal_(SimpleCNN((3, 32, 32), [filters], 64, CLASSES), 1.0, generator).to(device)
+    return {"net": net, "x": x, "y": y, "steps": steps, "batch": batch}
+
+
+def fresh(state):
+    """The state with a copy of the network as it was before training."""
+    net = SimpleCNN((3, 32, 32), [len(state["net"].convs[0].weight)], 64, CLASSES).to(state["x"].device)
+    net.load_state_dict(state["net"].state_dict())
+    return state | {"net": net}
+
+
+def fit_ours(state):
+    """Train as the experiment does; returns the state."""
+    fit(
+        state["net"],
+        state["x"],
+        state["y"],
+        steps=state["steps"],
+        batch_size=state["batch"],
+        learning_rate=0.01,
+        schedule="constant",
+        generator=torch.Generator().manual_seed(0),
+        precision=PRECISION,
+    )
+    return state
+
+
+def fit_eager(state):
+    """The same in a plain float32 loop: autograd and torch.optim.SGD."""
+    net, x, y, batch = (state[name] for name in ("net", "x", "y", "batch"))
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0)).to(x.device)
+    for index in order.split(batch)[: state["steps"]]:
+        loss = nn.functional.cross_entropy(net(x[index]), y[index])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return state
+
+
+@torch.no_grad()
+def loss_after(state):
+    """Loss of the trained network on the first images, in nats, (1,)."""
+    logits = state["net"](state["x"][:CHECK])
+    return nn.functional.cross_entropy(logits.double(), state["y"][:CHECK]).reshape(1).cpu().numpy()
+
+
+def cost_network(steps, batch, filters):
+    """Forward and backward passes; the first layer needs no gradient of its input."""
+    conv, dense = 2 * 32**2 * filters * 27, 2 * 32**2 * filters * 64
+    return {"float32": steps * batch * (2 * conv + 3 * dense)}
+
+
+PRECISION = "float32"
+
+# (b) Many networks at once
+
+
+def setup_many(device, networks, width, n, steps):
+    """{weights, biases, x, targets, labels, steps}: Maennel et al. 2020, E.1, as Figure 4 (left)."""
+    generator = torch.Generator().manual_seed(0)
+    dimension = 30
+    variance = 0.1 * torch.arange(1, dimension + 1)
+    x = torch.randn(networks, n, dimension, generator=generator) * variance.sqrt()
+    labels = torch.randint(CLASSES, (networks, n), generator=generator)
+    sizes = [dimension, width, width, CLASSES]
+    weights = [
+        (torch.randn(networks, a, b, generator=generator) * math.sqrt(2 / a)).to(device)
+        for a, b in zip(sizes, sizes[1:], strict=False)
+    ]
+    biases = [torch.zeros(networks, 1, b, device=device) for b in sizes[1:]]
+    targets = nn.functional.one_hot(labels, CLASSES).float().to(device)
+    return {
+        "weights": weights,
+        "biases": biases,
+        "x": x.to(device),
+        "targets": targets,
+        "labels": labels.to(device),
+        "steps": steps,
+    }
+
+
+def copied(state):
+    """The state with copies of its weights and biases."""
+    copies = {name: [part.clone() for part in state[name]] for name in ("weights", "biases")}
+    return state | copies
+
+
+def all_at_once(state):
+    """Losses (networks,) before the last step, by the batched program."""
+    for _ in range(state["steps"]):
+        losses = many_mlps.step(state["weights"], state["biases"], state["x"], state["targets"], RATE)
+    return losses.double().cpu().numpy()
+
+
+def modules(state):
+    """One nn.Sequential per network, with its data."""
+    networks = []
+    for k in range(len(state["x"])):
+        layers = []
+        for weight, bias in zip(state["weights"], state["biases"], strict=True):
+            linear = nn.Linear(*weight[k].shape, device=weight.device)
+            with torch.no_grad():
+                linear.weight.copy_(weight[k].T)
+                linear.bias.copy_(bias[k, 0])
+            layers += [linear, nn.ReLU()]
+        networks.append((nn.Sequential(*layers[:-1]), state["x"][k], state["labels"][k], state["steps"]))
+    return networks
+
+
+def one_after_the_other(networks):
+    """The same in eager PyTorch: autograd and torch.optim.SGD, network after network."""
+    losses = []
+    for net, x, y, steps in networks:
+        optimiser = torch.optim.SGD(net.parameters(), lr=RATE)
+        for _ in range(steps):
+            loss = nn.functional.cross_entropy(net(x), y)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def as_jax(state):
+    """(compiled step, parameters, x, targets, steps) for JAX."""
+    import jax
+
+    weights, biases = (
+        [jax.numpy.asarray(part.cpu().numpy()) for part in state[k]] for k in ("weights", "biases")
+    )
+    x, targets = (jax.numpy.asarray(state[name].cpu().numpy()) for name in ("x", "targets"))
+    return _jax_step(), (weights, biases), x, targets, state["steps"]
+
+
+@functools.cache
+def _jax_step():
+    """The compiled step of all networks: (parameters, x, targets) → (parameters, losses)."""
+    import jax
+
+    def loss_of(parameters, x, targets):
+        weights, biases = parameters
+        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+            x = jax.nn.relu(x @ weight + bias)
+        log_p = jax.nn.log_softmax(x @ weights[-1] + biases[-1])
+        return -(log_p * targets).sum(-1).mean()
+
+    def step(parameters, x, targets):
+        loss, gradient = jax.value_and_grad(loss_of)(parameters, x, targets)
+        return jax.tree.map(lambda p, g: p - RATE * g, parameters, gradient), loss
+
+    return jax.jit(jax.vmap(step))
+
+
+def jit_vmap(prepared):
+    """The same by JAX, ``jit`` of ``vmap``."""
+    step, parameters, x, targets, steps = prepared
+    for _ in range(steps):
+        parameters, losses = step(parameters, x, targets)
+    return np.asarray(losses, dtype=np.float64)
+
+
+RATE = 0.5  # profile paper's
+
+
+def cost_many(networks, width, n, steps):
+    """Forward and backward passes; the first layer needs no gradient of its input."""
+    first, rest = 30 * width, width * width + width * CLASSES
+    return {"float32": 2 * steps * networks * n * (2 * first + 3 * rest)}
+
+
+def held_many(networks, width, n, steps):
+    """Bytes of two layers' activations and their gradients, and of the logits'."""
+    return 4 * networks * n * (3 * width + 2 * CLASSES)
+
+
+MANY = Contender("alignbook", "alignbook", all_at_once, prepare=copied)
+works = (
+    Work(
+        name="training/network",
+        title="Figure 2's network: 256 filters, 64 units, batch 256, 4 steps",
+        setup=setup_network,
+        sizes={"steps": 4, "batch": 256, "filters": 256},
+        small={"steps": 2, "batch": 8, "filters": 8},
+        contenders=(
+            Contender("alignbook", "alignbook", fit_ours, prepare=fresh, answer=loss_after),
+            Contender("eager loop", "torch", fit_eager, prepare=fresh, answer=loss_after),
+        ),
+        cost=cost_network,
+        agreement="relative difference of the loss after the steps",
+        tolerance=1e-3,
+        aims=(
+            Aim("eager speed or better on a processor without bf16 matrix units", "faster", 1, "eager loop"),
+        ),
+    ),
+    Work(
+        name="training/many",
+        title="Figure 4's fifty networks at the paper's size, 3 steps on 2,000 inputs each",
+        setup=setup_many,
+        sizes={"networks": 50, "width": 256, "n": 2000, "steps": 3},
+        small={"networks": 2, "width": 16, "n": 20, "steps": 2},
+        contenders=(
+            MANY,
+            Contender("one by one", "torch", one_after_the_other, prepare=modules),
+            Contender("jit and vmap", "jax", jit_vmap, prepare=as_jax, compiles=True),
+        ),
+        cost=cost_many,
+        agreement="largest difference of a network's loss over the largest loss",
+        tolerance=1e-4,
+        aims=(
+            Aim("at least 2 times faster than one after the other in PyTorch", "faster", 2, "one by one"),
+            Aim("not slower than JAX with jit and vmap", "faster", 1, "jit and vmap"),
+            Aim("at least 10 times faster than one after the other", "faster", 10, "one by one", "cuda"),
+        ),
+    ),
+)
+scalings = (
+    Scaling(
+        "training/networks",
+        "fifty networks' program at width 256, 500 inputs each, 1 step",
+        "networks",
+        (5, 10, 20, 50),
+        setup_many,
+        MANY,
+        cost_many,
+        held_many,
+        {"width": 256, "n": 500, "steps": 1},
+    ),
+    Scaling(
+        "training/width",
+        "ten networks, 500 inputs each, 1 step",
+        "width",
+        (64, 128, 256, 512, 1024),
+        setup_many,
+        MANY,
+        cost_many,
+        held_many,
+        {"networks": 10, "n": 500, "steps": 1},
+    ),
+)

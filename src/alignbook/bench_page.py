@@ -1,0 +1,304 @@
+"""The book's page of benchmarks, made from what ``make bench`` has stored on each machine."""
+
+import html
+import json
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from alignbook import page, paths, quantities, style
+
+INTRODUCTION = """\
+# Benchmarks
+
+How fast are the kernels of this package, and how much memory do they take, beside what one would
+otherwise reach for? `make bench` measures that on the machine it runs on and stores it; this page draws
+what is stored. Nothing on it is typed in.
+
+**How.** Each way to do a work has a process of its own, which keeps its data and stays warm. The
+processes are asked in turn (ours, peer, ours, peer, …), so that what disturbs the machine disturbs all of
+them; all use the same number of threads and the same cores. A time is the median of at least five runs.
+Memory is the peak of one run in a fresh process above what the process held before, its data included.
+Each comparison also compares the answers: where they differ by more than a tolerance that was fixed
+beforehand, the comparison counts as an error and reaches no aim, however fast it was.
+
+**The floor** of a work is the time that its arithmetic takes at the rate of matrix products which this
+machine reaches, or that its memory traffic takes at the bandwidth of a copy, whichever is longer. Both
+rates are measured first; the operations are those of the best algorithm we know for the work, which need
+not be the peer's. “1.4 times the floor” is the distance that is left.
+
+**The aims** were fixed before the first measurement and stand in the definition of each work
+(`benchmarks/`). One that is missed is shown as missed.
+"""
+NO_GPU = "**No GPU was at hand.** Nothing here was measured on one, and aims for a GPU are not judged."
+NOTHING = (
+    "**No machine has stored results yet.** `make bench` takes about ten minutes and writes them to "
+    "`benchmarks/results`."
+)
+OUTCOMES = {True: "reached", False: "missed", None: "not measured"}
+
+
+def write(pages):
+    """Write ``benchmarks.md`` and its drawings into the folder ``pages``."""
+    stored = read()
+    parts = [INTRODUCTION]
+    if not stored:
+        parts.append(NOTHING)
+    elif not any(_environments(machine)[0]["kind"] == "cuda" for machine in stored.values()):
+        parts.append(NO_GPU)
+    (pages / "benchmarks").mkdir(parents=True, exist_ok=True)
+    for name, machine in stored.items():
+        parts += _machine(name, machine, pages)
+    (pages / "benchmarks.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+def read():
+    """{file name without ending: stored results}, in the order of the names."""
+    result = {}
+    for path in sorted((paths.root() / "benchmarks" / "results").glob("*.json")):
+        machine = json.loads(path.read_text(encoding="utf-8"))
+        for kind in ("comparisons", "scalings"):
+            for record in machine[kind].values():
+                record["environment"] = machine["environments"][record["environment"]]
+        result[path.stem] = machine
+    return result
+
+
+def _environments(machine):
+    records = [*machine["comparisons"].values(), *machine["scalings"].values()]
+    unique = {json.dumps(record["environment"], sort_keys=True): record["environment"] for record in records}
+    return list(unique.values())
+
+
+def _machine(name, machine, pages):
+    parts = ["", f"## {machine['machine']}", "", _facts(machine), ""]
+    compared = machine["comparisons"]
+    if compared:
+        draw_times(compared, pages / "benchmarks" / f"{name}-times.svg")
+        fastest = "Times of every comparison on a logarithmic axis, one row each: ours, the peers, the floor."
+        parts += _figure(
+            f"benchmarks/{name}-times.svg",
+            f"bench-{name}-times",
+            fastest,
+            "Medians, and lines from the fastest to the slowest run. Green: the floor. Left is faster.",
+        )
+        parts += ["### Side by side", "", page.table(_rows(compared), "bench"), ""]
+        parts += ["### Aims", "", _summary(compared), "", page.table(_aims(compared), "aims"), ""]
+    groups = {}
+    for scaling, record in machine["scalings"].items():
+        groups.setdefault(scaling.split("/")[0], {})[scaling] = record
+    if groups:
+        parts += ["### Over sizes", "", SCALING, ""]
+    for group, records in groups.items():
+        draw_scaling(records, pages / "benchmarks" / f"{name}-{group}.svg")
+        axes = ", ".join(record["axis"] for record in records.values())
+        parts += _figure(
+            f"benchmarks/{name}-{group}.svg",
+            f"bench-{name}-{group}",
+            f"Time and memory of {group} over {axes} with logarithmic axes, measured points, a fitted line "
+            "and a dashed line that has the expected slope.",
+            f"`{group}`: "
+            + "; ".join(f"over {record['axis']}, {record['title']}" for record in records.values())
+            + ".",
+        )
+    if groups:
+        rows = [_exponents(record) for records in groups.values() for record in records.values()]
+        parts += [page.table(rows, "bench"), ""]
+    return parts
+
+
+SCALING = """\
+The exponent of a straight line through the logarithms, beside the one that a line through the operation
+count, or through the bytes that must be held, has over the same sizes. A time that grows faster than its
+operations would be a defect; one that grows more slowly pays overheads at the small end.
+"""
+
+
+def _facts(machine):
+    records = _environments(machine)
+    first = records[0]
+    rates = next((record["rates"] for record in records if "rates" in record), {})
+    facts = {
+        "Threads": ", ".join(sorted({str(record["threads"]) for record in records})),
+        "Instruction sets": ", ".join(first["features"]) or "unknown",
+        "Memory": quantities.memory(first["memory_bytes"]),
+        **{kind: f"{rate / 1e9:.0f} GFLOP/s" for kind, rate in rates.items() if kind != "bytes"},
+        **({"Bandwidth": f"{rates['bytes'] / 1e9:.0f} GB/s"} if rates else {}),
+        "Python": first["python"],
+        **{k: v for k, v in first["versions"].items() if v},
+        "Date": ", ".join(sorted({record["date"] for record in records})),
+        "Commit": ", ".join(
+            sorted({f"{r['commit'] or 'not in git'}{' + changes' if r['changed'] else ''}" for r in records})
+        ),
+    }
+    items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
+    return f'<div class="ab-banner" role="note"><dl>{items}</dl></div>'
+
+
+def _figure(path, label, alt, caption):
+    return [
+        f"```{{figure}} {path}",
+        f":name: fig-{label}",
+        f":alt: {alt}",
+        ":width: 100%",
+        "",
+        caption,
+        "```",
+        "",
+    ]
+
+
+def _rows(compared):
+    rows = []
+    for name, record in compared.items():
+        ours, *peers = record["contenders"]
+        note = f"<br><small>{html.escape(record['note'])}</small>" if record["note"] else ""
+        work = f"{html.escape(record['title'])}{note}<br><small><code>{html.escape(name)}</code></small>"
+        floor = record["floor"]["seconds"]
+        distance = quantities.factor(ours["median"] / floor)
+        shared = {
+            "Work": work,
+            "Ours": _measured(ours),
+            "Floor": f"{quantities.seconds(floor)}<br><small>{distance} times</small>",
+        }
+        if not peers:
+            rows.append(_row(shared, f"none<br><small>{html.escape(record['alone'])}</small>", "", ""))
+        answers = {answer["against"]: answer for answer in record["agreement"]["answers"]}
+        for peer in peers:
+            answer = answers[peer["name"]]
+            ratio = quantities.factor(peer["median"] / ours["median"]) + " times" if answer["agrees"] else "–"
+            shown = f"{html.escape(peer['name'])} {peer['version']}<br>{_measured(peer)}"
+            what = html.escape(record["agreement"]["what"])
+            agreed = f"{quantities.agreement(answer)}<br><small>{what}</small>"
+            rows.append(_row(shared, shown, ratio, agreed))
+    return rows
+
+
+def _row(shared, peer, ratio, agreement):
+    return {
+        "Work": shared["Work"],
+        "Ours": shared["Ours"],
+        "Peer": peer,
+        "Faster": ratio,
+        "Floor": shared["Floor"],
+        "Agreement": agreement,
+    }
+
+
+def _measured(contender):
+    facts = "".join(f"<br><small>{html.escape(k)} {v:.2g}</small>" for k, v in contender["facts"].items())
+    held = quantities.memory(contender["memory"])
+    return f"{quantities.seconds(contender['median'])}<br><small>{held}</small>{facts}"
+
+
+def _aims(compared):
+    return [
+        {
+            "Aim": f"{html.escape(aim['text'])}<br><small><code>{html.escape(name)}</code></small>",
+            "Measured": quantities.reached(aim),
+            "Outcome": page.badge(OUTCOMES[aim["reached"]]),
+        }
+        for name, record in compared.items()
+        for aim in record["aims"]
+    ]
+
+
+def _summary(compared):
+    aims = [aim["reached"] for record in compared.values() for aim in record["aims"]]
+    counts = ", ".join(f"{aims.count(key)} {word}" for key, word in OUTCOMES.items() if aims.count(key))
+    return f"{len(aims)} aims: {counts or 'none'}."
+
+
+def _exponents(record):
+    def shown(key):
+        value = record["exponents"][key]
+        return "unknown" if value is None else f"{value:.2f}"
+
+    sizes = ", ".join(str(point["size"]) for point in record["points"])
+    return {
+        "Kernel": html.escape(record["title"]),
+        "Over": f"{html.escape(record['axis'])} = {sizes}",
+        "Time": f"{shown('time')}<br><small>expected {shown('expected time')}</small>",
+        "Memory": f"{shown('memory')}<br><small>expected {shown('expected memory')}</small>",
+    }
+
+
+def draw_times(compared, path):
+    """Draw the times of comparisons, {name: record}, into the SVG file ``path``."""
+    with mpl.rc_context():
+        style.apply()
+        figure = Figure(figsize=(7.0, 0.8 + 0.62 * len(compared)))
+        axes = figure.subplots()
+        for row, record in enumerate(compared.values()):
+            axes.text(
+                0, row - 0.3, record["title"], transform=axes.get_yaxis_transform(), fontsize=10, va="center"
+            )
+            axes.axhline(row + 0.45, color="0.9", lw=0.8)
+            axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=14, mew=2.5)
+            for place, contender in enumerate(record["contenders"]):
+                colour = style.SEQUENCE[0] if place == 0 else style.SEQUENCE[(1, 3, 4)[place - 1]]
+                axes.plot(
+                    [min(contender["seconds"]), max(contender["seconds"])], [row, row], color=colour, lw=2
+                )
+                axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=8)
+                label = "ours" if place == 0 else contender["name"]
+                axes.annotate(
+                    label,
+                    (contender["median"], row),
+                    xytext=(0, -9),
+                    textcoords="offset points",
+                    fontsize=9,
+                    color=colour,
+                    ha="center",
+                    va="top",
+                )
+        axes.set(xscale="log", xlabel="seconds", ylim=(len(compared) - 0.4, -0.6), yticks=[])
+        axes.spines["left"].set_visible(False)
+        axes.margins(x=0.08)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def draw_scaling(records, path):
+    """Draw time and memory of one kernel over its sizes, {name: record}, into the SVG file ``path``."""
+    with mpl.rc_context():
+        style.apply()
+        figure = Figure(figsize=(7.0, 5.2))
+        grid = figure.subplots(2, len(records), sharex="col", sharey="row", squeeze=False)
+        for column, record in enumerate(records.values()):
+            sizes = [point["size"] for point in record["points"]]
+            for row, (quantity, unit, key) in enumerate(
+                (("time", "seconds", "median"), ("memory", "MiB", "memory"))
+            ):
+                axes = grid[row][column]
+                values = [point[key] for point in record["points"]]
+                if all(values):
+                    scale = 2**20 if quantity == "memory" else 1
+                    _line(axes, sizes, [value / scale for value in values], record["exponents"], quantity)
+                axes.set(xscale="log", yscale="log")
+                axes.set_xticks(sizes, [str(size) for size in sizes], rotation=40)
+                axes.minorticks_off()
+                if column == 0:
+                    axes.set_ylabel(unit)
+                if row == 1:
+                    axes.set_xlabel(record["axis"])
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _line(axes, sizes, values, exponents, quantity):
+    axes.plot(sizes, values, "o", color=style.SEQUENCE[0])
+    centre = _geometric_mean(sizes), _geometric_mean(values)
+    titles = []
+    for key, look in ((quantity, "-"), (f"expected {quantity}", "--")):
+        slope = exponents[key]
+        if slope is not None:
+            colour = style.SEQUENCE[0] if look == "-" else style.COLOURS["theory"]
+            axes.plot(sizes, [centre[1] * (size / centre[0]) ** slope for size in sizes], look, color=colour)
+            titles.append(f"{slope:.2f}")
+    axes.set_title(" (expected ".join(titles) + (")" if len(titles) == 2 else ""), fontsize=10)
+
+
+def _geometric_mean(values):
+    product = 1.0
+    for value in values:
+        product *= value ** (1 / len(values))
+    return product

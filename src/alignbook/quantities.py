@@ -1,0 +1,39 @@
+"""Measured times and sizes as a reader takes them in."""
+
+
+def seconds(value):
+    """``0.0123`` as ``12.3 ms``; three significant digits in s, ms or µs."""
+    if value >= 1:
+        return f"{value:.3g} s"
+    return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
+
+
+def memory(count):
+    """A number of bytes in MiB or GiB, three significant digits; ``unknown`` for None."""
+    if count is None:
+        return "unknown"
+    mib = count / 2**20
+    return f"{mib / 1024:.3g} GiB" if mib >= 1024 else f"{mib:.3g} MiB"
+
+
+def factor(value):
+    """A ratio: ``23`` or ``2.3`` or ``0.23``."""
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"
+
+
+def agreement(answer):
+    """Distance of two answers and the tolerance, {"error", "tolerance", "agrees"} of a comparison."""
+    error = "not a number" if answer["error"] is None else f"{answer['error']:.1e}"
+    return f"{error} (at most {answer['tolerance']:.0e})" + ("" if answer["agrees"] else " DISAGREE")
+
+
+def reached(aim):
+    """What was measured for an aim of a comparison, {"quantity", "measured"}."""
+    value = aim["measured"]
+    if value is None:
+        return "unknown"
+    if aim["quantity"] == "memory":
+        return memory(value)
+    if aim["quantity"] in ("faster", "floor"):
+        return f"{factor(value)} times" + (" the floor" if aim["quantity"] == "floor" else "")
+    return f"{value:.2g}"
