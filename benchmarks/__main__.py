@@ -6,12 +6,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from . import harness, machine, registry
+from . import harness, machine
 from .worker import ContenderError
 
 
 def main(arguments=None):
     """Exit status: 0; 1 when answers disagree; 2 for a contender that fails or bad arguments."""
+    from . import registry  # not at the top: every worker imports this module, and only one of the works
+
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a work, or a group of them; all by default")
     parser.add_argument("--list", action="store_true", help="name the works and stop")

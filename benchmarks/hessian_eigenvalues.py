@@ -11,12 +11,11 @@ from .work import Aim, Contender, Work
 
 HIDDEN, CLASSES = (204, 220), 10
 INPUTS = 3 * 16**2
-K = 20
 STEPS, RATE = 50, 0.1  # of full-batch gradient descent before the Hessian is taken
 
 
-def setup(device, n):
-    """(model, inputs (n, 768) float32, labels (n,)): a ReLU network after 50 steps on small images."""
+def setup(device, n, k):
+    """(model, inputs (n, 768) float32, labels (n,), k): a ReLU network after 50 steps on small images."""
     images, _ = images_of("cpu", n, 3)
     inputs = nn.functional.avg_pool2d(images, 2).flatten(1).to(device)
     torch.manual_seed(0)
@@ -30,15 +29,15 @@ def setup(device, n):
         nn.functional.cross_entropy(model(inputs), labels).backward()
         optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    return model, inputs, labels
+    return model, inputs, labels, k
 
 
 def ours(state):
-    """(eigenvalues (20,), eigenvectors (20, parameters)), by falling magnitude."""
+    """(eigenvalues (k,), eigenvectors (k, parameters)), by falling magnitude."""
     from alignbook.metrics import hessian_eigenvalues
 
-    model, inputs, labels = state
-    found = hessian_eigenvalues(model, nn.functional.cross_entropy, inputs, labels, k=K)
+    model, inputs, labels, k = state
+    found = hessian_eigenvalues(model, nn.functional.cross_entropy, inputs, labels, k=k)
     return found.eigenvalues, found.eigenvectors
 
 
@@ -46,14 +45,14 @@ def pyhessian(state):
     """The same from PyHessian's power iteration at its default tolerance."""
     from pyhessian import hessian
 
-    model, inputs, labels = state
+    model, inputs, labels, k = state
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # backward with create_graph
         found = hessian(
             model, nn.CrossEntropyLoss(), data=(inputs, labels), cuda=inputs.device.type == "cuda"
         )
-    values, vectors = found.eigenvalues(top_n=K)
+    values, vectors = found.eigenvalues(top_n=k)
     for parameter in model.parameters():
         parameter.grad = None  # it holds the graph
     vectors = torch.stack([torch.cat([part.reshape(-1) for part in vector]).detach() for vector in vectors])
@@ -74,7 +73,7 @@ def _arpack(state, tol):
     import scipy.sparse.linalg
     from curvlinops import HessianLinearOperator
 
-    model, inputs, labels = state
+    model, inputs, labels, k = state
     operator = HessianLinearOperator(
         model,
         nn.CrossEntropyLoss(),
@@ -83,7 +82,7 @@ def _arpack(state, tol):
         check_deterministic=False,
     )
     start = np.random.default_rng(0).standard_normal(operator.shape[0]).astype(np.float32)
-    values, vectors = scipy.sparse.linalg.eigsh(operator.to_scipy(np.float32), k=K, tol=tol, v0=start)
+    values, vectors = scipy.sparse.linalg.eigsh(operator.to_scipy(np.float32), k=k, tol=tol, v0=start)
     return _sorted(values, torch.from_numpy(vectors.T.copy()).to(inputs.device))
 
 
@@ -99,7 +98,7 @@ def values_of(result):
 
 def residuals(result, state):
     """Largest ‖H v - λ v‖ over |λ₁|, by one more product each."""
-    model, inputs, labels = state
+    model, inputs, labels, _ = state
     parameters = list(model.parameters())
     loss = nn.functional.cross_entropy(model(inputs), labels)
     gradient = torch.autograd.grad(loss, parameters, create_graph=True)
@@ -112,15 +111,15 @@ def residuals(result, state):
     return {"residual": worst / float(abs(result[0][0]))}
 
 
-def cost(n):
+def cost(n, k):
     """Forward, backward, and k products at two forward passes each: the least of any method."""
     sizes = (INPUTS, *HIDDEN, CLASSES)
     forward = 2 * n * sum(a * b for a, b in zip(sizes, sizes[1:], strict=False))
-    return {"float32": (3 + 2 * K) * forward}
+    return {"float32": (3 + 2 * k) * forward}
 
 
 def contender(name, package, run, tolerance=None):
-    """A way to 20 eigenvalues, with its residuals."""
+    """A way to the eigenvalues, with its residuals."""
     return Contender(name, package, run, answer=values_of, facts=residuals, tolerance=tolerance)
 
 
@@ -129,8 +128,8 @@ works = (
         name="hessian_eigenvalues/mlp",
         title="Hessian eigenvalues: 204,186 parameters, 256 examples, k = 20",
         setup=setup,
-        sizes={"n": 256},
-        small={"n": 32},
+        sizes={"n": 256, "k": 20},
+        small={"n": 32, "k": 1},
         contenders=(
             contender("alignbook", "alignbook", ours),
             contender("PyHessian", "pyhessian", pyhessian, tolerance=0.05),

@@ -207,7 +207,7 @@ def images_work(network, title, n):
         cost=cost_images,
         agreement=WHAT,
         tolerance=1e-4,
-        note="Few examples, since the Jacobian has 100 times as many numbers as the network for n = 10.",
+        note="Few examples: for n = 5 the Jacobian has 50 times as many numbers as the network.",
     )
 
 
@@ -256,8 +256,8 @@ works = (
         note="One warm run and one for the memory: half a minute or more each.",
         alone="None holds 2.5·10⁹ entries: 9.3 GiB per layer in float32.",
     ),
-    images_work("resnet18", "ResNet-18 with group norm", 10),
-    images_work("vgg19", "VGG-19", 10),
+    images_work("resnet18", "ResNet-18 with group norm", 5),
+    images_work("vgg19", "VGG-19", 5),
 )
 scalings = tuple(
     Scaling(

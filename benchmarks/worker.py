@@ -4,6 +4,7 @@ import ctypes
 import gc
 import multiprocessing
 import os
+import sys
 import time
 import traceback
 from contextlib import contextmanager
@@ -94,9 +95,8 @@ def _thread_variables(threads):
 def _serve(pipe, setup, contender, threads, device):
     if hasattr(os, "sched_setaffinity"):  # libraries that take every core they see get the same ones
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    import torch
-
-    torch.set_num_threads(threads)
+    if "torch" in sys.modules:  # a work of its own choice need not have it
+        sys.modules["torch"].set_num_threads(threads)
     state = result = None
     while True:
         try:

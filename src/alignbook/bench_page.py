@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -98,11 +99,11 @@ def _machine(name, machine, pages):
             f"Time and memory of {group} over {axes} with logarithmic axes, measured points, a fitted line "
             "and a dashed line that has the expected slope.",
             f"`{group}`: "
-            + "; ".join(f"over {record['axis']}, {record['title']}" for record in records.values())
+            + "; ".join(f"over {record['axis']} ({record['title']})" for record in records.values())
             + ".",
         )
     if groups:
-        rows = [_exponents(record) for records in groups.values() for record in records.values()]
+        rows = [_exponents(name, record) for name, record in machine["scalings"].items()]
         parts += [page.table(rows, "bench"), ""]
     return parts
 
@@ -152,49 +153,58 @@ def _rows(compared):
     rows = []
     for name, record in compared.items():
         ours, *peers = record["contenders"]
-        note = f"<br><small>{html.escape(record['note'])}</small>" if record["note"] else ""
-        work = f"{html.escape(record['title'])}{note}<br><small><code>{html.escape(name)}</code></small>"
         floor = record["floor"]["seconds"]
-        distance = quantities.factor(ours["median"] / floor)
-        shared = {
-            "Work": work,
-            "Ours": _measured(ours),
-            "Floor": f"{quantities.seconds(floor)}<br><small>{distance} times</small>",
-        }
-        if not peers:
-            rows.append(_row(shared, f"none<br><small>{html.escape(record['alone'])}</small>", "", ""))
         answers = {answer["against"]: answer for answer in record["agreement"]["answers"]}
-        for peer in peers:
-            answer = answers[peer["name"]]
-            ratio = quantities.factor(peer["median"] / ours["median"]) + " times" if answer["agrees"] else "–"
-            shown = f"{html.escape(peer['name'])} {peer['version']}<br>{_measured(peer)}"
-            what = html.escape(record["agreement"]["what"])
-            agreed = f"{quantities.agreement(answer)}<br><small>{what}</small>"
-            rows.append(_row(shared, shown, ratio, agreed))
+        for peer in peers or [None]:
+            row = {
+                "Work": _work(name, record) if peer in (None, peers[0] if peers else None) else _same(record),
+                "Ours": _measured(ours),
+                "Peer": f"none: {html.escape(record['alone'])}",
+                "Faster": "",
+                "Floor": _lines(
+                    quantities.seconds(floor), f"{quantities.factor(ours['median'] / floor)} times"
+                ),
+                "Agreement": "",
+            }
+            if peer:
+                answer = answers[peer["name"]]
+                row["Peer"] = _measured(peer, f"{html.escape(peer['name'])} {peer['version']}")
+                row["Faster"] = "–"
+                if answer["agrees"]:
+                    row["Faster"] = f"{quantities.factor(peer['median'] / ours['median'])} times"
+                row["Agreement"] = _lines(*quantities.agreement(answer).split(" ", 1))
+            rows.append(row)
     return rows
 
 
-def _row(shared, peer, ratio, agreement):
-    return {
-        "Work": shared["Work"],
-        "Ours": shared["Ours"],
-        "Peer": peer,
-        "Faster": ratio,
-        "Floor": shared["Floor"],
-        "Agreement": agreement,
-    }
+def _work(name, record):
+    small = [record["note"], f"Agreement: {record['agreement']['what']}." if not record["alone"] else ""]
+    return _lines(
+        html.escape(record["title"]),
+        *(html.escape(text) for text in small if text),
+        f"<code>{html.escape(name)}</code>",
+    )
 
 
-def _measured(contender):
-    facts = "".join(f"<br><small>{html.escape(k)} {v:.2g}</small>" for k, v in contender["facts"].items())
-    held = quantities.memory(contender["memory"])
-    return f"{quantities.seconds(contender['median'])}<br><small>{held}</small>{facts}"
+def _same(record):
+    return html.escape(record["title"])
+
+
+def _measured(contender, head=""):
+    small = [quantities.memory(contender["memory"])]
+    small += [f"{html.escape(name)} {value:.1e}" for name, value in contender["facts"].items()]
+    return _lines(f"{head}<br>{quantities.seconds(contender['median'])}".removeprefix("<br>"), *small)
+
+
+def _lines(first, *small):
+    """One block, so that a narrow screen does not set the lines side by side."""
+    return f"<div>{first}{''.join(f'<br><small>{line}</small>' for line in small)}</div>"
 
 
 def _aims(compared):
     return [
         {
-            "Aim": f"{html.escape(aim['text'])}<br><small><code>{html.escape(name)}</code></small>",
+            "Aim": _lines(html.escape(aim["text"]), f"<code>{html.escape(name)}</code>"),
             "Measured": quantities.reached(aim),
             "Outcome": page.badge(OUTCOMES[aim["reached"]]),
         }
@@ -209,53 +219,77 @@ def _summary(compared):
     return f"{len(aims)} aims: {counts or 'none'}."
 
 
-def _exponents(record):
+def _exponents(name, record):
     def shown(key):
         value = record["exponents"][key]
-        return "unknown" if value is None else f"{value:.2f}"
+        return "unknown" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
     sizes = ", ".join(str(point["size"]) for point in record["points"])
     return {
-        "Kernel": html.escape(record["title"]),
+        "Kernel": _lines(f"<code>{html.escape(name.split('/')[0])}</code>", html.escape(record["title"])),
         "Over": f"{html.escape(record['axis'])} = {sizes}",
-        "Time": f"{shown('time')}<br><small>expected {shown('expected time')}</small>",
-        "Memory": f"{shown('memory')}<br><small>expected {shown('expected memory')}</small>",
+        "Time": _lines(shown("time"), f"expected {shown('expected time')}"),
+        "Memory": _lines(shown("memory"), f"expected {shown('expected memory')}"),
     }
 
 
 def draw_times(compared, path):
     """Draw the times of comparisons, {name: record}, into the SVG file ``path``."""
+    times = [
+        t for r in compared.values() for c in r["contenders"] for t in (c["median"], r["floor"]["seconds"])
+    ]
+    decades = math.log10(max(times) / min(times)) + 1
     with mpl.rc_context():
         style.apply()
-        figure = Figure(figsize=(7.0, 0.8 + 0.62 * len(compared)))
+        figure = Figure()
         axes = figure.subplots()
-        for row, record in enumerate(compared.values()):
+        top = 0.0  # inches from the upper end of the axes
+        for record in compared.values():
+            row = top + 0.34
             axes.text(
-                0, row - 0.3, record["title"], transform=axes.get_yaxis_transform(), fontsize=10, va="center"
+                0, top + 0.13, record["title"], transform=axes.get_yaxis_transform(), fontsize=10, va="center"
             )
-            axes.axhline(row + 0.45, color="0.9", lw=0.8)
-            axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=14, mew=2.5)
+            axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=13, mew=2.5)
+            levels = _levels(record["contenders"], decades / 6.5)
             for place, contender in enumerate(record["contenders"]):
-                colour = style.SEQUENCE[0] if place == 0 else style.SEQUENCE[(1, 3, 4)[place - 1]]
-                axes.plot(
-                    [min(contender["seconds"]), max(contender["seconds"])], [row, row], color=colour, lw=2
-                )
-                axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=8)
-                label = "ours" if place == 0 else contender["name"]
-                axes.annotate(
-                    label,
-                    (contender["median"], row),
-                    xytext=(0, -9),
-                    textcoords="offset points",
+                colour = style.SEQUENCE[(0, 1, 3, 4)[place]]
+                spread = [min(contender["seconds"]), max(contender["seconds"])]
+                axes.plot(spread, [row, row], color=colour, lw=2)
+                axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7)
+                axes.text(
+                    contender["median"],
+                    row + 0.17 + 0.15 * levels[place],
+                    _label(contender),
                     fontsize=9,
                     color=colour,
                     ha="center",
-                    va="top",
+                    va="center",
                 )
-        axes.set(xscale="log", xlabel="seconds", ylim=(len(compared) - 0.4, -0.6), yticks=[])
+            top = row + 0.3 + 0.15 * max(levels)
+            axes.axhline(top, color="0.9", lw=0.8)
+        axes.set(xscale="log", xlabel="seconds", ylim=(top, 0), yticks=[])
+        axes.set_xlim(min(times) / 10**0.5, max(times) * 10**0.5)
         axes.spines["left"].set_visible(False)
-        axes.margins(x=0.08)
+        figure.set_size_inches(7.0, top + 0.6)
         figure.savefig(path, metadata={"Date": None})
+
+
+def _label(contender):
+    return "ours" if contender["name"] == "alignbook" else contender["name"]
+
+
+def _levels(contenders, decades_per_inch):
+    """How many lines below the first each contender's label stands, so that none hides another."""
+    taken, levels = [], [0] * len(contenders)
+    for place, contender in sorted(enumerate(contenders), key=lambda pair: pair[1]["median"]):
+        centre = math.log10(contender["median"])
+        half = (0.04 * len(_label(contender)) + 0.05) * decades_per_inch
+        level = 0
+        while any(line == level and end > centre - half for line, end in taken):
+            level += 1
+        taken.append((level, centre + half))
+        levels[place] = level
+    return levels
 
 
 def draw_scaling(records, path):
@@ -293,12 +327,9 @@ def _line(axes, sizes, values, exponents, quantity):
         if slope is not None:
             colour = style.SEQUENCE[0] if look == "-" else style.COLOURS["theory"]
             axes.plot(sizes, [centre[1] * (size / centre[0]) ** slope for size in sizes], look, color=colour)
-            titles.append(f"{slope:.2f}")
+            titles.append(f"{round(slope, 2) + 0.0:.2f}")
     axes.set_title(" (expected ".join(titles) + (")" if len(titles) == 2 else ""), fontsize=10)
 
 
 def _geometric_mean(values):
-    product = 1.0
-    for value in values:
-        product *= value ** (1 / len(values))
-    return product
+    return math.exp(sum(math.log(value) for value in values) / len(values))

@@ -23,8 +23,9 @@ def factor(value):
 
 def agreement(answer):
     """Distance of two answers and the tolerance, {"error", "tolerance", "agrees"} of a comparison."""
-    error = "not a number" if answer["error"] is None else f"{answer['error']:.1e}"
-    return f"{error} (at most {answer['tolerance']:.0e})" + ("" if answer["agrees"] else " DISAGREE")
+    error = "undefined" if answer["error"] is None else _short(f"{answer['error']:.1e}")
+    limit = _short(f"{answer['tolerance']:.0e}")
+    return f"{error} (at most {limit})" + ("" if answer["agrees"] else " DISAGREE")
 
 
 def reached(aim):
@@ -37,3 +38,8 @@ def reached(aim):
     if aim["quantity"] in ("faster", "floor"):
         return f"{factor(value)} times" + (" the floor" if aim["quantity"] == "floor" else "")
     return f"{value:.2g}"
+
+
+def _short(power):
+    """``1e-04`` as ``1e-4``."""
+    return power.replace("e-0", "e-")

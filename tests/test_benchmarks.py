@@ -1,0 +1,216 @@
+"""The benchmark's harness on works of its own, and the page of the book that shows what it stores."""
+
+import json
+import sys
+import textwrap
+
+import pytest
+
+from alignbook import bench_page, paths, quantities
+from benchmarks import __main__ as command
+from benchmarks import harness, registry
+from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
+
+# Workers import what they run by name, so the works lie in a module.
+FAKE = textwrap.dedent(
+    """
+    import numpy as np
+    from benchmarks.work import Aim, Contender, Scaling, Work
+
+    def setup(device, n):
+        return np.arange(1.0, n + 1)
+
+    def ours(state):
+        return np.cumsum(state)
+
+    def theirs(state):
+        return np.add.accumulate(state)
+
+    def hungry(state):
+        return ours(np.concatenate([state] + [np.ones(2**22)]))[: len(state)]
+
+    def wrong(state):
+        return ours(state) * 1.5
+
+    def absent(state):
+        import no_such_peer
+
+    def fails(state):
+        raise ZeroDivisionError("no such thing")
+
+    def facts(result, state):
+        return {"last": float(result[-1])}
+
+    def cost(n):
+        return {"float64": n, "bytes": 8 * n}
+
+    def held(n):
+        return 8 * n
+
+    def work(name, *peers, **more):
+        contenders = [Contender("alignbook", "alignbook", ours, facts=facts)]
+        contenders += [Contender(peer.__name__, "numpy", peer, facts=facts) for peer in peers]
+        return Work(name, f"sums: {name}", setup, {"n": 1000}, {"n": 3}, tuple(contenders), cost, **more)
+
+    OURS = Contender("alignbook", "alignbook", ours)
+    SCALING = Scaling("sums/n", "sums", "n", (2**16, 2**18), setup, OURS, cost, held)
+    """
+)
+RATES = {"float32": 1e9, "float64": 1e9, "bfloat16": 1e9, "bytes": 1e9}
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    (tmp_path / "fake_works.py").write_text(FAKE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(harness, "measure_rates", lambda threads, device: RATES)
+    monkeypatch.setattr(harness, "SHORT", 0.0)
+    import fake_works
+
+    yield fake_works
+    del sys.modules["fake_works"]
+
+
+def run(folder, *works):
+    return command.run(list(works), 1, "cpu", [work.name for work in works], folder)
+
+
+def stored(folder):
+    (path,) = folder.glob("*.json")
+    assert [file.name for file in folder.iterdir()] == [path.name]  # nothing partial is left
+    return harness.load(path)
+
+
+def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys, monkeypatch):
+    aims = (
+        Aim("at least 0 times faster", "faster", 0, "theirs"),
+        Aim("in no time", "floor", 0),
+        Aim("less memory than a byte", "memory", 1),
+        Aim("equal", "error", 1e-12, "theirs"),
+        Aim("no larger", "fact last", 1, "theirs"),
+        Aim("on a GPU", "floor", 1, device="cuda"),
+    )
+    work = fake.work("sums/good", fake.theirs, fake.hungry, aims=aims, note="a <note>")
+    folder = tmp_path / "benchmarks" / "results"
+    assert run(folder, work, fake.SCALING) == 0
+    out, err = capsys.readouterr()
+    assert "sums/good" in out and f"theirs {fake.np.__version__}" in out and "DISAGREE" not in out
+    assert "round 5 of 5" in err and "[2/2" in err
+
+    (record,) = stored(folder)["comparisons"].values()
+    ours, theirs, hungry = record["contenders"]
+    assert [len(contender["seconds"]) for contender in (ours, theirs, hungry)] == [5, 5, 5]
+    assert hungry["memory"] is None or 30 * 2**20 < hungry["memory"] < 100 * 2**20
+    assert ours["memory"] is None or ours["memory"] < 2**23
+    assert [aim["reached"] for aim in record["aims"]][:2] == [True, False]
+    assert [aim["reached"] for aim in record["aims"]][3:] == [True, True]  # and none for a GPU
+    assert record["floor"]["seconds"] == 8e-6  # the bytes outweigh the operations
+    assert record["environment"]["threads"] == 1 and record["environment"]["rates"] == RATES
+    (scaling,) = stored(folder)["scalings"].values()
+    assert scaling["exponents"]["expected time"] == pytest.approx(1)
+
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    bench_page.write(tmp_path)
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "No GPU was at hand" in text and "a &lt;note&gt;" in text and "in no time" in text
+    assert 'ab-outcome ab-reached">reached' in text and 'ab-outcome ab-missed">missed' in text
+    drawings = list((tmp_path / "benchmarks").glob("*.svg"))
+    assert len(drawings) == 2 and all(drawing.name in text for drawing in drawings)
+    alts = [line for line in text.splitlines() if line.startswith(":alt:")]
+    assert len(alts) == 2 and all(len(alt) > 40 for alt in alts)
+
+
+def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, capsys, monkeypatch):
+    aims = (Aim("at least 0 times faster", "faster", 0, "wrong"),)
+    assert run(tmp_path / "benchmarks" / "results", fake.work("sums/bad", fake.wrong, aims=aims)) == 1
+    out, err = capsys.readouterr()
+    assert "DISAGREE" in out and "MISSED" in out and "ANSWERS DISAGREE: sums/bad (wrong)" in err
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    bench_page.write(tmp_path)
+    assert "DISAGREE" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_a_peer_that_fails_or_is_not_installed_stops_its_work_alone(fake, tmp_path, capsys):
+    works = [fake.work(f"sums/{peer.__name__}", peer) for peer in (fake.absent, fake.fails, fake.theirs)]
+    assert run(tmp_path / "results", *works) == 2
+    _, err = capsys.readouterr()
+    assert "no_such_peer" in err and "make bench installs the peers" in err
+    assert "no such thing" in err and "FAILED: sums/fails" in err
+    assert list(stored(tmp_path / "results")["comparisons"]) == ["sums/theirs"]
+
+
+def test_results_merge_in_the_order_of_the_works_and_replace_each_other(tmp_path):
+    order = ["a/one", "a/two", "b/one"]
+
+    def record(day):
+        return {"title": day, "environment": {"date": day, "kind": "cpu"}}
+
+    for name, day in (("b/one", "1"), ("a/one", "2"), ("b/one", "2")):
+        harness.keep(tmp_path, "cpu", "comparisons", name, record(day), order)
+    kept = stored(tmp_path)["comparisons"]
+    assert {name: entry["title"] for name, entry in kept.items()} == {"a/one": "2", "b/one": "2"}
+    assert list(kept) == ["a/one", "b/one"]
+    (path,) = tmp_path.glob("*.json")
+    assert len(json.loads(path.read_text())["environments"]) == 1  # the first day's is gone
+
+
+def test_a_write_that_is_cut_short_leaves_the_last_results(tmp_path, monkeypatch):
+    entry = {"title": "first", "environment": {"date": "1"}}
+    harness.keep(tmp_path, "cpu", "comparisons", "a/one", entry, [])
+    (path,) = tmp_path.glob("*.json")
+    before = path.read_text()
+    with pytest.raises(ValueError):
+        harness.keep(tmp_path, "cpu", "comparisons", "a/one", entry | {"x": float("nan")}, [])
+    assert path.read_text() == before and [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_small_runs_keep_nothing(fake, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(registry, "works", lambda: [fake.work("sums/good", fake.theirs)])
+    monkeypatch.setattr(registry, "scalings", lambda: [fake.SCALING])
+    assert command.main(["--small", "--results", str(tmp_path / "results"), "--threads", "1", "sums"]) == 0
+    assert not (tmp_path / "results").exists()
+    assert command.main(["nothing"]) == 2 and "no work is called nothing" in capsys.readouterr().err
+    assert command.main(["--list"]) == 0 and "sums/n" in capsys.readouterr().out
+
+
+def test_a_worker_that_is_killed_fails_with_a_line(fake):
+    with harness.Worker(fake.setup, Contender("gone", "numpy", fake.ours), 1, "cpu") as worker:
+        worker.load({"n": 3})
+        worker._process.kill()
+        with pytest.raises(command.ContenderError, match="gone: its process ended with status -9"):
+            worker.run()
+
+
+def test_every_work_can_be_listed_without_its_peers():
+    works, scalings = registry.works(), registry.scalings()
+    names = [item.name for item in (*works, *scalings)]
+    assert len(set(names)) == len(names)
+    assert not {"jax", "nngeometry", "pyhessian", "curvlinops"} & set(sys.modules)
+    for work in works:
+        assert isinstance(work, Work) and set(work.small) == set(work.sizes)
+        assert harness.floor(work.cost(**work.small), RATES)["seconds"] > 0
+        peers = {contender.name for contender in work.contenders[1:]}
+        assert bool(peers) != bool(work.alone)
+        for aim in work.aims:
+            assert aim.against in peers | {""}
+            assert aim.quantity in ("faster", "floor", "memory", "memory share", "error", "fact residual")
+    for scaling in scalings:
+        assert isinstance(scaling, Scaling) and list(scaling.values) == sorted(scaling.values)
+        assert scaling.memory(**scaling.sizes, **{scaling.axis: scaling.values[0]}) > 0
+
+
+def test_the_page_says_so_where_nothing_is_stored(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    bench_page.write(tmp_path)
+    assert "No machine has stored results yet" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_exponent_errors_and_quantities():
+    assert harness.exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
+    assert harness.exponent([1, 2], [0, 1]) is None and harness.exponent([1, 2], [None, 1]) is None
+    assert relative_error([1, 2], [1, 4]) == 0.5 and entrywise_error([1, 2], [2, 2]) == 0.5
+    with pytest.raises(ValueError):
+        relative_error([1], [1, 2])
+    assert [quantities.seconds(t) for t in (12.34, 0.01234, 1.2e-5)] == ["12.3 s", "12.3 ms", "12 µs"]
+    assert [quantities.memory(b) for b in (None, 2**19, 3 * 2**30)] == ["unknown", "0.5 MiB", "3 GiB"]
+    assert [quantities.factor(x) for x in (23.4, 2.34, 0.234)] == ["23", "2.3", "0.23"]
