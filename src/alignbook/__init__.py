@@ -1,7 +1,8 @@
 """alignbook: what aligns with what while a network trains, and what that means for transfer.
 
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
-``alignment_curve``, ``tangent_alignment``, ``run`` and ``Claim``. The command is ``alignbook``.
+``alignment_curve``, ``tangent_alignment``, ``hessian_eigenvalues``, ``run`` and ``Claim``. The command is
+``alignbook``.
 """
 
 import importlib
@@ -16,6 +17,7 @@ PUBLIC = {
     "transfer_function": "alignbook.metrics",
     "alignment_curve": "alignbook.metrics",
     "tangent_alignment": "alignbook.metrics",
+    "hessian_eigenvalues": "alignbook.metrics",
     "run": "alignbook.engine",
     "Claim": "alignbook.claims",
 }

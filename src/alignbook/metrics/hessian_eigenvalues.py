@@ -1,0 +1,78 @@
+"""Largest eigenvalues of the Hessian of a loss (ICLR 2020 submission on transferability, Figure 3a)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from alignbook.kernels.hessian_product import HessianProduct
+from alignbook.kernels.lanczos import lanczos
+
+
+@dataclass(frozen=True)
+class HessianEigenvalues:
+    """The eigenvalues of largest magnitude, and how well they are known.
+
+    eigenvalues : (k,) float64, signed, |λ₁| ≥ |λ₂| ≥ …; residuals : (k,) float64, ‖H v - λ v‖ of each, so
+    that some eigenvalue lies within that distance of it; eigenvectors : (k, parameters) tensor in the
+    model's precision, unit rows, entries in the order of ``model.parameters()`` (those that require
+    gradients); products : how many Hessian-vector products it took; converged : whether all met the
+    tolerance.
+    """
+
+    eigenvalues: np.ndarray
+    residuals: np.ndarray
+    eigenvectors: torch.Tensor
+    products: int
+    converged: bool
+
+
+def hessian_eigenvalues(
+    model, loss, inputs, targets, k=20, tol=1e-3, batch_size=256, basis=None, max_products=2000, seed=0
+):
+    """The k eigenvalues of largest magnitude of H = ∇² L(θ), L the mean loss over the examples.
+
+    θ are all parameters that require gradients, H is exact, not the Gauss-Newton matrix. Figure 3a of the
+    paper shows the top 20, found by power iteration (its Appendix A), which is by magnitude: a negative
+    eigenvalue counts, and keeps its sign. At a minimum these are the largest ones.
+
+    model : network with float32 or float64 parameters; measured in evaluation mode, left as it was.
+    loss : callable (outputs, targets) → scalar, twice differentiable, the plain mean over examples (like
+    ``torch.nn.functional.cross_entropy``). inputs, targets : tensors (n, …) on the model's device.
+    k : 1 ≤ k < number of parameters.
+    tol : converged where ‖H v - λ v‖ ≤ tol |λ| for all k (or ≤ 10 rounding units of |λ₁|, if larger). The
+    error of an eigenvalue is of the order tol² |λ|, if it lies apart from the others.
+    batch_size : examples per pass. Where all fit in one batch its graph is kept, and a linear layer on
+    fewer examples than it has features is measured on their span, exactly (see
+    :mod:`alignbook.kernels.hessian_product`); else every product goes through all batches. Memory is that
+    of one batch in either case. The paper used 256 examples.
+    basis : most vectors held, ≥ k + 10; None: 5k, at least 60. Memory is about (basis + 4) · parameters
+    numbers.
+    max_products : > k; after that many Hessian-vector products the result is returned with ``converged``
+    False and the residuals reached.
+    seed : of the starting vectors. Same seed and machine, same result.
+
+    Lanczos with full reorthogonalisation and thick restarts: :func:`alignbook.kernels.lanczos.lanczos`,
+    which says how repeated eigenvalues are found.
+    Returns :class:`HessianEigenvalues`. Raises ValueError for arguments out of range, a model without
+    parameters that require gradients, a loss that is no scalar or no mean, values that are not finite.
+    """
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        product = HessianProduct(model, loss, inputs, targets, batch_size, least=k + 1)
+        if not 1 <= k < product.total:
+            raise ValueError(f"k = {k} must be at least 1 and below the {product.total} parameters")
+        basis = max(5 * k, 60) if basis is None else basis
+        if basis < k + 10 or max_products <= k:  # restarts of a smaller basis may miss an eigenvalue
+            raise ValueError(f"basis = {basis} and max_products = {max_products}: at least k + 10, above k")
+        if not tol > 0:
+            raise ValueError(f"tol must be positive, not {tol}")
+        pairs = lanczos(
+            product, product.size, k, tol, basis, max_products, seed, product.dtype, product.device
+        )
+    finally:
+        for module in training:
+            module.training = True
+    vectors = product.expand(pairs.vectors)
+    return HessianEigenvalues(pairs.values, pairs.residuals, vectors, pairs.products, pairs.converged)

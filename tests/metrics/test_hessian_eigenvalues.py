@@ -1,0 +1,198 @@
+"""Largest Hessian eigenvalues against eigh of the dense float64 Hessian (torch.func.jacrev twice)."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, jacrev
+
+from alignbook.metrics import hessian_eigenvalues
+
+cross_entropy = nn.functional.cross_entropy
+
+
+def dense(model, loss, inputs, targets):
+    parameters = {n: p.detach() for n, p in model.named_parameters()}
+    blocks = jacrev(jacrev(lambda p: loss(functional_call(model, p, (inputs,)), targets)))(parameters)
+    sizes = {n: p.numel() for n, p in parameters.items()}
+    rows = [torch.cat([blocks[a][b].reshape(sizes[a], sizes[b]) for b in sizes], dim=1) for a in sizes]
+    return torch.cat(rows)
+
+
+def reference(model, loss, inputs, targets, k):
+    values = np.linalg.eigvalsh(dense(model, loss, inputs, targets).numpy())
+    return values[np.argsort(-np.abs(values), kind="stable")][:k]
+
+
+def mlp(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 4)
+    ).double()
+
+
+def convolutions(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 3, 2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.LazyLinear(4),
+    ).double()
+
+
+def case(n, shape=(8,), seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(n, *shape, generator=generator, dtype=torch.float64)
+    return inputs, torch.randint(4, (n,), generator=generator)
+
+
+@pytest.mark.parametrize("k", [1, 2, 20, 100])
+@pytest.mark.parametrize("n", [1, 5, 33])
+def test_fully_connected(n, k):
+    model, (inputs, targets) = mlp(), case(n)
+    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=k, tol=1e-7)
+    expected = reference(model, cross_entropy, inputs, targets, k)
+    assert result.converged and result.eigenvalues.dtype == result.residuals.dtype == np.float64
+    np.testing.assert_allclose(np.abs(result.eigenvalues), np.abs(expected), rtol=1e-6, atol=1e-10)
+    assert (expected < 0).any() or k < 20  # negative curvature is among them
+    h = dense(model, cross_entropy, inputs, targets)
+    vectors = result.eigenvectors
+    actual = (vectors @ h - torch.tensor(result.eigenvalues)[:, None] * vectors).norm(dim=1).numpy()
+    assert (actual <= 2 * result.residuals + 1e-14).all()
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(k), atol=1e-9)
+
+
+def test_convolutional():
+    inputs, targets = case(9, (1, 7, 6))
+    model = convolutions()
+    model(inputs[:1])  # makes the last layer
+    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=12, tol=1e-7)
+    np.testing.assert_allclose(
+        result.eigenvalues, reference(model, cross_entropy, inputs, targets, 12), rtol=1e-7
+    )
+
+
+def test_default_tolerance_bounds_the_error():
+    model, (inputs, targets) = mlp(), case(33)
+    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=10)
+    expected = reference(model, cross_entropy, inputs, targets, 10)
+    assert (result.residuals <= 1.1e-3 * np.abs(result.eigenvalues)).all()
+    assert (np.abs(result.eigenvalues - expected) <= result.residuals).all()
+
+
+@pytest.mark.parametrize("batch_size", [7, 32, 33])
+def test_batches_change_nothing(batch_size):
+    model, (inputs, targets) = mlp(), case(33)
+    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=8, tol=1e-8, batch_size=batch_size)
+    np.testing.assert_allclose(
+        result.eigenvalues, reference(model, cross_entropy, inputs, targets, 8), rtol=1e-9
+    )
+
+
+def test_a_saddle_with_more_negative_curvature():
+    def flipped(outputs, targets):
+        return -cross_entropy(outputs, targets)
+
+    model, (inputs, targets) = mlp(), case(12)
+    plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=6, tol=1e-8)
+    turned = hessian_eigenvalues(model, flipped, inputs, targets, k=6, tol=1e-8)
+    np.testing.assert_allclose(turned.eigenvalues, -plain.eigenvalues, rtol=1e-9)
+    assert turned.eigenvalues[0] < 0
+
+
+def test_squared_error_of_a_linear_model_repeats_every_eigenvalue():
+    inputs, _ = case(30)
+    targets = torch.randn(30, 3, dtype=torch.float64)
+    model = nn.Linear(8, 3, bias=False).double()  # H = I ⊗ 2 XᵀX / 90
+    result = hessian_eigenvalues(model, nn.functional.mse_loss, inputs, targets, k=9, tol=1e-8)
+    single = np.linalg.eigvalsh((inputs.T @ inputs).numpy() * 2 / 90)[::-1]
+    np.testing.assert_allclose(result.eigenvalues, np.repeat(single[:3], 3), rtol=1e-9)
+
+
+def test_float32_and_a_fresh_seed_agree_with_float64():
+    model, (inputs, targets) = mlp(), case(33)
+    wide = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=8, tol=1e-8)
+    narrow = hessian_eigenvalues(
+        copy.deepcopy(model).float(), cross_entropy, inputs.float(), targets, k=8, seed=7
+    )
+    assert narrow.eigenvectors.dtype == torch.float32 and narrow.converged
+    np.testing.assert_allclose(narrow.eigenvalues, wide.eigenvalues, rtol=1e-4)
+    assert (np.abs(narrow.eigenvalues - wide.eigenvalues) <= narrow.residuals).all()
+
+
+def test_same_seed_same_result():
+    model, (inputs, targets) = mlp(), case(20)
+    first, second = (
+        hessian_eigenvalues(model, cross_entropy, inputs, targets, k=5, seed=3) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.eigenvalues, second.eigenvalues)
+    assert torch.equal(first.eigenvectors, second.eigenvectors)
+
+
+def test_too_few_products_are_reported():
+    model, (inputs, targets) = mlp(), case(33)
+    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=10, tol=1e-9, max_products=11)
+    assert not result.converged and result.residuals.max() > 1e-9
+    values = np.linalg.eigvalsh(dense(model, cross_entropy, inputs, targets).numpy())
+    gaps = np.abs(result.eigenvalues[:, None] - values).min(1)
+    assert (gaps <= result.residuals + 1e-12).all()  # the norms are true all the same
+
+
+def test_the_model_is_left_as_it_was():
+    model, (inputs, targets) = mlp(), case(6)  # fewer examples than features
+    plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=4)
+    model.insert(3, nn.Dropout(0.5))
+    model[1].eval()
+    model[1].weight.grad = torch.ones_like(model[1].weight)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.get_rng_state()
+    with torch.no_grad():  # also where the caller switched gradients off
+        again = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=4)
+    np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
+    assert [m.training for m in model] == [True, False, True, True, True, True, True]
+    assert torch.equal(model[1].weight.grad, torch.ones_like(model[1].weight))
+    assert all(p.grad is None for p in list(model.parameters())[1:]) and not inputs.requires_grad
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert not any(m._forward_hooks for m in model)
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+def frozen():
+    return mlp().requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 0}, "k = 0"),
+        ({"k": 127}, "below the 127 parameters"),
+        ({"model": frozen()}, "no parameter"),
+        ({"model": mlp().bfloat16()}, "float32 or all float64"),
+        ({"loss": lambda o, t: cross_entropy(o, t, reduction="none")}, "scalar"),
+        ({"loss": lambda o, t: cross_entropy(o, t).item()}, "scalar"),
+        ({"loss": lambda o, t: cross_entropy(o, t) * float("inf")}, "loss is inf"),
+        ({"loss": lambda o, t: cross_entropy(o.detach(), t)}, "does not depend"),
+        ({"loss": lambda o, t: (o - o).abs().sqrt().mean()}, "gradient has entries"),
+        ({"loss": lambda o, t: ((o - o).abs() ** 1.5).mean()}, "product with the Hessian"),
+        ({"loss": lambda o, t: cross_entropy(o, t, reduction="sum"), "batch_size": 3}, "mean over examples"),
+        ({"inputs": case(4)[0]}, "4 inputs, 10 targets"),
+        ({"inputs": case(0)[0], "targets": case(0)[1]}, "0 inputs"),
+        ({"batch_size": 0}, "batch"),
+        ({"basis": 14, "k": 5}, "at least k"),
+        ({"max_products": 5, "k": 5}, "above k"),
+        ({"tol": 0.0}, "tol"),
+    ],
+)
+def test_bad_input(change, message):
+    inputs, targets = case(10)
+    arguments = {"model": mlp(), "loss": cross_entropy, "inputs": inputs, "targets": targets} | change
+    if arguments["model"][1].weight.dtype == torch.bfloat16:
+        arguments["inputs"] = inputs.bfloat16()
+    with pytest.raises(ValueError, match=message):
+        hessian_eigenvalues(**arguments)
