@@ -1,5 +1,7 @@
 """The alignment curve against a full singular value decomposition (Imani et al., Equation 2)."""
 
+import importlib
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from scipy.stats import ortho_group
 
 from alignbook.metrics import alignment_curve
 
+module = importlib.import_module("alignbook.metrics.alignment_curve")
 EXAMPLES = settings(deadline=None, max_examples=40)
 shapes = st.tuples(st.integers(1, 14), st.integers(1, 14))  # d may exceed n
 seeds = st.integers(0, 2**32 - 1)
@@ -107,6 +110,82 @@ def test_rows_of_zeros():
     assert alignment_curve(features, labels, [0.0])[1] == pytest.approx(29)  # the constant is there
     thresholds, alignment = alignment_curve(np.zeros((2, 2)), labels, bias=False)
     np.testing.assert_array_equal((thresholds, alignment), ([0], [0]))
+
+
+def with_singular_values(seed, n, d, values):
+    """(n, d) with these singular values, and labels with a part along every left singular vector."""
+    rng = np.random.default_rng(seed)
+    left = np.linalg.qr(rng.standard_normal((n, len(values))))[0]
+    right = np.linalg.qr(rng.standard_normal((d, len(values))))[0]
+    return (left * values) @ right.T, rng.standard_normal(n), left
+
+
+@pytest.mark.parametrize("shape", [(300, 12), (13, 12), (12, 12), (12, 13), (12, 300)])
+@pytest.mark.parametrize("decades", range(1, 11))
+def test_both_routes_on_either_side_of_the_border(shape, decades):
+    n, d = shape
+    values = np.logspace(0, -decades, 12)
+    features, labels, left = with_singular_values(decades, n, d, values)
+    singular, projections = module._project(np.copy(features, order="F" if n >= d else "C"), labels)
+    # The matrix itself is known to rounding of its largest singular value, and its vectors accordingly.
+    np.testing.assert_allclose(singular, values, rtol=1e-12 * 10**decades, atol=0)
+    exact = np.square(labels @ left)
+    atol = 1e-13 * 10**decades * (labels @ labels)
+    np.testing.assert_allclose(np.square(projections), exact, rtol=0, atol=atol)
+    if decades <= 6:  # what the docstring promises
+        assert atol <= 1e-6 * (labels @ labels)
+    tall = np.copy(features if n >= d else features.T, order="F")
+    taken = module._cholesky_twice(tall, np.zeros(len(tall))) is not None
+    assert taken or decades > 6
+    assert not taken or decades < 9
+
+
+@pytest.mark.parametrize(
+    "shape", [(400, 30), (31, 30), (30, 30), (30, 31), (30, 300), (1, 5), (5, 1), (1, 1)]
+)
+def test_the_two_routes_agree(shape, monkeypatch):
+    rng = np.random.default_rng(0)
+    features, labels = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    for bias in (True, False):
+        fast = alignment_curve(features, labels, bias=bias)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_cholesky_twice", lambda *_: None)
+            slow = alignment_curve(features, labels, bias=bias)
+        np.testing.assert_allclose(fast, slow, rtol=1e-9)
+        expected = [reference(features, labels, threshold * (1 - 1e-9), bias) for threshold in fast[0][:5]]
+        np.testing.assert_allclose(fast[1][:5], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(400, 20), (21, 20), (20, 20), (15, 40)])
+@pytest.mark.parametrize("kind", ["duplicates", "almost duplicates", "dead units", "constant", "rank one"])
+def test_dependent_features(shape, kind):
+    rng = np.random.default_rng(1)
+    features, labels = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    if kind.endswith("duplicates"):
+        features[:, 10:] = features[:, :10].repeat(4, axis=1)[:, : shape[1] - 10]
+        features[:, 10:] += 1e-8 * rng.standard_normal(features[:, 10:].shape) * (kind != "duplicates")
+    elif kind == "dead units":
+        features[:, ::3] = 0
+        features[::4] = 0
+    elif kind == "constant":
+        features[:, 3] = 2
+    else:
+        features = np.outer(features[:, 0], features[0])
+    before = features.copy()
+    grid = np.array([1e-5, 0.01, 0.1, 1.1])
+    alignment = alignment_curve(features, labels, grid)[1]
+    expected = [reference(features, labels, threshold, True) for threshold in grid]
+    np.testing.assert_allclose(alignment, expected, atol=1e-7 * (labels @ labels))
+    np.testing.assert_array_equal(features, before)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(2)
+    features, labels = rng.standard_normal((101, 7)), rng.standard_normal(101)
+    whole = alignment_curve(features, labels)
+    for block in (1, 50, 300):
+        monkeypatch.setattr(module, "BLOCK", block)
+        np.testing.assert_allclose(alignment_curve(features, labels), whole, rtol=1e-12)
 
 
 def test_many_examples_without_a_square_matrix():
