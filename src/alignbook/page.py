@@ -117,7 +117,7 @@ def banner(run):
     }
     if run.joined:
         profile, total = run.joined_profile
-        facts["Also shown"] = f"{len(run.joined)} of the {total} runs of profile {profile}"
+        facts["Also stored"] = f"{len(run.joined)} of the {total} runs of profile {profile}"
     if run.diverged:
         facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
     items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
