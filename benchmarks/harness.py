@@ -173,7 +173,7 @@ def judge(aims, record, device):
     result = []
     agreed = all(answer["agrees"] for answer in record["agreement"]["answers"])
     for aim in aims:
-        if aim.device != device:
+        if aim.device != device or (aim.needs and aim.needs not in record["environment"]["features"]):
             continue
         measured = _quantity(aim, record)
         if measured is None:

@@ -57,7 +57,8 @@ class Aim:
     quantity : ``faster`` (the peer's time over ours, at least ``bound``), ``memory`` (ours in bytes),
     ``memory share`` (ours over the peer's), ``floor`` (our time over the floor), ``error`` (of the answers)
     or ``fact NAME`` (ours over the peer's); all but the first at most ``bound``
-    against : name of the peer; device : where the aim applies, ``cpu`` or ``cuda``
+    against : name of the peer; device : where the aim applies, ``cpu`` or ``cuda``; needs : an instruction
+    set without which it does not apply
     """
 
     text: str
@@ -65,6 +66,7 @@ class Aim:
     bound: float
     against: str = ""
     device: str = "cpu"
+    needs: str = ""
 
 
 @dataclass(frozen=True)
