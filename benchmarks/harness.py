@@ -45,11 +45,15 @@ def compare(work, rates, threads, device, say=print):
             worker.load(work.sizes)
             if contender.compiles:  # for every shape anew: that memory is not the work's
                 worker.run()
-            memory[contender.name] = worker.memory()
+            spent, memory[contender.name] = worker.memory()
+            say(f"{contender.name} {quantities.seconds(spent)}, {quantities.memory(memory[contender.name])}")
+            if spent > SHORT:  # so long that what is cold hardly matters: counts as the first round
+                seconds[contender.name].append(spent)
         done, rounds = 0, work.repeats
         while done < rounds:
             for worker in workers:
-                seconds[worker.contender.name].append(worker.run())
+                if len(seconds[worker.contender.name]) == done:
+                    seconds[worker.contender.name].append(worker.run())
             done += 1
             if done == 1:
                 once = sum(times[0] for times in seconds.values())
@@ -109,7 +113,7 @@ def scale(scaling, threads, device, say=print):
         for value in scaling.values:
             sizes = scaling.sizes | {scaling.axis: value}
             worker.load(sizes)
-            held = worker.memory()
+            _, held = worker.memory()
             first = worker.run()
             repeats = max(scaling.repeats, min(MOST, int(1 / max(first, 1e-9))))
             seconds = [first, *(worker.run() for _ in range(repeats - 1))]

@@ -54,7 +54,7 @@ class Worker:
         return self._ask("run")
 
     def memory(self):
-        """Run once; returns the peak in bytes above what was held before, None where nobody knows it."""
+        """Run once; returns (seconds, peak in bytes above what was held before, None where unknown)."""
         return self._ask("memory")
 
     def answer(self):
@@ -101,7 +101,7 @@ def _serve(pipe, setup, contender, threads, device):
     while True:
         try:
             request, *arguments = pipe.recv()
-        except EOFError:
+        except EOFError:  # the parent is gone, or needs this process no more
             return
         try:
             if request == "load":
@@ -111,21 +111,29 @@ def _serve(pipe, setup, contender, threads, device):
                 result, reply = None, None
                 result, reply = _timed(contender, state, device)
             elif request == "memory":
-                result = None
-                reply = _peak(contender, state, device)
+                result, reply = None, None
+                result, *reply = _peak(contender, state, device)
             elif request == "answer":
                 reply = contender.answer(result)
             else:
                 reply = contender.facts(result, state)
-            pipe.send(("value", reply))
+            message = "value", reply
         except ModuleNotFoundError as error:
-            pipe.send(("error", f"{error}; make bench installs the peers"))
+            message = "error", f"{error}; make bench installs the peers"
         except Exception:
-            pipe.send(("error", traceback.format_exc()))
+            message = "error", traceback.format_exc()
+        try:
+            pipe.send(message)
+        except BrokenPipeError:
+            return
 
 
 def _timed(contender, state, device):
-    prepared = contender.prepare(state)
+    return _clocked(contender, contender.prepare(state), device)
+
+
+def _clocked(contender, prepared, device):
+    """(result, seconds)"""
     _synchronise(device)
     start = time.perf_counter()
     result = contender.run(prepared)
@@ -134,6 +142,7 @@ def _timed(contender, state, device):
 
 
 def _peak(contender, state, device):
+    """(result, seconds, peak bytes or None)"""
     prepared = contender.prepare(state)
     gc.collect()
     if device == "cuda":
@@ -142,19 +151,18 @@ def _peak(contender, state, device):
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        contender.run(prepared)
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
+        result, seconds = _clocked(contender, prepared, device)
+        return result, seconds, torch.cuda.max_memory_allocated() - before
     try:
         # Freed memory that malloc has kept would be used again, unseen.
         ctypes.CDLL(None).malloc_trim(0)
         with open("/proc/self/clear_refs", "w", encoding="ascii") as resets_peak:
             resets_peak.write("5")
     except (OSError, AttributeError):
-        return None
+        return *_clocked(contender, prepared, device), None
     before = _status("VmRSS")
-    contender.run(prepared)
-    return max(0, _status("VmHWM") - before)
+    result, seconds = _clocked(contender, prepared, device)
+    return result, seconds, max(0, _status("VmHWM") - before)
 
 
 def _status(name):
