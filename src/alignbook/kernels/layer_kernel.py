@@ -66,17 +66,18 @@ class LayerKernel:
 
         @lru_cache(1)  # a layer that is one block is converted once
         def wide(number):
-            block = blocks[number]
-            return self._patches(block, torch.float64), self.gradients[:, block].double()
+            patches = self._patches(blocks[number], torch.float64).mT.flatten(0, 1)  # (t P, d)
+            return patches, self.gradients[:, blocks[number]].double()
 
         for number, block in enumerate(blocks):
             patches, gradients = wide(number)
             mixed = torch.einsum("vat,atop->votp", weights[:, :, block], gradients)
-            totals += mixed.flatten(2) @ patches.mT.flatten(0, 1)
+            totals += mixed.flatten(2) @ patches
         means = []
         for number in range(len(blocks)):
             patches, gradients = wide(number)
-            means.append(torch.einsum("atop,top->at", gradients, totals[0] @ patches))
+            through = (patches @ totals[0].T).view(-1, self.positions, self.o)  # (t, P, o)
+            means.append(torch.einsum("atop,tpo->at", gradients, through))
         return torch.cat(means, dim=1) / (self.k * self.n), float(totals[1].square().sum())
 
     def route(self):
@@ -101,11 +102,13 @@ class LayerKernel:
         size = max(1, math.isqrt(TILE) // (self.k * self.positions))
         total = torch.zeros((), dtype=torch.float64, device=self.inputs.device)
         blocks = self._blocks(size)
+        # New memory for every tile would cost more than its product.
+        held = self.inputs.new_empty((min(size, self.n) * self.k * self.positions) ** 2, dtype=dtype)
         for number, first in enumerate(blocks):
             rows = self._signals(first, dtype)
             for second in blocks[number:]:
                 columns = rows if second == first else self._signals(second, dtype)
-                total += (1 if second == first else 2) * self._gram_tile(*rows, *columns)
+                total += (1 if second == first else 2) * self._gram_tile(*rows, *columns, held)
         return float(total)
 
     def _signals(self, block, dtype):
@@ -113,10 +116,11 @@ class LayerKernel:
         patches = self._patches(block, dtype).movedim(1, 2).contiguous()
         return patches, self.gradients[:, block].to(dtype).movedim(2, 3).contiguous()
 
-    def _gram_tile(self, u, g, v, e):
+    def _gram_tile(self, u, g, v, e, held):
         """Σ K² over the pairs of some examples with some others, float64."""
         (t, positions, _), (s, _, _), k = u.shape, v.shape, self.k
-        tile = g.flatten(0, 2) @ e.flatten(0, 2).T  # (k t P, k s P)
+        shape = (k * t * positions, k * s * positions)
+        tile = torch.mm(g.flatten(0, 2), e.flatten(0, 2).T, out=held[: math.prod(shape)].view(shape))
         tile = tile.view(k, t, positions, k, s, positions)
         tile *= (u.flatten(0, 1) @ v.flatten(0, 1).T).view(t, positions, 1, s, positions)
         tile = tile.view(k * t, k * s) if positions == 1 else tile.sum(5).sum(2).view(k * t, k * s)

@@ -69,11 +69,11 @@ def _project(rows, labels):
     if len(rows) < rows.shape[1]:
         # Φᵀ = QR: Φ = RᵀQᵀ has the left singular vectors of Rᵀ.
         triangle, _ = _factor(rows.T, np.zeros(rows.shape[1]))
-        left, singular, _ = np.linalg.svd(triangle.T)
+        left, singular, _ = scipy.linalg.svd(triangle.T)
         return singular, labels @ left
     # Φ = QR and R = USVᵀ: uᵢᵀ y = (Uᵀ Qᵀ y)ᵢ, without a left factor of n rows.
     triangle, rotated = _factor(rows, labels)
-    left, singular, _ = np.linalg.svd(triangle)
+    left, singular, _ = scipy.linalg.svd(triangle)
     return singular, rotated @ left
 
 
@@ -88,19 +88,20 @@ def _factor(tall, vector):
 
 def _cholesky_twice(tall, vector):
     """What :func:`_factor` returns, or None where ``tall`` is too badly conditioned."""
+    blas = scipy.linalg.blas  # all of it: NumPy's own threads and SciPy's would wait for each other
     try:
-        first = np.linalg.cholesky(tall.T @ tall).T
-    except np.linalg.LinAlgError:
+        first = scipy.linalg.cholesky(blas.dsyrk(1.0, tall, trans=1))  # from the upper triangle
+    except scipy.linalg.LinAlgError:
         return None
     m = tall.shape[1]
-    gram, rotated = np.zeros((m, m)), np.zeros(m)
+    gram, rotated = np.zeros((m, m), order="F"), np.zeros(m)
     step = max(1, BLOCK // m)
     for start in range(0, len(tall), step):
         # Rows of Q₁ = Φ R₁⁻¹, which is orthonormal to about κ² times rounding.
-        part = scipy.linalg.blas.dtrsm(1.0, first, tall[start : start + step], side=1)
-        gram += part.T @ part
-        rotated += vector[start : start + step] @ part
-    if not np.abs(gram - np.eye(m)).max() <= NEARLY / m:
+        part = blas.dtrsm(1.0, first, tall[start : start + step], side=1)
+        gram = blas.dsyrk(1.0, part, beta=1.0, c=gram, trans=1, overwrite_c=1)
+        rotated += blas.dgemv(1.0, part, vector[start : start + step], trans=1)
+    if not np.abs(np.triu(gram) - np.eye(m)).max() <= NEARLY / m:
         return None
-    second = np.linalg.cholesky(gram).T
-    return second @ first, scipy.linalg.solve_triangular(second, rotated, trans="T")
+    second = scipy.linalg.cholesky(gram)
+    return blas.dtrmm(1.0, second, first), scipy.linalg.solve_triangular(second, rotated, trans="T")

@@ -121,5 +121,5 @@ def _unfolding(module):
 
 
 def _unit(values):
-    scale = values.abs().max()
+    scale = torch.linalg.vector_norm(values, torch.inf)
     return values.div_(torch.where(scale == 0, 1, scale))
