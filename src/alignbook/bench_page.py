@@ -33,7 +33,7 @@ not be the peer's. “1.4 times the floor” is the distance that is left.
 """
 NO_GPU = "**No GPU was at hand.** Nothing here was measured on one, and aims for a GPU are not judged."
 NOTHING = (
-    "**No machine has stored results yet.** `make bench` takes about ten minutes and writes them to "
+    "**No machine has stored results yet.** `make bench` takes ten to fifteen minutes and writes them to "
     "`benchmarks/results`."
 )
 OUTCOMES = {True: "reached", False: "missed", None: "not measured"}
@@ -44,8 +44,8 @@ def write(pages):
     stored = read()
     parts = [INTRODUCTION]
     if not stored:
-        parts.append(NOTHING)
-    elif not any(_environments(machine)[0]["kind"] == "cuda" for machine in stored.values()):
+        parts += [NOTHING, ""]
+    if not any(_environments(machine)[0]["kind"] == "cuda" for machine in stored.values()):
         parts.append(NO_GPU)
     (pages / "benchmarks").mkdir(parents=True, exist_ok=True)
     for name, machine in stored.items():
