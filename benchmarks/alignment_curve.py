@@ -4,7 +4,7 @@ import numpy as np
 
 from alignbook.metrics import alignment_curve
 
-from .work import Aim, Contender, Work
+from .work import Aim, Contender, Work, pair
 
 
 def setup(device, n, d, decades):
@@ -57,8 +57,7 @@ def fractions(result):
 
 def largest_difference(ours, theirs):
     """Largest difference of two curves of fractions."""
-    if ours.shape != theirs.shape:
-        raise ValueError(f"answers of shapes {ours.shape} and {theirs.shape}")
+    ours, theirs = pair(ours, theirs)
     return float(np.abs(ours - theirs).max())
 
 

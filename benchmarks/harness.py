@@ -3,12 +3,10 @@
 import hashlib
 import json
 import math
-import os
 import statistics
-import tempfile
 from pathlib import Path
 
-from alignbook import quantities
+from alignbook import quantities, system
 
 from . import machine
 from .work import Contender
@@ -266,16 +264,8 @@ def keep(folder, device, kind, name, record, order):
         stored[group] = {known: stored[group][known] for known in names}
     stored["environments"] = environments
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(rounded(stored), file, indent=1, allow_nan=False)
-            file.write("\n")
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    text = json.dumps(rounded(stored), indent=1, allow_nan=False) + "\n"
+    system.replace(path, text.encode())
 
 
 def rounded(value):

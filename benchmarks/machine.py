@@ -10,6 +10,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from alignbook import system
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -116,21 +118,16 @@ def _best(call, seconds, device):
 
 
 def _processor():
-    return _cpuinfo("model name") or platform.processor() or platform.machine()
+    """Model name; a virtual machine may hide which one it is, so with family and number where there are any."""
+    name = system.processor("model name") or platform.processor() or platform.machine()
+    family, number = system.processor("cpu family"), system.processor("model")
+    return f"{name} (family {family}, model {number})" if family else name
 
 
 def _features():
     """Instruction sets that decide how fast a matrix product can be."""
-    flags = set((_cpuinfo("flags") or "").split())
+    flags = set((system.processor("flags") or "").split())
     return sorted(flags & {"avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile"})
-
-
-def _cpuinfo(key):
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), None)
-    except OSError:
-        return None
 
 
 def _commit():

@@ -6,19 +6,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 
-def relative_error(ours, theirs):
-    """Largest difference over the largest entry of ``theirs``, both array-like of one shape."""
+def pair(ours, theirs):
+    """Two array-like answers as float64 arrays of one shape, else ValueError."""
     ours, theirs = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
     if ours.shape != theirs.shape:
         raise ValueError(f"answers of shapes {ours.shape} and {theirs.shape}")
+    return ours, theirs
+
+
+def relative_error(ours, theirs):
+    """Largest difference over the largest entry of ``theirs``, both array-like of one shape."""
+    ours, theirs = pair(ours, theirs)
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
 def entrywise_error(ours, theirs):
     """Largest relative difference of an entry, both array-like of one shape."""
-    ours, theirs = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
-    if ours.shape != theirs.shape:
-        raise ValueError(f"answers of shapes {ours.shape} and {theirs.shape}")
+    ours, theirs = pair(ours, theirs)
     return float(np.max(np.abs(ours - theirs) / np.abs(theirs)))
 
 

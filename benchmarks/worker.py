@@ -7,7 +7,8 @@ import os
 import sys
 import time
 import traceback
-from contextlib import contextmanager
+
+from alignbook import system
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Threads of the process that has just worked spin a little before they sleep (OpenBLAS: 20 ms).
@@ -31,7 +32,7 @@ class Worker:
         self._process = context.Process(
             target=_serve, args=(theirs, setup, contender, threads, device), daemon=True
         )
-        with _thread_variables(threads):
+        with system.environment(dict.fromkeys(THREAD_VARIABLES, str(threads))):
             self._process.start()
         theirs.close()
 
@@ -79,17 +80,6 @@ class Worker:
             raise ContenderError(f"{self.contender.name}: {value}")
         time.sleep(REST)
         return value
-
-
-@contextmanager
-def _thread_variables(threads):
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
 
 
 def _serve(pipe, setup, contender, threads, device):

@@ -155,9 +155,9 @@ def _rows(compared):
         ours, *peers = record["contenders"]
         floor = record["floor"]["seconds"]
         answers = {answer["against"]: answer for answer in record["agreement"]["answers"]}
-        for peer in peers or [None]:
+        for number, peer in enumerate(peers or [None]):
             row = {
-                "Work": _work(name, record) if peer in (None, peers[0] if peers else None) else _same(record),
+                "Work": html.escape(record["title"]) if number else _work(name, record),
                 "Ours": _measured(ours),
                 "Peer": f"none: {html.escape(record['alone'])}",
                 "Faster": "",
@@ -184,10 +184,6 @@ def _work(name, record):
         *(html.escape(text) for text in small if text),
         f"<code>{html.escape(name)}</code>",
     )
-
-
-def _same(record):
-    return html.escape(record["title"])
 
 
 def _measured(contender, head=""):

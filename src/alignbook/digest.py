@@ -13,9 +13,13 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = __package__
-# What does not count: how the data come here, since their content has a digest of its own; and the
-# CUDA kernel of a sum, which is tuned to a device without a change of what it computes.
-BOUNDARY = {(f"{PACKAGE}.data.images", "fetch"), (f"{PACKAGE}.kernels.gram_product", "squared_sum")}
+# What does not count: how the data come here, since their content has a digest of its own; and which of
+# several equally exact routes a device takes, the CUDA kernel of a sum or the library of a product.
+BOUNDARY = {
+    (f"{PACKAGE}.data.images", "fetch"),
+    (f"{PACKAGE}.kernels.gram_product", "squared_sum"),
+    (f"{PACKAGE}.kernels.products", "float32_products"),
+}
 
 
 def code_digest(function):

@@ -7,6 +7,7 @@ runs on one thread of a worker process: the numbers do not depend on how many ru
 import json
 import multiprocessing
 import os
+import platform
 import queue
 import sys
 import threading
@@ -14,12 +15,11 @@ import time
 import traceback
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pandas as pd
 
-from alignbook import notebooks, parameters, paths, results
+from alignbook import notebooks, parameters, paths, results, system
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Diverged
 
@@ -65,7 +65,7 @@ class Run:
         Where units of another profile are shown beside, a column ``joined`` tells them.
         """
         tables = []
-        for item in self.shown:
+        for position, item in enumerate(self.shown):
             if item.diverged:
                 continue
             scalars = {
@@ -73,7 +73,7 @@ class Run:
             }
             added = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.unit.name}
             if self.joined:
-                added["joined"] = any(item is other for other in self.joined)
+                added["joined"] = position >= len(self.stored)
             tables.append(item.table.assign(**added))
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"unit": []})
 
@@ -172,7 +172,7 @@ def _compute(units, device, workers, replace, say):
     context = multiprocessing.get_context("spawn")
     reports = context.Queue()
     done, began = 0, time.monotonic()
-    with _worker_environment():
+    with system.environment(_WORKER_ENVIRONMENT):
         pool = ProcessPoolExecutor(
             workers, context, initializer=_enter_worker, initargs=(os.getpid(), reports)
         )
@@ -284,25 +284,8 @@ def _describe(device):
 
     if device == "cuda":
         return torch.cuda.get_device_name()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        import platform
-
-        model = platform.machine()
+    model = system.processor("model name") or platform.machine()
     return f"{model}, 1 thread"
-
-
-@contextmanager
-def _worker_environment():
-    before = {name: os.environ.get(name) for name in _WORKER_ENVIRONMENT}
-    os.environ.update(_WORKER_ENVIRONMENT)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
 
 
 def _enter_worker(parent, reports):

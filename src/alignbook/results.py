@@ -9,7 +9,6 @@ import hashlib
 import importlib.metadata
 import io
 import json
-import os
 import platform
 import subprocess
 import tempfile
@@ -18,11 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
 
-from alignbook import paths
+from alignbook import paths, system
 from alignbook.digest import code_digest
 from alignbook.errors import AlignbookError
 
@@ -135,8 +133,9 @@ def store(unit, table, *, device, wall_time, step=None):
     }
     place = location(unit)
     place.parent.mkdir(parents=True, exist_ok=True)
-    _write(_with_suffix(place, ".csv"), text)
-    _write(_with_suffix(place, ".json"), (json.dumps(provenance, indent=1, sort_keys=True) + "\n").encode())
+    system.replace(_with_suffix(place, ".csv"), text)
+    described = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
+    system.replace(_with_suffix(place, ".json"), described.encode())
 
 
 @contextmanager
@@ -193,15 +192,3 @@ def commit():
 
 def _with_suffix(place, suffix):
     return place.with_name(place.name + suffix)  # a unit's name may hold dots
-
-
-def _write(path, content):
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise

@@ -5,27 +5,37 @@ from functools import cache
 
 import torch
 
+from alignbook import system
+
 ACCURATE = 1e-6  # relative error of a product that was computed in float32; bfloat16 leaves 2e-3
+WIDE_SINCE = 26  # family of AMD's processors
 
 
 @contextmanager
 def float32_products():
-    """Inside, float32 matrix products on a CPU go to oneDNN where that keeps float32's accuracy.
+    """Inside, float32 matrix products go to oneDNN on processors where that is faster and as accurate.
 
-    PyTorch sends them to MKL, which on AMD processors leaves half of the arithmetic units idle. Only the
-    permission to round operands to bfloat16 makes PyTorch choose oneDNN; where the processor gains nothing
-    by rounding (AVX-512 without matrix units), oneDNN computes in float32 all the same, twice as fast. A
-    product is tried once per process: where it comes out rounded, nothing is switched.
+    PyTorch sends them to MKL, which takes AMD processors for ones with 256-bit arithmetic units: since
+    family 26 (Zen 5) these are 512 bits wide, and half of them idle. Only the permission to round operands
+    to bfloat16 makes PyTorch choose oneDNN; where the processor gains nothing by rounding (AVX-512
+    without matrix units), oneDNN computes in float32 all the same, twice as fast. A product is tried once
+    per process: where it comes out rounded, nothing is switched.
     The setting belongs to the process, not to the thread.
     """
     settings = torch.backends.mkldnn.matmul
     before = settings.fp32_precision
-    if _keeps_float32():
+    if _wide() and _keeps_float32():
         settings.fp32_precision = "bf16"
     try:
         yield
     finally:
         settings.fp32_precision = before
+
+
+@cache
+def _wide():
+    vendor, family = system.processor("vendor_id"), system.processor("cpu family")
+    return vendor == "AuthenticAMD" and int(family) >= WIDE_SINCE
 
 
 @cache

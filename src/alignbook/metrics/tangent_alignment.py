@@ -14,6 +14,7 @@ ROUNDING = 1e-5  # relative error of ‖CKC‖² that rounding of the entries ma
 CONSTANT = 1e-7  # ‖CKC‖ / ‖K‖ below which only rounding is left
 
 
+@float32_products()
 def tangent_alignment(model, inputs, labels):
     """A_l = Ỹᵀ K_l Ỹ / (‖C K_l C‖_F ‖Ỹ‖²), one value per linear or convolutional layer, in forward order.
 
@@ -33,14 +34,12 @@ def tangent_alignment(model, inputs, labels):
     layers' inputs, n·k output gradients each, and blocks of bounded size (kernels/layer_kernel.py).
     Raises ValueError for other networks or labels.
     """
-    with float32_products():
-        layers, (n, k) = _signals(model, inputs)
+    layers, (n, k) = _signals(model, inputs)
     labels = torch.as_tensor(labels, device=inputs.device)
     if labels.shape != (n,) or labels.dtype != torch.int64 or not 0 <= labels.min() <= labels.max() < k:
         raise ValueError(f"labels must be ({n},) int64 in 0 … {k - 1}")
     centred = (nn.functional.one_hot(labels, k).double() - 1 / k).T  # Ỹ as (k, n)
-    with float32_products():
-        alignment = [_alignment(LayerKernel(*layers.pop(0)), centred) for _ in range(len(layers))]
+    alignment = [_alignment(LayerKernel(*layers.pop(0)), centred) for _ in range(len(layers))]
     return np.array(alignment, dtype=np.float64)
 
 
