@@ -118,7 +118,7 @@ def _best(call, seconds, device):
 
 
 def _processor():
-    """Model name; a virtual machine may hide which one it is, so with family and number where there are any."""
+    """Model name, which a virtual machine may shorten, with family and number where there are any."""
     name = system.processor("model name") or platform.processor() or platform.machine()
     family, number = system.processor("cpu family"), system.processor("model")
     return f"{name} (family {family}, model {number})" if family else name
