@@ -73,10 +73,10 @@ def lanczos(product, size, k, tol, basis, max_products, seed, dtype, device):
             following = _random(generator, rows[:count]) if closed else vector.div_(length)
             continue
 
-        values, turn = np.linalg.eigh(projected[:count, :count], UPLO="U")
+        values, turn = _eigh(projected[:count, :count])
         order = np.argsort(-np.abs(values), kind="stable")
         values, turn = values[order], turn[:, order]
-        outside = np.vstack([lost[:, :count], np.append(np.zeros(count - 1), length)]) @ turn
+        outside = np.vstack([_times(lost[:, :count], turn), length * turn[-1:]])
         residuals = np.abs(outside[:, :k]).sum(0)
         magnitudes = np.abs(values[:k])
         allowed = np.maximum(tol * magnitudes, ROUNDING * unit * magnitudes[0])
@@ -99,6 +99,16 @@ def lanczos(product, size, k, tol, basis, max_products, seed, dtype, device):
         if begin:
             known, since = magnitudes, 0
         following = _random(generator, rows[:count]) if begin or closed else vector.div_(length)
+
+
+# NumPy's BLAS has threads of its own, which keep waiting for more beside those of PyTorch's products.
+def _eigh(upper):
+    values, vectors = torch.linalg.eigh(torch.from_numpy(upper), UPLO="U")
+    return values.numpy(), vectors.numpy()
+
+
+def _times(a, b):
+    return (torch.from_numpy(a) @ torch.from_numpy(np.ascontiguousarray(b))).numpy()
 
 
 def _orthogonalise(vector, rows, column):
