@@ -31,13 +31,14 @@ def step(weights, biases, x, targets, rate):
         for start in range(0, networks, together):
             block = slice(start, start + together)
             layers = [(w[block], b[block]) for w, b in zip(weights, biases, strict=True)]
-            gradients = [(torch.zeros_like(w), torch.zeros_like(b)) for w, b in layers]
+            # Held as (K, out, in): with few outputs a product into (in, out) takes ten times as long.
+            gradients = [(w.new_zeros(w.mT.shape), torch.zeros_like(b)) for w, b in layers]
             pieces = zip(x[block].split(rows, 1), targets[block].split(rows, 1), strict=True)
             for inputs, wanted in pieces:
                 losses[block] += _accumulate(layers, gradients, inputs, wanted, buffers)
             for parameters, gradient in zip(layers, gradients, strict=True):
-                for parameter, slope in zip(parameters, gradient, strict=True):
-                    parameter.sub_(slope, alpha=rate / examples)
+                parameters[0].sub_(gradient[0].mT, alpha=rate / examples)
+                parameters[1].sub_(gradient[1], alpha=rate / examples)
     return losses.div_(examples)
 
 
@@ -62,7 +63,7 @@ def _accumulate(layers, gradients, x, targets, buffers):
     for layer in reversed(range(len(layers))):
         weight_gradient, bias_gradient = gradients[layer]
         hidden = below[layer]
-        weight_gradient.baddbmm_(hidden.transpose(1, 2), error)
+        weight_gradient.baddbmm_(error.transpose(1, 2), hidden)
         bias_gradient.add_(error.sum(1, keepdim=True))
         if layer:
             spare = view(buffers[-1], n, hidden.shape[2])
