@@ -26,8 +26,8 @@ def measure_rates(threads, device, seconds=1.0):
         return worker.answer()
 
 
-def compare(work, rates, threads, device, say=print):
-    """Measure one :class:`benchmarks.work.Work`; returns its record, a dict for JSON.
+def compare(work, threads, device, say=print):
+    """Measure one :class:`benchmarks.work.Work`; returns its record, a dict for JSON, not yet assessed.
 
     say : callable(text), called as it goes. Raises ContenderError when a contender fails.
     """
@@ -75,31 +75,42 @@ def compare(work, rates, threads, device, say=print):
         }
         for contender in work.contenders
     ]
-    answers = []
-    for contender, theirs in zip(work.contenders[1:], others, strict=True):
-        tolerance = work.tolerance if contender.tolerance is None else contender.tolerance
-        error = work.error(ours, theirs)
-        # Not a number is no agreement.
-        answers.append(
-            {
-                "against": contender.name,
-                "error": error if math.isfinite(error) else None,
-                "tolerance": tolerance,
-                "agrees": bool(error <= tolerance),
-            }
-        )
-    record = {
+    return {
         "title": work.title,
         "note": work.note,
         "alone": work.alone,
         "sizes": work.sizes,
         "contenders": contenders,
-        "agreement": {"what": work.agreement, "answers": answers},
-        "floor": floor(work.cost(**work.sizes), rates),
-        "environment": machine.environment(device, threads) | {"rates": rates},
+        "agreement": {
+            "what": work.agreement,
+            "answers": [
+                _answer(work, contender, work.error(ours, theirs), facts)
+                for contender, theirs in zip(work.contenders[1:], others, strict=True)
+            ],
+        },
+        "environment": machine.environment(device, threads),
     }
-    record["aims"] = judge(work.aims, record, device)
-    return record
+
+
+def _answer(work, contender, error, facts):
+    tolerance = work.tolerance if contender.tolerance is None else contender.tolerance
+    bound = tolerance if isinstance(tolerance, str) else None
+    if bound:
+        tolerance = facts[contender.name][bound]
+    return {
+        "against": contender.name,
+        "error": error if math.isfinite(error) else None,
+        "tolerance": tolerance,
+        "bound": bound,
+        "agrees": bool(error <= tolerance),  # not a number is no agreement
+    }
+
+
+def assess(record, work, rates, device):
+    """The record of ``work`` with its floor and aims, judged by the machine's rates."""
+    record = record | {"floor": floor(work.cost(**work.sizes), rates)}
+    record["environment"] = record["environment"] | {"rates": rates}
+    return record | {"aims": judge(work.aims, record, device)}
 
 
 def scale(scaling, threads, device, say=print):

@@ -64,9 +64,9 @@ def eigsh(state):
     return _arpack(state, 0)
 
 
-def eigsh_same_tolerance(state):
-    """The same at our default tolerance."""
-    return _arpack(state, 1e-3)
+def eigsh_early(state):
+    """The same at a looser tolerance. (At our 1e-3 it may miss an eigenvalue.)"""
+    return _arpack(state, 1e-4)
 
 
 def _arpack(state, tol):
@@ -119,7 +119,7 @@ def cost(n, k):
 
 
 def contender(name, package, run, tolerance=None):
-    """A way to the eigenvalues, with its residuals."""
+    """A way to the eigenvalues, with its residual."""
     return Contender(name, package, run, answer=values_of, facts=residuals, tolerance=tolerance)
 
 
@@ -132,12 +132,13 @@ works = (
         small={"n": 32, "k": 1},
         contenders=(
             contender("alignbook", "alignbook", ours),
-            contender("PyHessian", "pyhessian", pyhessian, tolerance=0.05),
+            contender("PyHessian", "pyhessian", pyhessian, tolerance="residual"),
             contender("eigsh", "curvlinops-for-pytorch", eigsh),
-            contender("eigsh, tol 1e-3", "curvlinops-for-pytorch", eigsh_same_tolerance),
+            contender("eigsh, tol 1e-4", "curvlinops-for-pytorch", eigsh_early),
         ),
         cost=cost,
-        agreement="largest difference of magnitudes over the largest; PyHessian stops early, by its default",
+        agreement="largest difference of magnitudes over the largest; PyHessian stops early, by its default, "
+        "and is held to its own residual, which bounds the distance to an eigenvalue",
         tolerance=1e-4,
         aims=(
             Aim("at least 8 times faster than PyHessian at its default tolerance", "faster", 8, "PyHessian"),

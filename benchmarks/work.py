@@ -39,7 +39,8 @@ class Contender:
     run : ``run(prepared) -> result``, what is timed; prepare : ``prepare(state) -> prepared``, before every
     run and not timed; answer : ``answer(result) -> array``, what is compared
     facts : ``facts(result, state) -> {name: number}``, shown beside the times
-    tolerance : agreement with ours that this peer must reach, None for the work's
+    tolerance : agreement with ours that this peer must reach, None for the work's; or the name of one of its
+    facts, for a peer that stops before it has converged and whose answer is as good as this bound says
     compiles : whether the first run at each size compiles a program
     """
 
@@ -49,7 +50,7 @@ class Contender:
     prepare: Callable = itself
     answer: Callable = itself
     facts: Callable | None = None
-    tolerance: float | None = None
+    tolerance: float | str | None = None
     compiles: bool = False
 
 

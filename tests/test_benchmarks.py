@@ -3,6 +3,7 @@
 import json
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,9 @@ FAKE = textwrap.dedent(
     def wrong(state):
         return ours(state) * 1.5
 
+    def rough(state):
+        return ours(state) * 1.01
+
     def absent(state):
         import no_such_peer
 
@@ -40,6 +44,9 @@ FAKE = textwrap.dedent(
 
     def facts(result, state):
         return {"last": float(result[-1])}
+
+    def bounds(result, state):
+        return {"bound": 0.02, "optimistic": 0.001}
 
     def cost(n):
         return {"float64": n, "bytes": 8 * n}
@@ -129,6 +136,27 @@ def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, ca
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     bench_page.write(tmp_path)
     assert "DISAGREE" in (tmp_path / "benchmarks.md").read_text()
+
+
+@pytest.mark.parametrize(("bound", "status"), [("bound", 0), ("optimistic", 1)])
+def test_a_peer_that_stops_early_is_held_to_its_own_bound(fake, tmp_path, capsys, bound, status):
+    work = fake.work("sums/rough")
+    peer = Contender("rough", "numpy", fake.rough, facts=fake.bounds, tolerance=bound)
+    folder = tmp_path / "results"
+    assert run(folder, replace(work, contenders=(*work.contenders, peer))) == status
+    assert f"its own {bound})" in capsys.readouterr().out
+    (answer,) = stored(folder)["comparisons"]["sums/rough"]["agreement"]["answers"]
+    assert answer["tolerance"] == fake.bounds(None, None)[bound] and answer["agrees"] == (status == 0)
+
+
+def test_the_floor_is_by_the_best_rates_before_and_after(fake, tmp_path, monkeypatch):
+    disturbed = RATES | {"bytes": RATES["bytes"] / 2}
+    for first, last in ((disturbed, RATES), (RATES, disturbed)):
+        measured = iter((first, last))
+        monkeypatch.setattr(harness, "measure_rates", lambda *_, measured=measured: next(measured))
+        run(tmp_path / "results", fake.work("sums/good", fake.theirs))
+        (record,) = stored(tmp_path / "results")["comparisons"].values()
+        assert record["floor"]["seconds"] == 8e-6 and record["environment"]["rates"] == RATES
 
 
 def test_a_peer_that_fails_or_is_not_installed_stops_its_work_alone(fake, tmp_path, capsys):

@@ -21,12 +21,14 @@ processes are asked in turn (ours, peer, ours, peer, …), so that what disturbs
 them; all use the same number of threads and the same cores. A time is the median of at least five runs.
 Memory is the peak of one run in a fresh process above what the process held before, its data included.
 Each comparison also compares the answers: where they differ by more than a tolerance that was fixed
-beforehand, the comparison counts as an error and reaches no aim, however fast it was.
+beforehand, the comparison counts as an error and reaches no aim, however fast it was. A peer that stops
+before it has converged is held to the error bound that its own answer gives.
 
 **The floor** of a work is the time that its arithmetic takes at the rate of matrix products which this
-machine reaches, or that its memory traffic takes at the bandwidth of a copy, whichever is longer. Both
-rates are measured first; the operations are those of the best algorithm we know for the work, which need
-not be the peer's. “1.4 times the floor” is the distance that is left.
+machine reaches, or that its memory traffic takes at the bandwidth of a copy, whichever is longer. Rates
+are the best of two measurements, before and after all works; the operations are those of the best
+algorithm we know for the work, which need not be the peer's. “1.4 times the floor” is the distance that is
+left.
 
 **The aims** were fixed before the first measurement and stand in the definition of each work
 (`benchmarks/`). One that is missed is shown as missed.
