@@ -14,17 +14,14 @@ from torch.nn import functional
 WAVES = 8  # programs per multiprocessor at least: the last ones to finish must not count
 
 
-def squared_sum(h, g, rows=None, columns=None):
-    """Σ (K[(i,a),(j,b)] - rows[i,a] - columns[j,b])² over all (nk)² entries; () float64 on h's device.
+def squared_sum(h, g):
+    """Σ K[(i,a),(j,b)]² over all (nk)² entries; () float64 on h's device.
 
     h : (n, in), g : (n, k, out), of one dtype: float16, bfloat16, float32 or float64
-    rows, columns : (n, k), or None for zeros. rows[i,a] + columns[j,b] must be symmetric, as K is: with the
-        row means, and the row means less the grand mean, this is the norm of the centred kernel. (A deep
-        layer's kernel is nearly constant: the norm from sums of K, K² would lose what centring leaves.)
 
-    Entries and centring are computed in float32 (no TF32), for float64 in float64; at most 128 squares are
-    added in that precision, the rest in float64, always in the same order. h or g is copied if its features
-    are strided or no multiple of 64 (float32 and float64: of 16); other dimensions may be strided.
+    Entries are computed in float32 (no TF32), for float64 in float64; at most 128 squares are added
+    in that precision, the rest in float64, always in the same order. h or g is copied if its features are
+    strided or no multiple of 64 (float32 and float64: of 16); other dimensions may be strided.
     Needs Triton, and CUDA tensors unless TRITON_INTERPRET=1 was set before Triton was first imported.
     Raises ValueError for other shapes, dtypes and devices. Reference: float64 einsum, in the test.
     """
@@ -38,12 +35,6 @@ def squared_sum(h, g, rows=None, columns=None):
     if not (h.is_cuda or gram_tiles.INTERPRETED) or g.device != h.device:
         raise ValueError(f"h is on {h.device}, g on {g.device}; both must be on one CUDA device")
     n, k, _ = g.shape
-    centred, wide = rows is not None, h.dtype == torch.float64
-    if centred != (columns is not None) or centred and not rows.shape == columns.shape == (n, k):
-        raise ValueError(f"rows and columns must both be ({n}, {k}), or both None")
-    if centred:
-        precision = torch.float64 if wide else torch.float32
-        rows, columns = (v.to(h.device, precision).contiguous() for v in (rows, columns))
     block, step, options = gram_tiles.TILES[h.dtype]
     h, g = _whole_steps(h, step), _whole_steps(g, step)
     edge = -(-n // block)
@@ -55,9 +46,9 @@ def squared_sum(h, g, rows=None, columns=None):
     sums = torch.empty(count * share, dtype=torch.float64, device=h.device)
     with torch.cuda.device_of(h):
         gram_tiles.sum_tiles[(count * share,)](
-            h, g, rows, columns, tiles, sums, n, k, h.shape[1], g.shape[2],
+            h, g, tiles, sums, n, k, h.shape[1], g.shape[2],
             h.stride(0), g.stride(0), g.stride(1), count, share,
-            CENTRED=centred, WIDE=wide, BLOCK=block, STEP=step, **options,
+            WIDE=h.dtype == torch.float64, BLOCK=block, STEP=step, **options,
         )  # fmt: skip
     return sums.sum()
 

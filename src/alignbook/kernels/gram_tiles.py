@@ -36,8 +36,8 @@ def _gram(left, right, stride, features, left_mask, right_mask, BLOCK, STEP, WID
 
 @triton.jit
 def sum_tiles(
-    h, g, rows, columns, tiles, sums, n, k, inputs, outputs, h_stride, g_stride, output_stride, count, share,
-    CENTRED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    h, g, tiles, sums, n, k, inputs, outputs, h_stride, g_stride, output_stride, count, share,
+    WIDE: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """sums[p] = Σ of one tile's squares over the outputs a = p % share, + share, … < k of its left rows."""
     program = tl.program_id(0)
@@ -60,11 +60,6 @@ def sum_tiles(
                 g_stride, outputs, i_mask, j_mask, BLOCK, STEP, WIDE,
             )  # fmt: skip
             entries *= examples
-            if CENTRED:
-                row = tl.load(rows + top * k + a + example * k, i_mask, 0.0)
-                column = tl.load(columns + left * k + b + example * k, j_mask, 0.0)
-                entries = entries - row[:, None] - column[None, :]
-                entries = tl.where(j_mask[None, :], entries, 0.0)
             squares = tl.sum(entries * entries, 1).to(tl.float64)
             total += squares if (top == left) & (a == b) else 2 * squares
     tl.store(sums + program, tl.sum(tl.where(i_mask, total, 0.0), 0))
