@@ -188,3 +188,28 @@ def test_figure_4_shares_the_runs(profile):
     assert len(theirs) == 2 * (values["fig02_misalignment"]["seeds"] + others)
     assert all(own[unit.name] == unit for unit in theirs)
     assert values["fig02_misalignment"]["bases"] >= 20
+
+
+def test_precisions_are_compared_seed_by_seed():
+    def row(precision, seed, step, loss):
+        rest = dict.fromkeys(("misalignment", "basis_mean", "displacement"), 1.0)
+        unit = {"unit": f"{precision}-real-seed{seed}", "kind": "score", "seed": seed, "step": step}
+        return unit | {"loss": loss} | rest
+
+    rows = [row("float32", 1000, 40, 2.0), row("float32", 1001, 40, 1.0), row("float32", 1001, 0, 9.0)]
+    rows += [row("bfloat16", 1000, 40, 2.5), row("bfloat16", 1001, 40, 1.5)]
+    compared = experiment.precisions(pd.DataFrame(rows))
+    assert compared.loc["loss", "float32"] == pytest.approx((1.5, math.sqrt(0.5)))  # the end of each run
+    assert compared.loc["loss", "difference"] == pytest.approx((0.5, 0))
+    assert compared.loc["displacement", "difference"] == pytest.approx((0, 0))
+    assert experiment.precisions(pd.DataFrame(rows[:3])).empty
+    lost = pd.DataFrame([*rows[:3], rows[3]])  # one run diverged: the other seed is left
+    assert experiment.precisions(lost).loc["loss", "difference"][0] == 0.5
+
+
+def test_both_precisions_run_the_same_seeds():
+    values = parameters.resolve(notebooks.find("fig02_misalignment"), "quick", {})
+    units = {unit.name: unit.arguments for unit in experiment.units(values)}
+    pairs = [(units[f"float32-real-seed{s}"], units[f"bfloat16-real-seed{s}"]) for s in range(1000, 1003)]
+    for wide, narrow in pairs:
+        assert {key for key in wide if wide[key] != narrow[key]} == {"precision"}

@@ -4,7 +4,7 @@ Four kinds of units, told apart by the start of their names:
 
 ``real-…``, ``random-…``   the runs of the figure (A.6); Figure 4 uses the same ones
 ``sweep-…``                the same over the scale of the initial weights, which the paper leaves open
-``float32-…``              the start of one run in float32 (and ``bfloat16-…``), to see what precision changes
+``float32-…``              the start of runs in float32 (and ``bfloat16-…``), to see what precision changes
 ``floor``                  what sampling alone adds to the misalignment
 """
 
@@ -43,11 +43,20 @@ def units(parameters):
         result += sweep_units(parameters, scale, parameters["sweep_seeds"])
     if parameters["precision"] != "float32":  # else there is nothing to compare
         short = min(parameters["precision_epochs"], parameters["epochs"])
-        for precision in ("float32", parameters["precision"]):
-            labels = parameters["labels"][0]  # real ones by default: these move the filters sooner
-            name = f"{precision}-{labels}-seed{SWEEP_SEED}"
-            other = {"precision": precision, "epochs": short, "record": [short]}
-            result.append(_unit(name, parameters, labels, SWEEP_SEED, **other))
+        labels = parameters["labels"][0]  # real ones by default: these move the filters sooner
+        result += [
+            _unit(
+                f"{precision}-{labels}-seed{seed}",
+                parameters,
+                labels,
+                seed,
+                precision=precision,
+                epochs=short,
+                record=[short],
+            )
+            for precision in ("float32", parameters["precision"])
+            for seed in range(SWEEP_SEED, SWEEP_SEED + parameters["precision_seeds"])
+        ]
     floor = {"filters": parameters["filters"], "dimension": DIMENSION, "draws": parameters["floor_draws"]}
     result.append(Unit("floor", compute_floor, floor | {"seed": 0}))
     return result
@@ -308,6 +317,26 @@ def learnable(table):
     result["learns"] = learns
     result["chosen"] = learns & (result["least_displacement"] == furthest)
     return result
+
+
+def precisions(table):
+    """The end of the runs in two precisions, one row per quantity.
+
+    Columns float32 and bfloat16: mean and standard deviation over the seeds, as (mean, sd) tuples;
+    difference: the same of bfloat16 less float32 seed by seed. Empty where either precision is missing.
+    """
+    names = ["misalignment", "basis_mean", "loss", "displacement"]
+    ends = {}
+    for name in ("float32", "bfloat16"):
+        rows = scores(table, name)
+        ends[name] = rows.sort_values("step").groupby("seed").tail(1).set_index("seed")[names]
+    ends["difference"] = (ends["bfloat16"] - ends["float32"]).dropna()  # of seeds that neither has lost
+    if ends["difference"].empty:
+        return pd.DataFrame()
+    return pd.DataFrame(
+        {key: [(rows[name].mean(), rows[name].std(ddof=1)) for name in names] for key, rows in ends.items()},
+        index=names,
+    )
 
 
 def claims(table, parameters):
