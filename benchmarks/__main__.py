@@ -64,7 +64,7 @@ def run(wanted, threads, device, order, folder):
     began = time.monotonic()
     _say(f"{machine.name(device)}, {threads} threads")
     rates = _rates(threads, device)
-    measured, records, wrong, failed = [], {}, [], []
+    measured, wrong, failed = [], [], []
 
     def keep(kind, name, record):
         if folder:

@@ -108,7 +108,7 @@ def _eigh(upper):
 
 
 def _times(a, b):
-    return (torch.from_numpy(a) @ torch.from_numpy(np.ascontiguousarray(b))).numpy()
+    return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
 
 
 def _orthogonalise(vector, rows, column):
