@@ -1,12 +1,13 @@
 # Two commands do everything: make book, make test. PROFILE=smoke|quick|paper chooses what the book shows.
 # make bench measures the kernels against their peers; WORK='name ...' takes some of them (make bench-list).
+# make bench-notebooks measures whole notebooks against the last commit before the kernels: an hour and more.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: book test bench bench-list env lint clean
+.PHONY: book test bench bench-list bench-notebooks env lint clean
 
 book: $(READY)
 	$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
@@ -19,6 +20,9 @@ bench: $(PEERS)
 
 bench-list: $(PEERS)
 	$(BIN)/python -m benchmarks --list
+
+bench-notebooks: $(READY)
+	$(BIN)/python -m benchmarks.notebooks $(WORK)
 
 env: $(READY)
 

@@ -15,6 +15,7 @@ from .worker import Worker
 SHORT = 3.0  # seconds: rounds go on for so long, if there are more than asked for
 MOST = 15  # rounds at most
 RESULTS = machine.ROOT / "benchmarks" / "results"
+KINDS = ("comparisons", "scalings", "notebooks")  # of records
 
 
 def measure_rates(threads, device, seconds=1.0):
@@ -242,12 +243,12 @@ def path_of(device, folder):
 
 
 def load(path):
-    """The records of a machine: {"machine", "comparisons", "scalings"}; empty where ``path`` is not there."""
+    """The records of a machine: {"machine"} and ``KINDS``; empty where ``path`` is not there."""
     if not path.exists():
-        return {"machine": None, "comparisons": {}, "scalings": {}}
+        return {"machine": None, **{kind: {} for kind in KINDS}}
     stored = json.loads(path.read_text(encoding="utf-8"))
     environments = stored.pop("environments")
-    for kind in ("comparisons", "scalings"):
+    for kind in KINDS:
         for record in stored[kind].values():
             record["environment"] = environments[record["environment"]]
     return stored
@@ -256,23 +257,22 @@ def load(path):
 def keep(folder, device, kind, name, record, order):
     """Put one record into this machine's file, in place of its last; the file is replaced as a whole.
 
-    kind : ``comparisons`` or ``scalings``; order : names in the order of the file
+    kind : one of ``KINDS``; order : names of this kind in the order of the file
     """
     path = path_of(device, folder)
     stored = load(path)
     stored["machine"] = machine.name(device)
     stored[kind][name] = record
     environments = {}
-    for records in (stored["comparisons"], stored["scalings"]):
-        for entry in records.values():
+    for group in KINDS:
+        for entry in stored[group].values():
             text = json.dumps(entry["environment"], sort_keys=True)
             key = hashlib.sha256(text.encode()).hexdigest()[:8]
             environments[key] = entry["environment"]
             entry["environment"] = key
     place = {known: number for number, known in enumerate(order)}
-    for group in ("comparisons", "scalings"):
-        names = sorted(stored[group], key=lambda known: (place.get(known, len(place)), known))
-        stored[group] = {known: stored[group][known] for known in names}
+    names = sorted(stored[kind], key=lambda known: (place.get(known, len(place)), known))
+    stored[kind] = {known: stored[kind][known] for known in names}
     stored["environments"] = environments
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(rounded(stored), indent=1, allow_nan=False) + "\n"

@@ -1,6 +1,7 @@
 """The benchmark's harness on works of its own, and the page of the book that shows what it stores."""
 
 import json
+import subprocess
 import sys
 import textwrap
 from dataclasses import replace
@@ -9,7 +10,8 @@ import pytest
 
 from alignbook import bench_page, paths, quantities
 from benchmarks import __main__ as command
-from benchmarks import harness, registry
+from benchmarks import harness, machine, registry
+from benchmarks import notebooks as whole_notebooks
 from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
 
 # Workers import what they run by name, so the works lie in a module.
@@ -226,6 +228,55 @@ def test_every_work_can_be_listed_without_its_peers():
     for scaling in scalings:
         assert isinstance(scaling, Scaling) and list(scaling.values) == sorted(scaling.values)
         assert scaling.memory(**scaling.sizes, **{scaling.axis: scaling.values[0]}) > 0
+
+
+def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, monkeypatch, capsys):
+    def commit():
+        """Everything in a new commit; its name."""
+        for arguments in (["add", "--all"], ["commit", "--quiet", "--message", "toy"]):
+            subprocess.run([*git, *arguments], check=True)
+        return subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout[:12]
+
+    subprocess.run(["git", "init", "--quiet", checkout.root], check=True)
+    git = ["git", "-C", str(checkout.root), "-c", "user.name=toy", "-c", "user.email=toy"]
+    commits = [commit()]
+    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 4}")  # a unit more, by the same code
+    commits.append(commit())
+    code = checkout.experiment.read_text()
+    checkout.experiment.write_text(code.replace("standard_normal(3)", "standard_normal(size=3)"))
+    commits.append(commit())
+    checkout.experiment.write_text("what is not committed does not count")
+
+    monkeypatch.setattr(machine, "ROOT", checkout.root)
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+    monkeypatch.setattr(paths, "root", lambda: checkout.root)
+    folder = checkout.root / "benchmarks" / "results"
+
+    def measured(before, after):
+        options = ["--before", before, "--after", after, "--results", str(folder)]
+        assert whole_notebooks.main(["fig99", *options]) == 0
+        bench_page.write(tmp_path)
+        (record,) = stored(folder)["notebooks"].values()
+        return record["before"], record["after"], (tmp_path / "benchmarks.md").read_text()
+
+    before, after, text = measured(commits[0], commits[2])
+    units = [f"plain-seed{seed}" for seed in range(4)]
+    assert list(before["units"]) == units[:3] and list(after["units"]) == units
+    assert before["commit"] == commits[0] and after["commit"] == commits[2]
+    assert after["seconds"] > sum(after["units"].values())
+    assert "toy/fig99_toy" in text and f"4 units, {commits[2]}" in text and "the same code" not in text
+    before, after, text = measured(commits[0], commits[1])
+    assert before is None and len(after["units"]) == 4 and "the same code" in text
+    assert not checkout.results.exists()  # the store of the checkout is not touched
+
+    capsys.readouterr()
+    assert whole_notebooks.main(["fig99", "--before", "nowhere"]) == 2
+    assert whole_notebooks.main(["fig98x"]) == 2
+    checkout.experiment.write_text(code.replace("import time", "import no_such_module"))
+    assert whole_notebooks.main(["fig99", "--before", commits[0], "--after", commit()]) == 2
+    lines = capsys.readouterr().err
+    assert "nowhere" in lines and "no notebook 'fig98x'" in lines and "no_such_module" in lines
+    assert "Traceback" not in lines
 
 
 def test_the_page_says_so_where_nothing_is_stored(tmp_path, monkeypatch):

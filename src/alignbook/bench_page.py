@@ -60,17 +60,19 @@ def read():
     result = {}
     for path in sorted((paths.root() / "benchmarks" / "results").glob("*.json")):
         machine = json.loads(path.read_text(encoding="utf-8"))
-        for kind in ("comparisons", "scalings"):
-            for record in machine[kind].values():
-                record["environment"] = machine["environments"][record["environment"]]
+        for record in _records(machine):
+            record["environment"] = machine["environments"][record["environment"]]
         result[path.stem] = machine
     return result
 
 
+def _records(machine):
+    return [record for kind in ("comparisons", "scalings", "notebooks") for record in machine[kind].values()]
+
+
 def _environments(machine):
-    records = [*machine["comparisons"].values(), *machine["scalings"].values()]
-    unique = {json.dumps(record["environment"], sort_keys=True): record["environment"] for record in records}
-    return list(unique.values())
+    found = [record["environment"] for record in _records(machine)]
+    return list({json.dumps(environment, sort_keys=True): environment for environment in found}.values())
 
 
 def _machine(name, machine, pages):
@@ -107,6 +109,9 @@ def _machine(name, machine, pages):
     if groups:
         rows = [_exponents(name, record) for name, record in machine["scalings"].items()]
         parts += [page.table(rows, "bench"), ""]
+    if machine["notebooks"]:
+        rows = [_notebook(record) for record in machine["notebooks"].values()]
+        parts += ["### Whole notebooks", "", NOTEBOOKS, "", page.table(rows, "bench"), ""]
     return parts
 
 
@@ -114,6 +119,13 @@ SCALING = """\
 The exponent of a straight line through the logarithms, beside the one that a line through the operation
 count, or through the bytes that must be held, has over the same sizes. A time that grows faster than its
 operations would be a defect; one that grows more slowly pays overheads at the small end.
+"""
+NOTEBOOKS = """\
+From parameters to stored results, Python's start and loading the data included, with nothing stored at the
+start: this code, and the last commit before its kernels. A unit that several notebooks need is computed by
+the first of them in this list. “Faster” adds up the computing times of the units that both commits name: a
+notebook may have more of them now. The earlier commit is not measured where no code that a notebook's units
+reach has changed since.
 """
 
 
@@ -229,6 +241,26 @@ def _exponents(name, record):
         "Time": _lines(shown("time"), f"expected {shown('expected time')}"),
         "Memory": _lines(shown("memory"), f"expected {shown('expected memory')}"),
     }
+
+
+def _notebook(record):
+    before, after = record["before"], record["after"]
+    row = {
+        "Notebook": _lines(f"<code>{html.escape(record['title'])}</code>", f"profile {record['profile']}"),
+        "Now": _whole(after),
+        "Before": "the same code",
+        "Faster": "",
+    }
+    if before:
+        both = before["units"].keys() & after["units"].keys()
+        row["Before"] = _whole(before)
+        times = [sum(side["units"][unit] for unit in both) for side in (before, after)]
+        row["Faster"] = f"{quantities.factor(times[0] / times[1])} times" if both else "–"
+    return row
+
+
+def _whole(side):
+    return _lines(quantities.seconds(side["seconds"]), f"{len(side['units'])} units, {side['commit']}")
 
 
 def draw_times(compared, path):
