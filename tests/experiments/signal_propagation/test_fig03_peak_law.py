@@ -15,6 +15,7 @@ PARAMETERS = {
     "depths": [3, 5],
     "variation_dataset": "digits",
     "variation_depths": [3],
+    "choice_depths": [5],
     "width": 12,
     "cifar10_width": 20,
     "batch_size": 64,
@@ -64,18 +65,24 @@ def judged(table, **changes):
 
 def test_units_are_complete_and_unique():
     units = fig03.units(PARAMETERS)
-    assert len({unit.name for unit in units}) == len(units) == (2 + 2) * 2
+    assert len({unit.name for unit in units}) == len(units) == (2 + 2 + 3) * 2
     assert all(set(unit.arguments) >= {"dataset", "depth", "setting", "seed"} for unit in units)
     assert json.loads(json.dumps(units[0].arguments)) == units[0].arguments
     by_setting = {unit.arguments["setting"]: unit.arguments for unit in units if unit.arguments["depth"] == 3}
     assert by_setting["low rate"]["learning_rate"] == by_setting["tables"]["learning_rate"] / 4
     assert by_setting["large batch"]["batch_size"] == 256
+    deep = {unit.arguments["setting"]: unit.arguments for unit in units if unit.arguments["depth"] == 5}
+    for setting, changes in fig03.CHOICES.items():
+        assert deep[setting] == deep["tables"] | {"setting": setting} | changes != deep["tables"]
 
 
 def test_variation_brings_its_own_comparison():
-    units = fig03.units({**PARAMETERS, "variation_depths": [7], "seeds": 1})
-    settings = [unit.arguments["setting"] for unit in units if unit.arguments["depth"] == 7]
-    assert sorted(settings) == ["large batch", "low rate", "tables"]
+    units = fig03.units({**PARAMETERS, "variation_depths": [7], "choice_depths": [9], "seeds": 1})
+    settings = {depth: [] for depth in (3, 5, 7, 9)}
+    for unit in units:
+        settings[unit.arguments["depth"]].append(unit.arguments["setting"])
+    assert sorted(settings[7]) == ["large batch", "low rate", "tables"]
+    assert sorted(settings[9]) == sorted(["tables", *fig03.CHOICES])
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,8 @@ PAPER_TABLES = {
 }
 # Figure 8: setting -> (factor of the learning rate, factor of the batch size)
 SETTINGS = {"tables": (1.0, 1), "low rate": (0.25, 1), "large batch": (1.0, 4)}
+# What the paper names or contradicts itself on without settling it: setting -> arguments that change
+CHOICES = {"no momentum": {"momentum": 0.0}, "no decay": {"weight_decay": 0.0}, "width 256": {"width": 256}}
 PAPER_SLOPE = 3 / 5  # Corollary 1, Figure 3
 
 # Fixed before any result was seen.
@@ -85,19 +87,19 @@ def schedule(dataset, depth):
 
 
 def units(parameters):
-    """One network per data set, depth and seed; Figure 8's settings besides on one data set."""
+    """One network per data set, depth and seed; Figure 8's settings and the open choices on one data set."""
     p = parameters
     wanted = [(dataset, depth, "tables") for dataset in p["datasets"] for depth in p["depths"]]
-    for setting in ("low rate", "large batch"):
-        wanted += [(p["variation_dataset"], depth, setting) for depth in p["variation_depths"]]
-    base = [(p["variation_dataset"], depth, "tables") for depth in p["variation_depths"]]
-    wanted += [condition for condition in base if condition not in wanted]
+    for depths, settings in ((p["variation_depths"], _VARIATIONS), (p["choice_depths"], CHOICES)):
+        wanted += [(p["variation_dataset"], depth, setting) for setting in settings for depth in depths]
+        base = [(p["variation_dataset"], depth, "tables") for depth in depths]
+        wanted += [condition for condition in base if condition not in wanted]
     return [_unit(p, *condition, seed) for condition in wanted for seed in range(p["seeds"])]
 
 
 def _unit(p, dataset, depth, setting, seed):
     learning_rate, epochs = schedule(dataset, depth)
-    rate_factor, batch_factor = SETTINGS[setting]
+    rate_factor, batch_factor = SETTINGS.get(setting, (1.0, 1))
     arguments = {
         "dataset": dataset,
         "depth": depth,
@@ -111,6 +113,7 @@ def _unit(p, dataset, depth, setting, seed):
         "train_images": p["train_images"],
         "alignment_images": p["alignment_images"],
         "seed": seed,
+        **CHOICES.get(setting, {}),
     }
     name = f"{dataset}-depth{depth:03d}-{setting.replace(' ', '-')}-seed{seed}"
     return Unit(name, compute, arguments)
