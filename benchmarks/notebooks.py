@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -40,13 +39,9 @@ class Side:
 
     def __init__(self, commit, folder, profile):
         self.folder, self.store = Path(folder) / "code", Path(folder) / "results"
-        found = _git("rev-parse", "--short=12", f"{commit}^{{commit}}")
-        self.commit = found.decode().strip()
-        self.folder.mkdir(parents=True)
-        archive = Path(folder) / "code.tar"
-        archive.write_bytes(_git("archive", self.commit, "src", "notebooks"))
-        with tarfile.open(archive) as packed:
-            packed.extractall(self.folder, filter="data")
+        self.commit = _git(machine.ROOT, "rev-parse", "--short=12", f"{commit}^{{commit}}").strip()
+        _git(machine.ROOT, "clone", "--quiet", "--no-checkout", ".", str(self.folder))
+        _git(self.folder, "checkout", "--quiet", "--detach", self.commit)
         self.profile = profile
 
     def digests(self, name):
@@ -95,11 +90,12 @@ def compare(name, before, after, workers):
     """
     old, new = before.digests(name), after.digests(name)
     changed = any(new.get(unit) != digest for unit, digest in old.items())
+    measured = after.measure(name, workers)
     return {
         "title": name,
         "profile": after.profile,
         "before": before.measure(name, workers) if changed else None,
-        "after": after.measure(name, workers),
+        "after": measured,
         "environment": machine.environment("cpu", workers) | {"commit": after.commit, "changed": False},
     }
 
@@ -130,10 +126,10 @@ def main(arguments=None):
     return 0
 
 
-def _git(*arguments):
-    done = subprocess.run(["git", "-C", str(machine.ROOT), *arguments], capture_output=True)
+def _git(folder, *arguments):
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True)
     if done.returncode:
-        raise Failed(f"git {' '.join(arguments)}: {done.stderr.decode().strip().splitlines()[-1]}")
+        raise Failed(f"git {' '.join(arguments)}: {done.stderr.strip().splitlines()[-1]}")
     return done.stdout
 
 

@@ -279,6 +279,13 @@ def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, mo
     assert "Traceback" not in lines
 
 
+def test_the_committed_results_make_a_page(tmp_path):
+    bench_page.write(tmp_path)
+    for name, machine_ in bench_page.read().items():
+        assert set(machine_) >= {"machine", *harness.KINDS}
+        assert f"{name}-times.svg" in (tmp_path / "benchmarks.md").read_text()
+
+
 def test_the_page_says_so_where_nothing_is_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     bench_page.write(tmp_path)
