@@ -26,7 +26,7 @@ CHECK_EVERY = 10  # steps between looks at the losses
 def units(parameters):
     """Groups of networks for every number of inputs (left), and Figure 2's runs (centre, right).
 
-    Of Figure 2's sweep, one trial run of each kind of labels for every scale in ``other_scales``.
+    As in Figure 2's sweep, one trial run of each kind of labels for every scale in ``other_scales``.
     """
     result = []
     for inputs in parameters["inputs"]:
