@@ -1,11 +1,11 @@
 """From parameters to stored results: every notebook from nothing, beside an earlier commit.
 
 ``python -m benchmarks.notebooks [NAME ...]`` takes an hour and more on two cores: no part of ``make bench``.
-Both sides are checkouts of commits, so that what is not committed counts on neither.
+Both sides are checkouts of commits, so that what is not committed counts on neither. The earlier one gets
+the later one's parameters, as far as it knows them, so that both do the same work.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import subprocess
@@ -20,13 +20,16 @@ from alignbook.errors import AlignbookError
 from . import harness, machine
 
 BEFORE = "6f1ef019e5e1"  # the last commit before the first kernel that this package measures
-DIGESTS = """
+PLAN = """
 import json
 import sys
 from alignbook import digest, engine, notebooks, parameters
-book = notebooks.find(sys.argv[1])
-units = engine.units_of(book, parameters.resolve(book, sys.argv[2]))
-print(json.dumps({unit.name: digest.code_digest(unit.compute) for unit in units}))
+book, profile, asked = notebooks.find(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+known = parameters.resolve(book, profile)
+asked = {name: value for name, value in asked.items() if name in known}
+values = parameters.resolve(book, profile, asked)
+units = {unit.name: digest.code_digest(unit.compute) for unit in engine.units_of(book, values)}
+print(json.dumps({"values": values, "asked": asked, "digests": units}))
 """
 
 
@@ -44,23 +47,21 @@ class Side:
         _git(self.folder, "checkout", "--quiet", "--detach", self.commit)
         self.profile = profile
 
-    def digests(self, name):
-        """{unit: digest of the code that computes it}, as this commit names and computes them."""
-        return json.loads(self._python("-c", DIGESTS, name, self.profile))
+    def plan(self, name, asked):
+        """{"values": of all parameters, "asked": what it knows of ``asked``, "digests": {unit: of its code}}."""
+        return json.loads(self._python("-c", PLAN, name, self.profile, json.dumps(asked)))
 
-    def measure(self, name, workers):
-        """{"commit", "seconds", "units": {unit: seconds}} of computing what ``name`` lacks in the store."""
-        known = self._stored()
+    def measure(self, name, asked, workers):
+        """{"commit", "seconds", "units": {unit: seconds}} of computing all that ``name`` needs."""
         begun = time.perf_counter()
         options = ["--profile", self.profile, "--no-notebook", "--device", "cpu", "--workers", str(workers)]
+        for parameter, value in asked.items():
+            options += ["-p", f"{parameter}={json.dumps(value)}"]
         self._python("-m", "alignbook.cli", "run", name, *options, quiet=False)
         seconds = time.perf_counter() - begun
-        records = [json.loads(path.read_text()) for path in self._stored() - known]
+        records = [json.loads(path.read_text()) for path in self.store.rglob("*.json")]
         units = {record["unit"]: record["wall_time_s"] for record in records}
         return {"commit": self.commit, "seconds": seconds, "units": dict(sorted(units.items()))}
-
-    def _stored(self):
-        return set(self.store.rglob("*.json"))
 
     def _python(self, *arguments, quiet=True):
         paths = {
@@ -88,13 +89,14 @@ def compare(name, before, after, workers):
 
     before, after : :class:`Side`
     """
-    old, new = before.digests(name), after.digests(name)
-    changed = any(new.get(unit) != digest for unit, digest in old.items())
-    measured = after.measure(name, workers)
+    new = after.plan(name, {})
+    old = before.plan(name, new["values"])
+    changed = any(new["digests"].get(unit) != digest for unit, digest in old["digests"].items())
+    measured = after.measure(name, {}, workers)
     return {
         "title": name,
         "profile": after.profile,
-        "before": before.measure(name, workers) if changed else None,
+        "before": before.measure(name, old["asked"], workers) if changed else None,
         "after": measured,
         "environment": machine.environment("cpu", workers) | {"commit": after.commit, "changed": False},
     }
@@ -112,14 +114,12 @@ def main(arguments=None):
     every = [notebook.name for notebook in notebooks.every()]
     try:
         names = [notebooks.find(name).name for name in chosen.names] or every
-        with contextlib.ExitStack() as stack:
-            folders = [stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(2)]
-            before = Side(chosen.before, folders[0], chosen.profile)
-            after = Side(chosen.after, folders[1], chosen.profile)
-            for name in names:
-                print(name, file=sys.stderr, flush=True)
-                record = compare(name, before, after, machine.cores())
-                harness.keep(chosen.results, "cpu", "notebooks", name, record, every)
+        for name in names:
+            print(name, file=sys.stderr, flush=True)
+            with tempfile.TemporaryDirectory() as before, tempfile.TemporaryDirectory() as after:
+                sides = Side(chosen.before, before, chosen.profile), Side(chosen.after, after, chosen.profile)
+                record = compare(name, *sides, machine.cores())
+            harness.keep(chosen.results, "cpu", "notebooks", name, record, every)
     except (AlignbookError, Failed) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2

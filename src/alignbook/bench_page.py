@@ -122,10 +122,9 @@ operations would be a defect; one that grows more slowly pays overheads at the s
 """
 NOTEBOOKS = """\
 From parameters to stored results, Python's start and loading the data included, with nothing stored at the
-start: this code, and the last commit before its kernels. A unit that several notebooks need is computed by
-the first of them in this list. “Faster” adds up the computing times of the units that both commits name: a
-notebook may have more of them now. The earlier commit is not measured where no code that a notebook's units
-reach has changed since.
+start: this code, and the last commit before its kernels, given the same parameters. “Faster” adds
+up the computing times of the units that both commits name: a notebook may have more of them now. The earlier
+commit is not measured where no code that a notebook's units reach has changed since.
 """
 
 

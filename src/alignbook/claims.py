@@ -86,15 +86,18 @@ class Claim:
         """A 95 % ``interval`` made elsewhere (a bootstrap, say) covers ``paper``.
 
         Holds when it does and lies within ``paper`` ± ``tolerance``, disagrees when it does not,
-        inconclusive when it does but is wider than that.
+        inconclusive when it does but is wider than that; fewer than three seeds are inconclusive.
         """
         low, high = (float(end) for end in interval)
-        if not low <= paper <= high:
+        if seeds < 3:
+            outcome = INCONCLUSIVE
+        elif not low <= paper <= high:
             outcome = DISAGREES
         else:
             precise = paper - tolerance <= low and high <= paper + tolerance
             outcome = HOLDS if precise else INCONCLUSIVE
-        test = f"95 % interval covers {paper:g} and lies within ± {tolerance:g} of it"
+        test = f"95 % interval against {paper:g}, to be covered, and {paper:g} ± {tolerance:g}, to lie within"
+        test += f"; {seeds} of the three seeds that a verdict needs" if seeds < 3 else ""
         return cls(
             id, statement, source, paper, tolerance, float(measured), (low, high), outcome, seeds, test
         )
