@@ -30,8 +30,14 @@ def main(arguments=None):
         print("\n".join(f"{name:40} {item.title}" for name, item in every.items()))
         return 0
     unknown = [n for n in chosen.names if n not in every and not any(e.startswith(n + "/") for e in every)]
-    if unknown or not 1 <= chosen.threads <= machine.cores():
-        what = f"no work is called {', '.join(unknown)}; see --list" if unknown else "--threads: out of range"
+    what = None
+    if unknown:
+        what = f"no work is called {', '.join(unknown)}; see --list"
+    elif not 1 <= chosen.threads <= machine.cores():
+        what = "--threads: out of range"
+    elif chosen.device == "cuda" and default_device() != "cuda":
+        what = "--device cuda: PyTorch finds no GPU"
+    if what:
         print(f"benchmarks: {what}", file=sys.stderr)
         return 2
     wanted = [

@@ -48,7 +48,7 @@ class Side:
         self.profile = profile
 
     def plan(self, name, asked):
-        """{"values": of all parameters, "asked": what it knows of ``asked``, "digests": {unit: of its code}}."""
+        """{"values": all parameters, "asked": what it knows of ``asked``, "digests": {unit: of its code}}."""
         return json.loads(self._python("-c", PLAN, name, self.profile, json.dumps(asked)))
 
     def measure(self, name, asked, workers):

@@ -121,7 +121,6 @@ def alone(size):
         cost=cost,
         aims=(BANDWIDTH,),
         repeats=1,
-        note="One run.",
         alone="IncrementalPCA would take minutes, np.cov tens of GiB; see the row with fewer images.",
     )
 

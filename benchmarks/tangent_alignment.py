@@ -196,7 +196,7 @@ MATRIX_RATE = Aim("at least half of the achievable matrix rate", "floor", 2, dev
 
 
 def images_work(network, title, n):
-    """A convolutional network against Jacobians and NNGeometry."""
+    """A convolutional network against Jacobians."""
     return Work(
         name=f"tangent_alignment/{network}",
         title=f"Tangent alignment: {title} at 32×32, n = {n}, k = 10",
@@ -254,7 +254,6 @@ works = (
             MATRIX_RATE,
         ),
         repeats=1,
-        note="One run.",
         alone="None holds 2.5·10⁹ entries: 9.3 GiB per layer in float32.",
     ),
     images_work("resnet18", "ResNet-18 with group norm", 3),

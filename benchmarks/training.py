@@ -1,4 +1,4 @@
-"""Training: Figure 2's network, and Figure 4's fifty networks at once."""
+"""Training: Figure 2's network, Figure 4's fifty networks at once, and deep ones."""
 
 import functools
 import math
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from alignbook.kernels import many_mlps
+from alignbook.kernels.mlp_sgd import MLP
 from alignbook.nets import SimpleCNN, he_normal_
 from alignbook.train import fit
 
@@ -16,6 +17,7 @@ from .work import Aim, Contender, Scaling, Work
 
 CLASSES = 10
 CHECK = 250  # images on which the loss is compared
+INIT_SCALE = 0.1  # as in the experiment: from 1 the loss explodes within a few steps
 
 # (a) The network of Figure 2
 
@@ -25,7 +27,7 @@ def setup_network(device, steps, batch, filters):
     generator = torch.Generator().manual_seed(0)
     x, _ = images_of(device, max(batch * steps, CHECK), 3)
     y = torch.randint(CLASSES, (len(x),), generator=generator).to(device)
-    net = he_normal_(SimpleCNN((3, 32, 32), [filters], 64, CLASSES), 1.0, generator).to(device)
+    net = he_normal_(SimpleCNN((3, 32, 32), [filters], 64, CLASSES), INIT_SCALE, generator).to(device)
     return {"net": net, "x": x, "y": y, "steps": steps, "batch": batch}
 
 
@@ -200,6 +202,7 @@ def jit_vmap(prepared):
 
 
 RATE = 0.5  # profile paper's
+PIXELS = 28**2
 
 
 def cost_many(networks, width, n, steps):
@@ -209,8 +212,39 @@ def cost_many(networks, width, n, steps):
 
 
 def held_many(networks, width, n, steps):
-    """Bytes of two layers' activations and their gradients, and of the logits'."""
-    return 4 * networks * n * (3 * width + 2 * CLASSES)
+    """Bytes of a block's activations and their gradients, and of its networks' gradients, on a CPU."""
+    together, rows = min(networks, max(1, many_mlps.CACHED // n)), min(many_mlps.CACHED, n)
+    return 4 * together * (rows * (3 * width + 3 * CLASSES) + width * (30 + width + CLASSES))
+
+
+# (c) Deep networks
+
+
+def setup_deep(device, depth, width, batch, steps):
+    """(network of ``depth`` layers, inputs (batch, 784), labels (batch,), steps), see :func:`train_deep`."""
+    generator = torch.Generator().manual_seed(0)
+    net = MLP(PIXELS, width, depth, CLASSES, generator, device=device)
+    x = torch.randn(batch, PIXELS, generator=generator).to(device)
+    return net, x, torch.randint(CLASSES, (batch,), generator=generator).to(device), steps
+
+
+def train_deep(state):
+    """Steps of Lou et al. 2022's networks (Figure 3) on the same batch; returns the last loss."""
+    net, x, labels, steps = state
+    for _ in range(steps):
+        loss = net.step(x, labels, 1e-4, 0.9, 1e-3)
+    return loss
+
+
+def cost_deep(depth, width, batch, steps):
+    """Forward and backward passes; the first layer needs no gradient of its input."""
+    first, rest = PIXELS * width, (depth - 2) * width * width + width * CLASSES
+    return {"float32": 2 * steps * batch * (2 * first + 3 * rest)}
+
+
+def held_deep(depth, width, batch, steps):
+    """Bytes of all activations, of two layers' gradients, and of the logits'."""
+    return 4 * batch * (width * (depth + 1) + 3 * CLASSES)
 
 
 def network(precision, run, cost, tolerance, aim):
@@ -289,6 +323,17 @@ scalings = (
         {"width": 256, "n": 500, "steps": 1},
     ),
     Scaling(
+        "training/n",
+        "ten networks of width 256, 1 step",
+        "n",
+        (250, 500, 1000, 2000, 4000),
+        setup_many,
+        MANY,
+        cost_many,
+        held_many,
+        {"networks": 10, "width": 256, "steps": 1},
+    ),
+    Scaling(
         "training/width",
         "ten networks, 500 inputs each, 1 step",
         "width",
@@ -298,5 +343,16 @@ scalings = (
         cost_many,
         held_many,
         {"networks": 10, "n": 500, "steps": 1},
+    ),
+    Scaling(
+        "training/depth",
+        "one deep network of width 256 on batches of 128, 5 steps",
+        "depth",
+        (10, 20, 40, 80),
+        setup_deep,
+        Contender("alignbook", "alignbook", train_deep),
+        cost_deep,
+        held_deep,
+        {"width": 256, "batch": 128, "steps": 5},
     ),
 )

@@ -153,10 +153,11 @@ class Checkout:
         out, err = process.communicate(timeout=180)
         return process.returncode, out, err
 
-    def python(self, code):
+    def python(self, code, **environment):
         """What ``code`` prints on its last line, in a process of its own."""
         command = [sys.executable, "-c", code]
-        run = subprocess.run(command, cwd=self.root, env=self.environment(), text=True, capture_output=True)
+        environment = self.environment(**environment)
+        run = subprocess.run(command, cwd=self.root, env=environment, text=True, capture_output=True)
         assert run.returncode == 0, run.stderr
         return run.stdout.strip().splitlines()[-1]
 

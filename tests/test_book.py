@@ -1,4 +1,4 @@
-"""The whole book at smoke scale, built from nothing and read in a real browser."""
+"""The whole book, at smoke scale from nothing and as readers see it, in a real browser."""
 
 import json
 import os
@@ -23,15 +23,30 @@ PROSE = ["index", "reading", "rerun", "scorecard", "status", "benchmarks", "refe
 PHONE = {"width": 390, "height": 844}
 
 
+BOTH = pytest.mark.parametrize("built", ["smoke", None], indirect=True, ids=["smoke", "stored"])
+
+
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """(folder of the built book, what the command printed)"""
+def built(request, tmp_path_factory):
+    """(folder of the book at the profile asked for, smoke by default, what the command printed)"""
+    profile = getattr(request, "param", "smoke")
     folder = tmp_path_factory.mktemp("book")
     environment = os.environ | {"ALIGNBOOK_BUILD": str(folder), "ALIGNBOOK_DATA": str(folder / "no-data")}
-    command = [sys.executable, "-m", "alignbook.cli", "book", "--profile", "smoke"]
-    run = subprocess.run(command, cwd=paths.root(), env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return folder / "html", run.stdout
+    command = [sys.executable, "-m", "alignbook.cli", "book", *(["--profile", profile] if profile else [])]
+    whole = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    lines = []
+    with subprocess.Popen(command, cwd=paths.root(), env=environment, **whole) as run:
+        for line in run.stdout:
+            lines.append(line)
+            tell(request, line)
+    assert run.returncode == 0, "".join(lines)
+    return folder / "html", "".join(lines)
+
+
+def tell(request, line):
+    """Show a line of progress: minutes pass before the first test of the book is done."""
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(line, end="", file=sys.__stderr__, flush=True)
 
 
 class _Links(HTMLParser):
@@ -65,6 +80,17 @@ def test_says_how_far_it_is_and_how_long_each_part_took(built):
     assert str(html / "index.html") in out
 
 
+@pytest.mark.parametrize("built", [None], indirect=True, ids=["stored"])
+def test_readers_see_stored_results_that_are_fresh(built):
+    html, out = built
+    assert "computing" not in out and "warning" not in out
+    for name in NAMES:
+        assert re.search(rf"{name}: profile (paper|quick), ", out), name
+        text = (html / f"{name}.html").read_text()
+        assert re.search("ab-banner ab-(paper|quick)", text) and "STALE" not in text, name
+
+
+@BOTH
 def test_every_page_is_there_and_every_link_leads_somewhere(built):
     html, _ = built
     found = [path.relative_to(html).as_posix() for path in html.rglob("*.html")]
@@ -86,6 +112,7 @@ def test_every_page_is_there_and_every_link_leads_somewhere(built):
     assert broken == []
 
 
+@BOTH
 def test_every_picture_is_described_and_drawn_as_vectors(built):
     html, _ = built
     for name in NAMES:
@@ -110,6 +137,7 @@ def test_smoke_is_never_taken_for_a_reproduction(built):
     assert "ab-not-run" in card and 'class="ab-outcome ab-holds"' not in card
 
 
+@BOTH
 def test_every_cell_stands_under_its_column(built):
     html, _ = built
     for name in ("scorecard", "status", *NAMES):
@@ -122,6 +150,7 @@ def test_every_cell_stands_under_its_column(built):
                 assert re.findall(r'<td data-label="(.*?)"', row) == columns
 
 
+@BOTH
 def test_downloads_are_executed_notebooks_without_machine_paths(built):
     html, _ = built
     for name in NAMES:
@@ -216,6 +245,7 @@ def reader(browser, base):
         made.context.close()
 
 
+@BOTH
 def test_reads_on_a_phone_without_asking_for_anything_outside(reader):
     phone = reader(viewport=PHONE)
     for name in [*NAMES, *PROSE, f"code/{NAMES[0]}"]:
@@ -318,6 +348,48 @@ def test_a_claim_on_the_scorecard_leads_to_its_page(reader):
 
 
 # Faults
+
+
+def shown(checkout, **environment):
+    """(profile, units, what was said) of the results that the toy's book would show."""
+    code = (
+        "from alignbook import book, notebooks; said = []; "
+        "run = book._results(notebooks.every()[0], None, said.append); "
+        "print(run.profile, len(run.stored), *said, sep='|')"
+    )
+    profile, units, *said = checkout.python(code, **environment).split("|")
+    return profile, int(units), "\n".join(said)
+
+
+def test_shows_the_most_faithful_results_and_computes_broken_ones_again(checkout):
+    profile, units, said = shown(checkout)
+    assert (profile, units) == ("quick", 3) and "nothing is stored" in said
+    assert shown(checkout) == ("quick", 3, "")
+    checkout.run("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper", "-p", "seeds=3")
+    assert shown(checkout) == ("quick", 3, "")  # one of four is missing
+    checkout.run("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper")
+    assert shown(checkout) == ("paper", 4, "")
+    broken = next(checkout.results.glob("toy/fig99_toy/plain-seed3-*.csv"))
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-3])
+    profile, units, said = shown(checkout)
+    assert (profile, units) == ("paper", 4) and "3 of 4 units stored, computing 1" in said
+    assert broken.read_bytes() == whole and shown(checkout) == ("paper", 4, "")
+
+
+def test_shows_smoke_where_the_data_cannot_be_had(checkout):
+    code = checkout.experiment.read_text().replace('"label": label, ', '"label": label, **DATA, ')
+    code = code.replace("def compute(*, label, ", "def compute(*, label, dataset=None, ")
+    code = code.replace("def units(", 'DATA = {}\n\n\ndef units(')
+    data = 'DATA["dataset"] = "digits" if parameters["rate"] == 1 else "cifar10"'
+    code = code.replace("    return [\n", f"    {data}\n    return [\n")
+    checkout.experiment.write_text(code)
+    (checkout.root / "sitecustomize.py").write_text(
+        "import sys; sys.modules['torchvision'] = None  # nothing to download with\n"
+    )
+    environment = {"PYTHONPATH": f"{checkout.root}:{checkout.root / 'src'}"}
+    profile, units, said = shown(checkout, ALIGNBOOK_DATA=str(checkout.root / "none"), **environment)
+    assert (profile, units) == ("smoke", 1) and "cifar10" in said and "computing profile smoke" in said
 
 
 def test_a_book_with_a_notebook_that_raises_is_not_built(checkout):

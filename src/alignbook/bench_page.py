@@ -18,11 +18,12 @@ what is stored. Nothing on it is typed in.
 
 **How.** Each way to do a work has a process of its own, which keeps its data and stays warm. The
 processes are asked in turn (ours, peer, ours, peer, …), so that what disturbs the machine disturbs all of
-them; all use the same number of threads and the same cores. A time is the median of at least five runs.
+them; all use the same number of threads and the same cores. A time is the median of at least five runs; a row
+without a peer has fewer where one takes more than three seconds.
 Memory is the peak of one run in a fresh process above what the process held before, its data included.
 Each comparison also compares the answers: where they differ by more than a tolerance that was fixed
 beforehand, the comparison counts as an error and reaches no aim, however fast it was. A peer that stops
-before it has converged is held to the error bound that its own answer gives.
+before it has converged may differ by as much as the residual that its own answer leaves.
 
 **The floor** of a work is the time that its arithmetic takes at the rate of matrix products which this
 machine reaches, or that its memory traffic takes at the bandwidth of a copy, whichever is longer. Rates

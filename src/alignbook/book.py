@@ -20,11 +20,12 @@ from alignbook import engine, generated, notebooks, parameters, paths
 from alignbook.errors import AlignbookError
 
 WORKERS = 2
+FAITHFUL = tuple(name for name in parameters.PROFILES if name != "smoke")  # they reproduce something
 
 
 def most_faithful(notebook):
     """The stored engine.Run of the most faithful profile (paper, then quick), or None."""
-    runs = (engine.load(notebook, profile) for profile in parameters.PROFILES if profile != "smoke")
+    runs = (engine.load(notebook, profile) for profile in FAITHFUL)
     return next((run for run in runs if run), None)
 
 
@@ -103,11 +104,18 @@ def run_path(run):
 def _results(notebook, profile, say):
     if profile:
         return engine.run(notebook.name, profile=profile, progress=say)
-    stored = most_faithful(notebook)
-    if stored:
-        return stored
     from alignbook.data import DataError
 
+    for profile in FAITHFUL:
+        stored = engine.load(notebook, profile)
+        if stored:
+            return stored
+        if engine.filed(notebook, profile):
+            say(f"profile {profile} is stored, but not all of it can be read")
+            try:
+                return engine.run(notebook.name, profile=profile, progress=say)
+            except DataError as error:
+                say(f"{error}; looking for another profile")
     try:
         say("nothing is stored; computing profile quick")
         return engine.run(notebook.name, profile="quick", progress=say)

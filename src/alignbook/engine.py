@@ -116,13 +116,18 @@ def run(name, *, profile=None, device="auto", workers=None, recompute="missing",
 
 
 def load(notebook, profile):
-    """The stored :class:`Run` of ``notebook`` at ``profile``, or None when any unit is missing."""
+    """The stored :class:`Run` of ``notebook`` at ``profile``, or None when any unit is missing or broken."""
+    if not filed(notebook, profile):
+        return None
     values = parameters.resolve(notebook, profile)
     units = units_of(notebook, values)
-    if not all(results.exists(unit) for unit in units):
-        return None
     stored = [results.fetch(unit) for unit in units]
     return None if None in stored else _run(notebook, profile, values, stored)
+
+
+def filed(notebook, profile):
+    """Whether the files of all units of ``notebook`` at ``profile`` are there, whatever is in them."""
+    return all(map(results.exists, units_of(notebook, parameters.resolve(notebook, profile))))
 
 
 def _run(notebook, profile, values, stored):

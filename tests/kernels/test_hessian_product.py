@@ -67,17 +67,18 @@ def test_few_examples_take_shorter_vectors(n):
     assert longer.size == product.total
 
 
-def test_a_weight_that_the_loss_uses_again_is_held_whole():
+@pytest.mark.parametrize("decay", [0.01, 1e-8])
+def test_a_weight_that_the_loss_uses_again_is_held_whole(decay):
     model, (inputs, targets) = mlp(20), case(4, 20)
 
     def decayed(outputs, targets):
-        return cross_entropy(outputs, targets) + 0.01 * model[1].weight.square().sum()
+        return cross_entropy(outputs, targets) + decay * model[1].weight.square().sum()
 
     product = HessianProduct(model, decayed, inputs, targets, 100)
     assert product.size == product.total
     vector = torch.randn(product.size, dtype=torch.float64)
     expected = HessianProduct(model, cross_entropy, inputs, targets, 2)(vector)
-    expected[: 5 * 20] += 0.02 * vector[: 5 * 20]
+    expected[: 5 * 20] += 2 * decay * vector[: 5 * 20]
     torch.testing.assert_close(product(vector), expected)
 
 

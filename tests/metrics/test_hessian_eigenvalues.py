@@ -167,6 +167,11 @@ def frozen():
     return mlp().requires_grad_(False)
 
 
+def weighted(outputs, targets):
+    """A mean, but not the plain one: classes count differently."""
+    return cross_entropy(outputs, targets, weight=torch.arange(1.0, 1 + outputs.shape[1]).to(outputs))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -181,6 +186,7 @@ def frozen():
         ({"loss": lambda o, t: (o - o).abs().sqrt().mean()}, "gradient has entries"),
         ({"loss": lambda o, t: ((o - o).abs() ** 1.5).mean()}, "product with the Hessian"),
         ({"loss": lambda o, t: cross_entropy(o, t, reduction="sum"), "batch_size": 3}, "mean over examples"),
+        ({"loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"inputs": case(4)[0]}, "4 inputs, 10 targets"),
         ({"inputs": case(0)[0], "targets": case(0)[1]}, "0 inputs"),
         ({"batch_size": 0}, "batch"),

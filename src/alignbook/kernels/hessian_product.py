@@ -7,7 +7,7 @@ from torch import nn
 
 from .products import float32_products
 
-SAME = 1e-3  # relative difference that rounding may leave between two routes to one product
+SAME = 1000  # rounding units by which two routes to one product may differ
 
 
 class HessianProduct:
@@ -171,16 +171,17 @@ class HessianProduct:
         triples = [(self.bases[i], variables[i]) for i in self.bases]
         self._keep(lambda _: [replace(*pair, *more) for pair, more in zip(layers, triples, strict=True)])
         actual = self.expand(self(torch.cat(parts))[None])[0]
-        if not (actual - expected).norm() <= SAME * expected.norm():
+        if not (actual - expected).norm() <= SAME * torch.finfo(self.dtype).eps * expected.norm():
             self.bases = {}
             self._hold(whole[0])
             self.kept = whole[1]
 
     @torch.no_grad()
     def _check_mean(self, inputs, targets):
-        """A loss that is a sum would be scaled by the batches: a batch taken twice tells."""
+        """A sum, or a mean with weights, would come out wrong from batches: single examples tell."""
         outputs = self.model(inputs)
-        once = self.loss(outputs, targets)
-        twice = self.loss(torch.cat([outputs, outputs]), torch.cat([targets, targets]))
-        if not torch.isclose(once, twice, rtol=1e-3, atol=0):
-            raise ValueError("the loss must be a mean over examples to be taken in batches")
+        whole = self.loss(outputs, targets)
+        pairs = zip(outputs.split(1), targets.split(1), strict=True)
+        single = torch.stack([self.loss(*pair) for pair in pairs]).mean()
+        if not torch.isclose(whole, single, rtol=1e-3, atol=0):
+            raise ValueError("the loss must be the plain mean over examples to be taken in batches")
