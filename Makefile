@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PEERS := $(VENV)/.peers
 
 .PHONY: book test bench bench-list bench-notebooks env lint clean
@@ -29,15 +30,16 @@ env: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alignbook needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[book,test]'
+	@echo 'installing the environment: one to three minutes'
+	$(INSTALL) '.[book,test]'
 	@touch $@
 
 # The peers have a marker of their own: neither make book nor make test installs them.
 $(PEERS): $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(INSTALL) '.[bench]'
 	@touch $@
 
 clean:

@@ -1,9 +1,15 @@
 """The command: listing, showing, refusing; executed notebooks."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from alignbook import paths
 
 
 def test_list_show_status_claims_print_text_and_json(checkout):
@@ -70,6 +76,18 @@ def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
     shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
     assert "Custom parameters" in shown and "values are above -9" in shown
     assert "code/toy/fig99_toy.html#compute" in shown and "Random numbers, or trouble." in shown
+
+
+def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):
+    (tmp_path / "mnist.npz").write_bytes(b"PK\x03\x04 and no more")
+    folders = {"ALIGNBOOK_DATA": str(tmp_path), "ALIGNBOOK_RESULTS": str(tmp_path / "results")}
+    command = [sys.executable, "-m", "alignbook.cli", "run", "signal_propagation/fig03", "--profile", "smoke"]
+    command += ["-p", 'datasets=["mnist"]', "--workers", "1"]
+    run = subprocess.run(command, cwd=paths.root(), env=os.environ | folders, text=True, capture_output=True)
+    assert run.returncode == 2 and "Traceback" not in run.stderr
+    line = run.stderr.splitlines()[-1]
+    assert re.fullmatch("alignbook: .*mnist.npz is no readable .npz archive .* replace or remove it", line)
+    assert not [path for path in (tmp_path / "results").rglob("*") if path.suffix in (".csv", ".json")]
 
 
 def test_a_notebook_that_raises_leaves_no_page(checkout):

@@ -1,5 +1,6 @@
 """environment.yml and pyproject.toml name the same versions, all pinned, peers of the benchmark aside."""
 
+import importlib.metadata
 import re
 import tomllib
 
@@ -21,3 +22,15 @@ def test_conda_and_pip_users_get_the_same_versions():
     python, _, pip = environment["dependencies"]
     assert set(pip["pip"]) == pinned | {"--editable ."}
     assert project["requires-python"] == f">={python.removeprefix('python=')}"
+
+
+def test_what_is_installed_is_what_is_pinned():
+    lines = (paths.root() / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert len(pins) > 50 and list(pins) == sorted(pins)
+    project = (paths.root() / "pyproject.toml").read_text()
+    assert not [name for name in pins if re.search(rf'"{name}==', project)]
+    everything = importlib.metadata.distributions()
+    installed = {dist.name.lower().replace("_", "-"): dist.version for dist in everything}
+    wrong = {name: installed[name] for name, pin in pins.items() if installed.get(name, pin) != pin}
+    assert wrong == {}

@@ -82,6 +82,8 @@ def test_printed_commands_name_what_exists(page):
 
 
 def test_printed_python_runs():
+    (block,) = re.findall(r"```python\n(.*?)```", PAGES[1].read_text(), re.DOTALL)
+    exec(compile(block, "README.md", "exec"), {})
     blocks = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
     instruments = next(block for block in blocks if "torch.nn.Sequential" in block)
     space = {}

@@ -132,13 +132,19 @@ commit is not measured where no code that a notebook's units reach has changed s
 def _facts(machine):
     records = _environments(machine)
     first = records[0]
-    rates = next((record["rates"] for record in records if "rates" in record), {})
+    rates = {}
+    for record in records:
+        for kind, rate in record.get("rates", {}).items():
+            rates.setdefault(kind, []).append(rate / 1e9)
+    units = {"bytes": "GB/s"}
     facts = {
         "Threads": ", ".join(sorted({str(record["threads"]) for record in records})),
         "Instruction sets": ", ".join(first["features"]) or "unknown",
         "Memory": quantities.memory(first["memory_bytes"]),
-        **{kind: f"{rate / 1e9:.0f} GFLOP/s" for kind, rate in rates.items() if kind != "bytes"},
-        **({"Bandwidth": f"{rates['bytes'] / 1e9:.0f} GB/s"} if rates else {}),
+        **{
+            "Bandwidth" if kind == "bytes" else kind: f"{_span(found)} {units.get(kind, 'GFLOP/s')}"
+            for kind, found in rates.items()
+        },
         "Python": first["python"],
         **{k: v for k, v in first["versions"].items() if v},
         "Date": ", ".join(sorted({record["date"] for record in records})),
@@ -148,6 +154,11 @@ def _facts(machine):
     }
     items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
     return f'<div class="ab-banner" role="note"><dl>{items}</dl></div>'
+
+
+def _span(values):
+    low, high = (f"{end:.0f}" for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def _figure(path, label, alt, caption):

@@ -117,6 +117,7 @@ def banner(run):
     }
     if run.joined:
         profile, total = run.joined_profile
+        facts["Seeds"] = f"{facts['Seeds']} at {run.profile}; of {profile}: see the figure"
         facts["Also stored"] = f"{len(run.joined)} of the {total} runs of profile {profile}"
     if run.diverged:
         facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
