@@ -9,7 +9,7 @@ import jupytext
 import pytest
 import yaml
 
-from alignbook import notebooks, parameters, paths
+from alignbook import engine, notebooks, parameters, paths, results
 
 BOOKS = notebooks.every()
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
@@ -79,6 +79,17 @@ def test_printed_commands_name_what_exists(page):
         if words and words[0].endswith("papermill"):
             names = [words[i + 1] for i, word in enumerate(words) if word == "-p"]
             assert set(names) <= set(parameters.read(notebooks.find("representation_alignment/fig10")))
+
+
+def test_every_stored_result_is_one_that_a_profile_asks_for():
+    wanted = {
+        results.location(unit)
+        for notebook in notebooks.every()
+        for profile in ("paper", "quick")
+        for unit in engine.units_of(notebook, parameters.resolve(notebook, profile))
+    }
+    files = [path for path in paths.results().rglob("*") if path.suffix in (".csv", ".json")]
+    assert {path.parent / path.name.removesuffix(path.suffix) for path in files} <= wanted
 
 
 def test_printed_python_runs():

@@ -7,7 +7,7 @@ patches of a convolution, or P = 1 for a linear layer (Lou et al. 2022, Equation
 examples costs depends on the layer, so Σ K² is taken by the cheapest of three routes, by count:
 
 grams      both Gram matrices and their product     2 P² (k²(o + 1) + d)      operations
-gradients  per-example gradients ∂f_a/∂W            2 k² o d, and for every example 2 k o d P
+gradients  per-example gradients ∂f_a/∂W            2 k² o d, and formed once per block of others: 2 k o d P
 moments    Σ_ab ⟨g_ia, g_jb⟩² = ⟨A_i, A_j⟩          o² + 2 d, and for every example 2 k o²; only for P = 1
            with A_i = Σ_a g_ia g_iaᵀ
 
