@@ -117,7 +117,7 @@ def test_claims():
             curves("transfer", "random-seed0", "seed", lambda s: 1 + s),
         ]
     )
-    parameters = {"inputs": [7, 8], "dataset": "photos"}
+    parameters = {"inputs": [7, 8], "dataset": "photos", "epochs": 40, "images": 50_000, "batch_size": 256}
     outcomes = {c.id: c.outcome for c in experiment.claims(table, parameters)}
     assert outcomes == {
         "rises-gaussian-7": HOLDS,
@@ -129,3 +129,6 @@ def test_claims():
         "rises-real": NOT_RUN,
         "falls-real": NOT_RUN,
     }
+    short = {c.id: c for c in experiment.claims(table, parameters | {"images": 6_000})}  # 40 · 23 steps
+    assert short["falls-random"].outcome == NOT_RUN and short["falls-random"].measured < 0
+    assert short["falls-gaussian-7"].outcome == HOLDS
