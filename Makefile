@@ -14,7 +14,7 @@ book: $(READY)
 	$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: $(PEERS)
 	$(BIN)/python -m benchmarks $(WORK)
