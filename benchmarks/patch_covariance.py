@@ -131,7 +131,7 @@ scalings = (
         "patch_covariance/n",
         "3×3 patches",
         "n",
-        (500, 1000, 2000, 4000, 8000),
+        (1000, 3000, 10000, 30000, 50000),
         setup,
         OURS,
         cost,

@@ -66,7 +66,7 @@ class Claim:
         values, mean, interval = _t_interval(values)
         low, high = interval or (-math.inf, math.inf)
         outcome = HOLDS if low > than else DISAGREES if high < than else INCONCLUSIVE
-        test = f"95 % t interval of the mean over {len(values)} seeds against {than:g}"
+        test = f"95 % t interval of the mean over {_seeds(values)} against {than:g}"
         return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test)
 
     @classmethod
@@ -78,7 +78,7 @@ class Claim:
         """
         values, mean, interval = _t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
-        test = f"95 % t interval over {len(values)} seeds against {paper:g} ± {tolerance:g}"
+        test = f"95 % t interval over {_seeds(values)} against {paper:g} ± {tolerance:g}"
         return cls(id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test)
 
     @classmethod
@@ -109,6 +109,10 @@ class Claim:
         outcome = HOLDS if abs(measured - paper) <= tolerance else DISAGREES
         test = f"computed without randomness; {paper:g} ± {tolerance:g}"
         return cls(id, statement, source, paper, tolerance, measured, None, outcome, 1, test)
+
+
+def _seeds(values):
+    return "one seed" if len(values) == 1 else f"{len(values)} seeds"
 
 
 def _t_interval(values):
