@@ -310,39 +310,30 @@ works = (
         ),
     ),
 )
-scalings = (
-    Scaling(
-        "training/networks",
-        "fifty networks' program at width 256, 500 inputs each, 1 step",
+MANY_SCALINGS = (
+    (
         "networks",
+        "fifty networks' program at width 256, 500 inputs each, 1 step",
         (5, 10, 20, 50),
-        setup_many,
-        MANY,
-        cost_many,
-        held_many,
         {"width": 256, "n": 500, "steps": 1},
     ),
-    Scaling(
-        "training/n",
-        "ten networks of width 256, 1 step",
+    (
         "n",
+        "ten networks of width 256, 1 step",
         (250, 500, 1000, 2000, 4000),
-        setup_many,
-        MANY,
-        cost_many,
-        held_many,
         {"networks": 10, "width": 256, "steps": 1},
     ),
-    Scaling(
-        "training/width",
-        "ten networks, 500 inputs each, 1 step",
+    (
         "width",
+        "ten networks, 500 inputs each, 1 step",
         (64, 128, 256, 512, 1024),
-        setup_many,
-        MANY,
-        cost_many,
-        held_many,
         {"networks": 10, "n": 500, "steps": 1},
+    ),
+)
+scalings = (
+    *(
+        Scaling(f"training/{axis}", title, axis, values, setup_many, MANY, cost_many, held_many, fixed)
+        for axis, title, values, fixed in MANY_SCALINGS
     ),
     Scaling(
         "training/depth",

@@ -100,9 +100,6 @@ def test_a_notebook_that_raises_leaves_no_page(checkout):
 
 
 def test_plain_papermill_refuses_unknown_and_wrong_parameters(checkout):
-    import subprocess
-    import sys
-
     def papermill(*values):
         command = [sys.executable, "-m", "papermill", "toy.ipynb", "out.ipynb", "--no-progress-bar", *values]
         return subprocess.run(

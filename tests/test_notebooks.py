@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from alignbook import engine, notebooks, parameters, paths, results
+from alignbook.book import FAITHFUL
 
 BOOKS = notebooks.every()
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
@@ -85,7 +86,7 @@ def test_every_stored_result_is_one_that_a_profile_asks_for():
     wanted = {
         results.location(unit)
         for notebook in notebooks.every()
-        for profile in ("paper", "quick")
+        for profile in FAITHFUL
         for unit in engine.units_of(notebook, parameters.resolve(notebook, profile))
     }
     files = [path for path in paths.results().rglob("*") if path.suffix in (".csv", ".json")]

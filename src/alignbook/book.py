@@ -107,12 +107,8 @@ def _results(notebook, profile, say):
     from alignbook.data import DataError
 
     for profile in FAITHFUL:
-        stored = engine.load(notebook, profile)
-        if stored:
-            return stored
         if engine.filed(notebook, profile):
-            say(f"profile {profile} is stored, but not all of it can be read")
-            try:
+            try:  # what is broken is computed again
                 return engine.run(notebook.name, profile=profile, progress=say)
             except DataError as error:
                 say(f"{error}; looking for another profile")

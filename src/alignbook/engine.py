@@ -117,10 +117,10 @@ def run(name, *, profile=None, device="auto", workers=None, recompute="missing",
 
 def load(notebook, profile):
     """The stored :class:`Run` of ``notebook`` at ``profile``, or None when any unit is missing or broken."""
-    if not filed(notebook, profile):
-        return None
     values = parameters.resolve(notebook, profile)
     units = units_of(notebook, values)
+    if not all(map(results.exists, units)):
+        return None
     stored = [results.fetch(unit) for unit in units]
     return None if None in stored else _run(notebook, profile, values, stored)
 
