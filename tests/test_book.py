@@ -232,7 +232,7 @@ class Reader:
         self.page = self.context.new_page()
         self.base, self.outside, self.errors = base, [], []
         self.page.on("request", self._asked)
-        self.page.on("requestfailed", lambda request: self.errors.append(f"failed: {request.url}"))
+        self.page.on("requestfailed", self._failed)
         self.page.on(
             "console", lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None
         )
@@ -241,6 +241,10 @@ class Reader:
     def _asked(self, request):
         if not request.url.startswith((self.base, "data:", "blob:")):
             self.outside.append(request.url)
+
+    def _failed(self, request):
+        if request.failure != "net::ERR_ABORTED":  # given up by the browser itself, as the page was left
+            self.errors.append(f"{request.failure}: {request.url}")
 
     def open(self, name):
         self.page.goto(f"{self.base}{name}.html")

@@ -7,7 +7,7 @@ import math
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from alignbook import page, paths, quantities, style
+from alignbook import paths, quantities, style, tables
 
 INTRODUCTION = """\
 # Benchmarks
@@ -88,8 +88,8 @@ def _machine(name, machine, pages):
             fastest,
             "Medians, and lines from the fastest to the slowest run. Green: the floor. Left is faster.",
         )
-        parts += ["### Side by side", "", page.table(_rows(compared), "bench"), ""]
-        parts += ["### Aims", "", _summary(compared), "", page.table(_aims(compared), "aims"), ""]
+        parts += ["### Side by side", "", tables.table(_rows(compared), "bench"), ""]
+        parts += ["### Aims", "", _summary(compared), "", tables.table(_aims(compared), "aims"), ""]
     groups = {}
     for scaling, record in machine["scalings"].items():
         groups.setdefault(scaling.split("/")[0], {})[scaling] = record
@@ -109,10 +109,10 @@ def _machine(name, machine, pages):
         )
     if groups:
         rows = [_exponents(name, record) for name, record in machine["scalings"].items()]
-        parts += [page.table(rows, "bench"), ""]
+        parts += [tables.table(rows, "bench"), ""]
     if machine["notebooks"]:
         rows = [_notebook(record) for record in machine["notebooks"].values()]
-        parts += ["### Whole notebooks", "", NOTEBOOKS, "", page.table(rows, "bench"), ""]
+        parts += ["### Whole notebooks", "", NOTEBOOKS, "", tables.table(rows, "bench"), ""]
     return parts
 
 
@@ -227,7 +227,7 @@ def _aims(compared):
         {
             "Aim": _lines(html.escape(aim["text"]), f"<code>{html.escape(name)}</code>"),
             "Measured": quantities.reached(aim),
-            "Outcome": page.badge(OUTCOMES[aim["reached"]]),
+            "Outcome": tables.badge(OUTCOMES[aim["reached"]]),
         }
         for name, record in compared.items()
         for aim in record["aims"]

@@ -5,7 +5,7 @@ import inspect
 import re
 from collections import Counter
 
-from alignbook import bench_page, claims, page
+from alignbook import bench_page, claims, page, tables
 
 PAPERS = {
     "random_labels": "What do neural networks learn when trained with random labels?",
@@ -21,6 +21,7 @@ def write(books, runs, seconds, pages):
     books : list of Notebook; runs : {name: engine.Run}; seconds : {name: rendering time}
     """
     decided = {book.name: runs[book.name].claims() for book in books}
+    (pages / "outcomes.txt").write_text(_outcomes(books, decided), encoding="utf-8")
     (pages / "scorecard.md").write_text(_scorecard(books, runs, decided), encoding="utf-8")
     (pages / "status.md").write_text(_status(books, runs, seconds), encoding="utf-8")
     bench_page.write(pages)
@@ -30,35 +31,53 @@ def write(books, runs, seconds, pages):
         path.write_text(_code_page(book), encoding="utf-8")
 
 
+def _papers(books):
+    """(title, its notebooks) of each paper that has any."""
+    grouped = [(title, [book for book in books if book.paper == paper]) for paper, title in PAPERS.items()]
+    return [(title, group) for title, group in grouped if group]
+
+
+def _counts(group, decided):
+    return Counter(claim.outcome for book in group for claim in decided[book.name])
+
+
+def _listed(counts):
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
+
+
+def _outcomes(books, decided):
+    """The introduction's table: how many claims of each paper came out how."""
+    rows = []
+    for title, group in _papers(books):
+        counts = _counts(group, decided)
+        rows.append({"Paper": html.escape(title)} | {tables.badge(o): counts[o] for o in claims.OUTCOMES})
+    return tables.table(rows, "outcomes") + "\n"
+
+
 def _scorecard(books, runs, decided):
-    total = Counter(claim.outcome for group in decided.values() for claim in group)
-    summary = ", ".join(f"{total[outcome]} {outcome}" for outcome in claims.OUTCOMES if total[outcome])
+    total = _counts(books, decided)
     parts = [
         "# Scorecard",
         "",
-        f"{sum(total.values())} claims: {summary}. A test on the seeds decides each outcome, by a rule that",
-        "the claim's page shows; where a rule was changed after a first look at results, the page says so.",
-        "A claim that disagrees is a finding.",
+        f"{sum(total.values())} claims: {_listed(total)}. A test on the seeds decides each outcome,",
+        "by a rule that the claim's page shows; where a rule was changed after a first look at results, the",
+        "page says so. A claim that disagrees is a finding.",
         "",
     ]
-    for paper, title in PAPERS.items():
-        group = [book for book in books if book.paper == paper]
-        if not group:
-            continue
-        counts = Counter(claim.outcome for book in group for claim in decided[book.name])
-        line = ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
+    for title, group in _papers(books):
+        line = _listed(_counts(group, decided))
         rows = [_score_row(book, runs[book.name], c) for book in group for c in decided[book.name]]
-        parts += [f"## {title}", "", line + ".", "", page.table(rows, "score"), ""]
+        parts += [f"## {title}", "", line + ".", "", tables.table(rows, "score"), ""]
     return "\n".join(parts)
 
 
 def _score_row(book, run, claim):
     where = re.sub(r":.*", "", book.title)
     return {
-        "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
-        "Paper": page.number(claim.paper),
-        "Here": page.number(claim.measured),
-        "Outcome": page.badge(claim.outcome),
+        "Claim": f"{tables.marked(claim.statement)} <small>({tables.marked(claim.source)})</small>",
+        "Paper": tables.number(claim.paper),
+        "Here": tables.number(claim.measured),
+        "Outcome": tables.badge(claim.outcome),
         "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
         "Profile": run.profile or "custom",
     }
@@ -73,7 +92,7 @@ def _status(books, runs, seconds):
             "What each page shows, what computed it and how long that took. *Computing* adds up the stored",
             "runs, each on one thread; *rendering* is the execution of the notebook from the stored results.",
             "",
-            page.table(rows, "status"),
+            tables.table(rows, "status"),
             "",
         ]
     )

@@ -11,6 +11,7 @@ from IPython.display import HTML, display
 from alignbook import engine, notebooks, parameters, style
 from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
+from alignbook.tables import badge, marked, number, table
 
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
@@ -159,37 +160,6 @@ def anchor(function):
     return function.strip("_").replace("_", "-")
 
 
-def number(value):
-    """A measured number in a table: three significant digits, or an empty cell."""
-    if value is None:
-        return ""
-    return html.escape(value) if isinstance(value, str) else f"{value:.3g}"
-
-
-def badge(outcome):
-    """HTML of an outcome."""
-    return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}">{outcome}</span>'
-
-
-def table(rows, kind):
-    """HTML of a table of class ``ab-<kind>``.
-
-    rows : list of {column: HTML}, the same columns in each; ``id`` is no column but the row's anchor.
-    Narrow screens show the column's name beside each cell.
-    """
-    columns = [name for name in rows[0] if name != "id"] if rows else []
-    head = "".join(f"<th>{name}</th>" for name in columns)
-    body = []
-    for row in rows:
-        anchored = f' id="{html.escape(row["id"])}"' if "id" in row else ""
-        cells = "".join(f'<td data-label="{name}">{row[name]}</td>' for name in columns)
-        body.append(f"<tr{anchored}>{cells}</tr>")
-    return (
-        f'<div class="ab-scroll"><table class="ab-table ab-{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
-
-
 def _claim_row(claim):
     here = number(claim.measured)
     if claim.interval:
@@ -199,7 +169,7 @@ def _claim_row(claim):
         paper += f"<br><small>± {number(claim.tolerance)}</small>"
     return {
         "id": f"claim-{claim.id}",
-        "Claim": f"{html.escape(claim.statement)} <small>({html.escape(claim.source)})</small>",
+        "Claim": f"{marked(claim.statement)} <small>({marked(claim.source)})</small>",
         "Paper": paper,
         "Here": here,
         "Outcome": f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>",

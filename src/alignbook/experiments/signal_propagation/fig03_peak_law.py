@@ -17,6 +17,7 @@ from alignbook.kernels.products import float32_products
 from alignbook.metrics import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
 
+NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 CLASSES = 10
 EVALUATION_BATCH = 2000
 
@@ -351,7 +352,8 @@ _COLUMNS += ["test_accuracy", "train_loss"]
 
 
 def _named(dataset, here):
-    return f"{dataset}, profile paper" if here["joined"].any() else dataset
+    name = NAMES.get(dataset, dataset)
+    return f"{name}, profile paper" if here["joined"].any() else name
 
 
 def _law(dataset, here):

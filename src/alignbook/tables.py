@@ -1,0 +1,87 @@
+"""Tables of the book: the HTML of a table, and the signs that stand in its cells."""
+
+import html
+import re
+
+import pandas as pd
+from IPython.display import HTML
+
+_TAG = re.compile(r"<[^>]*>")
+# A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
+_POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+))"
+_LETTER = re.compile(rf"(?<![^\W_])([^\W\d_])(?:{_POWER})?(?:_([\w∞]))?(?![^\W_])")
+_BRACKET = re.compile(rf"\){_POWER}")
+
+
+def marked(text):
+    """HTML of plain text in which ``l^-2``, ``L^(3/5)`` and ``c_l`` stand for powers and indices."""
+    text = _LETTER.sub(_letter, html.escape(str(text), quote=False))
+    return _BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text)
+
+
+def _letter(found):
+    power, index = found[2] or found[3], found[4]
+    if not power and not index:
+        return found[0]
+    power = f"<sup>{_minus(power)}</sup>" if power else ""
+    index = f"<sub>{index}</sub>" if index else ""
+    return f'<span class="ab-letter">{found[1]}{power}{index}</span>'
+
+
+def _minus(text):
+    return text.replace("-", "−")
+
+
+def number(value):
+    """A measured number in a table: three significant digits, or an empty cell."""
+    if value is None:
+        return ""
+    return html.escape(value) if isinstance(value, str) else f"{value:.3g}"
+
+
+def badge(outcome):
+    """HTML of an outcome."""
+    return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}">{outcome}</span>'
+
+
+def table(rows, kind):
+    """HTML of a table of class ``ab-<kind>``.
+
+    rows : list of {column: HTML}, the same columns in each; ``id`` is no column but the row's anchor.
+    Narrow screens show the column's name beside each cell.
+    """
+    columns = [name for name in rows[0] if name != "id"] if rows else []
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    body = []
+    for row in rows:
+        anchored = f' id="{html.escape(row["id"])}"' if "id" in row else ""
+        cells = "".join(f'<td data-label="{_TAG.sub("", name)}">{row[name]}</td>' for name in columns)
+        body.append(f"<tr{anchored}>{cells}</tr>")
+    return (
+        f'<div class="ab-scroll"><table class="ab-table ab-{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def numbers(frame, ready=False):
+    """A data frame as a page shows it: one row of column names, beside them those of the index.
+
+    An index that only counts the rows is left out. Texts are taken as :func:`marked` takes them, or with
+    ``ready`` as HTML; floats get three significant digits, missing values a dash.
+    """
+    counted = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
+    names = [] if counted else [name or "" for name in frame.index.names]
+    frame = frame.astype(object).where(frame.notna(), "–")
+    if not ready:
+        frame = frame.map(_cell).rename(columns=marked, index=marked)
+    frame.columns.name = None
+    text = frame.to_html(index=not counted, index_names=False, border=0, escape=False, classes="ab-numbers")
+    for name in names:
+        text = text.replace("<th></th>", f"<th>{marked(name)}</th>", 1)
+    return HTML(f'<div class="ab-scroll">{text}</div>')
+
+
+def _cell(value):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else marked(value).replace(" ± ", "\u00a0±\u00a0")

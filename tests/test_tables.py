@@ -1,0 +1,64 @@
+"""Cells and tables as HTML."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from alignbook.tables import marked, number, numbers, table
+
+
+@pytest.mark.parametrize(
+    ("plain", "shown"),
+    [
+        ("l^-2", "l<sup>−2</sup>"),
+        ("L^(3/5)", "L<sup>3/5</sup>"),
+        ("c_l", "c<sub>l</sub>"),
+        ("I^f_l(x)", "I<sup>f</sup><sub>l</sub>(x)"),
+        ("ζ_L/ζ_l", "ζ<sub>L</sub>/ζ<sub>l</sub>"),
+        ("(L/l)^-3 (ε)", "(L/l)<sup>−3</sup> (ε)"),
+    ],
+)
+def test_powers_and_indices(plain, shown):
+    bare = marked(plain).replace('<span class="ab-letter">', "").replace("</span>", "")
+    assert bare == shown
+
+
+@pytest.mark.parametrize("text", ["fashion_mnist", "pretrain_epochs = 10", "1 - c", "f1, {1, 2}", "a"])
+def test_other_text_stays(text):
+    assert marked(text) == text
+
+
+def test_text_cannot_become_tags():
+    assert marked("a < b & <i>") == "a &lt; b &amp; &lt;i&gt;"
+    assert number("<b>") == "&lt;b&gt;" and number(None) == "" and number(0.123456) == "0.123"
+
+
+def test_numbers_of_counted_rows():
+    frame = pd.DataFrame({"c_l": ["x < 1", None], "n": [3, 4], "ok": [True, False], "r": [0.12345, np.nan]})
+    text = numbers(frame).data
+    assert "c<sub>l</sub>" in text and "<th>0</th>" not in text
+    cells = re.findall("<td>(.*?)</td>", text)
+    assert cells == ["x &lt; 1", "3", "yes", "0.123", "–", "4", "no", "–"]
+
+
+def test_numbers_with_index_have_one_row_of_names():
+    frame = pd.DataFrame({"task": ["s", "s", "r"], "step": [1, 2, 1], "error": ["a", "b", "c"]})
+    text = numbers(frame.set_index(["task", "step"])).data
+    head = text[text.index("<thead>") : text.index("</thead>")]
+    assert head.count("<tr") == 1
+    assert re.findall("<th>(.*?)</th>", head) == ["task", "step", "error"]
+    assert 'rowspan="2"' in text
+    turned = numbers(frame[["task", "error"]].set_index("task").T).data
+    assert "<th></th>" in turned and "task" not in turned
+
+
+def test_numbers_ready():
+    assert "<br>" in numbers(pd.DataFrame({"a": ["1<br>2"]}), ready=True).data
+    assert "&lt;br&gt;" in numbers(pd.DataFrame({"a": ["1<br>2"]})).data
+
+
+def test_table_labels_its_cells_for_phones():
+    text = table([{"id": "one", "<b>Here</b>": "1", "Paper": "2"}], "claims")
+    assert '<tr id="one">' in text and 'data-label="Here"' in text and "<th>id</th>" not in text
