@@ -104,15 +104,16 @@ PAPER_STANDARD = {(100, "train"): 0.31, (100, "test"): 0.31, (1000, "train"): 0.
 
 # What a variation changes, and the cells (initialisation, layers) and iterations where it is tried.
 VARIATIONS = [
-    ({"schedule": "constant"}, [("standard", 0), ("f2", 3)], 1),
+    ({"schedule": "constant"}, [("standard", 0), ("f2", 3)], None),  # None: all iteration counts
     ({"pool": "valid"}, [("standard", 0), ("f2", 3)], 1),
     ({"init_scale": 0.5}, [("standard", 0), ("f2", 3)], 1),
     ({"filter_scale": "he"}, [("f2", 1), ("f2", 3)], 1),
     ({"filter_scale": "raw"}, [("f1", 3), ("sampled", 3)], 1),
     ({"centred": False}, [("f2", 3)], 1),
     ({"pretrain_epochs": 10}, [("pretrained", 3)], 1),
+    ({"pretrain_epochs": 120}, [("pretrained", 3)], None),
     ({"precision": "float32"}, [("standard", 0)], 1),
-    ({"precision": "float32"}, [("f2", 3)], None),  # None: all iteration counts
+    ({"precision": "float32"}, [("f2", 3)], None),
 ]
 
 
