@@ -59,9 +59,9 @@ def _scorecard(books, runs, decided):
     parts = [
         "# Scorecard",
         "",
-        f"{sum(total.values())} claims: {_listed(total)}. A test on the seeds decides each outcome,",
-        "by a rule that the claim's page shows; where a rule was changed after a first look at results, the",
-        "page says so. A claim that disagrees is a finding.",
+        f"{sum(total.values())} claims: {_listed(total)}. A test on the seeds decides each outcome, or a",
+        "margin where nothing is random, by a rule that the page of the claim shows; where one was changed",
+        "after a first look at results, the page says so. A claim that disagrees is a finding.",
         "",
     ]
     for title, group in _papers(books):
@@ -79,8 +79,12 @@ def _score_row(book, run, claim):
         "Here": tables.number(claim.measured),
         "Outcome": tables.badge(claim.outcome),
         "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
-        "Profile": run.profile or "custom",
+        "Profile": _profile(run),
     }
+
+
+def _profile(run):
+    return f"{run.profile}, in part {run.joined_profile[0]}" if run.joined else run.profile or "custom"
 
 
 def _status(books, runs, seconds):
@@ -103,7 +107,7 @@ def _status_row(book, run, seconds):
     stale = run.stale
     return {
         "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
-        "Profile": run.profile or "custom",
+        "Profile": _profile(run),
         "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
         "Seeds": run.parameters.get("seeds", ""),
         "Runs": len(records),

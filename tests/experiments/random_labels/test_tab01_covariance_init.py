@@ -111,6 +111,11 @@ def test_claims_hold_where_the_paper_is_reproduced():
     assert found["shifted-below-standard-1000"] == DISAGREES
 
 
+def test_a_rise_is_asked_only_where_the_printed_means_rise():
+    rises = {f"{name}-rises-{k}" for name in ("f1", "f2", "f3", "sampled") for k in (1, 2, 3)}
+    assert rises - set(outcomes(as_printed())) == {"f2-rises-1", "sampled-rises-1"}
+
+
 def test_claims_disagree_where_everything_is_worse():
     found = outcomes(as_printed(shift=-0.1))
     assert found["f1-as-printed"] == found["cells-as-printed"] == DISAGREES

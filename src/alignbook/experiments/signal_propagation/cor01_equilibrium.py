@@ -338,7 +338,7 @@ def _forward_claims(table, parameters):
     constant = (
         "forward-constant",
         "1 - c_l tends to (9π²/2) l^-2: ratio of the two at the deepest layer",
-        "Appendix B.1 (by Hayou et al. 2020)",
+        "Hayou et al. 2020, cited in Appendix B.1",
     )
     rows = select(table, "forward", correlation=-1.0)
     if rows.empty:
@@ -361,7 +361,7 @@ def _backward_claims(table, eps, deepest):
     )
     share = (
         f"share-rate-eps{eps:g}",
-        f"at l = αL the deviation from α³ has reached log(L)/L: its coefficient over κ(1/α - 1), "
+        f"at l = αL the deviation from α³ has reached log(L)/L: its coefficient over 9/2 (1/α - 1), "
         f"worst α (ε = {eps:g})",
         "Theorem 2, first case",
     )
@@ -389,7 +389,7 @@ def _lemma_2_claim(table, parameters):
     eps = max(parameters["epsilons"])  # all ε share the sign; corrections are smallest at the largest
     claim = (
         "lemma2-sign",
-        f"the coefficient of log(l)/l in log(l³ ζ_l) is +κ: measured coefficient over κ = 9/2 (ε = {eps:g})",
+        f"the coefficient of log(l)/l in log(l^3 ζ_l) is +9/2: measured coefficient over 9/2 (ε = {eps:g})",
         "Appendix B.2, Lemma 2 and its use",
     )
     coefficient = lemma_2_coefficient(table, eps)
@@ -401,7 +401,7 @@ def _lemma_2_claim(table, parameters):
 def _equilibrium_claims(table, eps, kappa):
     deep = (
         f"deep-slope-eps{eps:g}",
-        f"the equilibrium layer grows as L^(3/5) at the deepest end (ε = {eps:g})",
+        f"the equilibrium layer grows as L^(3/5) at the deepest end (ε = {eps:g}, κ = {kappa:g})",
         "Corollary 1",
     )
     spread = (
@@ -411,7 +411,7 @@ def _equilibrium_claims(table, eps, kappa):
     )
     fit = (
         f"figure3-slope-eps{eps:g}",
-        f"over depths 10 to 100 the equilibrium layer already has slope 3/5 (ε = {eps:g})",
+        f"over depths 10 to 100 the equilibrium layer already has slope 3/5 (ε = {eps:g}, κ = {kappa:g})",
         "Corollary 1 as used in Figure 3",
     )
     rows = select(table, "equilibrium", eps=eps)

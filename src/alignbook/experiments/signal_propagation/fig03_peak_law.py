@@ -339,7 +339,7 @@ def claims(table, parameters):
 
 def _unjudged(claims):
     """The paper's claims are about trained networks; these are on their way there."""
-    why = "training cut short, so not judged; what these networks show"
+    why = "training cut short: shown as measured, not judged"
     return [claim if claim.measured is None else claim.not_run(why) for claim in claims]
 
 
