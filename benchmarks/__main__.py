@@ -30,6 +30,7 @@ def main(arguments=None):
         print("\n".join(f"{name:40} {item.title}" for name, item in every.items()))
         return 0
     unknown = [n for n in chosen.names if n not in every and not any(e.startswith(n + "/") for e in every)]
+    folder = None if chosen.small else chosen.results
     what = None
     if unknown:
         what = f"no work is called {', '.join(unknown)}; see --list"
@@ -37,6 +38,8 @@ def main(arguments=None):
         what = "--threads: out of range"
     elif chosen.device == "cuda" and default_device() != "cuda":
         what = "--device cuda: PyTorch finds no GPU"
+    elif folder:
+        what = harness.unwritable(folder)
     if what:
         print(f"benchmarks: {what}", file=sys.stderr)
         return 2
@@ -47,7 +50,6 @@ def main(arguments=None):
     ]
     if chosen.small:
         wanted = [shrunk(item) for item in wanted]
-    folder = None if chosen.small else chosen.results
     return run(wanted, chosen.threads, chosen.device or default_device(), list(every), folder)
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import statistics
+import tempfile
 from pathlib import Path
 
 from alignbook import quantities, system
@@ -240,6 +241,16 @@ def disagreements(record):
 def path_of(device, folder):
     """The JSON file of this machine in ``folder``."""
     return Path(folder) / f"{machine.slug(machine.name(device))}.json"
+
+
+def unwritable(folder):
+    """Why nothing can be kept in ``folder``, one line, or None; found before an hour of measuring."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return f"cannot write to {folder}: {error.strerror}"
 
 
 def load(path):

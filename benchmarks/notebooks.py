@@ -68,6 +68,7 @@ class Side:
             "PYTHONPATH": str(self.folder / "src"),
             "ALIGNBOOK_ROOT": str(self.folder),
             "ALIGNBOOK_RESULTS": str(self.store),
+            "ALIGNBOOK_DATA": os.path.abspath(os.environ.get("ALIGNBOOK_DATA") or machine.ROOT / "data"),
         }
         command = [sys.executable, *arguments]
         done = subprocess.run(
@@ -113,6 +114,8 @@ def main(arguments=None):
     chosen = parser.parse_args(arguments)
     every = [notebook.name for notebook in notebooks.every()]
     try:
+        if what := harness.unwritable(chosen.results):
+            raise Failed(what)
         names = [notebooks.find(name).name for name in chosen.names] or every
         for name in names:
             print(name, file=sys.stderr, flush=True)

@@ -145,9 +145,7 @@ def test_smoke_is_never_taken_for_a_reproduction(built):
     html, _ = built
     for name in NAMES:
         text = (html / f"{name}.html").read_text()
-        assert (
-            "ab-banner ab-smoke" in text and "It\nreproduces nothing" in text or "reproduces nothing" in text
-        )
+        assert "ab-banner ab-smoke" in text and re.search(r"It\s+reproduces nothing", text)
         assert 'class="ab-outcome ab-holds"' not in text and 'class="ab-outcome ab-disagrees"' not in text
     card = (html / "scorecard.html").read_text()
     assert "ab-not-run" in card and 'class="ab-outcome ab-holds"' not in card

@@ -45,12 +45,52 @@ def test_list_show_status_claims_print_text_and_json(checkout):
         (("run", "fig99", "-p", "seeds=1.5"), "seeds must be an int, not 1.5"),
         (("run", "fig99", "-p", "rate=2"), "rate must be in (0, 1], not 2.0"),
         (("run", "fig99", "-p", "rate"), "a parameter is written name=value, not 'rate'"),
+        (("run", "fig99", "-p", "profile=smoke"), "toy/fig99_toy has no parameter 'profile'"),
+        (("run", "fig99", "-p", "labels=[plain, plain]"), "labels must not have the same value twice"),
+        (("run", "fig99", "-p", "rate=2001-13-45"), "rate must be a float, not '2001-13-45'"),
+        (("run", "fig99", "-p", "seeds=010"), "seeds must be an int, not '010'"),
+        (("run", "fig99", "-p", "seeds=1:30"), "seeds must be an int, not '1:30'"),
     ],
 )
 def test_bad_input_is_one_line_with_status_two(checkout, arguments, message):
     status, out, err = checkout.run(*arguments)
     assert (status, out, len(err.splitlines())) == (2, "", 1) and message in err
     assert not checkout.results.exists()
+
+
+def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_path):
+    (tmp_path / "file").write_text("")
+    for variables, message in (
+        ({"ALIGNBOOK_ROOT": str(tmp_path / "nothing")}, "ALIGNBOOK_ROOT must be a checkout"),
+        ({"ALIGNBOOK_BUILD": str(tmp_path / "file" / "build")}, "cannot make"),
+    ):
+        status, _, err = checkout.run("run", "fig99", **variables)
+        assert status == 2 and len(err.splitlines()) == 1 and message in err
+
+
+def test_paths_in_the_environment_are_relative_to_where_the_command_runs(checkout):
+    elsewhere = checkout.root / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "alignbook.cli", "run", "fig99", "-p", "seeds=1"],
+        cwd=elsewhere,
+        env=checkout.environment(ALIGNBOOK_RESULTS="store"),
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list(elsewhere.glob("store/toy/fig99_toy/*.csv"))) == 1
+    assert not (checkout.root / "store").exists()
+
+
+def test_computing_needs_no_notebook_tools(checkout, tmp_path):
+    for name in ("IPython", "jupytext", "papermill"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('no {name}', name='{name}')\n")
+    path = f"{tmp_path}{os.pathsep}{checkout.root / 'src'}"
+    assert checkout.run("run", "fig99", "--no-notebook", PYTHONPATH=path)[0] == 0
+    assert "1 holds" in checkout.run("claims", PYTHONPATH=path)[1]
+    status, _, err = checkout.run("run", "fig99", PYTHONPATH=path)
+    assert status == 2 and len(err.splitlines()) == 1 and "install alignbook[book]" in err
 
 
 def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):

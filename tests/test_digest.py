@@ -36,7 +36,7 @@ def test_code_that_compute_reaches_counts_and_nothing_else(checkout):
     assert digest(checkout) not in (before, after)
 
 
-def test_constants_submodules_relative_and_lazy_imports_are_followed(checkout):
+def test_constants_submodules_and_relative_imports_are_followed(checkout):
     package = checkout.root / "src/alignbook"
     (package / "helper.py").write_text(
         "from .constants import SIZE as LENGTH\n\ndef size():\n    return LENGTH\n"
@@ -46,6 +46,21 @@ def test_constants_submodules_relative_and_lazy_imports_are_followed(checkout):
     edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nfrom alignbook import helper")
     before = digest(checkout)
     edit(package / "constants.py", "3", "4")
+    assert digest(checkout) != before
+
+
+def test_imports_inside_a_function_are_followed(checkout):
+    package = checkout.root / "src/alignbook"
+    (package / "helper.py").write_text(
+        "def size():\n    from .constants import SIZE\n\n    return SIZE\n\n\ndef other():\n    return 1\n"
+    )
+    (package / "constants.py").write_text("SIZE = 3\nOTHER = 5\n")
+    edit(checkout.experiment, "* rate", "* rate * helper.size()")
+    edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nfrom alignbook import helper")
+    before = digest(checkout)
+    edit(package / "constants.py", "OTHER = 5", "OTHER = 6")
+    assert digest(checkout) == before
+    edit(package / "constants.py", "SIZE = 3", "SIZE = 4")
     assert digest(checkout) != before
 
 

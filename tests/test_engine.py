@@ -142,6 +142,37 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
     assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
 
 
+def test_code_that_changes_while_it_runs_makes_the_result_stale(checkout):
+    text = checkout.experiment.read_text()
+    changes = "    with open(__file__, 'a') as own:\n        own.write('RATE = 1')\n"
+    text = text.replace("* rate", "* rate * RATE").replace("    draws =", changes + "    draws =")
+    checkout.experiment.write_text("RATE = 2\n" + text)
+    assert checkout.run(*RUN, "-p", "seeds=1", "-p", "rate=1.0")[0] == 0
+    quick = json.loads(checkout.run("status", "--json")[1])[-1]
+    assert (quick["profile"], quick["stored"], quick["stale"]) == ("smoke", 1, 1)
+
+
+def test_a_store_that_fails_in_the_middle_is_one_line(checkout):
+    checkout.results.mkdir(parents=True)
+    (checkout.results / "toy").write_text("a file where a folder is needed")
+    status, _, err = checkout.run(*RUN)
+    assert status == 2 and "cannot store unit plain-seed" in one_line(err)
+
+
+def test_run_refuses_what_it_does_not_know(checkout):
+    for argument in ("recompute='al'", "workers=0"):
+        code = f"""
+import alignbook
+from alignbook.errors import AlignbookError
+
+try:
+    alignbook.run('fig99', {argument})
+except AlignbookError as error:
+    print(error)
+"""
+        assert argument.split("=")[0] in checkout.python(code)
+
+
 def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(checkout):
     show = (
         "import alignbook; r = alignbook.run('toy/fig99_toy', profile='quick'); t = r.table; "

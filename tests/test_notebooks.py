@@ -1,5 +1,6 @@
 """The notebooks as sources: complete, lint-clean, every figure described; the commands we print work."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -10,7 +11,6 @@ import pytest
 import yaml
 
 from alignbook import engine, notebooks, parameters, paths, results
-from alignbook.book import FAITHFUL
 
 BOOKS = notebooks.every()
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
@@ -86,21 +86,26 @@ def test_every_stored_result_is_one_that_a_profile_asks_for():
     wanted = {
         results.location(unit)
         for notebook in notebooks.every()
-        for profile in FAITHFUL
+        for profile in engine.FAITHFUL
         for unit in engine.units_of(notebook, parameters.resolve(notebook, profile))
     }
     files = [path for path in paths.results().rglob("*") if path.suffix in (".csv", ".json")]
     assert {path.parent / path.name.removesuffix(path.suffix) for path in files} <= wanted
 
 
-def test_printed_python_runs():
+def test_printed_python_runs(tmp_path):
     (block,) = re.findall(r"```python\n(.*?)```", PAGES[1].read_text(), re.DOTALL)
     exec(compile(block, "README.md", "exec"), {})
-    blocks = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
-    instruments = next(block for block in blocks if "torch.nn.Sequential" in block)
+    run, instruments = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
     space = {}
     exec(compile(instruments, "rerun.md", "exec"), space)
     assert len(space["alignbook"].tangent_alignment(space["net"], space["x"], space["y"])) == 2
+    script, store = tmp_path / "pasted.py", tmp_path / "results"
+    script.write_text(run)
+    environment = os.environ | {"ALIGNBOOK_RESULTS": str(store)}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "representation" in done.stdout and len(list(store.rglob("*.json"))) == 2
 
 
 def test_code_pages_split_a_module_at_its_functions(notebook):

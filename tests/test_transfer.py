@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from alignbook.nets import SimpleCNN, he_normal_
-from alignbook.transfer import copy_convolutions_, layer_norms, layers_of, new_head_, rescale_
+from alignbook.transfer import copy_convolutions_, layer_norms, layers_of, rescale_
 
 
 def network(seed, bias=0.0):
@@ -48,11 +48,3 @@ def test_copies_the_first_convolutions_only():
     for layer, untouched in zip(layers_of(net)[1:], layers_of(fresh)[1:], strict=True):
         assert torch.equal(layer.weight, untouched.weight)
         assert torch.equal(layer.bias, untouched.bias)
-
-
-def test_new_head_leaves_the_rest():
-    net, before = network(0, bias=0.5), network(0, bias=0.5)
-    new_head_(net, 1.0, torch.Generator().manual_seed(5))
-    assert not torch.equal(net.head.weight, before.head.weight)
-    assert not net.head.bias.any()
-    assert torch.equal(net.dense.weight, before.dense.weight)

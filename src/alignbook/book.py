@@ -13,20 +13,19 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 from alignbook import engine, generated, notebooks, parameters, paths
 from alignbook.errors import AlignbookError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
 WORKERS = 2
-FAITHFUL = tuple(name for name in parameters.PROFILES if name != "smoke")  # they reproduce something
-
-
-def most_faithful(notebook):
-    """The stored engine.Run of the most faithful profile (paper, then quick), or None."""
-    runs = (engine.load(notebook, profile) for profile in FAITHFUL)
-    return next((run for run in runs if run), None)
 
 
 def build(profile=None, progress=print):
@@ -37,7 +36,7 @@ def build(profile=None, progress=print):
     """
     began = time.monotonic()
     books = notebooks.every()
-    with _fresh_store(profile):
+    with _alone(), _fresh_store(profile):
         runs = {}
         for number, notebook in enumerate(books, 1):
             start = time.monotonic()
@@ -51,7 +50,7 @@ def build(profile=None, progress=print):
         seconds = _execute_all(books, runs, pages, progress)
         executed = time.monotonic()
         generated.write(books, runs, seconds, pages)
-    status = _render(pages)
+        status = _render(pages)
     finished = time.monotonic()
     progress(
         f"results {computed - began:.0f} s, notebooks {executed - computed:.0f} s, "
@@ -71,6 +70,7 @@ def execute(notebook, values, target):
     """
     import jupytext
     import papermill
+    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
     _quiet_kernels()
@@ -87,6 +87,8 @@ def execute(notebook, values, target):
     except PapermillExecutionError as error:
         reason = " ".join(str(error.evalue).split())[:300]
         raise AlignbookError(f"{notebook.name} failed: {error.ename}: {reason}") from error
+    except DeadKernelError as error:
+        raise AlignbookError(f"{notebook.name} failed: its kernel ended (out of memory?)") from error
     finally:
         partial.unlink(missing_ok=True)
     return target
@@ -106,7 +108,7 @@ def _results(notebook, profile, say):
         return engine.run(notebook.name, profile=profile, progress=say)
     from alignbook.data import DataError
 
-    for profile in FAITHFUL:
+    for profile in engine.FAITHFUL:
         if engine.filed(notebook, profile):
             try:  # what is broken is computed again
                 return engine.run(notebook.name, profile=profile, progress=say)
@@ -118,6 +120,22 @@ def _results(notebook, profile, say):
     except DataError as error:
         say(f"{error}; computing profile smoke instead")
         return engine.run(notebook.name, profile="smoke", progress=say)
+
+
+@contextmanager
+def _alone():
+    """Two builds in one folder would clear each other's pages."""
+    if fcntl is None:
+        yield
+        return
+    folder = paths.build()
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlignbookError(f"another book is being built in {paths.shown(folder)}") from None
+        yield
 
 
 class _fresh_store:
@@ -203,9 +221,12 @@ def _render(pages):
             return 1
         built = Path(work) / "_build" / "html"
         _add_mathjax(built)
-        _clear(build_folder / "html")
-        (build_folder / "html").rmdir()
-        os.replace(built, build_folder / "html")
+        book, last = build_folder / "html", build_folder / "html.last"
+        shutil.rmtree(last, ignore_errors=True)
+        if book.exists():
+            os.replace(book, last)
+        os.replace(built, book)
+        shutil.rmtree(last, ignore_errors=True)
     return 0
 
 

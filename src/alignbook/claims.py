@@ -61,7 +61,7 @@ class Claim:
         """``values`` (one per seed) lie above ``than``: two-sided t interval of their mean.
 
         Holds when the whole interval is above, disagrees when it is below, else inconclusive;
-        fewer than three seeds are inconclusive.
+        fewer than three seeds, or seeds without any spread, are inconclusive.
         """
         values, mean, interval = _t_interval(values)
         low, high = interval or (-math.inf, math.inf)
@@ -74,7 +74,8 @@ class Claim:
         """The mean of ``values`` (one per seed) is ``paper`` within ``tolerance`` (same unit).
 
         Holds when the t interval lies within the margin (an equivalence test), disagrees when it
-        lies outside, else inconclusive; fewer than three seeds are inconclusive.
+        lies outside, else inconclusive; fewer than three seeds, or seeds without any spread, are
+        inconclusive.
         """
         values, mean, interval = _t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
@@ -112,16 +113,20 @@ class Claim:
 
 
 def _seeds(values):
-    return "one seed" if len(values) == 1 else f"{len(values)} seeds"
+    counted = "one seed" if len(values) == 1 else f"{len(values)} seeds"
+    return f"{counted} without any spread" if len(values) > 2 and np.ptp(values) == 0 else counted
 
 
 def _t_interval(values):
-    """(values, mean, interval): float array, float or None, (low, high) or None below three values."""
+    """(values, mean, interval): float array, float or None, (low, high) or None.
+
+    None below three values, and where all are the same: they say nothing of a spread.
+    """
     values = np.asarray(values, dtype=float).ravel()
     if not np.isfinite(values).all():
         raise ValueError("a claim rests on finite values: leave diverged runs out and count them")
     mean = float(values.mean()) if len(values) else None
-    if len(values) < 3:
+    if len(values) < 3 or np.ptp(values) == 0:
         return values, mean, None
     half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
     return values, mean, (float(mean - half), float(mean + half))

@@ -13,6 +13,7 @@ def main(arguments=None):
     """Run the command; the exit status is 0, 1 for a failed build, or 2 for bad input."""
     options = _parser().parse_args(arguments)
     warnings.showwarning = _show_warning
+    paths.settle()
     try:
         return options.action(options) or 0
     except AlignbookError as error:
@@ -99,10 +100,13 @@ def _show(options):
 def _run(options):
     from alignbook import engine
 
+    notebook, profile = notebooks.find(options.name), options.profile or "quick"
     values = parameters.from_text(options.values)
+    parameters.resolve(notebook, profile, values)  # a name that is no parameter may be one of run's own
+    book = None if options.no_notebook else _bookmaker()
     run = engine.run(
         options.name,
-        profile=options.profile or "quick",
+        profile=profile,
         device=options.device,
         workers=options.workers,
         recompute=options.recompute,
@@ -110,10 +114,8 @@ def _run(options):
         **values,
     )
     executed = None
-    if not options.no_notebook:
-        from alignbook import book
-
-        executed = book.execute(notebooks.find(run.name), run.parameters, book.run_path(run))
+    if book:
+        executed = book.execute(notebook, run.parameters, book.run_path(run))
     summary = {
         "name": run.name,
         "profile": run.profile,
@@ -133,9 +135,25 @@ def _run(options):
 
 
 def _book(options):
-    from alignbook import book
+    return _bookmaker().build(options.profile, progress=lambda text: print(text, flush=True))
 
-    return book.build(options.profile, progress=lambda text: print(text, flush=True))
+
+def _bookmaker():
+    """The module ``alignbook.book``; AlignbookError where it could not do its work."""
+    try:
+        import jupytext  # noqa: F401
+        import papermill  # noqa: F401
+
+        from alignbook import book
+    except ImportError as error:
+        raise AlignbookError(
+            f"a notebook needs {error.name}: install alignbook[book], or run with --no-notebook"
+        ) from None
+    try:
+        paths.build().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AlignbookError(f"cannot make {paths.shown(paths.build())}: {error.strerror}") from None
+    return book
 
 
 def _status(options):
@@ -167,11 +185,11 @@ def _status(options):
 
 
 def _claims(options):
-    from alignbook import book
+    from alignbook import engine
 
     rows = []
     for notebook in notebooks.every():
-        run = book.most_faithful(notebook)
+        run = engine.most_faithful(notebook)
         for claim in run.claims() if run else []:
             rows.append({"notebook": notebook.name, "profile": run.profile, **claim.as_dict()})
     if options.json:

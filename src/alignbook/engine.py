@@ -35,6 +35,10 @@ _WORKER_ENVIRONMENT = {
 }
 
 
+RECOMPUTE = ("missing", "stale", "all")
+FAITHFUL = tuple(name for name in parameters.PROFILES if name != "smoke")  # they reproduce something
+
+
 @dataclass(frozen=True)
 class Run:
     """A notebook's results.
@@ -125,6 +129,12 @@ def load(notebook, profile):
     return None if None in stored else _run(notebook, profile, values, stored)
 
 
+def most_faithful(notebook):
+    """The stored :class:`Run` of the most faithful profile (paper, then quick), or None."""
+    runs = (load(notebook, profile) for profile in FAITHFUL)
+    return next((run for run in runs if run), None)
+
+
 def filed(notebook, profile):
     """Whether the files of all units of ``notebook`` at ``profile`` are there, whatever is in them."""
     return all(map(results.exists, units_of(notebook, parameters.resolve(notebook, profile))))
@@ -144,7 +154,8 @@ def units_of(notebook, values):
     units = notebook.experiment.units(values)
     names = [unit.name for unit in units]
     if len(set(names)) != len(names):
-        raise ValueError(f"{notebook.name}: two units have the same name")
+        again = sorted({name for name in names if names.count(name) > 1})
+        raise AlignbookError(f"{notebook.name}: these parameters ask twice for {', '.join(again)}")
     for unit in units:
         json.dumps(unit.arguments, allow_nan=False)
     return units
@@ -153,6 +164,10 @@ def units_of(notebook, values):
 def run_units(units, *, device="auto", workers=None, recompute="missing", progress=None):
     """Every unit's :class:`results.Stored`, in order, computing what is missing."""
     say = progress or (lambda text: None)
+    if recompute not in RECOMPUTE:
+        raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
+    if workers is not None and workers < 1:
+        raise AlignbookError(f"workers must be at least 1, not {workers}")
     device = _device(device)
     found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}
     if recompute == "stale":
@@ -195,7 +210,8 @@ def _compute(units, device, workers, replace, say):
                     done += 1
                 except BrokenProcessPool:
                     failure = failure or AlignbookError(
-                        "a worker process was killed (out of memory?); finished units are stored"
+                        "a worker process ended early (out of memory? or a script that calls alignbook.run "
+                        'outside "if __name__ == \'__main__\':"?); finished units are stored'
                     )
                 except AlignbookError as error:
                     failure = failure or error
@@ -222,32 +238,41 @@ def _compute(units, device, workers, replace, say):
 
 
 def _compute_one(unit, device, replace):
+    try:
+        with results.claimed(unit):
+            if not replace and results.fetch(unit) is not None:
+                return "stored by another run"
+            return _compute_and_store(unit, device)
+    except OSError as error:  # a full disk, a folder that cannot be made
+        where, why = paths.shown(paths.results()), error.strerror or error
+        raise AlignbookError(f"cannot store unit {unit.name} in {where}: {why}") from None
+
+
+def _compute_and_store(unit, device):
     import torch
 
-    with results.claimed(unit):
-        if not replace and results.fetch(unit) is not None:
-            return "stored by another run"
-        began = time.monotonic()
-        last = [0.0]
+    origin = results.origin(unit)
+    began = time.monotonic()
+    last = [0.0]
 
-        def report(done, text=""):
-            if time.monotonic() - last[0] > 0.5:
-                last[0] = time.monotonic()
-                _worker_reports.put((unit.name, float(done), text))
+    def report(done, text=""):
+        if time.monotonic() - last[0] > 0.5:
+            last[0] = time.monotonic()
+            _worker_reports.put((unit.name, float(done), text))
 
-        step = None
-        try:
-            table = unit.compute(**unit.arguments, device=torch.device(device), report=report)
-            outcome = "done"
-        except Diverged as error:
-            table, step, outcome = None, error.step, f"diverged: {error}"
-        except AlignbookError:
-            raise
-        except Exception as error:
-            raise AlignbookError(_failure(unit, error)) from None
-        elapsed = time.monotonic() - began
-        results.store(unit, table, device=_describe(device), wall_time=elapsed, step=step)
-        return f"{outcome} in {elapsed:.1f} s"
+    step = None
+    try:
+        table = unit.compute(**unit.arguments, device=torch.device(device), report=report)
+        outcome = "done"
+    except Diverged as error:
+        table, step, outcome = None, error.step, f"diverged: {error}"
+    except AlignbookError:
+        raise
+    except Exception as error:
+        raise AlignbookError(_failure(unit, error)) from None
+    elapsed = time.monotonic() - began
+    results.store(unit, table, origin, device=_describe(device), wall_time=elapsed, step=step)
+    return f"{outcome} in {elapsed:.1f} s"
 
 
 def _failure(unit, error):

@@ -41,6 +41,8 @@ def every():
     """All notebooks, sorted by name."""
     folder = paths.root() / "notebooks"
     sources = sorted(folder.glob("*/*.md"))
+    if not sources:
+        raise AlignbookError(f"no notebooks in {paths.shown(folder)}: ALIGNBOOK_ROOT must be a checkout")
     return [Notebook(f"{source.parent.name}/{source.stem}", source) for source in sources]
 
 

@@ -29,13 +29,17 @@ _COMMENT = re.compile(r"#\s*(?:(\{.*?\}|[\[(].*?[\])])\s*:\s*)?(.+)")
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 reads 1e-4 as a string; this loader reads it as the number that it is."""
+    """YAML 1.1 reads 1e-4 as a string, 010 as 8 and 1:30 as 90; here numbers are what they look like."""
 
 
+_REPLACED = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:float"]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9]\d*)$"), list("-+0123456789")
+)
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$"),
@@ -78,7 +82,10 @@ class Parameter:
             raise AlignbookError(f"{self.name} must be a list of {self.type}, not {value!r}")
         if not value:
             raise AlignbookError(f"{self.name} must not be empty")
-        return [self._check_one(item) for item in value]
+        checked = [self._check_one(item) for item in value]
+        if any(item in checked[:place] for place, item in enumerate(checked)):
+            raise AlignbookError(f"{self.name} must not have the same value twice: {value!r}")
+        return checked
 
     def _check_one(self, value):
         kind = _TYPES[self.type]
@@ -166,7 +173,7 @@ def from_text(assignments):
             raise AlignbookError(f"a parameter is written name=value, not {assignment!r}")
         try:
             values[name.strip()] = yaml.load(text, _Loader)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise AlignbookError(f"cannot read the value of {name.strip()}: {text!r}") from error
     return values
 

@@ -4,6 +4,13 @@ import os
 from pathlib import Path
 
 
+def settle():
+    """Make the paths in the environment absolute: a notebook's kernel has a working folder of its own."""
+    for name in ("ALIGNBOOK_ROOT", "ALIGNBOOK_RESULTS", "ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
+        if os.environ.get(name):
+            os.environ[name] = os.path.abspath(os.environ[name])
+
+
 def root():
     """The checkout's root: ``ALIGNBOOK_ROOT``, else the folder that holds ``src/alignbook``."""
     return Path(os.environ.get("ALIGNBOOK_ROOT") or Path(__file__).resolve().parents[2])

@@ -2,9 +2,10 @@
 
 
 def seconds(value):
-    """``0.0123`` as ``12.3 ms``; three significant digits in s, ms or µs."""
+    """``0.0123`` as ``12.3 ms``; three significant digits in min, s, ms or µs."""
+    value = float(f"{value:.3g}")
     if value >= 1:
-        return f"{value:.3g} s"
+        return f"{value / 60:.3g} min" if value >= 600 else f"{value:.3g} s"
     return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
 
 
@@ -13,7 +14,7 @@ def memory(count):
     if count is None:
         return "unknown"
     mib = count / 2**20
-    return f"{mib / 1024:.3g} GiB" if mib >= 1024 else f"{mib:.3g} MiB"
+    return f"{mib / 1024:.3g} GiB" if mib >= 999.5 else f"{mib:.3g} MiB"
 
 
 def factor(value):

@@ -58,8 +58,11 @@ class Stored:
             reasons.append("the code has changed")
         made_from = self.provenance["data"]
         if made_from and data.available(made_from["name"]):
-            if data.digest(made_from["name"]) != made_from["sha256"]:
-                reasons.append("the data have changed")
+            try:
+                if data.digest(made_from["name"]) != made_from["sha256"]:
+                    reasons.append("the data have changed")
+            except data.DataError:
+                reasons.append("the data at hand cannot be read")
         return reasons
 
 
@@ -107,29 +110,39 @@ def fetch(unit):
         return None
 
 
-def store(unit, table, *, device, wall_time, step=None):
-    """Write ``table`` (DataFrame; None for a run that diverged after ``step`` steps) and provenance.
+def origin(unit):
+    """What ``unit`` is about to be computed from: digests of code and data, versions, commit.
 
-    device : str, what computed it; wall_time : float, seconds.
+    Taken before it is computed: sources and archives may change while it runs.
     """
     from alignbook import data
 
-    text = b"" if table is None else table.to_csv(index=False, lineterminator="\n").encode()
     dataset = unit.arguments.get("dataset")
-    provenance = {
+    return {
+        "code": code_digest(unit.compute),
+        "data": {"name": dataset, "sha256": data.digest(dataset)} if dataset else None,
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def store(unit, table, origin, *, device, wall_time, step=None):
+    """Write ``table`` (DataFrame; None for a run that diverged after ``step`` steps) and provenance.
+
+    origin : what :func:`origin` said before the unit was computed; device : str, what computed it;
+    wall_time : float, seconds.
+    """
+    text = b"" if table is None else table.to_csv(index=False, lineterminator="\n").encode()
+    provenance = origin | {
         "unit": unit.name,
         "notebook": owner(unit),
         "arguments": unit.arguments,
         "outcome": "diverged" if table is None else "finished",
         "diverged_after_steps": step,
         "table": {"sha256": hashlib.sha256(text).hexdigest(), "rows": 0 if table is None else len(table)},
-        "code": code_digest(unit.compute),
-        "data": {"name": dataset, "sha256": data.digest(dataset)} if dataset else None,
-        "versions": versions(),
         "device": device,
         "wall_time_s": round(wall_time, 3),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
     }
     place = location(unit)
     place.parent.mkdir(parents=True, exist_ok=True)

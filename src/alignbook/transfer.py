@@ -5,8 +5,6 @@ import math
 import torch
 from torch import nn
 
-from alignbook.nets import he_normal_layer_
-
 
 def layers_of(net):
     """The convolutions and dense layers of ``net``, in the order in which they were made."""
@@ -32,12 +30,6 @@ def rescale_(net, norms):
     for layer, before, after in zip(layers_of(net), norms, layer_norms(net), strict=True):
         for parameter in layer.parameters():
             parameter.mul_(before / after)
-    return net
-
-
-def new_head_(net, scale, generator):
-    """Draw the classifier ``net.head`` anew, He normal times ``scale``; returns ``net``."""
-    he_normal_layer_(net.head, scale, generator)
     return net
 
 

@@ -172,6 +172,11 @@ def weighted(outputs, targets):
     return cross_entropy(outputs, targets, weight=torch.arange(1.0, 1 + outputs.shape[1]).to(outputs))
 
 
+def partly_ignored(outputs, targets):
+    """The mean over other labels than 0, which only the last example of the case has."""
+    return cross_entropy(outputs, targets, ignore_index=0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -186,6 +191,8 @@ def weighted(outputs, targets):
         ({"loss": lambda o, t: (o - o).abs().sqrt().mean()}, "gradient has entries"),
         ({"loss": lambda o, t: ((o - o).abs() ** 1.5).mean()}, "product with the Hessian"),
         ({"loss": lambda o, t: cross_entropy(o, t, reduction="sum"), "batch_size": 3}, "mean over examples"),
+        ({"loss": lambda o, t: cross_entropy(o, t, reduction="sum"), "batch_size": 1}, "mean over examples"),
+        ({"loss": partly_ignored, "batch_size": 5}, "mean over examples"),
         ({"loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"inputs": case(4)[0]}, "4 inputs, 10 targets"),
         ({"inputs": case(0)[0], "targets": case(0)[1]}, "0 inputs"),

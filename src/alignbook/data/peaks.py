@@ -65,8 +65,3 @@ def draw_tasks(generator):
     related = others[int(torch.randint(len(others), (), generator=generator))]
     chosen = {"source": source, "related": related, "unrelated": rest}
     return {task: PeaksFunction(*(VARIABLES[i] for i in p)) for task, p in chosen.items()}
-
-
-def all_functions():
-    """The 120 peaks functions."""
-    return [PeaksFunction(*names) for names in permutations(VARIABLES, 3)]

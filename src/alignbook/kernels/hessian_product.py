@@ -56,7 +56,9 @@ class HessianProduct:
         self._hold(self.parameters)
         self.kept = None
         if len(self.batches) > 1:
-            self._check_mean(*self.batches[0])
+            self._check_mean(inputs[:2], targets[:2])  # of one example, a sum is a mean
+            for batch in self.batches:
+                self._check_mean(*batch)
         else:
             layers = self._keep(self._layers_on_data)
             self._reduce(layers, least)

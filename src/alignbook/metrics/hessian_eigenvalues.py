@@ -38,7 +38,8 @@ def hessian_eigenvalues(
 
     model : network with float32 or float64 parameters; measured in evaluation mode, left as it was.
     loss : callable (outputs, targets) → scalar, twice differentiable, the plain mean over examples (like
-    ``torch.nn.functional.cross_entropy``). inputs, targets : tensors (n, …) on the model's device.
+    ``torch.nn.functional.cross_entropy``); where all fit in one batch it is taken as it is.
+    inputs, targets : tensors (n, …) on the model's device.
     k : 1 ≤ k < number of parameters.
     tol : converged where ‖H v - λ v‖ ≤ tol |λ| for all k (or ≤ 10 rounding units of |λ₁|, if larger). The
     error of an eigenvalue is of the order tol² |λ|, if it lies apart from the others.
@@ -55,7 +56,8 @@ def hessian_eigenvalues(
     Lanczos with full reorthogonalisation and thick restarts: :func:`alignbook.kernels.lanczos.lanczos`,
     which says how repeated eigenvalues are found.
     Returns :class:`HessianEigenvalues`. Raises ValueError for arguments out of range, a model without
-    parameters that require gradients, a loss that is no scalar or no mean, values that are not finite.
+    parameters that require gradients, a loss that is no scalar or, in several batches, no plain mean,
+    values that are not finite.
     """
     training = [module for module in model.modules() if module.training]
     model.eval()

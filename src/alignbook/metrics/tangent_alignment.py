@@ -25,7 +25,9 @@ def tangent_alignment(model, inputs, labels):
 
     model : network in which every parameter belongs to an nn.Linear on (n, features), an nn.Conv2d without
     groups, or a batch, group or layer normalisation, each linear or convolutional layer used once;
-    evaluated in evaluation mode, left as it was. inputs : (n, …) tensor on the model's device;
+    evaluated in evaluation mode, left as it was. Not noticed, and then wrong: examples that mix even so (a
+    batch normalisation without running statistics), and layers that share one weight.
+    inputs : (n, …) tensor on the model's device;
     labels : (n,) int64, 0 … k - 1 for k ≥ 2 outputs.
     Returns (layers,) float64 in [0, 1]; nan where the centred kernel is below 1e-7 of the kernel (a dead or
     constant layer).

@@ -178,6 +178,13 @@ def test_claims_follow_the_worst_epoch_after_the_start():
     assert outcomes == [DISAGREES, HOLDS, DISAGREES, NOT_RUN, NOT_RUN, NOT_RUN]
 
 
+def test_where_every_run_has_diverged_nothing_is_judged():
+    floor = pd.DataFrame({"unit": ["floor"], "kind": ["floor"], "misalignment": [1.5]})
+    for table in (floor, pd.DataFrame({"unit": []})):
+        assert {c.outcome for c in experiment.claims(table, {"filters": 256})} == {NOT_RUN}
+        assert experiment.learnable(table).empty and experiment.precisions(table).empty
+
+
 @pytest.mark.parametrize("profile", parameters.PROFILES)
 def test_figure_4_shares_the_runs(profile):
     values = {

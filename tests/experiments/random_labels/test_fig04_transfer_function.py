@@ -125,6 +125,15 @@ def curves(kind, unit, over, tau, **other):
     )
 
 
+def test_where_every_run_has_diverged_nothing_is_judged():
+    parameters = {"inputs": [7], "dataset": "photos", "epochs": 40, "images": 50_000, "batch_size": 256}
+    gaussian = curves("gaussian", "g", "network", lambda s: s, inputs=7, tau_start=1.0).drop(columns="epoch")
+    judged = [c.outcome for c in experiment.claims(gaussian, parameters)]
+    assert judged[2:] == [NOT_RUN] * 4 and NOT_RUN not in judged[:2]
+    empty = experiment.claims(pd.DataFrame({"unit": []}), parameters)
+    assert {c.outcome for c in empty} == {NOT_RUN}
+
+
 def test_claims():
     table = pd.concat(
         [

@@ -284,9 +284,18 @@ def expected_floor(filters, dimension):
     return dimension * (root - 1)
 
 
+def complete(table):
+    """``table`` with all columns that figures and claims look at; runs that diverged leave some out."""
+    known = ["kind", "epoch", "step", "seed", "init_scale", "misalignment", "basis_mean", "loss"]
+    known += ["displacement", "dead_units", "index", "sigma", "tau", "tau_start", "network", "inputs"]
+    return table.reindex(columns=[*table.columns, *(name for name in known if name not in table)])
+
+
 def runs(table, kind):
     """Rows of the units whose names start with ``kind`` (``real``, ``random``, ``sweep``, ``floor``, …)."""
-    return table[table["unit"].str.startswith(f"{kind}-") | (table["unit"] == kind)]
+    table = complete(table)
+    names = table["unit"].astype(str)
+    return table[names.str.startswith(f"{kind}-") | (names == kind)]
 
 
 def scores(table, kind):

@@ -171,8 +171,9 @@ def claims(table, parameters):
     from.
     """
     panels = []
+    table = fig02.complete(table)
     for inputs in parameters["inputs"]:
-        rows = table[(table["kind"] == "gaussian") & (table.get("inputs") == inputs)]
+        rows = table[(table["kind"] == "gaussian") & (table["inputs"] == inputs)]
         before = rows.assign(tau=rows["tau_start"])
         panels.append((f"gaussian-{inputs}", f"Gaussian inputs ({inputs} of them)", rows, before, "network"))
     for labels in ("random", "real"):

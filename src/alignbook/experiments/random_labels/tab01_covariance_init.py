@@ -104,8 +104,7 @@ PAPER_STANDARD = {(100, "train"): 0.31, (100, "test"): 0.31, (1000, "train"): 0.
 
 # What a variation changes, and the cells (initialisation, layers) and iterations where it is tried.
 VARIATIONS = [
-    ({"schedule": "constant"}, [("standard", 0)], None),  # None: all iteration counts
-    ({"schedule": "constant"}, [("f2", 3)], 1),
+    ({"schedule": "constant"}, [("standard", 0), ("f2", 3)], None),  # None: all iteration counts
     ({"pool": "valid"}, [("standard", 0), ("f2", 3)], 1),
     ({"init_scale": 0.5}, [("standard", 0), ("f2", 3)], 1),
     ({"filter_scale": "he"}, [("f2", 1), ("f2", 3), ("shifted", 1)], 1),
