@@ -112,7 +112,7 @@ def test_a_unit_that_raises_gives_one_line_and_loses_nothing(checkout):
 
 def test_a_worker_that_is_killed_gives_one_line(checkout):
     status, _, err = checkout.run(*RUN, "-p", 'labels=["kill"]')
-    assert status == 2 and "a worker process was killed" in one_line(err)
+    assert status == 2 and "a worker process ended early" in one_line(err)
 
 
 def test_an_unwritable_results_folder_is_refused_before_anything_runs(checkout):
