@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import statistics
-import tempfile
 from pathlib import Path
 
 from alignbook import quantities, system
@@ -245,12 +244,8 @@ def path_of(device, folder):
 
 def unwritable(folder):
     """Why nothing can be kept in ``folder``, one line, or None; found before an hour of measuring."""
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return None
-    except OSError as error:
-        return f"cannot write to {folder}: {error.strerror}"
+    why = system.unwritable(folder)
+    return why and f"cannot write to {folder}: {why}"
 
 
 def load(path):

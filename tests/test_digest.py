@@ -36,31 +36,31 @@ def test_code_that_compute_reaches_counts_and_nothing_else(checkout):
     assert digest(checkout) not in (before, after)
 
 
-def test_constants_submodules_and_relative_imports_are_followed(checkout):
+def with_helper(checkout, helper, constants):
+    """The path of a module ``constants`` that the toy's ``compute`` reaches through a module ``helper``."""
     package = checkout.root / "src/alignbook"
-    (package / "helper.py").write_text(
-        "from .constants import SIZE as LENGTH\n\ndef size():\n    return LENGTH\n"
-    )
-    (package / "constants.py").write_text("SIZE = 3\n")
+    (package / "helper.py").write_text(helper)
+    (package / "constants.py").write_text(constants)
     edit(checkout.experiment, "* rate", "* rate * helper.size()")
     edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nfrom alignbook import helper")
+    return package / "constants.py"
+
+
+def test_constants_submodules_and_relative_imports_are_followed(checkout):
+    helper = "from .constants import SIZE as LENGTH\n\ndef size():\n    return LENGTH\n"
+    constants = with_helper(checkout, helper, "SIZE = 3\n")
     before = digest(checkout)
-    edit(package / "constants.py", "3", "4")
+    edit(constants, "3", "4")
     assert digest(checkout) != before
 
 
 def test_imports_inside_a_function_are_followed(checkout):
-    package = checkout.root / "src/alignbook"
-    (package / "helper.py").write_text(
-        "def size():\n    from .constants import SIZE\n\n    return SIZE\n\n\ndef other():\n    return 1\n"
-    )
-    (package / "constants.py").write_text("SIZE = 3\nOTHER = 5\n")
-    edit(checkout.experiment, "* rate", "* rate * helper.size()")
-    edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nfrom alignbook import helper")
+    helper = "def size():\n    from .constants import SIZE\n\n    return SIZE\n"
+    constants = with_helper(checkout, helper, "SIZE = 3\nOTHER = 5\n")
     before = digest(checkout)
-    edit(package / "constants.py", "OTHER = 5", "OTHER = 6")
+    edit(constants, "OTHER = 5", "OTHER = 6")
     assert digest(checkout) == before
-    edit(package / "constants.py", "SIZE = 3", "SIZE = 4")
+    edit(constants, "SIZE = 3", "SIZE = 4")
     assert digest(checkout) != before
 
 

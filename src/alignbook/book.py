@@ -13,17 +13,12 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from alignbook import engine, generated, notebooks, parameters, paths
+from alignbook import engine, generated, notebooks, parameters, paths, system
 from alignbook.errors import AlignbookError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
 
 WORKERS = 2
 
@@ -125,16 +120,12 @@ def _results(notebook, profile, say):
 @contextmanager
 def _alone():
     """Two builds in one folder would clear each other's pages."""
-    if fcntl is None:
-        yield
-        return
-    folder = paths.build()
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(system.locked(paths.build() / ".lock", wait=False))
         except BlockingIOError:
-            raise AlignbookError(f"another book is being built in {paths.shown(folder)}") from None
+            where = paths.shown(paths.build())
+            raise AlignbookError(f"another book is being built in {where}") from None
         yield
 
 

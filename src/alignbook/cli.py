@@ -5,7 +5,7 @@ import json
 import sys
 import warnings
 
-from alignbook import __version__, claims, notebooks, parameters, paths, results
+from alignbook import __version__, claims, notebooks, parameters, paths, results, system
 from alignbook.errors import AlignbookError
 
 
@@ -149,10 +149,8 @@ def _bookmaker():
         raise AlignbookError(
             f"a notebook needs {error.name}: install alignbook[book], or run with --no-notebook"
         ) from None
-    try:
-        paths.build().mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AlignbookError(f"cannot make {paths.shown(paths.build())}: {error.strerror}") from None
+    if why := system.unwritable(paths.build()):
+        raise AlignbookError(f"cannot make {paths.shown(paths.build())}: {why}")
     return book
 
 

@@ -11,7 +11,6 @@ import io
 import json
 import platform
 import subprocess
-import tempfile
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,11 +22,6 @@ import pandas as pd
 from alignbook import paths, system
 from alignbook.digest import code_digest
 from alignbook.errors import AlignbookError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows; two runs at once then compute twice, and the last one stays
-    fcntl = None
 
 _PREFIX = "alignbook.experiments."
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
@@ -154,29 +148,19 @@ def store(unit, table, origin, *, device, wall_time, step=None):
 @contextmanager
 def claimed(unit):
     """Hold ``unit`` against other processes on this machine while it is computed."""
-    if fcntl is None:
-        yield
-        return
-    place = location(unit)
-    folder = paths.results() / ".locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / f"{owner(unit).replace('/', '-')}-{place.name}", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    name = f"{owner(unit).replace('/', '-')}-{location(unit).name}"
+    with system.locked(paths.results() / ".locks" / name):
         yield
 
 
 def require_writable():
     """Raise AlignbookError unless the store can be written to."""
     folder = paths.results()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
+    if why := system.unwritable(folder):
         raise AlignbookError(
-            f"cannot write to the results folder {paths.shown(folder)} ({error.strerror}); "
+            f"cannot write to the results folder {paths.shown(folder)} ({why}); "
             "make it writable or set ALIGNBOOK_RESULTS"
-        ) from error
+        )
 
 
 @cache

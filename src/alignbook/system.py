@@ -1,9 +1,14 @@
-"""Files replaced as a whole, environment variables for a while, and what Linux says of the processor."""
+"""Files and folders, locks, environment variables for a while, and what Linux says of the processor."""
 
 import os
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing is locked
+    fcntl = None
 
 
 def replace(path, content):
@@ -17,6 +22,31 @@ def replace(path, content):
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise
+
+
+def unwritable(folder):
+    """Why nothing can be written into ``folder``, a short text, or None; the folder is made if it can be."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return error.strerror
+
+
+@contextmanager
+def locked(path, wait=True):
+    """Inside, the lock file ``path`` is held against other processes; its folder is made.
+
+    wait : False raises BlockingIOError where another process holds it.
+    """
+    if fcntl is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
 
 
 @contextmanager
