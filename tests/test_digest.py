@@ -36,6 +36,61 @@ def test_code_that_compute_reaches_counts_and_nothing_else(checkout):
     assert digest(checkout) not in (before, after)
 
 
+def test_every_version_of_python_gives_the_same_digest():
+    """Written down once: what ast.unparse and ast.dump write has changed between versions."""
+    import ast
+    import hashlib
+
+    from alignbook.digest import _text
+
+    source = """
+@cache
+async def one(a, /, b: int = 1_000, *rest, c=None, **more) -> str:
+    'A docstring.'
+    async with b as d, c:
+        yield f"{a['x']!r:>{b}} and {', '.join(rest)} \\n {{}}"
+    return 1e-3, 2j, b"bytes", ..., -1, 'it\\'s', [], {}, (x for x in a if x), lambda: None
+
+
+class Two(One, metaclass=Meta):
+    kept: list[int]
+
+    def nothing(self):
+        try:
+            del self.kept[1:2, ::3]
+        except* ValueError as error:
+            raise error from None
+        match self:
+            case {"k": [1, *others], **rest} | None:
+                global LEFT
+"""
+    text = "".join(_text(node) for node in ast.parse(source).body)
+    assert "docstring" not in text and text.count("FunctionDef") == 2
+    assert hashlib.sha256(text.encode()).hexdigest()[:32] == "660b6b76c5cb13fce0e8e8adbeefb50f"
+
+
+def test_sources_edited_in_a_session_are_read_anew(checkout):
+    code = f"""
+from pathlib import Path
+from alignbook import digest, engine
+
+first = engine.run("fig99")
+source = Path({str(checkout.experiment)!r})
+source.write_text(source.read_text().replace("* rate", "* rate * 2"))
+again = engine.run("fig99", recompute="stale")
+pairs = zip(again.stored, first.stored, strict=True)
+print(len(first.stale), [float(a.table.value[0] / b.table.value[0]) for a, b in pairs])
+"""
+    script = checkout.root / "session.py"
+    body = "\n".join("    " + line for line in code.splitlines())
+    script.write_text(f"if __name__ == '__main__':\n{body}\n")
+    environment = checkout.environment()
+    run = subprocess.run(
+        [sys.executable, script], cwd=checkout.root, env=environment, capture_output=True, text=True
+    )
+    assert run.stdout.split("\n")[0] == "3 [2.0, 2.0, 2.0]", run.stdout + run.stderr
+
+
 def with_helper(checkout, helper, constants):
     """The path of a module ``constants`` that the toy's ``compute`` reaches through a module ``helper``."""
     package = checkout.root / "src/alignbook"

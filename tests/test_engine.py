@@ -36,7 +36,8 @@ def test_results_are_stored_with_provenance_and_found_again(checkout):
 def test_same_seed_same_bits_however_many_run_at_once(checkout):
     checkout.run(*RUN, "--workers", "1")
     first = csvs(checkout)
-    checkout.run(*RUN, "--workers", "2", "--recompute", "all")
+    _, _, err = checkout.run(*RUN, "--workers", "2", "--recompute", "all")
+    assert err.count("done in") == 3
     assert csvs(checkout) == first and len(first) == 3
 
 
@@ -110,6 +111,34 @@ def test_a_unit_that_raises_gives_one_line_and_loses_nothing(checkout):
     assert "ZeroDivisionError" in (checkout.root / "_build/logs/toy-fig99_toy-fail-seed0.txt").read_text()
 
 
+def test_a_failure_beside_a_unit_that_reports_much_ends_the_run(checkout):
+    text = checkout.experiment.read_text()
+    much = """
+    if label == "slow":
+        from alignbook import engine
+
+        time.sleep(2)  # until the other one has failed, and nobody reads reports any more
+        for _ in range(2000):
+            engine._worker_reports.put(("slow", 0.5, 100 * "-"))
+        time.sleep(0.5)
+"""
+    checkout.experiment.write_text(text.replace('    if label == "slow" and seed:', much + "    if False:"))
+    status, _, err = checkout.run(*RUN, "-p", 'labels=["fail", "slow"]', "-p", "seeds=1", "--workers", "2")
+    assert status == 2 and "unit fail-seed0 of toy/fig99_toy failed" in one_line(err)
+    assert checkout.stored()[0].startswith("slow-seed0")
+
+
+def test_an_interrupted_run_says_so(checkout):
+    process = checkout.start(*RUN, "-p", 'labels=["plain", "slow"]', "-p", "seeds=2", "--workers", "1")
+    deadline = time.monotonic() + 60
+    while len(checkout.stored()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted; finished units are stored" in one_line(err)
+    assert len(checkout.stored()) == 3
+
+
 def test_a_worker_that_is_killed_gives_one_line(checkout):
     status, _, err = checkout.run(*RUN, "-p", 'labels=["kill"]')
     assert status == 2 and "a worker process ended early" in one_line(err)
@@ -135,11 +164,46 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
     rows = json.loads(checkout.run("status", "--json")[1])
     quick = next(row for row in rows if row["profile"] == "quick")
     assert (quick["stored"], quick["stale"]) == (3, 3)
+    assert "STALE: 3 of 3 results (the code has changed since)" in checkout.python(BANNER)
     before = csvs(checkout)
     status, _, err = checkout.run(*RUN, "--recompute", "stale")
     assert status == 0 and "0 of 3 units stored, computing 3" in err and csvs(checkout) != before
     rows = json.loads(checkout.run("status", "--json")[1])
     assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
+
+
+BANNER = "from alignbook import engine, page; print(page.banner(engine.run('fig99')))"
+
+
+def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_path):
+    import numpy as np
+
+    def archive(size):
+        images, labels = np.zeros((size, 28, 28), np.uint8), np.arange(size, dtype=np.int64) % 10
+        np.savez(
+            tmp_path / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels,
+            classes=np.array([str(digit) for digit in range(10)]),
+        )  # fmt: skip
+
+    archive(20)
+    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "mnist", "label": label')
+    checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
+    where = {"ALIGNBOOK_DATA": str(tmp_path)}
+    status, _, err = checkout.run(*RUN, **where)
+    assert status == 0, err
+
+    def stale():
+        rows = json.loads(checkout.run("status", "--json", **where)[1])
+        return next(row["stale"] for row in rows if row["profile"] == "quick")
+
+    assert stale() == 0 and "STALE" not in checkout.python(BANNER, **where)
+    archive(30)
+    assert stale() == 3
+    assert "STALE: 3 of 3 results (the data have changed since)" in checkout.python(BANNER, **where)
+    (tmp_path / "mnist.npz").write_bytes(b"PK")
+    assert "STALE: 3 of 3 results (the data at hand cannot be read" in checkout.python(BANNER, **where)
+    (tmp_path / "mnist.npz").unlink()  # results from elsewhere are shown without the data
+    assert stale() == 0
 
 
 def test_code_that_changes_while_it_runs_makes_the_result_stale(checkout):

@@ -20,11 +20,19 @@ BOUNDARY = {
     (f"{PACKAGE}.kernels.gram_product", "squared_sum"),
     (f"{PACKAGE}.kernels.products", "float32_products"),
 }
+# Fields of a syntax tree that say nothing of what the code does.
+_UNSEEN = {"ctx", "kind", "type_comment"}
 
 
 def code_digest(function):
     """SHA-256 (hex) over the source of everything in the package that ``function`` reaches."""
     return _digest_of(function.__module__, function.__name__)
+
+
+def forget():
+    """Read the sources anew from here on: they may have been edited since."""
+    _digest_of.cache_clear()
+    _scope.cache_clear()
 
 
 @cache
@@ -119,12 +127,20 @@ def _resolve(module, name, attributes):
 
 
 def _text(node):
-    """Source of ``node`` without docstrings; ``ast.unparse`` drops comments and layout."""
-    node = ast.parse(ast.unparse(node))
-    for part in ast.walk(node):
-        body = getattr(part, "body", None)
-        if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(
-            part
-        ):
-            part.body = body[1:] or [ast.Pass()]
-    return ast.unparse(node)
+    """The syntax tree of ``node`` without docstrings, written out alike by every version of Python.
+
+    ``ast.unparse`` quotes nested strings differently from 3.12 on, and ``ast.dump`` shows fields that only
+    some versions have; those are empty here, and what is empty is left out. So are the empty strings that
+    some versions see at the end of a format.
+    """
+    if isinstance(node, list):
+        return f"[{', '.join(map(_text, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+        fields["body"] = node.body[1:]
+    if isinstance(node, ast.JoinedStr):
+        fields["values"] = [part for part in node.values if getattr(part, "value", None) != ""]
+    kept = {name: value for name, value in fields.items() if name not in _UNSEEN and value not in (None, [])}
+    return f"{type(node).__name__}({', '.join(f'{name}={_text(value)}' for name, value in kept.items())})"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from alignbook import notebooks, parameters, paths, results, system
+from alignbook import digest, notebooks, parameters, paths, results, system
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Diverged
 
@@ -169,6 +169,7 @@ def run_units(units, *, device="auto", workers=None, recompute="missing", progre
     if workers is not None and workers < 1:
         raise AlignbookError(f"workers must be at least 1, not {workers}")
     device = _device(device)
+    digest.forget()
     found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}
     if recompute == "stale":
         found = {name: None if item and item.stale() else item for name, item in found.items()}
@@ -321,6 +322,7 @@ def _describe(device):
 def _enter_worker(parent, reports):
     global _worker_reports
     _worker_reports = reports
+    reports.cancel_join_thread()  # after a failure nobody reads on, and a full pipe would hold the worker
     import torch
 
     torch.set_num_threads(1)

@@ -11,6 +11,7 @@ import io
 import json
 import platform
 import subprocess
+import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,13 +87,16 @@ def fetch(unit):
     if not exists(unit):
         return None
     try:
-        provenance = json.loads(_with_suffix(place, ".json").read_text(encoding="utf-8"))
-        text = _with_suffix(place, ".csv").read_bytes()
-        if hashlib.sha256(text).hexdigest() != provenance["table"]["sha256"]:
+        provenance, text, whole = _read(place)
+        if not whole:  # perhaps it is being replaced at this moment, the table first
+            time.sleep(0.2)
+            provenance, text, whole = _read(place)
+        if not whole:
             raise ValueError("the table does not match its digest")
         table = None
         if provenance["outcome"] == "finished":
-            table = pd.read_csv(io.BytesIO(text))
+            # Only an empty field is missing: "None" may be a label.
+            table = pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
         for field in ("code", "data", "date", "commit", "device", "wall_time_s", "versions"):
             provenance[field]
         return Stored(unit, table, provenance)
@@ -102,6 +106,13 @@ def fetch(unit):
             f"stored result {paths.shown(place)} is broken ({reason}); it counts as missing", stacklevel=2
         )
         return None
+
+
+def _read(place):
+    """(provenance, bytes of the table, whether the two belong together)."""
+    provenance = json.loads(_with_suffix(place, ".json").read_text(encoding="utf-8"))
+    text = _with_suffix(place, ".csv").read_bytes()
+    return provenance, text, hashlib.sha256(text).hexdigest() == provenance["table"]["sha256"]
 
 
 def origin(unit):
@@ -132,7 +143,7 @@ def store(unit, table, origin, *, device, wall_time, step=None):
         "notebook": owner(unit),
         "arguments": unit.arguments,
         "outcome": "diverged" if table is None else "finished",
-        "diverged_after_steps": step,
+        "diverged_after_steps": None if step is None else int(step),
         "table": {"sha256": hashlib.sha256(text).hexdigest(), "rows": 0 if table is None else len(table)},
         "device": device,
         "wall_time_s": round(wall_time, 3),
