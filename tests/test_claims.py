@@ -25,6 +25,7 @@ def test_interval_is_the_t_interval_of_scipy():
         ([1, -1, 0.1], INCONCLUSIVE),
         ([5, 5], INCONCLUSIVE),
         ([1e-9, 1e-9, 1e-9], INCONCLUSIVE),  # no spread to judge by
+        ([0.3, 0.1 + 0.2, 0.3], INCONCLUSIVE),  # nor is rounding one
     ],
 )
 def test_greater(values, outcome):
@@ -58,8 +59,21 @@ def test_computed():
 
 
 def test_a_diverged_run_is_never_averaged_in():
-    with pytest.raises(ValueError, match="leave diverged runs out"):
-        Claim.greater(*WHAT, [1.0, float("nan"), 2.0])
+    nan = float("nan")
+    for judge in (
+        lambda: Claim.greater(*WHAT, [1.0, nan, 2.0]),
+        lambda: Claim.equals(*WHAT, [1.0, nan, 2.0], paper=1.0, tolerance=0.1),
+        lambda: Claim.covers(*WHAT, measured=1.0, interval=(nan, nan), paper=1.0, tolerance=0.1, seeds=5),
+        lambda: Claim.covers(*WHAT, measured=nan, interval=(0.9, 1.1), paper=1.0, tolerance=0.1, seeds=5),
+        lambda: Claim.computed(*WHAT, measured=nan, paper=1.0, tolerance=0.1),
+    ):
+        with pytest.raises(ValueError, match="leave diverged runs out"):
+            judge()
+
+
+def test_several_values_per_seed_are_no_seeds():
+    with pytest.raises(ValueError, match="one value per seed"):
+        Claim.greater(*WHAT, np.ones((2, 40)))
 
 
 def test_not_run_and_missing_have_no_verdict():

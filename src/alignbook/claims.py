@@ -14,6 +14,7 @@ from scipy import stats
 HOLDS, DISAGREES, INCONCLUSIVE, NOT_RUN = "holds", "disagrees", "inconclusive", "not run"
 OUTCOMES = (HOLDS, DISAGREES, INCONCLUSIVE, NOT_RUN)
 CONFIDENCE = 0.95
+ROUNDING = 1e-12  # relative spread below which values are the same
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Claim:
         inconclusive when it does but is wider than that; fewer than three seeds are inconclusive.
         """
         low, high = (float(end) for end in interval)
+        _require_finite([measured, low, high])
         if seeds < 3:
             outcome = INCONCLUSIVE
         elif not low <= paper <= high:
@@ -107,6 +109,7 @@ class Claim:
     def computed(cls, id, statement, source, measured, paper, tolerance):
         """A quantity without randomness: ``measured`` is ``paper`` within ``tolerance``."""
         measured = float(measured)
+        _require_finite([measured])
         outcome = HOLDS if abs(measured - paper) <= tolerance else DISAGREES
         test = f"computed without randomness; {paper:g} ± {tolerance:g}"
         return cls(id, statement, source, paper, tolerance, measured, None, outcome, 1, test)
@@ -114,7 +117,17 @@ class Claim:
 
 def _seeds(values):
     counted = "one seed" if len(values) == 1 else f"{len(values)} seeds"
-    return f"{counted} without any spread" if len(values) > 2 and np.ptp(values) == 0 else counted
+    return f"{counted} without any spread" if len(values) > 2 and _alike(values) else counted
+
+
+def _alike(values):
+    """Whether finite ``values`` differ by rounding at most."""
+    return np.ptp(values) <= ROUNDING * np.abs(values).max()
+
+
+def _require_finite(values):
+    if not np.isfinite(values).all():
+        raise ValueError("a claim rests on finite values: leave diverged runs out and count them")
 
 
 def _t_interval(values):
@@ -122,11 +135,12 @@ def _t_interval(values):
 
     None below three values, and where all are the same: they say nothing of a spread.
     """
-    values = np.asarray(values, dtype=float).ravel()
-    if not np.isfinite(values).all():
-        raise ValueError("a claim rests on finite values: leave diverged runs out and count them")
+    values = np.atleast_1d(np.asarray(values, dtype=float))
+    if values.ndim != 1:
+        raise ValueError(f"a claim rests on one value per seed, not on an array of shape {values.shape}")
+    _require_finite(values)
     mean = float(values.mean()) if len(values) else None
-    if len(values) < 3 or np.ptp(values) == 0:
+    if len(values) < 3 or _alike(values):
         return values, mean, None
     half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
     return values, mean, (float(mean - half), float(mean + half))
