@@ -45,6 +45,24 @@ def test_equals_dense_decomposition(seed, size, k, extra):
     check(solve(h, k, basis=k + extra, seed=seed), h, top(values, k))
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e25])
+def test_scale_does_not_matter(scale):
+    h = matrix(np.concatenate([np.linspace(-1, 1, 60), [2, -3, 4]]))
+    plain, scaled = solve(h, 3, dtype=torch.float32), solve(scale * h, 3, dtype=torch.float32)
+    assert scaled.converged
+    np.testing.assert_allclose(scaled.values / scale, plain.values, rtol=1e-5)
+
+
+def test_products_that_are_mostly_noise_have_not_converged():
+    h, noise = matrix(np.concatenate([np.linspace(-1, 1, 60), [2, -3, 4]])), torch.Generator().manual_seed(0)
+
+    def product(v):
+        return h @ v + 1e-3 * torch.randn(len(v), generator=noise, dtype=v.dtype)
+
+    result = lanczos(product, len(h), 3, 1e-4, 40, 2000, 0, torch.float64, "cpu")
+    assert not result.converged and result.residuals[0] > 1e-3
+
+
 def test_restarts_of_a_small_basis_change_nothing():
     values = np.concatenate([np.linspace(-0.99, 1, 300), [1.3, -1.5, 2, 2.5]])
     h = matrix(values)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, jacrev
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from alignbook.metrics import hessian_eigenvalues
 
@@ -93,6 +94,51 @@ def test_batches_change_nothing(batch_size):
     np.testing.assert_allclose(
         result.eigenvalues, reference(model, cross_entropy, inputs, targets, 8), rtol=1e-9
     )
+
+
+def test_one_batch_takes_the_loss_as_it_is_and_several_refuse_a_sum():
+    def total(outputs, targets):
+        return cross_entropy(outputs, targets, reduction="sum")
+
+    model, (inputs, targets) = mlp(), case(33)
+    result = hessian_eigenvalues(model, total, inputs, targets, k=6, tol=1e-8)
+    expected = reference(model, cross_entropy, inputs, targets, 6)
+    np.testing.assert_allclose(result.eigenvalues, 33 * expected, rtol=1e-7)
+    with pytest.raises(ValueError, match="mean"):
+        hessian_eigenvalues(model, total, inputs, targets, k=6, batch_size=10)
+
+
+class Largest(TorchDispatchMode):
+    """Entries of the largest tensor that an operation makes."""
+
+    size = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        for tensor in result if isinstance(result, list | tuple) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.size = max(self.size, tensor.numel())
+        return result
+
+
+def test_no_tensor_grows_with_the_number_of_batches():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 300), nn.Tanh(), nn.Linear(300, 4)).double()
+    largest = []
+    for n in (20, 400):
+        inputs, targets = case(n)
+        with Largest() as seen:
+            hessian_eigenvalues(model, cross_entropy, inputs, targets, k=2, batch_size=20, basis=12, tol=0.1)
+        largest.append(seen.size)
+    assert largest[0] == largest[1] < 400 * 300
+
+
+def test_inference_mode_is_no_hindrance():
+    model, (inputs, targets) = mlp(), case(20)
+    plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3)
+    with torch.inference_mode():
+        again = hessian_eigenvalues(model, cross_entropy, inputs + 0, targets, k=3)
+    np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
 
 
 def test_a_saddle_with_more_negative_curvature():

@@ -10,6 +10,7 @@ CHECK = 4  # steps between looks at the Ritz values: a look may cost as much as 
 PROBE = 10  # steps from a new random vector that must find nothing new
 ROUNDING = 10  # residuals below this many roundings of the largest eigenvalue are zero
 CHUNK = 2**16  # columns of the basis turned at once
+TINY = 1e-12  # squares of shorter vectors' entries lose digits in float32
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,8 @@ class Eigenpairs:
     """The k pairs of largest |eigenvalue|, descending.
 
     values, residuals : (k,) float64; vectors : (k, size) tensor, orthonormal rows; products : how many with
-    the operator it took; converged : whether all residuals met the tolerance and the last probe found
-    nothing new.
+    the operator it took; converged : whether all residuals, rounding included, met the tolerance and the
+    last probe found nothing new.
     """
 
     values: np.ndarray
@@ -44,8 +45,8 @@ def lanczos(product, size, k, tol, basis, max_products, seed, dtype, device):
     repeated eigenvalue: when all k pairs are accepted they are kept, and a new sequence starts from a
     random vector, until one has made 10 steps and found nothing new. What is missed after that are copies
     less than about a fifth above |λ_k|.
-    Residual norms are bounds from the recurrence, plus the residual of the first pair by a product of its
-    own: it converges first, so that what is left of it is the rounding of the products.
+    Residual norms are bounds from the recurrence, plus the rounding of the products: by how much the
+    residual of the first pair, which a product of its own gives, is larger (root of squares).
     Raises ValueError where a product is not finite. Reference: ``numpy.linalg.eigh``, in the test.
     """
     basis = min(basis, size)
@@ -85,9 +86,11 @@ def lanczos(product, size, k, tol, basis, max_products, seed, dtype, device):
         done = bool(accepted and (count == size or (not news and since >= PROBE)))
         if done or last:
             _turn(rows, turn[:, :k])
-            # The first pair has long converged: what its residual is in fact is rounding.
-            noise = product(rows[0]).sub_(rows[0], alpha=values[0]).norm().item()
-            return Eigenpairs(values[:k], residuals + noise, rows[:k].clone(), products + 1, done)
+            # What the residual of the first pair is in fact, beyond the recurrence's bound, is rounding.
+            actual = _length(product(rows[0]).sub_(rows[0], alpha=values[0]))
+            residuals += math.sqrt(max(actual**2 - residuals[0] ** 2, 0.0))
+            converged = done and bool((residuals <= allowed).all())
+            return Eigenpairs(values[:k], residuals, rows[:k].clone(), products + 1, converged)
         begin = accepted and news
         if begin or full:
             keep = k if begin else k + (count - k) // 2
@@ -119,7 +122,7 @@ def _orthogonalise(vector, rows, column):
         along = part @ vector
         vector.addmv_(part.T, along, alpha=-1)
         column[len(column) - len(part) :] += along.double().cpu().numpy()
-        after = vector.norm().item()
+        after = _length(vector)
         if count > 0 and not after < 0.7 * before:
             break
         before = after
@@ -131,8 +134,16 @@ def _random(generator, rows):
     vector = torch.randn(rows.shape[1], generator=generator).to(rows)
     for _ in range(2):
         vector -= rows.T @ (rows @ vector)
-        vector /= vector.norm()
+        vector /= _length(vector)
     return vector
+
+
+def _length(vector):
+    """Its ℓ₂ norm, a float; in float64 where squares may have left the range of float32."""
+    length = vector.norm().item()
+    if TINY < length < 1 / TINY:
+        return length
+    return torch.linalg.vector_norm(vector, dtype=torch.float64).item()
 
 
 def _turn(rows, turn):

@@ -22,10 +22,12 @@ def float32_products():
     per process: where it comes out rounded, nothing is switched.
     The setting belongs to the process, not to the thread.
     """
+    if not (_wide() and _keeps_float32()):
+        yield  # and nothing is written: what the caller left to a wider setting stays so
+        return
     settings = torch.backends.mkldnn.matmul
     before = settings.fp32_precision
-    if _wide() and _keeps_float32():
-        settings.fp32_precision = "bf16"
+    settings.fp32_precision = "bf16"
     try:
         yield
     finally:

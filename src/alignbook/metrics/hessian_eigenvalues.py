@@ -27,6 +27,7 @@ class HessianEigenvalues:
     converged: bool
 
 
+@torch.inference_mode(False)  # also where the caller is in it
 def hessian_eigenvalues(
     model, loss, inputs, targets, k=20, tol=1e-3, batch_size=256, basis=None, max_products=2000, seed=0
 ):
@@ -42,7 +43,8 @@ def hessian_eigenvalues(
     inputs, targets : tensors (n, …) on the model's device.
     k : 1 ≤ k < number of parameters.
     tol : converged where ‖H v - λ v‖ ≤ tol |λ| for all k (or ≤ 10 rounding units of |λ₁|, if larger). The
-    error of an eigenvalue is of the order tol² |λ|, if it lies apart from the others.
+    error of an eigenvalue is of the order tol² |λ|, if it lies apart from the others. Where training has
+    brought a float32 loss near its rounding, products are noise, and residuals say so: use float64.
     batch_size : examples per pass. Where all fit in one batch its graph is kept, and a linear layer on
     fewer examples than it has features is measured on their span, exactly (see
     :mod:`alignbook.kernels.hessian_product`); else every product goes through all batches. Memory is that
@@ -59,6 +61,7 @@ def hessian_eigenvalues(
     parameters that require gradients, a loss that is no scalar or, in several batches, no plain mean,
     values that are not finite.
     """
+    inputs, targets = (t.clone() if t.is_inference() else t for t in (inputs, targets))
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
