@@ -66,7 +66,7 @@ def test_equals_jacobians(seed, n, k, hidden, bias, tile):
     assert alignment.dtype == np.float64 and alignment.shape == (len(hidden) + 1,)
     expected = reference(model, inputs, labels)
     alive = ~np.isnan(alignment)  # a ReLU layer of a small network may be dead
-    assert alive.any()
+    assert alive.any() and (alive == np.isfinite(expected)).all()
     np.testing.assert_allclose(alignment[alive], expected[alive], rtol=1e-8, atol=1e-12)
     assert (alignment[alive] >= 0).all() and (alignment[alive] <= 1 + 1e-12).all()
 
@@ -76,6 +76,7 @@ def test_float32_of_deep_networks():
     model = network([9, *[30] * 40, 5], seed=1)
     wide = tangent_alignment(model, inputs, labels)
     narrow = tangent_alignment(copy.deepcopy(model).float(), inputs.float(), labels)
+    assert np.isfinite(wide).all()
     np.testing.assert_allclose(narrow, wide, rtol=1e-4)
 
 
@@ -145,6 +146,16 @@ def test_dead_and_constant_kernels_are_nan():
     with torch.no_grad():
         model[3].weight.copy_(-model[3].weight.abs())  # all pre-activations below zero
     assert np.isnan(tangent_alignment(model, inputs, labels)).all()
+    # Both outputs move together, and inputs differ by rounding: all entries of the kernel are equal.
+    constant = nn.Sequential(nn.Linear(1, 1, bias=False), Together()).double()
+    steps, labels = torch.arange(6, dtype=torch.float64)[:, None], torch.arange(6) % 2
+    assert np.isnan(tangent_alignment(constant, 1 + 1e-16 * steps, labels)).all()
+    assert np.isfinite(tangent_alignment(constant, 1 + 1e-3 * steps, labels)).all()
+
+
+class Together(nn.Module):
+    def forward(self, z):
+        return torch.cat([z, z], dim=1)
 
 
 def test_a_larger_kernel_in_tiles():

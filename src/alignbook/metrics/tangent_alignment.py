@@ -25,8 +25,10 @@ def tangent_alignment(model, inputs, labels):
 
     model : network in which every parameter belongs to an nn.Linear on (n, features), an nn.Conv2d without
     groups, or a batch, group or layer normalisation, each linear or convolutional layer used once;
-    evaluated in evaluation mode, left as it was. Not noticed, and then wrong: examples that mix even so (a
-    batch normalisation without running statistics), and layers that share one weight.
+    evaluated in evaluation mode, left as it was. ``alignbook.tangent_alignment`` runs it on two examples
+    first and refuses what would be wrong: a batch normalisation without running statistics, layers that
+    share a weight, are not called or see other rows than the examples. The one in ``alignbook.metrics``,
+    which the experiments call, does not look.
     inputs : (n, …) tensor on the model's device;
     labels : (n,) int64, 0 … k - 1 for k ≥ 2 outputs.
     Returns (layers,) float64 in [0, 1]; nan where the centred kernel is below 1e-7 of the kernel (a dead or
