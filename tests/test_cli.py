@@ -30,6 +30,9 @@ def test_list_show_status_claims_print_text_and_json(checkout):
         ("above", "holds", "quick", 3)
     ]
     assert "1 holds" in checkout.run("claims")[1]
+    lines = checkout.run("status")[1].splitlines()
+    assert lines[0].split() == ["notebook", "profile", "stored", "stale", "diverged"]
+    assert lines[2].split() == ["toy/fig99_toy", "quick", "3", "of", "3", "0", "0"]
     rows = json.loads(checkout.run("status", "--json")[1])
     assert [(row["profile"], row["stored"], row["units"]) for row in rows] == [
         ("paper", 0, 4), ("quick", 3, 3), ("smoke", 0, 1),
@@ -91,6 +94,41 @@ def test_computing_needs_no_notebook_tools(checkout, tmp_path):
     assert "1 holds" in checkout.run("claims", PYTHONPATH=path)[1]
     status, _, err = checkout.run("run", "fig99", PYTHONPATH=path)
     assert status == 2 and len(err.splitlines()) == 1 and "install alignbook[book]" in err
+
+
+def test_a_short_name_that_fits_two_notebooks_is_refused(checkout):
+    other = checkout.notebook.with_name("fig98_toy.md")
+    other.write_text(checkout.notebook.read_text())
+    status, _, err = checkout.run("show", "fig9")
+    assert status == 2 and "'fig9' is ambiguous: toy/fig98_toy, toy/fig99_toy" in err
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error(checkout):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "alignbook.cli", "list"]
+    done = subprocess.run(
+        command, cwd=checkout.root, env=checkout.environment(), stdout=write, stderr=subprocess.PIPE
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("workers", ["two", "0", "1.5", "-1"])
+def test_workers_that_are_no_count_are_refused(checkout, workers):
+    status, _, err = checkout.run("run", "fig99", f"--workers={workers}")
+    assert status == 2 and f"must be a whole number, at least 1, not '{workers}'" in err.splitlines()[-1]
+
+
+def test_two_books_at_once_are_refused(checkout):
+    import fcntl
+
+    folder = checkout.root / "_build"
+    folder.mkdir()
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        status, _, err = checkout.run("book", "--profile", "smoke")
+    assert status == 2 and "another book is being built in _build" in err.splitlines()[-1]
 
 
 def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):

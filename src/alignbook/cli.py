@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import warnings
 
@@ -15,7 +16,9 @@ def main(arguments=None):
     warnings.showwarning = _show_warning
     paths.settle()
     try:
-        return options.action(options) or 0
+        status = options.action(options) or 0
+        sys.stdout.flush()  # here, where a closed pipe is no error
+        return status
     except AlignbookError as error:
         print(f"alignbook: {error}", file=sys.stderr)
         return 2
@@ -23,7 +26,7 @@ def main(arguments=None):
         print("alignbook: interrupted; finished units are stored", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at exit
         return 0
 
 
@@ -208,10 +211,9 @@ def _show_warning(message, category, filename, lineno, file=None, line=None):
 
 
 def _count(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, at least 1, not {text!r}")
+    return int(text)
 
 
 if __name__ == "__main__":
