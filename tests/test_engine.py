@@ -179,7 +179,7 @@ def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_p
     import numpy as np
 
     def archive(size):
-        images, labels = np.zeros((size, 28, 28), np.uint8), np.arange(size, dtype=np.int64) % 10
+        images, labels = np.zeros((size, 28, 28), np.uint8), np.arange(size, dtype=np.uint8) % 10
         np.savez(
             tmp_path / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels,
             classes=np.array([str(digit) for digit in range(10)]),

@@ -54,7 +54,10 @@ def _scope(module):
     """(definitions, imports, package) of the top level of ``module``, or None outside the package."""
     if module.split(".")[0] != PACKAGE:
         return None
-    spec = importlib.util.find_spec(module)
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # a name that a module makes as it runs
+        return None
     if spec is None or not spec.origin:
         return None
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
