@@ -80,6 +80,7 @@ def test_samples_have_the_covariance_asked_for():
     samples = torch.cat([sampled_filters(vectors, tau, draws) for _ in range(5000)])
     expected = vectors.T @ torch.diag(torch.tensor(tau, dtype=torch.float64) ** 2) @ vectors
     assert torch.allclose(samples.T @ samples / len(samples), expected, atol=0.25)
+    assert ((samples @ vectors.T).square().mean(0) / torch.tensor(tau).double() ** 2 - 1).abs().max() < 0.06
 
 
 @pytest.mark.parametrize(("scale", "mean_square"), [("unit", 1.0), ("he", 2.0), ("raw", 7.5)])

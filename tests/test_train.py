@@ -42,6 +42,17 @@ def test_it_learns_and_keeps_float32_weights(precision):
     assert {p.dtype for p in net.parameters()} == {torch.float32}
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_products_have_the_precision_asked_for(precision):
+    x, y = problem()
+    net, seen = network(), []
+    net.head.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    train(net, precision=precision)
+    mean_loss(net, x, y, precision=precision)
+    accuracy(net, x, y, precision=precision)
+    assert set(seen) == {getattr(torch, precision)}
+
+
 def test_same_stream_same_bits():
     one, other = (train(network()) for _ in range(2))
     for a, b in zip(one.parameters(), other.parameters(), strict=True):

@@ -156,6 +156,20 @@ def test_tensors_are_welcome():
     a, b = torch.diag(torch.arange(1.0, 4)), torch.eye(3) + 0.3
     expected = misalignment(a.double().numpy(), b.double().numpy())
     assert misalignment(a, b.requires_grad_()) == pytest.approx(expected, rel=1e-6)
+    assert misalignment(a.bfloat16(), b) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "rel"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
+def test_rounding_of_the_callers_precision_is_no_asymmetry(dtype, rel):
+    generator = torch.Generator().manual_seed(0)
+    q = torch.linalg.qr(torch.randn(30, 30, generator=generator, dtype=torch.float64))[0]
+    b = (q * torch.linspace(1, 2, 30)) @ q.T
+    rounded = (q * torch.linspace(1, 2, 30)).to(dtype) @ q.T.to(dtype)
+    assert not torch.equal(rounded, rounded.T)
+    a = torch.diag(torch.arange(30.0))
+    assert misalignment(a, rounded) == pytest.approx(misalignment(a, b), rel=rel)
+    with pytest.raises(ValueError, match="B is not symmetric"):
+        misalignment(a, rounded.double() + 0.05 * torch.ones(30, 30).triu(1))
 
 
 @pytest.mark.parametrize(

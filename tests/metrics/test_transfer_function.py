@@ -64,6 +64,17 @@ def test_singular_matrices_and_tensors():
     np.testing.assert_allclose(tau, [3, 0])
 
 
+@pytest.mark.parametrize("dimension", [27, 147])
+def test_float32_covariances_of_few_filters_are_welcome(dimension):
+    generator = torch.Generator().manual_seed(0)
+    filters = torch.randn(16, dimension, generator=generator)
+    images = torch.randn(4000, dimension, generator=generator)
+    sigma, tau = transfer_function(torch.cov(images.T), torch.cov(filters.T))  # one is singular, to rounding
+    expected = transfer_function(torch.cov(images.T.double()), torch.cov(filters.T.double()))
+    np.testing.assert_allclose(sigma, expected[0], rtol=1e-5)
+    np.testing.assert_allclose(tau, expected[1], rtol=1e-2)
+
+
 @pytest.mark.parametrize(
     ("x", "w", "message"),
     [

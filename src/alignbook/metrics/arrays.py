@@ -3,13 +3,24 @@
 import numpy as np
 import torch
 
-SYMMETRY = 1e-8  # largest |m - mᵀ| taken for rounding, relative to the largest |entry|
+ROUNDING = 1e-8  # what passes for rounding, relative to the largest number
+UNITS = 4  # where the caller's precision is lower: so many of its rounding units
+
+
+def rounding(values):
+    """What passes for rounding in ``values`` as they were handed in, relative to the largest of them."""
+    if isinstance(values, torch.Tensor):
+        unit = torch.finfo(values.dtype).eps if values.is_floating_point() else 0.0
+    else:
+        kind = np.asarray(values).dtype
+        unit = float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
+    return max(ROUNDING, UNITS * unit)
 
 
 def float64(values, name):
     """``values`` (array, tensor or nested list) as a finite float64 NumPy array, else ValueError."""
     if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
+        values = values.detach().to("cpu", torch.float64).numpy()
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(f"{name} has entries that are not finite")
@@ -17,11 +28,11 @@ def float64(values, name):
 
 
 def symmetric(values, name):
-    """``values`` as a symmetric (d, d) float64 array, rounding averaged out, else ValueError."""
+    """``values`` as a symmetric (d, d) float64 array, :func:`rounding` averaged out, else ValueError."""
     matrix = float64(values, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
         raise ValueError(f"{name} must be a square matrix, not of shape {matrix.shape}")
-    if np.abs(matrix - matrix.T).max() > SYMMETRY * np.abs(matrix).max():
+    if np.abs(matrix - matrix.T).max() > rounding(values) * np.abs(matrix).max():
         raise ValueError(f"{name} is not symmetric")
     return (matrix + matrix.T) / 2
 

@@ -4,8 +4,6 @@ import numpy as np
 
 from . import arrays
 
-ROUNDING = 1e-8  # of the largest eigenvalue: how far below zero rounding may put one
-
 
 def transfer_function(cov_x, cov_w, rtol=1e-9):
     """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and |vᵢ| = 1.
@@ -14,16 +12,18 @@ def transfer_function(cov_x, cov_w, rtol=1e-9):
     Returns (sigma, tau), both (d,) float64, sigma ascending: standard deviations, not variances.
     Where eigenvalues of ``cov_x`` coincide (to ``rtol`` times the largest) the vectors are not unique;
     τ² is then the mean over the eigenspace, which is Definition 3 whenever Σ_w is aligned with Σ_x.
-    Raises ValueError for matrices that are not symmetric, differ in shape or have a negative eigenvalue.
+    Raises ValueError for matrices that, beyond the rounding of their precision, are not symmetric or have a
+    negative eigenvalue, and where they differ in shape.
     """
+    allowed = [arrays.rounding(matrix) for matrix in (cov_x, cov_w)]
     cov_x, cov_w = arrays.symmetric(cov_x, "cov_x"), arrays.symmetric(cov_w, "cov_w")
     arrays.same_shape(cov_x, cov_w, "cov_x and cov_w")
     variances, vectors, starts = arrays.eigenspaces(cov_x, rtol)
     projected = np.einsum("ji,jk,ki->i", vectors, cov_w, vectors, optimize=True)
     sizes = np.diff(np.append(starts, len(cov_x)))
     projected = np.repeat(np.add.reduceat(projected, starts) / sizes, sizes)
-    for name, matrix in (("cov_x", cov_x), ("cov_w", cov_w)):
+    for name, matrix, share in zip(("cov_x", "cov_w"), (cov_x, cov_w), allowed, strict=True):
         smallest, largest = np.linalg.eigvalsh(matrix)[[0, -1]]
-        if smallest < -ROUNDING * max(largest, 0):
+        if smallest < -share * max(largest, 0):
             raise ValueError(f"{name} is not positive semidefinite: one eigenvalue is {smallest:.3g}")
     return np.sqrt(variances.clip(min=0)), np.sqrt(projected.clip(min=0))

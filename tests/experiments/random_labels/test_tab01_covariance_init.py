@@ -93,6 +93,72 @@ def test_a_unit_gives_its_cells_twice_the_same(name):
     assert all(0 <= done <= 1 for done in told)
 
 
+@pytest.fixture
+def trained(monkeypatch):
+    """What training starts from: one (filters of the three layers, labels) per call of ``fit``, in order."""
+    calls, fit = [], tab01.fit
+
+    def recorded(net, x, y, **settings):
+        calls.append(([conv.weight.detach().flatten(1).clone() for conv in net.convs], y.clone()))
+        return fit(net, x, y, **settings)
+
+    monkeypatch.setattr(tab01, "fit", recorded)
+    return calls
+
+
+def directions(x, net, layer):
+    covariance = np.cov(_patches(net.features(x, layer)), bias=True)
+    return torch.from_numpy(np.linalg.eigh(covariance)[1][:, ::-1].T.copy()).float()
+
+
+def _patches(maps):
+    patches = torch.nn.functional.unfold(maps.detach(), 3, stride=3)
+    return patches.transpose(0, 1).flatten(1).double().numpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "tau"),
+    [
+        ("f1", (0, 0), [1, 2, 3, 4]),
+        ("f2", (0, 0), [1, 1, 1, 1]),
+        ("f3", (0, 0), [3, 4, 4 - 3 / 14, 4 - 6 / 14]),
+        ("smallest", (11, 128), [1, 1, 1, 1]),  # 27 and 144 eigenvectors
+        ("shifted", (3, 9), [1, 1, 1, 1]),
+    ],
+)
+def test_training_starts_from_the_tables_filters(trained, name, first, tau):
+    values = PARAMETERS | {"initialisations": [name], "layers": [2], "iterations": [2], "seeds": 1}
+    plain, unit = tab01.units(values | {"filter_scale": "raw", "train_images": 200})
+    run(plain), run(unit)
+    (standard, _), (filters, labels) = trained
+    images = tab01._images(0, unit.arguments, torch.device("cpu"))
+    net = tab01._network(images, 0, "network", unit.arguments)
+    assert torch.equal(labels, images["y"]) and torch.equal(filters[2], standard[2])
+    for layer in range(2):
+        wanted = directions(images["x"], net, layer)[first[layer] :][:4] * torch.tensor(tau)[:, None]
+        overlap = (filters[layer][:4] @ wanted.T) / torch.tensor(tau) ** 2
+        assert torch.allclose(overlap.abs(), torch.eye(4), atol=0.02)
+        with torch.no_grad():
+            net.convs[layer].weight.copy_(filters[layer].reshape(net.convs[layer].weight.shape))
+
+
+def test_pretraining_sees_random_labels_and_hands_over_its_filters(trained):
+    values = PARAMETERS | {"initialisations": ["pretrained"], "iterations": [2], "seeds": 1}
+    values |= {"learning_rate": 0.02, "pretrain_images": 300, "pretrain_epochs": 1}
+    plain, unit = tab01.units(values)
+    run(plain), run(unit)
+    (standard, real), (source, random), (one, _), (three, labels) = trained
+    images = tab01._images(0, unit.arguments, torch.device("cpu"), 300)
+    assert torch.equal(labels, real) and torch.equal(labels, images["y"])
+    assert len(random) == 300 and np.bincount(random).min() > 10
+    # Layer 1 of both is the same, trained, as long as before; what is not handed over starts as elsewhere.
+    assert torch.equal(one[0], three[0]) and not torch.equal(three[0], source[0])
+    assert [torch.equal(a, b) for a, b in zip(one, standard, strict=True)] == [False, True, True]
+    for before, after, other in zip(source, three, standard, strict=True):
+        assert after.norm() == pytest.approx(before.norm().item(), rel=0.02)  # biases have a small part
+        assert not torch.allclose(after, other, atol=1e-3)
+
+
 def test_training_and_pretraining_images_are_disjoint_and_paired_over_initialisations():
     protocol = PARAMETERS | {"train_images": 900, "test_images": 20}
     cpu = torch.device("cpu")

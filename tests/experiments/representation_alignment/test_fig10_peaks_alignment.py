@@ -53,6 +53,16 @@ def test_curves_fall_and_start_at_most_at_the_squared_length(table):
         assert values[0] <= 300 / 12 * 1.3  # n times the variance of a uniform variable, with sampling error
 
 
+def test_the_transferred_representation_is_the_trained_one():
+    arguments = fig10.units(PARAMETERS | {"max_epochs": 3, "tolerance": 0.0})[0].arguments
+    rows = fig10.compute(**arguments, device=torch.device("cpu"), report=silent).assign(seed=0)
+    assert rows.loc[rows["kind"] == "training", "epoch"].item() == 3
+    last = rows[(rows["kind"] == "checkpoint") & (rows["epoch"] == 3)].set_index("task")["area"]
+    for task in ("source", "related", "unrelated"):
+        areas = fig10.final_areas(rows, task)
+        assert areas["transfer"].item() == last[task] != areas["init"].item()
+
+
 def test_checkpoint_zero_is_the_initial_representation(table):
     rows = table[table["seed"] == 0]
     start = rows[(rows["kind"] == "checkpoint") & (rows["epoch"] == 0)].set_index("task")["area"]

@@ -36,6 +36,15 @@ def table():
     return pd.concat([compute(seed) for seed in range(3)], ignore_index=True)
 
 
+def test_the_transferred_representation_is_the_trained_one(table):
+    errors = table[(table["kind"] == "step") & (table["step"] == 200)]
+    errors = errors.pivot_table(
+        index=["seed", "task", "linear_step_size"], columns="representation", values="train_error"
+    )
+    for one, other in (("transfer", "init"), ("transfer", "original"), ("init", "original")):
+        assert (errors[one] != errors[other]).all()
+
+
 def random_problem(n, d, seed=0):
     generator = np.random.default_rng(seed)
     phi = generator.normal(size=(n, d))
@@ -57,9 +66,10 @@ def test_descent_against_its_own_loop(n, d, repeated, step_size):
         w = w - step_size / n * phi.T @ (phi @ w - y)
 
 
-def test_descent_of_a_direction_that_is_gone_after_one_step():
-    y = np.ones(4)
-    path = fig11.descend(np.ones((4, 1)), y, 1.0, 3)  # η σ²/n = 1
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7])
+def test_descent_of_a_direction_that_is_gone_after_one_step(n):
+    y = np.ones(n)
+    path = fig11.descend(np.ones((n, 1)), y, 1.0, 3)  # η σ²/n = 1, for n = 2 and 5 above it by rounding
     assert path["train_error"].tolist() == pytest.approx([1, 0, 0, 0], abs=1e-12)
     assert path["norm"].tolist() == pytest.approx([0, 1, 1, 1])
 

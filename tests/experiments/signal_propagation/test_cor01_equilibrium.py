@@ -112,6 +112,65 @@ def test_claims_on_everything_and_on_subsets(table):
         assert {claim.id for claim in some} <= set(everything)
 
 
+def made_up(log_coefficient=4.5, forward=-2.0, backward=-3.0, growth=0.6, bend=0.0):
+    """Rows of kinds that follow the asymptotic laws exactly, with these constants (ε = 0.9)."""
+    depths = np.array([500.0, 1000.0])
+    layers = np.unique(np.geomspace(10, 500, 40).round())
+    parts = [
+        {
+            "kind": "forward", "correlation": -1.0, "layer": layers,
+            "value": 0.5 * (9 * math.pi**2 / 2) * layers**forward,
+        },
+        {"kind": "lemma 2", "layer": layers, "value": log_coefficient / 2 * np.log(layers) + 0.3},
+        {
+            "kind": "share", "share": 0.25, "depth": depths, "layer": 0.25 * depths,
+            "value": 0.25**3 * (log_coefficient * 3 * np.log(depths) + 7) / depths,
+        },
+    ]  # fmt: skip
+    for depth in depths:
+        inner = layers[layers < depth]
+        value = (depth / inner) ** backward
+        parts.append({"kind": "backward", "depth": depth, "layer": inner, "value": value})
+    for kappa in (0.5, 1.0, 2.0):
+        grid = np.concatenate([np.arange(10.0, 101, 10), [500, 700, 1000]])
+        layer = grid ** (growth + bend * math.log(kappa))
+        parts.append({"kind": "equilibrium", "kappa": kappa, "depth": grid, "layer": layer})
+    return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).assign(eps=0.9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "measured"),
+    [
+        ({}, {}),
+        ({"log_coefficient": 6.0}, {"share-rate-eps0.9": 4 / 3, "lemma2-sign": 4 / 3}),
+        ({"backward": -2.9}, {"backward-rate-eps0.9": -2.9}),
+        ({"growth": 0.75}, {"deep-slope-eps0.9": 0.75, "figure3-slope-eps0.9": 0.75}),
+        ({"bend": 0.05}, {"kappa-eps0.9": 0.1 * math.log(2)}),
+    ],
+)
+def test_claims_find_known_constants(changes, measured):
+    expected = {
+        "forward-rate": -2.0, "forward-constant": 1.0, "backward-rate-eps0.9": -3.0, "share-rate-eps0.9": 1.0,
+        "lemma2-sign": 1.0, "deep-slope-eps0.9": 0.6, "kappa-eps0.9": 0.0, "figure3-slope-eps0.9": 0.6,
+    }  # fmt: skip
+    found = {
+        claim.id: claim
+        for claim in cor01.claims(made_up(**changes), PARAMETERS | {"epsilons": [0.9]})
+        if claim.outcome != "not run"
+    }
+    assert set(found) == set(expected)
+    for name, value in (expected | measured).items():
+        assert found[name].measured == pytest.approx(value, abs=1e-6)
+        assert found[name].outcome == ("disagrees" if name in measured else "holds")
+
+
+def test_a_wrong_forward_rate_is_found():
+    claims = cor01.claims(made_up(forward=-1.8), PARAMETERS | {"epsilons": [0.9]})
+    found = {claim.id: claim for claim in claims}
+    assert found["forward-rate"].measured == pytest.approx(-1.8)
+    assert found["forward-rate"].outcome == found["forward-constant"].outcome == "disagrees"
+
+
 def test_figure_3_slope_of_a_known_line():
     depths = np.arange(10, 101, 10)
     rows = {"kind": "equilibrium", "eps": 0.1, "kappa": 1.0, "depth": depths, "layer": 3 * depths**0.7}

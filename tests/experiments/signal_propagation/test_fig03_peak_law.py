@@ -118,12 +118,23 @@ def test_table_learns_and_repeats_bit_for_bit():
     assert not np.array_equal(table["alignment"], other["alignment"])
 
 
-def test_last_incomplete_batch_is_used():
+def test_last_incomplete_batch_is_used(monkeypatch):
+    sizes, step = [], fig03.MLP.step
+
+    def counted(self, x, *arguments):
+        sizes.append(len(x))
+        return step(self, x, *arguments)
+
+    monkeypatch.setattr(fig03.MLP, "step", counted)
+    compute(fig03.units(PARAMETERS)[0], train_images=65, epochs=2)
+    assert sizes == [64, 1, 64, 1]
+
+
+def test_half_of_the_images_are_the_first_half():
     unit = fig03.units(PARAMETERS)[0]
-    whole = compute(unit, train_images=64, epochs=1)["train_loss"].iloc[0]
-    more = compute(unit, train_images=65, epochs=1)
-    assert np.isfinite(more["train_loss"]).all()
-    assert more["train_loss"].iloc[0] != whole
+    whole, half = (compute(unit, alignment_images=n, epochs=2) for n in (20, 10))
+    np.testing.assert_array_equal(whole["alignment_half"], half["alignment"])
+    assert not np.allclose(whole["alignment_half"], whole["alignment"])
 
 
 def test_divergence_is_raised():

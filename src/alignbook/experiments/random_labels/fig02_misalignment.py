@@ -96,7 +96,8 @@ def _unit(name, parameters, labels, seed, **other):
     ).split()
     arguments = {key: parameters[key] for key in names}
     arguments |= {"flips": parameters["floor_draws"], "labels": labels, "seed": seed} | other
-    arguments["record"] = sorted(e for e in {0, *arguments["record"]} if e <= arguments["epochs"])
+    epochs = arguments["epochs"]  # the end is always recorded: claims are about it
+    arguments["record"] = sorted(e for e in {0, *arguments["record"], epochs} if e <= epochs)
     return Unit(name, compute, arguments)
 
 

@@ -91,9 +91,10 @@ def descend(phi, y, step_size, iterations):
     kept = singular > max(phi.shape) * np.finfo(float).eps * singular[0]
     left, singular, right = left[:, kept], singular[kept], right[kept]
     projected = left.T @ y
-    # log1p keeps the slow directions exact; a rate of 1 is gone after one step.
+    # log1p keeps the slow directions exact; a rate of 1 (above it only by rounding) is gone after one step.
+    rates = np.minimum(step_size * singular**2 / n, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        exponents = np.arange(iterations + 1)[:, None] * np.log1p(-step_size * singular**2 / n)
+        exponents = np.arange(iterations + 1)[:, None] * np.log1p(-rates)
     remaining = np.exp(np.nan_to_num(exponents, nan=0.0))  # (T, rank): (1 − ησ²/n)ᵗ
     coordinates = (1 - remaining) * (projected / singular)
     outside = float(y @ y - projected @ projected)  # what no weights can reduce
