@@ -9,7 +9,7 @@ from pathlib import Path
 from alignbook import quantities, system
 
 from . import machine
-from .work import Contender
+from .work import Contender, entrywise_error
 from .worker import Worker
 
 SHORT = 3.0  # seconds: rounds go on for so long, if there are more than asked for
@@ -60,10 +60,19 @@ def compare(work, threads, device, say=print):
             last = ", ".join(f"{name} {quantities.seconds(times[-1])}" for name, times in seconds.items())
             say(f"round {done} of {rounds}: {last}")
         ours, *others = (worker.answer() for worker in workers)
+        errors = [work.error(ours, theirs) for theirs in others]
         facts = {w.contender.name: w.facts() for w in workers if w.contender.facts}
     finally:
         for worker in workers:
             worker.__exit__()
+    compared = list(work.contenders[1:])
+    if work.reference:
+        say(f"computing {work.reference.name}")
+        compared.append(work.reference)
+        with Worker(work.setup, work.reference, threads, device) as worker:
+            worker.load(work.sizes)
+            worker.run()
+            errors.append(entrywise_error(ours, worker.answer()))
     contenders = [
         {
             "name": contender.name,
@@ -85,8 +94,8 @@ def compare(work, threads, device, say=print):
         "agreement": {
             "what": work.agreement,
             "answers": [
-                _answer(work, contender, work.error(ours, theirs), facts)
-                for contender, theirs in zip(work.contenders[1:], others, strict=True)
+                _answer(work, contender, error, facts)
+                for contender, error in zip(compared, errors, strict=True)
             ],
         },
         "environment": machine.environment(device, threads),
@@ -183,14 +192,18 @@ def floor(cost, rates):
 
 
 def judge(aims, record, device):
-    """The aims of a record that apply on ``device``, with what was measured and whether it is reached."""
+    """The aims of a record for ``device``, with what was measured and whether it is reached.
+
+    None is judged where the processor lacks what the aim is about: ``lacking`` names it.
+    """
     result = []
     agreed = all(answer["agrees"] for answer in record["agreement"]["answers"])
     for aim in aims:
-        if aim.device != device or (aim.needs and aim.needs not in record["environment"]["features"]):
+        if aim.device != device:
             continue
         measured = _quantity(aim, record)
-        if measured is None:
+        lacking = aim.needs if aim.needs not in ("", *record["environment"]["features"]) else None
+        if measured is None or lacking:
             reached = None
         else:
             reached = measured >= aim.bound if aim.quantity == "faster" else measured <= aim.bound
@@ -203,6 +216,7 @@ def judge(aims, record, device):
                 "bound": aim.bound,
                 "measured": measured,
                 "reached": reached,
+                "lacking": lacking,
             }
         )
     return result
@@ -308,6 +322,9 @@ def table(records):
         mine, held = quantities.seconds(ours["median"]), quantities.memory(ours["memory"])
         if not peers:
             rows.append((name, mine, "none", "", "", held, "", *own, ""))
+        for against in answers.keys() - {peer["name"] for peer in peers}:
+            untimed = quantities.agreement(answers[against])
+            rows.append((name, "", against, "", "", "", "", "", "", untimed))
         for peer in peers:
             answer = answers[peer["name"]]
             rows.append(
@@ -334,7 +351,7 @@ def aims_table(records):
     lines = []
     for name, record in records.items():
         for aim in record["aims"]:
-            word = {True: "reached", False: "MISSED", None: "not measured"}[aim["reached"]]
+            word = {True: "reached", False: "MISSED", None: "not judged"}[aim["reached"]]
             lines.append(f"{word:12}  {name}: {aim['text']}: {quantities.reached(aim)}")
     return "\n".join(lines)
 

@@ -1,5 +1,7 @@
 """Alignment of layer tangent kernels with labels, against kernels and Jacobians that are held."""
 
+import copy
+
 import torch
 from torch import nn
 
@@ -135,6 +137,12 @@ def jacobians(state):
     return torch.stack(result)
 
 
+def in_float64(state):
+    """A copy of the network and its inputs in float64."""
+    model, inputs, labels = state
+    return copy.deepcopy(model).double(), inputs.double(), labels
+
+
 def to_numpy(values):
     """Alignments as a float64 array."""
     return torch.as_tensor(values).double().cpu().numpy()
@@ -190,6 +198,7 @@ def held(n, depth, width):
 OURS = Contender("alignbook", "alignbook", ours, answer=to_numpy)
 NNGEOMETRY = Contender("NNGeometry", "nngeometry", nngeometry, answer=to_numpy)
 JACREV = Contender("jacrev", "torch", jacobians, answer=to_numpy)
+EXACT = Contender("Jacobians in float64", "torch", jacobians, prepare=in_float64, answer=to_numpy)
 SMALL = {"n": 20, "depth": 3, "width": 32}
 WHAT = "largest difference of a layer's alignment over the largest alignment"
 MATRIX_RATE = Aim("at least half of the achievable matrix rate", "floor", 2, device="cuda")
@@ -207,6 +216,8 @@ def images_work(network, title, n):
         cost=cost_images,
         agreement=WHAT,
         tolerance=1e-4,
+        reference=EXACT,
+        aims=(Aim("every layer within 1e-4 of Jacobians in float64", "error", 1e-4, EXACT.name),),
         note="Few examples: for n = 3 the Jacobian has 30 times as many numbers as the network.",
     )
 

@@ -84,6 +84,7 @@ class Work:
     contenders : the first is ours
     cost : ``cost(**sizes)`` → {``float32``, ``float64``: operations, ``bytes``: moved}, any of them
     error, tolerance : distance of two answers and its limit; agreement : what the two mean
+    reference : computed once beside the contenders, not timed, and compared entry by entry
     repeats : rounds at least; fast works get more
     alone : why there is no peer, where there is none
     """
@@ -98,6 +99,7 @@ class Work:
     agreement: str = "largest difference over the largest entry"
     error: Callable = relative_error
     tolerance: float = 1e-4
+    reference: Contender | None = None
     aims: tuple[Aim, ...] = ()
     repeats: int = 5
     note: str = ""

@@ -113,7 +113,8 @@ def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys
     assert hungry["memory"] is None or 30 * 2**20 < hungry["memory"] < 100 * 2**20
     assert ours["memory"] is None or ours["memory"] < 2**23
     assert [aim["reached"] for aim in record["aims"]][:2] == [True, False]
-    assert [aim["reached"] for aim in record["aims"]][3:] == [True, True]  # and none for other machines
+    assert [aim["reached"] for aim in record["aims"]][3:] == [True, True, None]  # and none for a GPU
+    assert "without no_such_feature" in out and record["aims"][-1]["lacking"] == "no_such_feature"
     assert record["floor"]["seconds"] == 8e-6  # the bytes outweigh the operations
     assert record["environment"]["threads"] == 1 and record["environment"]["rates"] == RATES
     (scaling,) = stored(folder)["scalings"].values()
@@ -138,6 +139,23 @@ def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, ca
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     bench_page.write(tmp_path)
     assert "DISAGREE" in (tmp_path / "benchmarks.md").read_text()
+
+
+@pytest.mark.parametrize(("reference", "status"), [("theirs", 0), ("wrong", 1)])
+def test_a_reference_is_compared_and_not_timed(fake, tmp_path, capsys, monkeypatch, reference, status):
+    contender = Contender("exact", "numpy", getattr(fake, reference))
+    aims = (Aim("exact", "error", 1e-6, "exact"),)
+    folder = tmp_path / "benchmarks" / "results"
+    work = replace(fake.work("sums/alone", aims=aims, alone="nobody"), reference=contender)
+    assert run(folder, work) == status
+    out, err = capsys.readouterr()
+    assert "exact" in out and ("ANSWERS DISAGREE: sums/alone (exact)" in err) == bool(status)
+    (record,) = stored(folder)["comparisons"].values()
+    assert [c["name"] for c in record["contenders"]] == ["alignbook"]
+    assert [aim["reached"] for aim in record["aims"]] == [not status]
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    bench_page.write(tmp_path)
+    assert ("DISAGREE" in (tmp_path / "benchmarks.md").read_text()) == bool(status)
 
 
 @pytest.mark.parametrize(("bound", "status"), [("bound", 0), ("optimistic", 1)])

@@ -18,12 +18,13 @@ what is stored. Nothing on it is typed in.
 
 **How.** Each way to do a work has a process of its own, which keeps its data and stays warm. The
 processes are asked in turn (ours, peer, ours, peer, …), so that what disturbs the machine disturbs all of
-them; all use the same number of threads and the same cores. A time is the median of at least five runs; a row
-without a peer has fewer where one takes more than three seconds.
-Memory is the peak of one run in a fresh process above what the process held before, its data included.
+them; all use the same number of threads and the same cores. A time is the median of at least five runs; the
+row that takes most of a minute has one or two.
+Memory is the peak of one run above what its process held before, its data and libraries included.
 Each comparison also compares the answers: where they differ by more than a tolerance that was fixed
 beforehand, the comparison counts as an error and reaches no aim, however fast it was. A peer that stops
-before it has converged may differ by as much as the residual that its own answer leaves.
+before it has converged may differ by as much as the residual that its own answer leaves. Where a reference
+in float64 is named that no peer is, it was computed once, untimed, and compared entry by entry.
 
 **The floor** of a work is the time that its arithmetic takes at the rate of matrix products which this
 machine reaches, or that its memory traffic takes at the bandwidth of a copy, whichever is longer. Rates
@@ -39,7 +40,7 @@ NOTHING = (
     "**No machine has stored results yet.** `make bench` takes ten to fifteen minutes and writes them to "
     "`benchmarks/results`."
 )
-OUTCOMES = {True: "reached", False: "missed", None: "not measured"}
+OUTCOMES = {True: "reached", False: "missed", None: "not judged"}
 
 
 def write(pages):
@@ -119,7 +120,8 @@ def _machine(name, machine, pages):
 SCALING = """\
 The exponent of a straight line through the logarithms, beside the one that a line through the operation
 count, or through the bytes that must be held, has over the same sizes. A time that grows faster than its
-operations would be a defect; one that grows more slowly pays overheads at the small end.
+operations would be a defect; one that grows more slowly pays overheads at the small end. Expected
+bytes are those that the algorithm must hold; where that is a few MiB, what libraries add outweighs it.
 """
 NOTEBOOKS = """\
 From parameters to stored results, Python's start and loading the data included, with nothing stored at the
@@ -198,6 +200,12 @@ def _rows(compared):
                 if answer["agrees"]:
                     row["Faster"] = f"{quantities.factor(peer['median'] / ours['median'])} times"
                 row["Agreement"] = _lines(*quantities.agreement(answer).split(" ", 1))
+            if not number:
+                row["Agreement"] += "".join(
+                    _lines(html.escape(against), quantities.agreement(answer))
+                    for against, answer in answers.items()
+                    if against not in {other["name"] for other in peers}
+                )
             rows.append(row)
     return rows
 

@@ -2,10 +2,11 @@
 
 import html
 import inspect
+import json
 import re
 from collections import Counter
 
-from alignbook import bench_page, claims, page, tables
+from alignbook import bench_page, claims, page, paths, tables
 
 PAPERS = {
     "random_labels": "What do neural networks learn when trained with random labels?",
@@ -25,6 +26,9 @@ def write(books, runs, seconds, pages):
     (pages / "scorecard.md").write_text(_scorecard(books, runs, decided), encoding="utf-8")
     (pages / "status.md").write_text(_status(books, runs, seconds), encoding="utf-8")
     bench_page.write(pages)
+    if all(run.profile != "smoke" for run in runs.values()):  # where nothing is judged
+        with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
+            benchmarks.write(_before(books, runs, decided))
     for book in books:
         path = pages / "code" / f"{book.name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,16 +75,55 @@ def _scorecard(books, runs, decided):
     return "\n".join(parts)
 
 
+def _short(book):
+    return html.escape(re.sub(r":.*", "", book.title))
+
+
 def _score_row(book, run, claim):
-    where = re.sub(r":.*", "", book.title)
     return {
         "Claim": f"{tables.marked(claim.statement)} <small>({tables.marked(claim.source)})</small>",
         "Paper": tables.number(claim.paper),
         "Here": tables.number(claim.measured),
         "Outcome": tables.badge(claim.outcome),
-        "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{html.escape(where)}</a>',
+        "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{_short(book)}</a>',
         "Profile": _profile(run),
     }
+
+
+def _before(books, runs, decided):
+    """Outcomes by ``alignbook claims --json`` at the last commit before the kernels, and now."""
+    path = paths.root() / "benchmarks" / "claims-before.json"
+    before = json.loads(path.read_text(encoding="utf-8"))
+    pairs = [
+        (before["outcomes"][f"{book.name}#{claim.id}"], book, claim)
+        for book in books
+        for claim in decided[book.name]
+        if f"{book.name}#{claim.id}" in before["outcomes"]
+    ]
+    rows = [
+        {
+            "Claim": f"{tables.marked(claim.statement)} <small>({_short(book)})</small>",
+            "Before": f"{tables.badge(outcome)}<br><small>{before['profiles'][book.name]}</small>",
+            "Now": f"{tables.badge(claim.outcome)}<br><small>{_profile(runs[book.name])}</small>",
+            "How it is judged now": html.escape(claim.test),
+        }
+        for outcome, book, claim in pairs
+        if outcome != claim.outcome
+    ]
+    parts = [
+        "",
+        "## The claims, before and after",
+        "",
+        f"Commit {before['commit']} is the last one before the kernels. Its own rules judged its results:",
+        f"{len(before['outcomes'])} claims, of which {len(pairs)} are still asked. Of these,",
+        f"{len(pairs) - len(rows)} have the same outcome on the results that are stored now, which the",
+        "kernels computed. For the others networks have been added, or the rule has changed, which the page",
+        "of the claim says:",
+        "",
+        tables.table(rows, "before"),
+        "",
+    ]
+    return "\n".join(parts)
 
 
 def _profile(run):

@@ -31,10 +31,12 @@ def agreement(answer):
 
 
 def reached(aim):
-    """What was measured for an aim of a comparison, {"quantity", "measured"}."""
+    """What was measured for an aim of a comparison, {"quantity", "measured", "lacking"}."""
     value = aim["measured"]
     if value is None:
         return "unknown"
+    if aim.get("lacking"):
+        return f"{reached(aim | {'lacking': None})}, without {aim['lacking']}"
     if aim["quantity"] == "memory":
         return memory(value)
     if aim["quantity"] in ("faster", "floor"):
