@@ -228,6 +228,8 @@ def _quantity(aim, record):
         return ours["memory"]
     if aim.quantity == "floor":
         return ours["median"] / record["floor"]["seconds"]
+    if aim.quantity == "error":
+        return next(a["error"] for a in record["agreement"]["answers"] if a["against"] == aim.against)
     theirs = next(c for c in record["contenders"][1:] if c["name"] == aim.against)
     if aim.quantity == "faster":
         return theirs["median"] / ours["median"]
@@ -235,8 +237,6 @@ def _quantity(aim, record):
         if ours["memory"] is None or not theirs["memory"]:
             return None
         return ours["memory"] / theirs["memory"]
-    if aim.quantity == "error":
-        return next(a["error"] for a in record["agreement"]["answers"] if a["against"] == aim.against)
     kind, fact = aim.quantity.split(" ", 1)
     if kind != "fact":
         raise ValueError(f"aim {aim.text!r} has the unknown quantity {aim.quantity!r}")
