@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +146,8 @@ class Checkout:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # A shell that runs the tests in the background has it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *arguments, **environment):

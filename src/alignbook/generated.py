@@ -93,6 +93,8 @@ def _score_row(book, run, claim):
 def _before(books, runs, decided):
     """Outcomes by ``alignbook claims --json`` at the last commit before the kernels, and now."""
     path = paths.root() / "benchmarks" / "claims-before.json"
+    if not path.is_file():
+        return ""
     before = json.loads(path.read_text(encoding="utf-8"))
     pairs = [
         (before["outcomes"][f"{book.name}#{claim.id}"], book, claim)

@@ -229,11 +229,11 @@ def test_bootstrap_interval_contains_an_exact_line_only():
 
 def test_shift_claims_pair_depth_and_seed():
     base = made_up({(d, s): 4 + s for d in (20, 40) for s in range(3)})
-    later = made_up({(d, s): 2 * (4 + s) for d in (20, 40) for s in range(3)}, setting="low rate")
+    later = made_up({(d, s): (8, 11, 12)[s] for d in (20, 40) for s in range(3)}, setting="low rate")
     earlier = made_up({(d, s): 2 for d in (20, 30) for s in range(3)}, setting="large batch")
     claims = judged(pd.concat([base, later, earlier]), variation_depths=[20, 30, 40], **FULL)
     assert claims["shift-low-rate"].outcome == "holds"
-    assert claims["shift-low-rate"].measured == pytest.approx(np.log(2))
+    assert claims["shift-low-rate"].measured == pytest.approx(np.mean(np.log([8 / 4, 11 / 5, 12 / 6])))
     assert claims["shift-large-batch"].outcome == "disagrees"
     assert claims["shift-large-batch"].measured == pytest.approx(np.mean(np.log([2 / 4, 2 / 5, 2 / 6])))
 
