@@ -111,6 +111,22 @@ def test_a_unit_that_raises_gives_one_line_and_loses_nothing(checkout):
     assert "ZeroDivisionError" in (checkout.root / "_build/logs/toy-fig99_toy-fail-seed0.txt").read_text()
 
 
+def test_of_several_failures_the_first_unit_is_named(checkout):
+    code = """
+import concurrent.futures
+import alignbook
+from alignbook import engine
+from alignbook.errors import AlignbookError
+
+engine.wait = lambda pending, **options: concurrent.futures.wait(pending)  # all of them
+try:
+    alignbook.run("toy/fig99_toy", labels=["fail"], seeds=12)
+except AlignbookError as error:
+    print(str(error).split()[1])
+"""
+    assert checkout.python(code) == "fail-seed0"
+
+
 def test_a_failure_beside_a_unit_that_reports_much_ends_the_run(checkout):
     text = checkout.experiment.read_text()
     much = """

@@ -203,7 +203,7 @@ def _compute(units, device, workers, replace, say):
         while pending:
             finished, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
             _drain(reports, shares)
-            for future in finished:
+            for future in [f for f in pending if f in finished]:  # in order: the first failure is told
                 unit = pending.pop(future)
                 shares.pop(unit.name, None)
                 try:
