@@ -60,8 +60,9 @@ class SimpleCNN(nn.Module):
 def he_normal_(net, scale, generator):
     """Draw every convolution and dense layer of ``net`` anew, in place; returns ``net``.
 
-    Weights are normal with mean 0 and standard deviation ``scale``·√(2 / fan_in), biases are zero
-    (A.3). ``generator`` is a torch.Generator on the CPU, so that every device gets the same weights.
+    Weights are normal with mean 0 and standard deviation ``scale``·√(2 / fan_in), biases are zero (A.3;
+    that the scale multiplies weights, not variances, and that the normal is not truncated, is our reading).
+    ``generator`` is a torch.Generator on the CPU, so that every device gets the same weights.
     """
     for module in net.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):

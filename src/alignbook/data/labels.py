@@ -4,7 +4,7 @@ import torch
 
 
 def random_labels(n, classes, generator):
-    """Labels drawn uniformly and independently of the inputs (Maennel et al., Section 2.1).
+    """Labels drawn uniformly and independently of the inputs (Maennel et al., Section 2.1; uniformly: A.1).
 
     n : number of labels; classes : number of classes; generator : CPU ``torch.Generator``.
     Returns (n,) int64 in 0 … classes - 1.

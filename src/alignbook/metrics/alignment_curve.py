@@ -21,7 +21,8 @@ def alignment_curve(features, labels, thresholds=None, bias=True):
     thresholds : (m,) values of τ, or None for 0 and then all singular values, ascending.
     Returns (thresholds, alignment), both (m,) float64. Singular values that are zero to rounding count
     as absent, hence the alignment at threshold 0 is the squared length of y projected on the span of the
-    features.
+    features. (The paper completes u₁ … u_d to a basis of Rⁿ with σ = 0, so that its sum is ‖y‖² there for
+    every Φ; at any threshold above 0 the two are the same.)
 
     The triangular factor R of Φ = QR (of Φᵀ, where d > n) and its small singular value decomposition give
     the curve. Features of condition number up to about 10⁷ go through Cholesky factors of Gram matrices,

@@ -1,4 +1,4 @@
-"""Mean and covariance of image patches (Maennel et al. 2020, Section 2.2: covariance of the data)."""
+"""Mean and covariance of image patches (Maennel et al. 2020, Section 2.1: covariance of the data)."""
 
 from dataclasses import dataclass
 

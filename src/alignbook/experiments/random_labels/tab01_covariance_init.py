@@ -425,6 +425,13 @@ def claims(table, parameters):
         )
     made += [
         equal(
+            "f2-like-pretrained",
+            "With two or three layers, computed ones (f2) and pre-trained ones give the same accuracy",
+            "Table 7",
+            two_or_three["f2"],
+            pick("pretrained", [2, 3]),
+        ),
+        equal(
             "sampled-like-f2",
             "Sampling from the covariance gives the same accuracy as its eigenvectors",
             "Table 4",

@@ -85,7 +85,7 @@ def _areas(labels, features, **about):
 # (task, representation that the transferred one is compared with, sign, panel)
 _CLAIMS = (
     ("source", "init", 1, "a"),
-    ("source", "original", 1, "a"),
+    ("source", "original", 1, "a), by analogy with (b"),  # the paper says it of the related task only
     ("related", "init", 1, "b"),
     ("related", "original", 1, "b"),
     ("unrelated", "init", -1, "c"),

@@ -338,7 +338,7 @@ def _forward_claims(table, parameters):
     constant = (
         "forward-constant",
         "1 - c_l tends to (9π²/2) l^-2: ratio of the two at the deepest layer",
-        "Hayou et al. 2020, cited in Appendix B.1",
+        "Theorem 1, whose constant is not printed (Hayou et al. 2020)",
     )
     rows = select(table, "forward", correlation=-1.0)
     if rows.empty:
@@ -357,7 +357,7 @@ def _backward_claims(table, eps, deepest):
     rate = (
         f"backward-rate-eps{eps:g}",
         f"as L grows, the backward loss at a fixed layer falls as (L/l)^-3 (ε = {eps:g})",
-        "Theorem 2, second case",
+        "Theorem 2, second case (where l grows, too, but more slowly)",
     )
     share = (
         f"share-rate-eps{eps:g}",
@@ -390,7 +390,7 @@ def _lemma_2_claim(table, parameters):
     claim = (
         "lemma2-sign",
         f"the coefficient of log(l)/l in log(l^3 ζ_l) is +9/2: measured coefficient over 9/2 (ε = {eps:g})",
-        "Appendix B.2, Lemma 2 and its use",
+        "Appendix B.2, Lemma 2 and its use, with 9/2 (ours) for κ",
     )
     coefficient = lemma_2_coefficient(table, eps)
     if coefficient is None:
@@ -454,7 +454,7 @@ def _network_claims(table):
             "network forward norm",
             "forward-limit",
             "under Equation 8 and He initialisation the forward information of equal inputs is 1/2",
-            "Theorem 1",
+            "Appendix B.1, proof of Theorem 1",
             PAPER_FORWARD_LIMIT,
         ),
     ]
