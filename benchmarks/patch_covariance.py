@@ -117,7 +117,7 @@ def compared(size, n):
             Aim("every eigenvalue within 1e-6 of float64", "error", 1e-6, "np.cov"),
             BANDWIDTH,
         ),
-        note="Fewer images than the 50,000 of the next row: the peers' time and np.cov's memory.",
+        note="Fewer images than the row with 50,000: the peers' time and np.cov's memory.",
     )
 
 

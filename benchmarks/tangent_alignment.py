@@ -265,7 +265,7 @@ works = (
             MATRIX_RATE,
         ),
         repeats=1,
-        alone="None holds 2.5·10⁹ entries: 9.3 GiB per layer in float32.",
+        alone="the ones above would hold 2.5·10⁹ entries, 9.3 GiB per layer in float32.",
     ),
     images_work("resnet18", "ResNet-18 with group norm", 3),
     images_work("vgg19", "VGG-19", 3),

@@ -6,6 +6,7 @@ import math
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from alignbook import paths, quantities, style, tables
 
@@ -127,7 +128,8 @@ NOTEBOOKS = """\
 From parameters to stored results, Python's start and loading the data included, with nothing stored at the
 start: this code, and the last commit before its kernels, given the same parameters. “Faster” adds
 up the computing times of the units that both commits name: a notebook may have more of them now. The earlier
-commit is not measured where no code that a notebook's units reach has changed since.
+commit is not measured where no code that a notebook's units reach has changed since. A notebook without a
+row has not been measured.
 """
 
 
@@ -195,7 +197,7 @@ def _rows(compared):
             }
             if peer:
                 answer = answers[peer["name"]]
-                row["Peer"] = _measured(peer, f"{html.escape(peer['name'])} {peer['version']}")
+                row["Peer"] = _measured(peer, html.escape(_versioned(peer)))
                 row["Faster"] = "–"
                 if answer["agrees"]:
                     row["Faster"] = f"{quantities.factor(peer['median'] / ours['median'])} times"
@@ -208,6 +210,13 @@ def _rows(compared):
                 )
             rows.append(row)
     return rows
+
+
+def _versioned(peer):
+    """``NNGeometry 0.4``, ``full SVD (numpy 2.4.6)``"""
+    if peer["name"].lower() == peer["package"]:
+        return f"{peer['name']} {peer['version']}"
+    return f"{peer['name']} ({peer['package']} {peer['version']})"
 
 
 def _work(name, record):
@@ -364,6 +373,11 @@ def draw_scaling(records, path):
                     axes.set_ylabel(unit)
                 if row == 1:
                     axes.set_xlabel(record["axis"])
+        for axes in grid[:, 0]:
+            low, high = axes.get_ylim()
+            if high < 20 * low:  # powers of ten alone would leave it without a number or two
+                axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axes.yaxis.set_major_formatter("{x:g}")
         figure.savefig(path, metadata={"Date": None})
 
 

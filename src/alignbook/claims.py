@@ -58,8 +58,8 @@ class Claim:
         return cls(id, statement, source, paper, None, None, None, NOT_RUN, 0, why)
 
     @classmethod
-    def greater(cls, id, statement, source, values, than=0.0, paper=None):
-        """``values`` (one per seed) lie above ``than``: two-sided t interval of their mean.
+    def greater(cls, id, statement, source, values, than=0.0, paper=None, what="seed"):
+        """``values`` (one per seed, or per ``what``) lie above ``than``: two-sided t interval of their mean.
 
         Holds when the whole interval is above, disagrees when it is below, else inconclusive;
         fewer than three seeds, or seeds without any spread, are inconclusive.
@@ -67,7 +67,7 @@ class Claim:
         values, mean, interval = _t_interval(values)
         low, high = interval or (-math.inf, math.inf)
         outcome = HOLDS if low > than else DISAGREES if high < than else INCONCLUSIVE
-        test = f"95 % t interval of the mean over {_seeds(values)} against {than:g}"
+        test = f"95 % t interval of the mean over {_counted(values, what)} against {than:g}"
         return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test)
 
     @classmethod
@@ -80,7 +80,7 @@ class Claim:
         """
         values, mean, interval = _t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
-        test = f"95 % t interval over {_seeds(values)} against {paper:g} ± {tolerance:g}"
+        test = f"95 % t interval over {_counted(values, 'seed')} against {paper:g} ± {tolerance:g}"
         return cls(id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test)
 
     @classmethod
@@ -115,9 +115,12 @@ class Claim:
         return cls(id, statement, source, paper, tolerance, measured, None, outcome, 1, test)
 
 
-def _seeds(values):
-    counted = "one seed" if len(values) == 1 else f"{len(values)} seeds"
-    return f"{counted} without any spread" if len(values) > 2 and _alike(values) else counted
+def _counted(values, what):
+    """How many values, and why they may have no interval."""
+    counted = f"one {what}" if len(values) == 1 else f"{len(values)} {what}s"
+    if len(values) < 3:
+        return f"{counted} of the three that a verdict needs"
+    return f"{counted} without any spread" if _alike(values) else counted
 
 
 def _alike(values):

@@ -65,7 +65,9 @@ def _scorecard(books, runs, decided):
         "",
         f"{sum(total.values())} claims: {_listed(total)}. A test on the seeds decides each outcome, or a",
         "margin where nothing is random, by a rule that the page of the claim shows; where one was changed",
-        "after a first look at results, the page says so. A claim that disagrees is a finding.",
+        "after a first look at results, the page says so. A claim that disagrees is a finding; what it means",
+        "stands on its page. Of a comparison, *here* is the difference, positive where the claim is right,",
+        "with its 95 % interval. *Not run* is also what was measured at a size that cannot decide it.",
         "",
     ]
     for title, group in _papers(books):
@@ -81,9 +83,7 @@ def _short(book):
 
 def _score_row(book, run, claim):
     return {
-        "Claim": f"{tables.marked(claim.statement)} <small>({tables.marked(claim.source)})</small>",
-        "Paper": tables.number(claim.paper),
-        "Here": tables.number(claim.measured),
+        **page.claim_cells(claim),
         "Outcome": tables.badge(claim.outcome),
         "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{_short(book)}</a>',
         "Profile": _profile(run),

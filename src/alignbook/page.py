@@ -18,10 +18,16 @@ BANNERS = {
     "smoke": "Smoke run: embedded stand-in data and toy sizes. This page shows that the code runs. "
     "It reproduces nothing.",
     "quick": "Quick profile: real data where the paper uses real data, at sizes that two processor cores "
-    "finish in ten minutes. Not the paper's own sizes.",
+    "finish in about ten minutes. Not the paper's own sizes.",
     "paper": "Paper profile: the paper's own hyperparameters.",
     None: "Custom parameters: this page was made with values of your own.",
 }
+
+
+IN_PART = (
+    "Quick profile, and, where they are stored, runs with the paper's own hyperparameters in its place: "
+    "the titles of the figures say which."
+)
 
 
 class Page:
@@ -118,17 +124,18 @@ def banner(run):
     }
     if run.joined:
         profile, total = run.joined_profile
-        facts["Seeds"] = f"{facts['Seeds']} at {run.profile}; of {profile}: see the figure"
+        facts["Seeds"] = f"{facts['Seeds']} at {run.profile}; at {profile} as the titles say"
         facts["Also stored"] = f"{len(run.joined)} of the {total} runs of profile {profile}"
     if run.diverged:
         facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
     items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
     kind = run.profile or "custom"
+    name = f"{kind}, in part {run.joined_profile[0]}" if run.joined else kind
     outcomes = Counter(claim.outcome for claim in run.claims())
     verdicts = ", ".join(f"{outcomes[o]} {badge(o)}" for o in OUTCOMES if outcomes[o])
     return (
-        f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(kind)}</strong> '
-        f"{html.escape(BANNERS[run.profile])}</p>"
+        f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(name)}</strong> '
+        f"{html.escape(IN_PART if run.joined else BANNERS[run.profile])}</p>"
         f'<p class="ab-verdicts">Claims: {verdicts or "none"}</p><dl>{items}</dl></div>'
     )
 
@@ -160,20 +167,21 @@ def anchor(function):
     return function.strip("_").replace("_", "-")
 
 
-def _claim_row(claim):
+def claim_cells(claim):
+    """{column: HTML} of a claim: what it says, the paper's value, ours with its interval."""
     here = number(claim.measured)
     if claim.interval:
         here += f"<br><small>{number(claim.interval[0])} to {number(claim.interval[1])}</small>"
     paper = number(claim.paper)
     if claim.tolerance is not None:
-        paper += f"<br><small>± {number(claim.tolerance)}</small>"
-    return {
-        "id": f"claim-{claim.id}",
-        "Claim": f"{marked(claim.statement)} <small>({marked(claim.source)})</small>",
-        "Paper": paper,
-        "Here": here,
-        "Outcome": f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>",
-    }
+        paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
+    statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
+    return {"Claim": statement, "Paper": paper, "Here": here}
+
+
+def _claim_row(claim):
+    outcome = f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>"
+    return {"id": f"claim-{claim.id}", **claim_cells(claim), "Outcome": outcome}
 
 
 def _data_origin(record):

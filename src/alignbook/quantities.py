@@ -41,7 +41,7 @@ def reached(aim):
         return memory(value)
     if aim["quantity"] in ("faster", "floor"):
         return f"{factor(value)} times" + (" the floor" if aim["quantity"] == "floor" else "")
-    return f"{value:.2g}"
+    return f"{value:.2g}" + ("" if aim["quantity"] == "error" else " times")
 
 
 def _short(power):

@@ -192,6 +192,7 @@ def claims(table, parameters):
             continue
         after, start = (part.pivot(index=over, columns="index", values="tau") for part in (rows, before))
         rises, falls = rise_and_fall(after / start)
-        found = [Claim.greater(*rise, rises), Claim.greater(*fall, falls)]
+        pairs = ((rise, rises), (fall, falls))
+        found = [Claim.greater(*which, values, what=over) for which, values in pairs]
         result += [claim.not_run(why) for claim in found] if short and over == "seed" else found
     return result

@@ -358,7 +358,8 @@ def claims(table, parameters):
         return Claim.equals(id, statement, source, complete(one - other), 0.0, tolerance)
 
     made = []
-    titles = {"standard": "the column {}"} | {name: f"table {n}" for n, (name, _) in PAPER.items()}
+    titles = {name: f"table {n}" for n, (name, _) in PAPER.items()}
+    titles = {"standard": "the column {} (He's initialisation everywhere)"} | titles
     for name, title in titles.items():
         chosen = difference[difference.index.get_level_values("initialisation") == name]
         whole = len(chosen) == (4 if name == "standard" else 12)

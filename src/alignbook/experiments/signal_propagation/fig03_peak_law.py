@@ -383,7 +383,7 @@ def _hidden_peak(dataset, here):
 
 def _accuracies(dataset, here, full):
     name = _named(dataset, here)
-    statement = f"{name}: test accuracy, ours less the paper's, averaged over the depths of the table."
+    statement = f"{name}: test accuracy (0 to 1), ours less the paper's, averaged over the table's depths."
     arguments = (f"accuracy-{dataset}", statement, "Tables 1 to 3")
     if not full:
         return Claim.missing(*arguments, "judged only with all training images and all epochs", paper=0.0)
