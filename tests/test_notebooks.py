@@ -67,6 +67,7 @@ def test_is_in_the_table_of_contents(notebook):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_printed_commands_name_what_exists(page):
     blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
+    blocks = [block.replace("\\\n", " ") for block in blocks]  # lines that go on
     lines = [shlex.split(line, comments=True) for block in blocks for line in block.strip().splitlines()]
     runs = [words for words in lines if "run" in words or "show" in words]
     assert runs

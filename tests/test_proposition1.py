@@ -18,7 +18,7 @@ def train(x, y, initial, weight_decay, steps=150):
     with torch.no_grad():
         for parameter, value in zip(net.parameters(), initial, strict=True):
             parameter.copy_(value)
-    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=weight_decay)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=weight_decay)
     order = torch_stream(0, "batches")
     losses = []
     for _ in range(steps):

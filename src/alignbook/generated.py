@@ -29,8 +29,12 @@ def write(books, runs, seconds, pages):
     if all(run.profile != "smoke" for run in runs.values()):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(books, runs, decided))
+    code = pages / "code"
+    code.mkdir(exist_ok=True)
+    links = "".join(f"- [{book.name}](/code/{book.name})\n" for book in books)
+    (code / "pages.txt").write_text(links, encoding="utf-8")
     for book in books:
-        path = pages / "code" / f"{book.name}.md"
+        path = code / f"{book.name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_code_page(book), encoding="utf-8")
 
