@@ -58,6 +58,12 @@ class Run:
     joined_profile: tuple = (None, 0)
 
     @property
+    def shown_profile(self):
+        """``quick``, ``quick, in part paper`` or, for values of one's own, ``custom``."""
+        own = self.profile or "custom"
+        return f"{own}, in part {self.joined_profile[0]}" if self.joined else own
+
+    @property
     def shown(self):
         """Everything that the page shows: ``stored`` and ``joined``."""
         return [*self.stored, *self.joined]

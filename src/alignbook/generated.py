@@ -30,7 +30,6 @@ def write(books, runs, seconds, pages):
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(books, runs, decided))
     code = pages / "code"
-    code.mkdir(exist_ok=True)
     links = "".join(f"- [{book.name}](/code/{book.name})\n" for book in books)
     (code / "pages.txt").write_text(links, encoding="utf-8")
     for book in books:
@@ -90,7 +89,7 @@ def _score_row(book, run, claim):
         **page.claim_cells(claim),
         "Outcome": tables.badge(claim.outcome),
         "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{_short(book)}</a>',
-        "Profile": _profile(run),
+        "Profile": run.shown_profile,
     }
 
 
@@ -110,7 +109,7 @@ def _before(books, runs, decided):
         {
             "Claim": f"{tables.marked(claim.statement)} <small>({_short(book)})</small>",
             "Before": f"{tables.badge(outcome)}<br><small>{before['profiles'][book.name]}</small>",
-            "Now": f"{tables.badge(claim.outcome)}<br><small>{_profile(runs[book.name])}</small>",
+            "Now": f"{tables.badge(claim.outcome)}<br><small>{runs[book.name].shown_profile}</small>",
             "How it is judged now": html.escape(claim.test),
         }
         for outcome, book, claim in pairs
@@ -130,10 +129,6 @@ def _before(books, runs, decided):
         "",
     ]
     return "\n".join(parts)
-
-
-def _profile(run):
-    return f"{run.profile}, in part {run.joined_profile[0]}" if run.joined else run.profile or "custom"
 
 
 def _status(books, runs, seconds):
@@ -156,7 +151,7 @@ def _status_row(book, run, seconds):
     stale = run.stale
     return {
         "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
-        "Profile": _profile(run),
+        "Profile": run.shown_profile,
         "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
         "Seeds": run.parameters.get("seeds", ""),
         "Runs": len(records),

@@ -22,8 +22,6 @@ BANNERS = {
     "paper": "Paper profile: the paper's own hyperparameters.",
     None: "Custom parameters: this page was made with values of your own.",
 }
-
-
 IN_PART = (
     "Quick profile, and, where they are stored, runs with the paper's own hyperparameters in its place: "
     "the titles of the figures say which."
@@ -130,11 +128,10 @@ def banner(run):
         facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
     items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
     kind = run.profile or "custom"
-    name = f"{kind}, in part {run.joined_profile[0]}" if run.joined else kind
     outcomes = Counter(claim.outcome for claim in run.claims())
     verdicts = ", ".join(f"{outcomes[o]} {badge(o)}" for o in OUTCOMES if outcomes[o])
     return (
-        f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(name)}</strong> '
+        f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(run.shown_profile)}</strong> '
         f"{html.escape(IN_PART if run.joined else BANNERS[run.profile])}</p>"
         f'<p class="ab-verdicts">Claims: {verdicts or "none"}</p><dl>{items}</dl></div>'
     )

@@ -48,8 +48,7 @@ def hessian_eigenvalues(
     batch_size : examples per pass. Where all fit in one batch its graph is kept, and a linear layer on
     fewer examples than it has features is measured on their span, exactly (see
     :mod:`alignbook.kernels.hessian_product`); else every product goes through all batches. Memory is that
-    of one batch in either case. The paper's landscapes use 256 examples; of these
-    eigenvalues it does not say.
+    of one batch in either case. The paper's landscapes use 256 examples; for eigenvalues it does not say.
     basis : most vectors held, ≥ k + 10; None: 3k, at least 60. (5k saved at most a twentieth of the products
     on the spectra tried, and made each dearer.) Memory is about (basis + 4) · parameters numbers.
     max_products : > k; after that many Hessian-vector products the result is returned with ``converged``

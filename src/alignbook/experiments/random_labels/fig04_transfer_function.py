@@ -192,7 +192,6 @@ def claims(table, parameters):
             continue
         after, start = (part.pivot(index=over, columns="index", values="tau") for part in (rows, before))
         rises, falls = rise_and_fall(after / start)
-        pairs = ((rise, rises), (fall, falls))
-        found = [Claim.greater(*which, values, what=over) for which, values in pairs]
+        found = [Claim.greater(*rise, rises, what=over), Claim.greater(*fall, falls, what=over)]
         result += [claim.not_run(why) for claim in found] if short and over == "seed" else found
     return result

@@ -358,8 +358,8 @@ def claims(table, parameters):
         return Claim.equals(id, statement, source, complete(one - other), 0.0, tolerance)
 
     made = []
-    titles = {name: f"table {n}" for n, (name, _) in PAPER.items()}
-    titles = {"standard": "the column {} (He's initialisation everywhere)"} | titles
+    titles = {"standard": "the column {} (He's initialisation everywhere)"}
+    titles |= {name: f"table {n}" for n, (name, _) in PAPER.items()}
     for name, title in titles.items():
         chosen = difference[difference.index.get_level_values("initialisation") == name]
         whole = len(chosen) == (4 if name == "standard" else 12)

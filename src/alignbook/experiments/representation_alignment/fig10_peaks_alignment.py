@@ -84,12 +84,12 @@ def _areas(labels, features, **about):
 
 # (task, representation that the transferred one is compared with, sign, panel)
 _CLAIMS = (
-    ("source", "init", 1, "a"),
-    ("source", "original", 1, "a), by analogy with (b"),  # the paper says it of the related task only
-    ("related", "init", 1, "b"),
-    ("related", "original", 1, "b"),
-    ("unrelated", "init", -1, "c"),
-    ("unrelated", "original", -1, "c"),
+    ("source", "init", 1, "(a)"),
+    ("source", "original", 1, "(a), by analogy with (b)"),  # the paper says it of the related task only
+    ("related", "init", 1, "(b)"),
+    ("related", "original", 1, "(b)"),
+    ("unrelated", "init", -1, "(c)"),
+    ("unrelated", "original", -1, "(c)"),
 )
 _NAMES = {"init": "the initial representation", "original": "the inputs"}
 
@@ -99,7 +99,7 @@ def claims(table, parameters):
     result = []
     for task, other, sign, panel in _CLAIMS:
         identity = f"{task}-{'above' if sign > 0 else 'below'}-{other}"
-        more, where = "more" if sign > 0 else "less", f"Figure 10 ({panel})"
+        more, where = "more" if sign > 0 else "less", f"Figure 10 {panel}"
         statement = (
             f"After training on S, the hidden representation aligns {more} with the {task} task's labels "
             f"than {_NAMES[other]} (difference of areas under the alignment curves)"
