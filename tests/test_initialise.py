@@ -25,27 +25,27 @@ def images(n=23):
     return torch.randn(n, 3, 9, 11, generator=stream(2)).cumsum(3) + 2
 
 
-def patches_written_out(maps):
+def patches_written_out(maps, stride):
     maps = maps.detach().double().numpy()
     _, _, height, width = maps.shape
     return np.array(
         [
             image[:, row : row + 3, column : column + 3].ravel()
             for image in maps
-            for row in range(0, height - 2, 3)
-            for column in range(0, width - 2, 3)
+            for row in range(0, height - 2, stride)
+            for column in range(0, width - 2, stride)
         ]
     )
 
 
-@pytest.mark.parametrize("layer", [0, 1, 2])
-def test_covariance_against_patches_written_out(layer):
+@pytest.mark.parametrize(("layer", "stride"), [(0, 3), (1, 3), (2, 3), (1, 1)])
+def test_covariance_against_patches_written_out(layer, stride):
     net, x = network(), images()
-    patches = patches_written_out(net.features(x, layer))
+    patches = patches_written_out(net.features(x, layer), stride)
     expected = np.cov(patches.T, bias=True)
-    measured = input_covariance(net, layer, x, batch_size=7).numpy()
+    measured = input_covariance(net, layer, x, stride=stride, batch_size=7).numpy()
     np.testing.assert_allclose(measured, expected, atol=1e-4 * np.abs(expected).max())
-    moment = input_covariance(net, layer, x, centred=False, batch_size=7).numpy()
+    moment = input_covariance(net, layer, x, centred=False, stride=stride, batch_size=7).numpy()
     np.testing.assert_allclose(moment, patches.T @ patches / len(patches), rtol=1e-4, atol=1e-4)
 
 

@@ -22,6 +22,21 @@ def test_same_pooling_pads_bottom_and_right_only():
     assert torch.equal(net.pool(image), nn.functional.max_pool2d(padded, 3, 2))
 
 
+@pytest.mark.parametrize(("size", "stride"), [(2, 2), (3, 2), (3, 3), (4, 2), (5, 2), (5, 1), (2, 4)])
+@pytest.mark.parametrize(("height", "width"), [(5, 6), (7, 9), (8, 8)])
+def test_same_pooling_against_windows_written_out(size, stride, height, width):
+    """An output for every started stride; what windows lack is split evenly, the odd one at the end."""
+    net = SimpleCNN((1, height, width), [1], 2, 2, pool=(size, stride, "same"))
+    image = torch.randn(1, 1, height, width, generator=torch.Generator().manual_seed(0))
+    edges = []
+    for side in (width, height):
+        lacking = max(0, (math.ceil(side / stride) - 1) * stride + size - side)
+        edges += [lacking // 2, lacking - lacking // 2]
+    padded = nn.functional.pad(image, edges, value=-math.inf)
+    assert torch.equal(net.pool(image), nn.functional.max_pool2d(padded, size, stride))
+    assert net(image).shape == (1, 2)
+
+
 def test_unknown_padding_is_refused():
     with pytest.raises(ValueError, match="known: same, valid"):
         SimpleCNN((3, 8, 8), [4], 8, 2, pool=(3, 2, "full"))

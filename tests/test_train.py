@@ -1,12 +1,10 @@
-import math
-
 import pytest
 import torch
 from torch import nn
 
 from alignbook.experiments import Diverged
 from alignbook.nets import SimpleCNN, he_normal_
-from alignbook.train import accuracy, fit, mean_loss
+from alignbook.train import accuracy, fit
 
 
 def stream(seed=0):
@@ -19,6 +17,11 @@ def problem(n=96, classes=3):
     y = torch.arange(n) % classes
     x[torch.arange(n), y] += 1.0
     return x, y
+
+
+def mean_loss(net, x, y):
+    with torch.no_grad():
+        return nn.functional.cross_entropy(net(x), y).item()
 
 
 def network():
@@ -48,7 +51,6 @@ def test_products_have_the_precision_asked_for(precision):
     net, seen = network(), []
     net.head.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
     train(net, precision=precision)
-    mean_loss(net, x, y, precision=precision)
     accuracy(net, x, y, precision=precision)
     assert set(seen) == {getattr(torch, precision)}
 
@@ -75,12 +77,9 @@ def test_against_sgd_written_out(schedule):
         for parameter, v, g in zip(
             (weight, bias), velocity, torch.autograd.grad(loss, (weight, bias)), strict=True
         ):
-            v.mul_(0.9).add_(g + 0.01 * parameter.detach())
+            v.mul_(0.9).add_(g)
             parameter.data.sub_(rate * v)
-    fit(
-        net, x, y, steps=6, batch_size=8, learning_rate=0.1, weight_decay=0.01, schedule=schedule,
-        generator=stream(),
-    )  # fmt: skip
+    fit(net, x, y, steps=6, batch_size=8, learning_rate=0.1, schedule=schedule, generator=stream())
     assert torch.allclose(net.weight, weight, atol=1e-6)
     assert torch.allclose(net.bias, bias, atol=1e-6)
 
@@ -127,10 +126,7 @@ def test_bad_settings_are_refused(changes, message):
         train(network(), **changes)
 
 
-def test_accuracy_and_loss_do_not_depend_on_the_batch_size():
+def test_accuracy_does_not_depend_on_the_batch_size():
     x, y = problem()
     net = network()
-    logits = net(x)
-    assert accuracy(net, x, y, batch_size=7) == (logits.argmax(1) == y).double().mean().item()
-    expected = nn.functional.cross_entropy(logits, y).item()
-    assert math.isclose(mean_loss(net, x, y, batch_size=7), expected, rel_tol=1e-5)
+    assert accuracy(net, x, y, batch_size=7) == (net(x).argmax(1) == y).double().mean().item()

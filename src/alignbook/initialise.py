@@ -7,35 +7,28 @@ e₁, e₂, … (largest eigenvalue first). The filters are τᵢeᵢ, or sample
 import math
 
 import torch
-from torch import nn
+
+from alignbook.metrics import patch_covariance
 
 SIZE = 3  # convolutions are 3×3
-# Patches that do not overlap: every pixel of every image counts once, at a ninth of the work.
-STRIDE = 3
 
 
 @torch.no_grad()
-def input_covariance(net, layer, images, centred=True, batch_size=250):
+def input_covariance(net, layer, images, centred=True, stride=SIZE, batch_size=250):
     """Covariance of the 3×3 patches that enter convolution ``layer`` (0: the images themselves).
 
     images : (N, C, H, W) float32 on the device of ``net``.
     centred : subtract the patches' mean (covariance) or not (second moment).
+    stride : pixels from one patch to the next. 3: patches do not overlap, and every pixel of every image
+        counts at most once, at a ninth of the work of 1, all patches.
 
-    Only patches that lie inside the image, one every 3 pixels. Returns float64 (d, d) on the CPU,
+    Only patches that lie inside the image. Returns float64 (d, d) on the CPU,
     d = 9·(channels entering the layer), in the order of ``conv.weight[0].flatten()``.
     """
-    total, outer, count = 0.0, 0.0, 0
-    for batch in images.split(batch_size):
-        patches = nn.functional.unfold(net.features(batch, layer), SIZE, stride=STRIDE)  # (n, d, positions)
-        patches = patches.transpose(0, 1).flatten(1)  # (d, n·positions)
-        outer = outer + (patches @ patches.T).double()
-        total = total + patches.sum(1, dtype=torch.float64)
-        count += patches.shape[1]
-    moment = (outer / count).cpu()
-    if not centred:
-        return moment
-    mean = (total / count).cpu()
-    return moment - torch.outer(mean, mean)
+    entering = torch.cat([net.features(batch, layer) for batch in images.split(batch_size)])
+    patches = patch_covariance(entering, SIZE, stride)
+    cov, mean = torch.from_numpy(patches.cov), torch.from_numpy(patches.mean)
+    return cov if centred else cov + torch.outer(mean, mean)
 
 
 def eigenvectors(covariance):
@@ -61,7 +54,17 @@ def sampled_filters(vectors, tau, generator):
 
 @torch.no_grad()
 def covariance_filters_(
-    net, images, layers, *, make, tau, first=(0, 0, 0), filter_scale="unit", centred=True, generator
+    net,
+    images,
+    layers,
+    *,
+    make,
+    tau,
+    first=(0, 0, 0),
+    filter_scale="unit",
+    centred=True,
+    stride=SIZE,
+    generator,
 ):
     """Compute the filters of the first ``layers`` convolutions of ``net`` from ``images``, in place.
 
@@ -71,7 +74,7 @@ def covariance_filters_(
     filter_scale : ``"unit"`` multiplies each layer by one number so that the mean square of its
         filters' ℓ₂ norms is 1, as it is for eigenvectors as they are; ``"he"``: 2, the expected one
         of He's initialisation; ``"raw"`` leaves the filters as made.
-    centred : see :func:`input_covariance`.
+    centred, stride : see :func:`input_covariance`.
     generator : torch.Generator on the CPU.
 
     Biases become zero. Returns ``net``; raises ValueError for an unknown ``filter_scale``.
@@ -81,7 +84,7 @@ def covariance_filters_(
     for layer in range(layers):
         conv = net.convs[layer]
         count = conv.out_channels
-        directions = eigenvectors(input_covariance(net, layer, images, centred))
+        directions = eigenvectors(input_covariance(net, layer, images, centred, stride))
         start = first[layer] % len(directions)
         filters = make(directions[start : start + count], tau, generator)
         if filter_scale != "raw":

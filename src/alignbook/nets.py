@@ -31,13 +31,19 @@ class SimpleCNN(nn.Module):
             size, stride, padding = pool
             if padding not in ("same", "valid"):
                 raise ValueError(f"pool padding is {padding!r}; known: same, valid")
-            # Activations are never negative after the ReLU, so a window that hangs over the edge
-            # (ceil_mode) gives what SAME padding at the bottom and right gives.
             same = padding == "same"
-            self.pool = nn.MaxPool2d(size, stride, ceil_mode=same)
-            height, width = (
+            outputs = [
                 math.ceil(side / stride) if same else (side - size) // stride + 1 for side in (height, width)
-            )
+            ]
+            # SAME puts half of what is missing, rounded down, before the first row and column, the rest
+            # after the last: windows that hang over the edge (ceil_mode).
+            missing = [
+                max(0, (count - 1) * stride + size - side)
+                for count, side in zip(outputs, (height, width), strict=True)
+            ]
+            before = tuple(count // 2 for count in missing)
+            self.pool = nn.MaxPool2d(size, stride, padding=before, ceil_mode=same)
+            height, width = outputs
         self.dense = nn.Linear(sizes[-1] * height * width, units)
         self.head = nn.Linear(units, classes)
 

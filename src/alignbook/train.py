@@ -19,7 +19,6 @@ def fit(
     batch_size,
     learning_rate,
     momentum=0.9,
-    weight_decay=0.0,
     schedule="thirds",
     generator,
     precision="float32",
@@ -49,9 +48,7 @@ def fit(
     if images:
         net.to(memory_format=torch.channels_last)
     net.train()
-    optimiser = torch.optim.SGD(
-        net.parameters(), lr=learning_rate, momentum=momentum, weight_decay=weight_decay
-    )
+    optimiser = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=momentum)
     wanted = set(at)
     if on is not None and 0 in wanted:
         on(0, net)
@@ -81,32 +78,18 @@ def fit(
     return net
 
 
+@torch.no_grad()
 def accuracy(net, x, y, batch_size=250, precision="float32"):
     """Share of the examples ``x`` (N, …) whose largest logit is at ``y`` (N,); float in 0..1."""
-    batches = _logits(net, x, y, batch_size, precision)
-    right = sum((logits.argmax(1) == labels).sum() for logits, labels in batches)
-    return float(right) / len(x)
-
-
-def mean_loss(net, x, y, batch_size=250, precision="float32"):
-    """Mean cross-entropy in nats of ``net`` on ``x`` (N, …) and ``y`` (N,); float, summed in float64."""
-    total = sum(
-        nn.functional.cross_entropy(logits.double(), labels, reduction="sum")
-        for logits, labels in _logits(net, x, y, batch_size, precision)
-    )
-    return float(total) / len(x)
-
-
-@torch.no_grad()
-def _logits(net, x, y, batch_size, precision):
-    """Yield (logits float32, labels) in order, ``batch_size`` examples at a time."""
     net.eval()
+    right = 0
     for inputs, labels in zip(x.split(batch_size), y.split(batch_size), strict=True):
         if x.ndim == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         with _products(x.device, precision):
             logits = net(inputs)
-        yield logits.float(), labels
+        right += (logits.float().argmax(1) == labels).sum()
+    return float(right) / len(x)
 
 
 def _batches(count, size, generator, device):

@@ -1,5 +1,7 @@
 """Random labels and disjoint index sets."""
 
+from operator import index
+
 import torch
 
 
@@ -15,10 +17,11 @@ def random_labels(n, classes, generator):
 def disjoint_splits(n_total, sizes, generator):
     """Random index sets without a common element.
 
-    sizes : how many indices each set gets; they may not add up to more than ``n_total`` (ValueError).
+    sizes : how many indices each set gets, integers (else TypeError); they may not add up to more than
+    ``n_total`` (ValueError).
     Returns one (size,) int64 tensor per entry, indices in 0 … n_total - 1 in random order.
     """
-    sizes = [int(size) for size in sizes]
+    sizes = [index(size) for size in sizes]
     if min(sizes, default=0) < 0 or sum(sizes) > n_total:
         raise ValueError(f"cannot take disjoint sets of sizes {sizes} from {n_total} examples")
     order = torch.randperm(n_total, generator=generator)

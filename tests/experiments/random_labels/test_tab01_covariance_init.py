@@ -21,6 +21,8 @@ PARAMETERS = {
     "init_scale": 1.0,
     "filter_scale": "unit",
     "centred": True,
+    "patch_stride": 3,
+    "padding": "same",
     "pool": "same",
     "precision": "float32",
     "variation_seeds": 0,
@@ -157,6 +159,20 @@ def test_pretraining_sees_random_labels_and_hands_over_its_filters(trained):
     for before, after, other in zip(source, three, standard, strict=True):
         assert after.norm() == pytest.approx(before.norm().item(), rel=0.02)  # biases have a small part
         assert not torch.allclose(after, other, atol=1e-3)
+
+
+def test_convolutions_without_padding_see_less_and_draw_the_same_filters():
+    images = {"x": torch.zeros(1, 3, 32, 32), "classes": 10}
+    padded, valid = (
+        tab01._network(images, 0, "network", PARAMETERS | {"padding": padding})
+        for padding in ("same", "valid")
+    )
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert padded.features(x, 3).shape[2:] == (32, 32)
+    assert valid.features(x, 3).shape[2:] == (26, 26)
+    assert valid(x).shape == (2, 10)
+    # One layer: without padding, the output is the inner part of what padding gives.
+    torch.testing.assert_close(valid.features(x, 1), padded.features(x, 1)[:, :, 1:-1, 1:-1])
 
 
 def test_training_and_pretraining_images_are_disjoint_and_paired_over_initialisations():

@@ -105,11 +105,13 @@ PAPER_STANDARD = {(100, "train"): 0.31, (100, "test"): 0.31, (1000, "train"): 0.
 # What a variation changes, and the cells (initialisation, layers) and iterations where it is tried.
 VARIATIONS = [
     ({"schedule": "constant"}, [("standard", 0), ("f2", 3)], None),  # None: all iteration counts
+    ({"padding": "valid"}, [("standard", 0), ("f2", 3)], None),
     ({"pool": "valid"}, [("standard", 0), ("f2", 3)], 1),
     ({"init_scale": 0.5}, [("standard", 0), ("f2", 3)], 1),
     ({"filter_scale": "he"}, [("f2", 1), ("f2", 3), ("shifted", 1)], 1),
     ({"filter_scale": "raw"}, [("f1", 3), ("sampled", 3)], 1),
     ({"centred": False}, [("f2", 3), ("shifted", 1)], 1),
+    ({"patch_stride": 1}, [("f2", 3), ("shifted", 1), ("shifted", 3)], 1),
     ({"pretrain_epochs": 10}, [("pretrained", 3)], 1),
     ({"pretrain_epochs": 120}, [("pretrained", 3)], None),
     ({"precision": "float32"}, [("standard", 0)], 1),
@@ -124,7 +126,17 @@ def standard(*, seed, iterations, device, report, **protocol):
 
 
 def from_covariance(
-    *, initialisation, layers, filter_scale, centred, seed, iterations, device, report, **protocol
+    *,
+    initialisation,
+    layers,
+    filter_scale,
+    centred,
+    patch_stride,
+    seed,
+    iterations,
+    device,
+    report,
+    **protocol,
 ):
     """Tables 1 to 6: the first ``layers`` convolutions computed from the training images."""
     images = _images(seed, protocol, device)
@@ -140,6 +152,7 @@ def from_covariance(
             first=first,
             filter_scale=filter_scale,
             centred=centred,
+            stride=patch_stride,
             generator=torch_stream(seed, "tab01", "filters"),
         )
 
@@ -200,9 +213,14 @@ def _images(seed, protocol, device, pretrain_images=0):
 
 def _network(images, seed, name, protocol):
     """The network of E.3 with He's initialisation from the stream ``name``, on the CPU."""
-    net = SimpleCNN(
-        images["x"].shape[1:], [FILTERS] * 3, UNITS, images["classes"], pool=(3, 2, protocol["pool"])
-    )
+    channels, height, width = images["x"].shape[1:]
+    # Without padding, three convolutions take six pixels from what the dense layer sees.
+    lost = {"same": 0, "valid": 6}[protocol["padding"]]
+    shape, pool = (channels, height - lost, width - lost), (3, 2, protocol["pool"])
+    net = SimpleCNN(shape, [FILTERS] * 3, UNITS, images["classes"], pool=pool)
+    if lost:
+        for conv in net.convs:
+            conv.padding = (0, 0)
     return he_normal_(net, protocol["init_scale"], torch_stream(seed, "tab01", name))
 
 
@@ -243,8 +261,8 @@ def units(parameters):
 
     Parameters: dataset, initialisations, layers, iterations, train_images, test_images,
     pretrain_images, pretrain_epochs, learning_rate, batch_size, schedule, init_scale, filter_scale,
-    centred, pool, precision, variation_seeds, seeds. Each table has the columns initialisation, layers,
-    iterations, train and test (accuracies in 0..1).
+    centred, patch_stride, padding, pool, precision, variation_seeds, seeds. Each table has the columns
+    initialisation, layers, iterations, train and test (accuracies in 0..1).
     """
     cells = [("standard", 0)]
     for initialisation in parameters["initialisations"]:
@@ -275,7 +293,7 @@ def _varied(seed, parameters):
 
 def _unit(initialisation, layers, seed, values, prefix=""):
     common = ["dataset", "iterations", "train_images", "test_images", "learning_rate", "batch_size"]
-    common += ["schedule", "init_scale", "pool", "precision"]
+    common += ["schedule", "init_scale", "padding", "pool", "precision"]
     arguments = {key: values[key] for key in common} | {"seed": seed}
     name = f"{prefix}{initialisation}"
     if initialisation == "standard":
@@ -283,7 +301,7 @@ def _unit(initialisation, layers, seed, values, prefix=""):
     if initialisation == "pretrained":
         own = {key: values[key] for key in ("pretrain_images", "pretrain_epochs")}
         return Unit(f"{name}-seed{seed}", pretrained, arguments | own | {"layers": layers})
-    own = {key: values[key] for key in ("filter_scale", "centred")}
+    own = {key: values[key] for key in ("filter_scale", "centred", "patch_stride")}
     arguments |= own | {"initialisation": initialisation, "layers": layers}
     return Unit(f"{name}-{layers}-seed{seed}", from_covariance, arguments)
 
