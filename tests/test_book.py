@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from html import unescape
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from alignbook import notebooks, paths
+from alignbook import notebooks, parameters, paths
 
 pytestmark = pytest.mark.book
 NAMES = [book.name for book in notebooks.every()]
@@ -162,6 +163,21 @@ def test_every_cell_stands_under_its_column(built):
             columns = re.findall(r"<th>(.*?)</th>", table)
             for row in re.findall(r"<tr[^>]*>(.*?)</tr>", table, re.DOTALL)[1:]:
                 assert re.findall(r'<td data-label="(.*?)"', row) == columns
+
+
+def test_every_parameter_stands_beside_its_value_and_the_papers(built):
+    html, _ = built
+    for book in notebooks.every():
+        text = (html / f"{book.name}.html").read_text()
+        (table,) = re.findall(r'<table class="ab-table ab-parameters.*?</table>', text, re.DOTALL)
+        smoke, paper = (parameters.resolve(book, profile) for profile in ("smoke", "paper"))
+        for name, value in smoke.items():
+            cells = [f"<code>{cell}</code>" for cell in (name, listed(value), listed(paper[name]))]
+            assert "".join(cells) in "".join(re.findall(r"<code>.*?</code>", unescape(table))), name
+
+
+def listed(value):
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 @BOTH

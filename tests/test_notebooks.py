@@ -48,6 +48,31 @@ def test_has_every_part_of_a_page(notebook):
     assert {"units", "claims"} <= set(vars(notebook.experiment))
 
 
+def test_values_in_the_prose_are_those_of_a_shown_profile(notebook):
+    shown = [parameters.resolve(notebook, profile) for profile in ("paper", "quick")]
+    found = _values_in_prose(notebook)
+    for name, value in found:
+        assert name in shown[0], name
+        assert value in [_written(values[name]) for values in shown], (name, value)
+
+
+def test_values_in_the_prose_are_found():
+    found = {(book.slug, name, value) for book in BOOKS for name, value in _values_in_prose(book)}
+    assert ("fig11_peaks_transfer", "fast_phase", "100") in found
+    assert ("fig04_transfer_function", "inputs", "500, 2000") in found
+    assert ("fig02_misalignment", "precision", "bfloat16") in found
+
+
+def _values_in_prose(notebook):
+    """[(parameter, value)] of what the text writes as "`name` = value"."""
+    cells = [cell.source for cell in jupytext.read(notebook.source).cells if cell.cell_type == "markdown"]
+    return re.findall(r"`(\w+)` = ([\w.]+(?:, [\d.]+)*[\w]|\w)", "\n".join(cells))
+
+
+def _written(value):
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def test_every_figure_has_a_name_a_caption_and_a_description(notebook):
     cells = [cell for cell in jupytext.read(notebook.source).cells if "plt." in cell.source]
     figures = [cell for cell in cells if "plt.show()" in cell.source]

@@ -5,7 +5,6 @@ import inspect
 import types
 from collections import Counter
 
-import pandas as pd
 from IPython.display import HTML, display
 
 from alignbook import engine, notebooks, parameters, style
@@ -55,33 +54,33 @@ class Page:
         return HTML(table(rows, "claims"))
 
     def provenance(self):
-        """One row per kind of origin: device, commit, versions, data digest, computing time."""
-        records = [item.provenance for item in self.run.shown]
-        frame = pd.DataFrame(
-            {
-                "device": [record["device"] for record in records],
-                "commit": [record["commit"] or "not in git" for record in records],
-                "date": [record["date"][:10] for record in records],
-                "seconds": [record["wall_time_s"] for record in records],
-                "versions": [
-                    ", ".join(f"{k} {v}" for k, v in record["versions"].items()) for record in records
-                ],
-                "data": [_data_origin(record) for record in records],
-            }
-        )
-        keys = ["device", "commit", "date", "versions", "data"]
-        grouped = frame.groupby(keys, sort=True)["seconds"].agg(["size", "sum"]).reset_index()
-        grouped = grouped.rename(columns={"size": "units", "sum": "seconds"})
-        grouped["seconds"] = grouped["seconds"].round(1)
-        values = "".join(
-            f"<li><code>{html.escape(name)} = {html.escape(repr(value))}</code></li>"
-            for name, value in self.parameters.items()
-        )
-        origins = grouped.to_html(index=False, border=0, classes="ab-provenance")
+        """Where the results come from, one row per kind of origin, and the value of every parameter."""
+        origins = {}
+        for record in (item.provenance for item in self.run.shown):
+            versions = ", ".join(f"{package} {version}" for package, version in record["versions"].items())
+            commit = record["commit"] or "not in git"
+            origin = (_data_origin(record), record["device"], commit, record["date"][:10], versions)
+            origins.setdefault(origin, []).append(record["wall_time_s"])
+        rows = [
+            dict(zip(("Data", "Device", "Commit", "Date", "Versions"), map(html.escape, origin), strict=True))
+            | {"Runs": str(len(times)), "Computing time": duration(sum(times))}
+            for origin, times in sorted(origins.items())
+        ]
         return HTML(
-            f'<details class="ab-details"><summary>Provenance and parameters</summary>'
-            f'<div class="ab-scroll">{origins}</div><ul>{values}</ul></details>'
+            _folded("Provenance", table(rows, "provenance"))
+            + _folded("Parameters", table(self._parameter_rows(), "parameters"))
         )
+
+    def _parameter_rows(self):
+        """One row per parameter; the values of profile paper have a column of their own on other pages."""
+        paper = parameters.resolve(self.notebook, "paper")
+        rows = []
+        for name, known in parameters.read(self.notebook).items():
+            row = {"Parameter": f"<code>{name}</code>", "Here": _value(self.parameters[name])}
+            if self.run.profile != "paper":
+                row["Profile paper"] = _value(paper[name])
+            rows.append({**row, "Meaning": html.escape(known.meaning), "Allowed": html.escape(known.range)})
+        return rows
 
     def source(self):
         """The experiment's code, folded, and links to each of its functions."""
@@ -98,8 +97,7 @@ class Page:
         where = f"src/alignbook/experiments/{self.notebook.name}.py"
         return HTML(
             f"<p>Computed by <code>{where}</code>: {functions}</p>"
-            f'<details class="ab-details"><summary>The code of the experiment</summary>'
-            f'<div class="highlight"><pre>{code}</pre></div></details>'
+            + _folded("The code of the experiment", f'<div class="highlight"><pre>{code}</pre></div>')
         )
 
 
@@ -179,6 +177,15 @@ def claim_cells(claim):
 def _claim_row(claim):
     outcome = f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>"
     return {"id": f"claim-{claim.id}", **claim_cells(claim), "Outcome": outcome}
+
+
+def _folded(title, body):
+    return f'<details class="ab-details"><summary>{title}</summary>{body}</details>'
+
+
+def _value(value):
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"<code>{html.escape(text)}</code>"
 
 
 def _data_origin(record):
