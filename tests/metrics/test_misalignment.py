@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ortho_group
 
-from alignbook.metrics import misalignment, misalignment_basis
+from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
 
 EXAMPLES = settings(deadline=None, max_examples=40)
 cases = st.builds(
@@ -172,6 +172,28 @@ def test_rounding_of_the_callers_precision_is_no_asymmetry(dtype, rel):
         misalignment(a, rounded.double() + 0.05 * torch.ones(30, 30).triu(1))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_singular_covariance_is_refused_in_float32_too(seed):
+    filters = torch.randn(27, 27, generator=torch.Generator().manual_seed(seed))
+    for b in (torch.cov(filters), torch.cov(filters.double()), torch.cov(filters).numpy()):
+        with pytest.raises(ValueError, match="B is not positive definite to the rounding of its precision"):
+            misalignment(np.diag(np.arange(27.0)), b)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1, 2, 2], [0.0, 0, 0, 1, 2, 3], [5.0, 5, 5, 5, 5, 7, 7, 7]])
+def test_repeated_eigenvalues_stay_so_in_float32(values):
+    d = len(values)
+    generator = torch.Generator().manual_seed(0)
+    q = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))[0]
+    a = (q * torch.tensor(values, dtype=torch.float64)) @ q.T
+    b = torch.diag(torch.linspace(1, 9, d, dtype=torch.float64))
+    expected = misalignment(a, b)
+    assert abs(misalignment(a.float(), b, rtol=1e-9) - expected) > 0.01  # what rounding alone does
+    assert misalignment(a.float(), b) == pytest.approx(expected, rel=1e-5)
+    assert misalignment(a.float().numpy(), b) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(transfer_function(a.float(), b)[1], transfer_function(a, b)[1], rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [
@@ -186,6 +208,9 @@ def test_rounding_of_the_callers_precision_is_no_asymmetry(dtype, rel):
         (np.ones(3), np.eye(3), "square"),
         (np.zeros((0, 0)), np.zeros((0, 0)), "square"),
         (np.eye(2), np.diag([1.0, np.nan]), "not finite"),
+        (np.eye(2), np.eye(2) + 1j * np.eye(2), "B has complex entries"),
+        (torch.eye(2) * 1j, np.eye(2), "A has complex entries"),
+        (patch_covariance(torch.rand(9, 1, 8, 8)), np.eye(9), r"A is no matrix but a PatchCovariance.*\.cov"),
     ],
 )
 def test_bad_input(a, b, message):

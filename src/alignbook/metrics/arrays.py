@@ -5,16 +5,25 @@ import torch
 
 ROUNDING = 1e-8  # what passes for rounding, relative to the largest number
 UNITS = 4  # where the caller's precision is lower: so many of its rounding units
+COINCIDENCE = 1e-9  # eigenvalues of float64 matrices that are closer, relative to the largest, are one
+
+
+def unit(values):
+    """Relative spacing of the numbers that ``values`` are handed in as; 0 for integers."""
+    if isinstance(values, torch.Tensor):
+        return torch.finfo(values.dtype).eps if values.is_floating_point() else 0.0
+    kind = np.asarray(values).dtype
+    return float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
 
 
 def rounding(values):
     """What passes for rounding in ``values`` as they were handed in, relative to the largest of them."""
-    if isinstance(values, torch.Tensor):
-        unit = torch.finfo(values.dtype).eps if values.is_floating_point() else 0.0
-    else:
-        kind = np.asarray(values).dtype
-        unit = float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
-    return max(ROUNDING, UNITS * unit)
+    return max(ROUNDING, UNITS * unit(values))
+
+
+def coincidence(matrix):
+    """How close eigenvalues count as one, relative to the largest: rounding alone parts them by d units."""
+    return max(COINCIDENCE, len(matrix) * unit(matrix))
 
 
 def float64(values, name):
@@ -29,7 +38,13 @@ def float64(values, name):
 
 def symmetric(values, name):
     """``values`` as a symmetric (d, d) float64 array, :func:`rounding` averaged out, else ValueError."""
-    matrix = float64(values, name)
+    try:
+        if torch.is_complex(values) if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
+            raise ValueError(f"{name} has complex entries")
+        matrix = float64(values, name)
+    except TypeError:
+        remedy = "; hand in its .cov" if hasattr(values, "cov") else ""
+        raise ValueError(f"{name} is no matrix but a {type(values).__name__}{remedy}") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
         raise ValueError(f"{name} must be a square matrix, not of shape {matrix.shape}")
     if np.abs(matrix - matrix.T).max() > rounding(values) * np.abs(matrix).max():

@@ -5,25 +5,27 @@ import numpy as np
 from . import arrays
 
 
-def transfer_function(cov_x, cov_w, rtol=1e-9):
+def transfer_function(cov_x, cov_w, rtol=None):
     """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and |vᵢ| = 1.
 
     cov_x, cov_w : symmetric positive semidefinite (d, d) arrays or tensors.
     Returns (sigma, tau), both (d,) float64, sigma ascending: standard deviations, not variances.
-    Where eigenvalues of ``cov_x`` coincide (to ``rtol`` times the largest) the vectors are not unique;
-    τ² is then the mean over the eigenspace, which is Definition 3 whenever Σ_w is aligned with Σ_x.
+    Where eigenvalues of ``cov_x`` coincide (to ``rtol`` times the largest, by default as in
+    :func:`misalignment`) the vectors are not unique; τ² is then the mean over the eigenspace, which is
+    Definition 3 whenever Σ_w is aligned with Σ_x.
     Raises ValueError for matrices that, beyond the rounding of their precision, are not symmetric or have a
     negative eigenvalue, and where they differ in shape.
     """
-    allowed = [arrays.rounding(matrix) for matrix in (cov_x, cov_w)]
+    handed = cov_x, cov_w
     cov_x, cov_w = arrays.symmetric(cov_x, "cov_x"), arrays.symmetric(cov_w, "cov_w")
     arrays.same_shape(cov_x, cov_w, "cov_x and cov_w")
+    rtol = arrays.coincidence(handed[0]) if rtol is None else rtol
     variances, vectors, starts = arrays.eigenspaces(cov_x, rtol)
     projected = np.einsum("ji,jk,ki->i", vectors, cov_w, vectors, optimize=True)
     sizes = np.diff(np.append(starts, len(cov_x)))
     projected = np.repeat(np.add.reduceat(projected, starts) / sizes, sizes)
-    for name, matrix, share in zip(("cov_x", "cov_w"), (cov_x, cov_w), allowed, strict=True):
+    for name, matrix, given in zip(("cov_x", "cov_w"), (cov_x, cov_w), handed, strict=True):
         smallest, largest = np.linalg.eigvalsh(matrix)[[0, -1]]
-        if smallest < -share * max(largest, 0):
+        if smallest < -arrays.rounding(given) * max(largest, 0):
             raise ValueError(f"{name} is not positive semidefinite: one eigenvalue is {smallest:.3g}")
     return np.sqrt(variances.clip(min=0)), np.sqrt(projected.clip(min=0))
