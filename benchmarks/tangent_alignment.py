@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from alignbook.kernels.mlp_sgd import MLP
-from alignbook.metrics import tangent_alignment
+from alignbook.metrics.tangent_alignment import tangent_alignment
 
 from .work import Aim, Contender, Scaling, Work
 

@@ -16,7 +16,7 @@ PUBLIC = {
     "misalignment": "alignbook.metrics",
     "transfer_function": "alignbook.metrics",
     "alignment_curve": "alignbook.metrics",
-    "tangent_alignment": "alignbook.metrics.any_network",
+    "tangent_alignment": "alignbook.metrics",
     "hessian_eigenvalues": "alignbook.metrics",
     "run": "alignbook.engine",
     "Claim": "alignbook.claims",

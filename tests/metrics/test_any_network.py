@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils import prune
 
 import alignbook
-from alignbook import metrics
+from alignbook.metrics.tangent_alignment import tangent_alignment as plain
 
 
 def data(n=12, k=3, side=4):
@@ -27,10 +28,14 @@ def test_it_is_the_plain_function_where_nothing_is_wrong():
     model = model.double()
     state = {name: value.clone() for name, value in model.state_dict().items()}
     found = alignbook.tangent_alignment(model, *data())
-    np.testing.assert_array_equal(found, metrics.tangent_alignment(model, *data()))
+    np.testing.assert_array_equal(found, plain(model, *data()))
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
-    assert all(module.training and not module._forward_hooks for module in model.modules())
-    assert alignbook.tangent_alignment.__doc__ == metrics.tangent_alignment.__doc__
+    assert all(module.training and not hooked(module) for module in model.modules())
+    assert alignbook.tangent_alignment.__doc__ == plain.__doc__
+
+
+def hooked(module):
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 @pytest.mark.parametrize("n", [12, 300])  # 300: the route that the plain one would fail on
@@ -53,8 +58,74 @@ def test_convolutions_with_one_position_are_linear_layers(n):
     linear[1].weight = nn.Parameter(linear[1].weight[:, seen].detach())
     linear[0] = nn.Sequential(nn.Flatten(), _Columns(seen))
     found = alignbook.tangent_alignment(convolutions, inputs, labels)
-    np.testing.assert_allclose(found, metrics.tangent_alignment(linear, inputs, labels), rtol=1e-9)
+    np.testing.assert_allclose(found, plain(linear, inputs, labels), rtol=1e-9)
     assert type(convolutions[0]) is nn.Conv2d
+
+
+class ReadsItsConvolution(nn.Module):
+    """Keeps its last output, which cannot be copied, and reads the weight of a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.head = nn.Conv2d(2, 3, 4), nn.Linear(3, 3)
+
+    def forward(self, x):
+        self.last = self.convolution(x) / self.convolution.weight.detach().norm()
+        return self.head(self.last.flatten(1))
+
+
+def test_convolutions_with_one_position_may_be_read_and_no_random_number_is_drawn():
+    torch.manual_seed(0)
+    model, before = ReadsItsConvolution().double(), torch.get_rng_state()
+    inputs, labels = data()
+    model(inputs)
+    found = alignbook.tangent_alignment(model, inputs, labels)
+    np.testing.assert_allclose(found[1], plain(model, inputs, labels)[1], rtol=1e-9)
+    np.testing.assert_allclose(found, by_jacobians(model, inputs, labels), rtol=1e-9)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def by_jacobians(model, inputs, labels):
+    """The alignments by their definition, from every output's gradient by every weight."""
+    outputs = model(inputs)
+    n, k = outputs.shape
+    target = functional.one_hot(labels, k).double().flatten()
+    target = target - target.mean()
+    weights = [m.weight for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    rows = [torch.autograd.grad(output, weights, retain_graph=True) for output in outputs.flatten()]
+    found = []
+    for jacobian in zip(*rows, strict=True):
+        jacobian = torch.stack([gradient.flatten() for gradient in jacobian])
+        centred = jacobian - jacobian.mean(0)
+        kernel = centred @ centred.T
+        found.append(float(target @ kernel @ target / (kernel.norm() * target.square().sum())))
+    return found
+
+
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(32, 3)
+
+    def forward(self, x):
+        return self.layer(torch.relu_(x.sub_(0.1)).flatten(1)).tanh_()
+
+
+def test_a_network_that_changes_its_input_in_place():
+    torch.manual_seed(0)
+    model, (inputs, labels) = InPlace().double(), data()
+    kept = inputs.clone()
+    found = alignbook.tangent_alignment(model, inputs, labels)
+    assert torch.equal(inputs, kept)
+    np.testing.assert_allclose(found, by_jacobians(model, inputs.clone(), labels), rtol=1e-9)
+
+
+def test_frozen_weights_count_like_others():
+    model = flat(nn.Linear(32, 5), nn.Tanh(), nn.Linear(5, 3))
+    expected = alignbook.tangent_alignment(model, *data())
+    model.requires_grad_(False)
+    np.testing.assert_array_equal(alignbook.tangent_alignment(model, *data()), expected)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
 class _Columns(nn.Module):
@@ -111,25 +182,112 @@ def tied():
     return model
 
 
+class Standardised(nn.Conv2d):
+    def forward(self, x):
+        weight = (self.weight - self.weight.mean((1, 2, 3), keepdim=True)) / self.weight.std()
+        return functional.conv2d(x, weight, self.bias)
+
+
+class Padding(nn.Conv2d):
+    def forward(self, x):
+        return super().forward(functional.pad(x, (1, 1, 1, 1)))
+
+
+class Then(nn.Module):
+    """One linear layer, then ``change``, which sees its outputs and the layer."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.layer, self.change = nn.Linear(32, 3), change
+
+    def forward(self, x):
+        return self.change(self.layer(x.flatten(1)), self.layer)
+
+
+class ByKeyword(Then):
+    def forward(self, x):
+        return self.layer(input=x.flatten(1))
+
+
+class Gain(Then):
+    def __init__(self):
+        super().__init__(None)
+        self.gain = nn.Parameter(torch.ones(3))
+
+
+def hooked_gate():
+    model = flat(nn.Linear(32, 3))
+    model[1].register_forward_hook(lambda module, given, output: output * output.sigmoid())
+    return model
+
+
+def pruned():
+    return prune.l1_unstructured(nn.Linear(32, 3), "weight", amount=0.5)
+
+
+def of_inference():
+    with torch.inference_mode():
+        return flat(nn.Linear(32, 3))
+
+
+REFUSED_BY_LOOKING = [
+    (Then(lambda h, _: h - h.mean(0)), "mixes examples"),
+    (Then(lambda h, _: functional.batch_norm(h, None, None, training=True)), "mixes examples"),
+    (Then(lambda h, _: (h @ h.T).softmax(1) @ h), "mixes examples"),
+    (Then(lambda h, _: h.flip(0)), "mixes examples, or their order"),
+    (Then(lambda h, _: functional.dropout(h)), "random in evaluation mode"),
+    (Then(lambda h, layer: functional.linear(h.relu(), layer.weight.T)[:, :3]), "layer layer does more"),
+    (Then(lambda h, layer: layer(functional.pad(h, (0, 29)))), "layer layer is used more than once"),
+    (Then(lambda h, _: (h, h)), r"one tensor \(n, k\), not tuple"),
+    (Then(lambda h, _: h / 0), "outputs are not finite"),
+    (ByKeyword(None), "layer layer is called by keyword"),
+    (Gain(), r"the model \(Gain\) has parameters \(gain\)"),
+    (hooked_gate(), "layer 1 does more with its weight than nn.Linear does"),
+    (nn.Sequential(Standardised(2, 3, 4), nn.Flatten()), "layer 0 does more with its weight than nn.Conv2d"),
+    (nn.Sequential(Padding(2, 3, 6), nn.Flatten()), "layer 0 does more with its weight than nn.Conv2d"),
+    (flat(pruned()), r"layer 1 \(Linear\) computes its weight"),
+    (flat(nn.utils.parametrizations.weight_norm(nn.Linear(32, 3))), "computes its weight"),
+    (nn.Sequential(nn.Linear(4, 3), nn.Flatten()), r"layer 0 is linear, but its input is \(2, 2, 4, 4\)"),
+    (of_inference(), "made in inference mode"),
+]
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        *REFUSED_BY_LOOKING,
         (Functional(True), "layer second is not called"),
         (Functional(False), "layer second is not called"),
         (Frozen(), "layer first is called without gradients"),
         (Rows(), "16 rows for 2 examples"),
         (tied(), "share one weight"),
-        (flat(nn.Linear(32, 3), nn.BatchNorm1d(3, track_running_stats=False)), "layer 2 mixes examples"),
-        (nn.Conv1d(1, 2, 3), "model .* is neither"),
+        (flat(nn.Linear(32, 3), nn.BatchNorm1d(3, track_running_stats=False)), r"layer 2 .* mixes examples"),
+        (nn.Conv1d(1, 2, 3), r"the model \(Conv1d\) has parameters \(weight, bias\), but is neither"),
     ],
 )
 def test_what_would_go_wrong_is_refused(model, message):
+    model = model if next(model.parameters()).is_inference() else model.double()
+    before = {module: hooked(module) for module in model.modules()}
     with pytest.raises(ValueError, match=message):
-        alignbook.tangent_alignment(model.double(), *data())
-    assert not any(module._forward_hooks for module in model.modules())
+        alignbook.tangent_alignment(model, *data())
+    assert {module: hooked(module) for module in model.modules()} == before
 
 
 def test_no_examples():
     inputs, labels = data()
     with pytest.raises(ValueError, match="no examples"):
         alignbook.tangent_alignment(flat(nn.Linear(32, 3)), inputs[:0], labels[:0])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (data()[0].numpy(), "inputs must be a floating-point tensor .*, not ndarray"),
+        (data()[0].to(torch.uint8), "inputs must be a floating-point tensor .*, not torch.uint8"),
+        (data()[0] / 0, "inputs have entries that are not finite"),
+    ],
+)
+def test_bad_inputs(inputs, message):
+    with pytest.raises(ValueError, match=message) as error:
+        alignbook.tangent_alignment(flat(nn.Linear(32, 3)), inputs, data()[1])
+    assert "\n" not in str(error.value)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call, jacrev
 
-from alignbook.metrics import tangent_alignment
+from alignbook.metrics.tangent_alignment import tangent_alignment
 
 layer_kernel = importlib.import_module("alignbook.kernels.layer_kernel")
 

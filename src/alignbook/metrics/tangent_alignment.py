@@ -24,15 +24,15 @@ def tangent_alignment(model, inputs, labels):
     Y ∈ R^{nk}; C = I - 11ᵀ/(nk), Ỹ = CY.
 
     model : network in which every parameter belongs to an nn.Linear on (n, features), an nn.Conv2d without
-    groups, or a batch, group or layer normalisation, each linear or convolutional layer used once;
-    evaluated in evaluation mode, left as it was. ``alignbook.tangent_alignment`` runs it on two examples
-    first and refuses what would be wrong: a batch normalisation without running statistics, layers that
-    share a weight, are not called or see other rows than the examples. The one in ``alignbook.metrics``,
-    which the experiments call, does not look.
-    inputs : (n, …) tensor on the model's device;
+    groups, or a batch, group or layer normalisation, each linear or convolutional layer used once and called
+    by position; evaluated in evaluation mode, left as it was. ``alignbook.tangent_alignment`` runs it on two
+    examples first and refuses what would be wrong: examples that mix, outputs that are random, layers that
+    share a weight, compute it, use it otherwise than their class does, are not called or see other rows than
+    the examples. The function of this module, which the experiments call, does not look.
+    inputs : (n, …) floating-point tensor on the model's device, finite;
     labels : (n,) int64, 0 … k - 1 for k ≥ 2 outputs.
-    Returns (layers,) float64 in [0, 1]; nan where the centred kernel is below 1e-7 of the kernel (a dead or
-    constant layer).
+    Returns (layers,) float64 in [0, 1], in the order in which the layers are called; nan where the centred
+    kernel is below 1e-7 of the kernel (a dead or constant layer).
     Kernel entries are formed in the model's precision, and in float64 for a layer whose kernel is so close
     to constant that centring would lose digits; row means, numerators and sums are float64. Memory: the
     layers' inputs, n·k output gradients each, and blocks of bounded size (kernels/layer_kernel.py).

@@ -14,7 +14,7 @@ from alignbook.data import load
 from alignbook.experiments import Unit, require_finite
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
-from alignbook.metrics import tangent_alignment
+from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
 
 NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
