@@ -82,6 +82,17 @@ def test_a_weight_that_the_loss_uses_again_is_held_whole(decay):
     torch.testing.assert_close(product(vector), expected)
 
 
+def test_a_small_weight_decay_is_seen_in_float32_too():
+    model, (inputs, targets) = mlp(20).float(), case(4, 20)
+
+    def decayed(outputs, targets):
+        return cross_entropy(outputs, targets) + 1e-7 * model[1].weight.square().sum()
+
+    product = HessianProduct(model, decayed, inputs.float(), targets, 100)
+    assert product.size == product.total
+    assert HessianProduct(model, cross_entropy, inputs.float(), targets, 100).size < product.total
+
+
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, jacrev
+from torch.nn.utils import parameters_to_vector
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from alignbook.metrics import hessian_eigenvalues
@@ -223,6 +224,67 @@ def partly_ignored(outputs, targets):
     return cross_entropy(outputs, targets, ignore_index=0)
 
 
+class Pair(nn.Sequential):
+    def __init__(self):
+        super().__init__(*mlp())
+
+    def forward(self, x):
+        outputs = super().forward(x)
+        return outputs, outputs
+
+
+def at_zero():
+    """Every example has the same loss, so that values alone do not tell a weighted mean from a plain one."""
+    model = mlp()
+    nn.init.zeros_(model[-1].weight)
+    nn.init.zeros_(model[-1].bias)
+    return model
+
+
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp()
+
+    def forward(self, x):
+        return self.layers(x.sub_(0.5))
+
+
+@pytest.mark.parametrize("batch_size", [4, 10])
+def test_a_network_that_changes_its_input_in_place(batch_size):
+    model, (inputs, targets) = InPlace(), case(10)
+    kept = inputs.clone()
+    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3, tol=1e-8, batch_size=batch_size)
+    assert torch.equal(inputs, kept)
+    expected = reference(model.layers, cross_entropy, inputs - 0.5, targets, 3)
+    np.testing.assert_allclose(result.eigenvalues, expected, rtol=1e-9)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = nn.TransformerEncoderLayer(8, 2, dim_feedforward=8, batch_first=True)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.block(x).mean(1))
+
+
+def test_attention():
+    torch.manual_seed(0)
+    model, (inputs, targets) = Attention().double().eval(), case(6, (3, 8))
+    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=4, tol=1e-8)
+    # Row by row: jacrev twice gives another matrix here, by half a per cent.
+    parameters = list(model.parameters())
+    with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+        loss = cross_entropy(model(inputs), targets)
+    gradient = parameters_to_vector(torch.autograd.grad(loss, parameters, create_graph=True))
+    rows = [torch.autograd.grad(entry, parameters, retain_graph=True) for entry in gradient]
+    values = np.linalg.eigvalsh(torch.stack([parameters_to_vector(row) for row in rows]).numpy())
+    expected = values[np.argsort(-np.abs(values))][:4]
+    np.testing.assert_allclose(result.eigenvalues, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -242,7 +304,14 @@ def partly_ignored(outputs, targets):
         ({"loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"inputs": case(4)[0]}, "4 inputs, 10 targets"),
         ({"inputs": case(0)[0], "targets": case(0)[1]}, "0 inputs"),
-        ({"batch_size": 0}, "batch"),
+        ({"batch_size": 0}, "batch_size must be an integer from 1 on, not 0"),
+        ({"batch_size": 7.5}, "batch_size must be an integer from 1 on, not 7.5"),
+        ({"k": 2.0}, "k = 2.0 must be an integer"),
+        ({"inputs": case(10)[0].numpy()}, "inputs must be a tensor, not ndarray"),
+        ({"targets": case(10)[1].tolist()}, "targets must be a tensor, not list"),
+        ({"inputs": case(10)[0] / 0, "batch_size": 3}, "loss is nan"),
+        ({"model": Pair(), "batch_size": 3}, "must return a tensor, not a tuple"),
+        ({"model": at_zero(), "loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"basis": 14, "k": 5}, "at least k"),
         ({"max_products": 5, "k": 5}, "above k"),
         ({"tol": 0.0}, "tol"),

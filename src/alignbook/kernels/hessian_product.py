@@ -4,10 +4,12 @@ from contextlib import nullcontext
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .products import float32_products
 
 SAME = 1000  # rounding units by which two routes to one product may differ
+MEAN = 1e-3  # relative difference that a mean over single examples may show
 
 
 class HessianProduct:
@@ -21,8 +23,8 @@ class HessianProduct:
     A linear layer that sees the data, n rows X of more than n features, reaches the loss through X Wᵀ only.
     So with an orthonormal basis B (features, n) of the rows of X the Hessian acts on the n columns of W B
     and is zero on the rest: vectors then hold W B in place of W, and the eigenvalues other than zero are
-    the same. Whether that is so (the loss may use W again, as weight decay does) is tested by a product with
-    a random vector; where it is not, nor with several batches, vectors hold W.
+    the same. Where the loss uses W again (as weight decay does), where a product with a random vector comes
+    out otherwise, and with several batches, vectors hold W.
 
     model : network, in the mode it is to be measured in; loss : callable (outputs, targets) → scalar, a mean
     over the examples (a batch counts by its share of them); inputs, targets : tensors (n, …);
@@ -42,10 +44,13 @@ class HessianProduct:
         self.dtype, self.device = self.parameters[0].dtype, self.parameters[0].device
         if len(kinds) > 1 or self.dtype not in (torch.float32, torch.float64):
             raise ValueError("parameters must be all float32 or all float64, on one device")
+        for name, given in (("inputs", inputs), ("targets", targets)):
+            if not isinstance(given, torch.Tensor):
+                raise ValueError(f"{name} must be a tensor, not {type(given).__name__}")
         if len(inputs) == 0 or len(inputs) != len(targets):
             raise ValueError(f"{len(inputs)} inputs, {len(targets)} targets: as many of each, at least one")
-        if batch_size < 1:
-            raise ValueError(f"a batch has at least one example, not {batch_size}")
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size must be an integer from 1 on, not {batch_size}")
         self.total = sum(p.numel() for p in self.parameters)
         self.batches = list(zip(inputs.split(batch_size), targets.split(batch_size), strict=True))
         self.examples = len(inputs)
@@ -104,7 +109,7 @@ class HessianProduct:
         """
         handles = hooks(found) if hooks else []
         try:
-            value = self.loss(self.model(inputs), targets)
+            value = self.loss(self._outputs(inputs), targets)
         finally:
             for handle in handles:
                 handle.remove()
@@ -114,10 +119,23 @@ class HessianProduct:
             raise ValueError(f"the loss is {value.item()}")
         if not value.requires_grad:
             raise ValueError("the loss does not depend on the parameters")
+        if self.bases and not self._only_by_its_basis(value):
+            return None
         gradients = torch.autograd.grad(value, self.variables, create_graph=True, materialize_grads=True)
         if not all(g.isfinite().all() for g in gradients):
             raise ValueError("the gradient has entries that are not finite")
         return gradients
+
+    def _outputs(self, inputs):
+        # The network may change its input in place; fused attention has no second derivative.
+        with sdpa_kernel(SDPBackend.MATH):
+            return self.model(inputs.clone())
+
+    def _only_by_its_basis(self, value):
+        """Whether the loss depends on the weights that have a basis through W B alone."""
+        weights = [self.parameters[i] for i in self.bases]
+        again = torch.autograd.grad(value, weights, retain_graph=True, allow_unused=True)
+        return all(gradient is None for gradient in again)
 
     def _backward(self, gradients, vector):
         parts = [v.view_as(p) for v, p in zip(vector.split(self.sizes), self.variables, strict=True)]
@@ -172,18 +190,40 @@ class HessianProduct:
         self._hold(variables)
         triples = [(self.bases[i], variables[i]) for i in self.bases]
         self._keep(lambda _: [replace(*pair, *more) for pair, more in zip(layers, triples, strict=True)])
-        actual = self.expand(self(torch.cat(parts))[None])[0]
-        if not (actual - expected).norm() <= SAME * torch.finfo(self.dtype).eps * expected.norm():
+        if self.kept is None or not self._close(self.expand(self(torch.cat(parts))[None])[0], expected):
             self.bases = {}
             self._hold(whole[0])
             self.kept = whole[1]
 
-    @torch.no_grad()
+    def _close(self, actual, expected):
+        return (actual - expected).norm() <= SAME * torch.finfo(self.dtype).eps * expected.norm()
+
+    @torch.enable_grad()
     def _check_mean(self, inputs, targets):
-        """A sum, or a mean with weights, would come out wrong from batches: single examples tell."""
-        outputs = self.model(inputs)
-        whole = self.loss(outputs, targets)
+        """A sum, or a mean with weights, would come out wrong from batches: single examples tell.
+
+        Their gradients, too, since all may have the same loss.
+        """
+        with torch.no_grad():
+            outputs = self._outputs(inputs)
+        if not isinstance(outputs, torch.Tensor):
+            kind = type(outputs).__name__
+            raise ValueError(f"to be taken in batches, the model must return a tensor, not a {kind}")
+        outputs = outputs.detach().requires_grad_(True)
         pairs = zip(outputs.split(1), targets.split(1), strict=True)
-        single = torch.stack([self.loss(*pair) for pair in pairs]).mean()
-        if not torch.isclose(whole, single, rtol=1e-3, atol=0):
-            raise ValueError("the loss must be the plain mean over examples to be taken in batches")
+        losses = self.loss(outputs, targets), torch.stack([self.loss(*pair) for pair in pairs]).mean()
+        if not losses[0].isfinite():
+            raise ValueError(f"the loss is {losses[0].item()}")
+        whole, single = (_gradient(loss, outputs) for loss in losses)
+        same = torch.isclose(*losses, rtol=MEAN, atol=0) and (whole - single).norm() <= MEAN * whole.norm()
+        if not same:
+            raise ValueError(
+                "the loss must be the plain mean over examples to be taken in batches; "
+                "any other is taken as it is with batch_size ≥ the number of examples"
+            )
+
+
+def _gradient(loss, outputs):
+    if not loss.requires_grad:
+        return torch.zeros_like(outputs)
+    return torch.autograd.grad(loss, outputs, materialize_grads=True)[0]

@@ -61,13 +61,15 @@ def hessian_eigenvalues(
     parameters that require gradients, a loss that is no scalar or, in several batches, no plain mean,
     values that are not finite.
     """
-    inputs, targets = (t.clone() if t.is_inference() else t for t in (inputs, targets))
+    inputs, targets = (
+        t.clone() if isinstance(t, torch.Tensor) and t.is_inference() else t for t in (inputs, targets)
+    )
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         product = HessianProduct(model, loss, inputs, targets, batch_size, least=k + 1)
-        if not 1 <= k < product.total:
-            raise ValueError(f"k = {k} must be at least 1 and below the {product.total} parameters")
+        if not isinstance(k, int) or not 1 <= k < product.total:
+            raise ValueError(f"k = {k} must be an integer from 1 on, below the {product.total} parameters")
         basis = max(3 * k, 60) if basis is None else basis
         if basis < k + 10 or max_products <= k:  # restarts of a smaller basis may miss an eigenvalue
             raise ValueError(f"basis = {basis} and max_products = {max_products}: at least k + 10, above k")
