@@ -13,7 +13,8 @@ def alignment_curve(features, labels, thresholds=None, bias=True):
     """Alignment(Φ, y, τ) = Σ over {i: σᵢ ≥ τ} of (uᵢᵀ y)², for Φ = Σᵢ σᵢ uᵢ vᵢᵀ.
 
     features : (n, d) array or tensor, d may exceed n; labels : (n,), used as they are (not centred, not
-    scaled: divide the curve by ‖y‖² for fractions).
+    scaled: divide the curve by ‖y‖² for fractions; of several classes each column of the one-hot labels has a
+    curve of its own).
     bias : append a constant feature of 1, which stands for the bias unit (Section 2). Rows are scaled to
     length one after that, so that the whole row meets the paper's |xᵢ| ≤ 1; the paper does not say
     whether the constant is part of the row it normalises. A row of zeros, possible only without bias,
