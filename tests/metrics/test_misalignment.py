@@ -194,6 +194,13 @@ def test_repeated_eigenvalues_stay_so_in_float32(values):
     np.testing.assert_allclose(transfer_function(a.float(), b)[1], transfer_function(a, b)[1], rtol=1e-5)
 
 
+def test_distinct_eigenvalues_stay_so_in_float32():
+    a = torch.diag(torch.arange(1, 148, dtype=torch.float64) ** -2)
+    b = torch.diag(torch.linspace(1, 9, 147, dtype=torch.float64))
+    assert misalignment(a, b) < 1e-12
+    assert misalignment(a.float(), b) < 1e-12
+
+
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [

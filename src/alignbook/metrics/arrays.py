@@ -21,9 +21,9 @@ def rounding(values):
     return max(ROUNDING, UNITS * unit(values))
 
 
-def coincidence(matrix):
-    """How close eigenvalues count as one, relative to the largest: rounding alone parts them by d units."""
-    return max(COINCIDENCE, len(matrix) * unit(matrix))
+def coincidence(values):
+    """How close eigenvalues count as one, relative to the largest: rounding parts equal ones by a unit."""
+    return max(COINCIDENCE, UNITS * unit(values))
 
 
 def float64(values, name):

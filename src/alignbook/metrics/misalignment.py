@@ -15,8 +15,9 @@ def misalignment(a, b, rtol=None):
     exactly if B is aligned with A, and not symmetric in A and B.
 
     a, b : symmetric (d, d) arrays or tensors; b positive definite. Of ``a`` only the eigenspaces count:
-    eigenvalues closer than ``rtol`` times the largest share one. By default that is 1e-9, or d rounding units
-    of the precision in which ``a`` is handed in, if larger. Returns a float ≥ 0.
+    eigenvalues closer than ``rtol`` times the largest share one. By default that is 1e-9, or four rounding
+    units of the precision in which ``a`` is handed in, if larger: hand in a spectrum over many decades in
+    float64, or its small eigenvalues become one. Returns a float ≥ 0.
     Raises ValueError for matrices that are not symmetric, differ in shape or have entries that are not
     finite, and where b is not positive definite to rounding in its precision, as the covariance of d or fewer
     vectors never is.
@@ -44,8 +45,8 @@ def _closed_form(vectors, starts, b, unit):
     smallest, largest = np.linalg.eigvalsh(b)[[0, -1]]
     if smallest <= len(b) * max(unit, np.finfo(np.float64).eps) * largest:
         raise ValueError(
-            "B is not positive definite to the rounding of its precision: its eigenvalues go from "
-            f"{smallest:.3g} to {largest:.3g}"
+            "B is not positive definite to the rounding of its precision (float64 tells more than float32): "
+            f"its eigenvalues go from {smallest:.3g} to {largest:.3g}"
         )
     factor = np.linalg.cholesky(b)  # B = L Lᵀ, so vᵀBv = |Lᵀv|² and vᵀB⁻¹v = |L⁻¹v|²
     forward = np.square(factor.T @ vectors).sum(0)
