@@ -22,7 +22,7 @@ other: int = 3  # [0, 1]: not a parameter
 """
 
 LINES = """labels: list[str] = ["real"]  # {real, random}: which labels
-epochs: int = 4  # [1, 10]: passes
+epochs: int = 4  # [1, 10000000]: passes
 rate: float = 0.1  # (0, 1]: step size
 depth: float = 2.0  # [1, inf): no upper end
 fast: bool = False  # a switch
@@ -45,7 +45,8 @@ def test_reads_names_types_ranges_and_meanings(toy):
     assert spec["labels"].many and spec["labels"].choices == ("real", "random")
     assert spec["rate"].interval == (0.0, 1.0, False, True) and spec["rate"].range == "(0, 1]"
     assert spec["depth"].interval == (1.0, math.inf, True, False)
-    assert spec["epochs"].meaning == "passes"
+    assert spec["depth"].range == "[1, inf)"
+    assert spec["epochs"].meaning == "passes" and spec["epochs"].range == "[1, 10000000]"
     assert spec["fast"].range == "" and spec["fast"].default is False
 
 
@@ -64,7 +65,7 @@ def test_metadata_block_in_yaml_is_read_too(tmp_path):
         ({"epochs": "3"}, "epochs must be an int, not '3'"),
         ({"epochs": 3.0}, "epochs must be an int, not 3.0"),
         ({"epochs": True}, "epochs must be an int, not True"),
-        ({"epochs": 0}, r"epochs must be in \[1, 10\], not 0"),
+        ({"epochs": 0}, r"epochs must be in \[1, 10000000\], not 0"),
         ({"rate": 0}, r"rate must be in \(0, 1\], not 0.0"),
         ({"rate": math.nan}, r"rate must be in \(0, 1\], not nan"),
         ({"rate": "fast"}, "rate must be a float, not 'fast'"),

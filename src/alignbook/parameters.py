@@ -72,7 +72,8 @@ class Parameter:
         if self.interval is None:
             return ""
         low, high, low_in, high_in = self.interval
-        return f"{'[' if low_in else '('}{low:g}, {high:g}{']' if high_in else ')'}"
+        low, high = (str(int(end)) if end.is_integer() else f"{end:g}" for end in (low, high))
+        return f"{'[' if low_in else '('}{low}, {high}{']' if high_in else ')'}"
 
     def check(self, value):
         """``value`` in this parameter's type, or AlignbookError."""

@@ -93,6 +93,19 @@ def test_a_small_weight_decay_is_seen_in_float32_too():
     assert HessianProduct(model, cross_entropy, inputs.float(), targets, 100).size < product.total
 
 
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_a_layer_that_does_more_than_its_class_is_held_whole():
+    torch.manual_seed(0)
+    model, (inputs, targets) = nn.Sequential(Doubled(20, 4), nn.Tanh(), nn.Linear(4, 4)).double(), case(6, 20)
+    product = HessianProduct(model, cross_entropy, inputs, targets, 100)
+    assert product.size == product.total
+    torch.testing.assert_close(columns(product), dense(model, cross_entropy, inputs, targets))
+
+
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()

@@ -120,6 +120,49 @@ def test_a_network_that_changes_its_input_in_place():
     np.testing.assert_allclose(found, by_jacobians(model, inputs.clone(), labels), rtol=1e-9)
 
 
+class Held(nn.Module):
+    """Calls its convolution, which has one position, from a list, with hooks on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.head = nn.Conv2d(2, 3, 4), nn.Linear(3, 3)
+        self.convolution.register_forward_pre_hook(lambda _, given: (given[0].abs(),))
+        self.steps = [self.convolution, torch.relu, nn.Flatten(), self.head]
+
+    def forward(self, x):
+        for step in self.steps:
+            x = step(x)
+        return x
+
+
+def test_hooks_and_other_ways_to_call_a_convolution_with_one_position():
+    torch.manual_seed(0)
+    model, (inputs, labels) = Held().double(), data()
+    found = alignbook.tangent_alignment(model, inputs, labels)
+    np.testing.assert_allclose(found, by_jacobians(model, inputs, labels), rtol=1e-9)
+    assert list(model._modules) == ["convolution", "head"] and type(model.convolution) is nn.Conv2d
+
+
+def test_many_outputs_in_half_precision_and_under_autocast():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 1000))
+    inputs, labels = data()
+    expected = alignbook.tangent_alignment(model.double(), inputs, labels)
+    half = alignbook.tangent_alignment(model.half(), inputs.half(), labels)
+    np.testing.assert_allclose(half, expected, rtol=0.05)
+    model, inputs = model.float(), inputs.float()
+    with torch.autocast("cpu"):
+        found = alignbook.tangent_alignment(model, inputs, labels)
+    np.testing.assert_array_equal(found, alignbook.tangent_alignment(model, inputs, labels))
+
+
+def test_a_constant_sum_of_outputs_hides_nothing():
+    torch.manual_seed(0)
+    model, (inputs, labels) = flat(nn.Linear(32, 3), nn.Softmax(1)), data()
+    found = alignbook.tangent_alignment(model, inputs, labels)
+    np.testing.assert_allclose(found, by_jacobians(model, inputs, labels), rtol=1e-9)
+
+
 def test_frozen_weights_count_like_others():
     model = flat(nn.Linear(32, 5), nn.Tanh(), nn.Linear(5, 3))
     expected = alignbook.tangent_alignment(model, *data())
@@ -235,6 +278,12 @@ REFUSED_BY_LOOKING = [
     (Then(lambda h, _: functional.batch_norm(h, None, None, training=True)), "mixes examples"),
     (Then(lambda h, _: (h @ h.T).softmax(1) @ h), "mixes examples"),
     (Then(lambda h, _: h.flip(0)), "mixes examples, or their order"),
+    (Then(lambda h, _: h.cumsum(0)), "mixes examples"),
+    (Then(lambda h, _: h.flip(0).cumsum(0).flip(0)), "mixes examples"),
+    (Then(lambda h, _: h - h.detach().mean(0)), "or mixes examples: outputs change"),
+    (Then(lambda h, _: h.softmax(1).cumsum(0)), "mixes examples"),
+    (Then(lambda h, _: h.detach()), "outputs have no gradient"),
+    (Then(lambda h, _: h[:, 0]), r"one tensor \(n, k\), not \(2,\) for 2 examples"),
     (Then(lambda h, _: functional.dropout(h)), "random in evaluation mode"),
     (Then(lambda h, layer: functional.linear(h.relu(), layer.weight.T)[:, :3]), "layer layer does more"),
     (Then(lambda h, layer: layer(functional.pad(h, (0, 29)))), "layer layer is used more than once"),
@@ -268,9 +317,12 @@ REFUSED_BY_LOOKING = [
 def test_what_would_go_wrong_is_refused(model, message):
     model = model if next(model.parameters()).is_inference() else model.double()
     before = {module: hooked(module) for module in model.modules()}
-    with pytest.raises(ValueError, match=message):
+    model.train()
+    with pytest.raises(ValueError, match=message) as error:
         alignbook.tangent_alignment(model, *data())
+    assert "\n" not in str(error.value)
     assert {module: hooked(module) for module in model.modules()} == before
+    assert all(module.training for module in model.modules())
 
 
 def test_no_examples():

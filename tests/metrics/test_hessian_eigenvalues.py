@@ -138,7 +138,7 @@ def test_inference_mode_is_no_hindrance():
     model, (inputs, targets) = mlp(), case(20)
     plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3)
     with torch.inference_mode():
-        again = hessian_eigenvalues(model, cross_entropy, inputs + 0, targets, k=3)
+        again = hessian_eigenvalues(model, cross_entropy, inputs + 0, targets + 0, k=np.int64(3))
     np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
 
 
@@ -222,6 +222,10 @@ def weighted(outputs, targets):
 def partly_ignored(outputs, targets):
     """The mean over other labels than 0, which only the last example of the case has."""
     return cross_entropy(outputs, targets, ignore_index=0)
+
+
+def mixing():
+    return mlp().insert(2, nn.BatchNorm1d(7, track_running_stats=False, dtype=torch.float64))
 
 
 class Pair(nn.Sequential):
@@ -310,6 +314,7 @@ def test_attention():
         ({"inputs": case(10)[0].numpy()}, "inputs must be a tensor, not ndarray"),
         ({"targets": case(10)[1].tolist()}, "targets must be a tensor, not list"),
         ({"inputs": case(10)[0] / 0, "batch_size": 3}, "loss is nan"),
+        ({"model": mixing(), "batch_size": 3}, "must not be random nor mix examples"),
         ({"model": Pair(), "batch_size": 3}, "must return a tensor, not a tuple"),
         ({"model": at_zero(), "loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"basis": 14, "k": 5}, "at least k"),

@@ -1,6 +1,7 @@
 """Products of the exact Hessian of a loss with vectors."""
 
 from contextlib import nullcontext
+from numbers import Integral
 
 import torch
 from torch import nn
@@ -49,7 +50,7 @@ class HessianProduct:
                 raise ValueError(f"{name} must be a tensor, not {type(given).__name__}")
         if len(inputs) == 0 or len(inputs) != len(targets):
             raise ValueError(f"{len(inputs)} inputs, {len(targets)} targets: as many of each, at least one")
-        if not isinstance(batch_size, int) or batch_size < 1:
+        if not isinstance(batch_size, Integral) or batch_size < 1:
             raise ValueError(f"batch_size must be an integer from 1 on, not {batch_size}")
         self.total = sum(p.numel() for p in self.parameters)
         self.batches = list(zip(inputs.split(batch_size), targets.split(batch_size), strict=True))
@@ -61,6 +62,7 @@ class HessianProduct:
         self._hold(self.parameters)
         self.kept = None
         if len(self.batches) > 1:
+            self._check_apart(inputs[: batch_size + 1])
             self._check_mean(inputs[:2], targets[:2])  # of one example, a sum is a mean
             for batch in self.batches:
                 self._check_mean(*batch)
@@ -198,6 +200,16 @@ class HessianProduct:
     def _close(self, actual, expected):
         return (actual - expected).norm() <= SAME * torch.finfo(self.dtype).eps * expected.norm()
 
+    @torch.no_grad()
+    def _check_apart(self, inputs):
+        """Outputs that depend on the other examples of a batch would be others in other batches."""
+        outputs, apart = self._outputs(inputs), self._outputs(inputs[:-1])
+        if not isinstance(outputs, torch.Tensor):
+            kind = type(outputs).__name__
+            raise ValueError(f"to be taken in batches, the model must return a tensor, not a {kind}")
+        if (outputs[:-1] - apart).norm() > MEAN * apart.norm():  # not if there are nan: the loss will tell
+            raise ValueError("to be taken in batches, the model must not be random nor mix examples")
+
     @torch.enable_grad()
     def _check_mean(self, inputs, targets):
         """A sum, or a mean with weights, would come out wrong from batches: single examples tell.
@@ -206,9 +218,6 @@ class HessianProduct:
         """
         with torch.no_grad():
             outputs = self._outputs(inputs)
-        if not isinstance(outputs, torch.Tensor):
-            kind = type(outputs).__name__
-            raise ValueError(f"to be taken in batches, the model must return a tensor, not a {kind}")
         outputs = outputs.detach().requires_grad_(True)
         pairs = zip(outputs.split(1), targets.split(1), strict=True)
         losses = self.loss(outputs, targets), torch.stack([self.loss(*pair) for pair in pairs]).mean()

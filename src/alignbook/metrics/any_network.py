@@ -1,16 +1,20 @@
-"""Layer alignments of networks of every make: what would go wrong unnoticed is refused or rewritten first.
+"""Layer alignments of networks of every make: what would go wrong unnoticed is refused first.
 
 The experiments call the function of :mod:`alignbook.metrics.tangent_alignment`, on networks of their own.
 """
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import wraps
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
-from .tangent_alignment import LAYERS, LEFT_OUT, _check
+from alignbook.kernels.layer_kernel import LayerKernel
+from alignbook.kernels.products import float32_products
+
+from .tangent_alignment import LAYERS, LEFT_OUT, _alignment, _check, _signals
 from .tangent_alignment import tangent_alignment as plain
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -18,6 +22,7 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 @wraps(plain)  # and its docstring
 @torch.inference_mode(False)  # also where the caller is in it
+@float32_products()
 def tangent_alignment(model, inputs, labels):
     if not isinstance(inputs, torch.Tensor) or not inputs.is_floating_point():
         kind = inputs.dtype if isinstance(inputs, torch.Tensor) else type(inputs).__name__
@@ -29,12 +34,27 @@ def tangent_alignment(model, inputs, labels):
         raise ValueError("inputs have entries that are not finite")
     _check_layers(model)
     with ExitStack() as stack:
+        # Kernels are those of the model's own precision.
+        stack.enter_context(torch.autocast(inputs.device.type, enabled=False))
         # A network that changes its input in place must change neither the caller's nor a leaf of the graph.
         handle = model.register_forward_pre_hook(lambda _, given: (given[0].clone(),), prepend=True)
         stack.callback(handle.remove)
-        for name in _watch(model, inputs[:2]):
-            stack.enter_context(_as_linear(model, name))
-        return plain(model, inputs, labels)
+        _watch(model, inputs[:2])
+        layers, (n, k) = _signals(model, inputs)
+        # From here on as in the plain function.
+        labels = labels.to(inputs.device)
+        if labels.shape != (n,) or labels.dtype != torch.int64 or not 0 <= labels.min() <= labels.max() < k:
+            raise ValueError(f"labels must be ({n},) int64 in 0 … {k - 1}")
+        centred = (functional.one_hot(labels, k).double() - 1 / k).T
+        alignment = [_alignment(_kernel(*layers.pop(0)), centred) for _ in range(len(layers))]
+    return np.array(alignment, dtype=np.float64)
+
+
+def _kernel(inputs, gradients, unfold):
+    """The layer's kernel; a convolution with one position is the linear layer on all that it sees."""
+    if unfold is not None and gradients.shape[3:].numel() == 1:
+        inputs, unfold = functional.unfold(inputs, **unfold)[..., 0], None
+    return LayerKernel(inputs, gradients, unfold)
 
 
 def _check_layers(model):
@@ -59,11 +79,11 @@ def _check_layers(model):
 
 
 def _watch(model, inputs):
-    """Names of the convolutions with one output position; ValueError for layers that would go wrong.
+    """ValueError for layers and networks that would go wrong.
 
-    inputs : one or two examples. The network must give the same outputs a second time; the first example's
-    must not depend on rows of the second; and the gradient by each weight must be the sum of (gradient by the
-    layer's output) × (its input) over rows and positions, of which the kernel is made.
+    inputs : one or two examples. Outputs of neither may depend on rows of the other, inside the network or
+    before it; the first one alone must give the same outputs; and the gradient by each weight must be the sum
+    of (gradient by the layer's output) × (its input) over rows and positions, of which the kernel is made.
     """
     layers = {name: m for name, m in model.named_modules() if isinstance(m, LAYERS)}
     weights = {name: layer.weight.detach().requires_grad_(True) for name, layer in layers.items()}
@@ -90,9 +110,7 @@ def _watch(model, inputs):
             outputs = torch.func.functional_call(model, called, (x,))
             for handle in handles:
                 handle.remove()
-            with torch.no_grad():
-                again = model(inputs)
-            return _inspect(layers, weights, seen, x, outputs, again)
+            _inspect(layers, weights, seen, x, outputs, lambda: model(inputs[:1]))
     finally:
         for handle in handles:
             handle.remove()
@@ -100,10 +118,10 @@ def _watch(model, inputs):
             module.training = True
 
 
-def _inspect(layers, weights, seen, x, outputs, again):
-    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2 or len(outputs) != len(x):
-        shape = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-        raise ValueError(f"the model must return one tensor (n, k), not {shape}")
+def _inspect(layers, weights, seen, x, outputs, alone):
+    shape = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+    if not isinstance(shape, tuple) or len(shape) != 2 or shape[0] != len(x):
+        raise ValueError(f"the model must return one tensor (n, k), not {shape} for {len(x)} examples")
     for name in layers:
         if name not in seen:
             raise ValueError(f"layer {name} is not called, so that it has no outputs to look at")
@@ -114,17 +132,22 @@ def _inspect(layers, weights, seen, x, outputs, again):
             raise ValueError(f"layer {name} has {len(output)} rows for {len(x)} examples")
         if not output.requires_grad:
             raise ValueError(f"layer {name} is called without gradients")
+    if not outputs.requires_grad:
+        raise ValueError("the model's outputs have no gradient")
     if not outputs.isfinite().all():
         raise ValueError("the model's outputs are not finite")
-    if not _same(outputs.detach(), again):
-        raise ValueError("the model is random in evaluation mode: its outputs differ from call to call")
     # Unequal factors, so that outputs which add up to a constant do not cancel.
-    factors = torch.arange(1, outputs.shape[1] + 1, dtype=outputs.dtype, device=outputs.device)
+    factors = torch.linspace(0.5, 1, outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
     sums = outputs @ factors
     inner = [x, *(output for _, output in seen.values())]
-    first = torch.autograd.grad(sums[0], inner, retain_graph=True, materialize_grads=True)
-    if any(gradient[1:].any() for gradient in first):
-        raise ValueError("the model mixes examples, or their order")
+    for i, other in ((0, 1), (1, 0))[: len(x)]:
+        gradients = torch.autograd.grad(sums[i], inner, retain_graph=True, materialize_grads=True)
+        if any(gradient[other : other + 1].any() for gradient in gradients):
+            raise ValueError("the model mixes examples, or their order")
+    with torch.no_grad():
+        again = alone()
+    if not _same(outputs[:1].detach(), again):
+        raise ValueError("the model is random in evaluation mode, or mixes examples: outputs change")
     gradients = torch.autograd.grad(sums.sum(), [*inner[1:], *weights.values()], materialize_grads=True)
     by_output = dict(zip(seen, gradients, strict=False))
     by_weight = dict(zip(weights, gradients[len(seen) :], strict=True))
@@ -134,7 +157,6 @@ def _inspect(layers, weights, seen, x, outputs, again):
                 f"layer {name} does more with its weight than nn.{_base(layers[name])} does, or its weight "
                 "is used outside it"
             )
-    return [name for name, (_, output) in seen.items() if output.ndim == 4 and output.shape[2:].numel() == 1]
 
 
 def _product(layer, h, gradient):
@@ -157,38 +179,3 @@ def _same(values, others):
 
 def _base(layer):
     return next(kind.__name__ for kind in LAYERS if isinstance(layer, kind))
-
-
-@contextmanager
-def _as_linear(model, name):
-    parent, _, last = name.rpartition(".")
-    parent = model.get_submodule(parent)
-    convolution = getattr(parent, last)
-    setattr(parent, last, _AsLinear(convolution))
-    try:
-        yield
-    finally:
-        setattr(parent, last, convolution)
-
-
-class _AsLinear(nn.Module):
-    """A convolution with one output position: the linear layer on all that it sees."""
-
-    def __init__(self, convolution):
-        super().__init__()
-        self.replaced = (convolution,)  # in a tuple, so that it is no submodule
-        names = ("kernel_size", "dilation", "padding", "stride")
-        self.unfold = {name: getattr(convolution, name) for name in names}
-        weight = convolution.weight.detach().flatten(1)
-        self.linear = nn.Linear(*weight.shape[::-1], device="meta")  # draws no random numbers
-        self.linear.weight = nn.Parameter(weight)
-        self.linear.bias = convolution.bias
-
-    def __getattr__(self, name):
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(self.replaced[0], name)
-
-    def forward(self, x):
-        return self.linear(functional.unfold(x, **self.unfold)[..., 0])[..., None, None]

@@ -1,6 +1,7 @@
 """Largest eigenvalues of the Hessian of a loss (ICLR 2020 submission on transferability, Figure 3a)."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -58,8 +59,8 @@ def hessian_eigenvalues(
     Lanczos with full reorthogonalisation and thick restarts: :func:`alignbook.kernels.lanczos.lanczos`,
     which says how repeated eigenvalues are found.
     Returns :class:`HessianEigenvalues`. Raises ValueError for arguments out of range, a model without
-    parameters that require gradients, a loss that is no scalar or, in several batches, no plain mean,
-    values that are not finite.
+    parameters that require gradients, a loss that is no scalar, values that are not finite and, in several
+    batches, a loss that is no plain mean or a model that mixes examples.
     """
     inputs, targets = (
         t.clone() if isinstance(t, torch.Tensor) and t.is_inference() else t for t in (inputs, targets)
@@ -68,7 +69,7 @@ def hessian_eigenvalues(
     model.eval()
     try:
         product = HessianProduct(model, loss, inputs, targets, batch_size, least=k + 1)
-        if not isinstance(k, int) or not 1 <= k < product.total:
+        if not isinstance(k, Integral) or not 1 <= k < product.total:
             raise ValueError(f"k = {k} must be an integer from 1 on, below the {product.total} parameters")
         basis = max(3 * k, 60) if basis is None else basis
         if basis < k + 10 or max_products <= k:  # restarts of a smaller basis may miss an eigenvalue
