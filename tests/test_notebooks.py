@@ -53,7 +53,7 @@ def test_values_in_the_prose_are_those_of_a_shown_profile(notebook):
     found = _values_in_prose(notebook)
     for name, value in found:
         assert name in shown[0], name
-        assert value in [_written(values[name]) for values in shown], (name, value)
+        assert value in [parameters.written(values[name]) for values in shown], (name, value)
 
 
 def test_values_in_the_prose_are_found():
@@ -67,10 +67,6 @@ def _values_in_prose(notebook):
     """[(parameter, value)] of what the text writes as "`name` = value"."""
     cells = [cell.source for cell in jupytext.read(notebook.source).cells if cell.cell_type == "markdown"]
     return re.findall(r"`(\w+)` = ([\w.]+(?:, [\d.]+)*[\w]|\w)", "\n".join(cells))
-
-
-def _written(value):
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def test_every_figure_has_a_name_a_caption_and_a_description(notebook):

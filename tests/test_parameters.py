@@ -50,6 +50,10 @@ def test_reads_names_types_ranges_and_meanings(toy):
     assert spec["fast"].range == "" and spec["fast"].default is False
 
 
+def test_lists_are_written_without_brackets():
+    assert parameters.written([0.1, 1.0]) == "0.1, 1.0" and parameters.written("real") == "real"
+
+
 def test_metadata_block_in_yaml_is_read_too(tmp_path):
     path = tmp_path / "toy.md"
     cell = "```{code-cell} ipython3\n---\n%s\n---\nn: int = 1  # [1, 2]: n\n```\n"

@@ -184,8 +184,7 @@ def _folded(title, body):
 
 
 def _value(value):
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"<code>{html.escape(text)}</code>"
+    return f"<code>{html.escape(parameters.written(value))}</code>"
 
 
 def _data_origin(record):

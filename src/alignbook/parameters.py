@@ -179,6 +179,11 @@ def from_text(assignments):
     return values
 
 
+def written(value):
+    """A value as a reader sees it: the items of a list with commas between them."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _checked(spec, values, where):
     checked = {}
     for name, value in values.items():

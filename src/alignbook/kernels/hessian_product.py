@@ -108,6 +108,7 @@ class HessianProduct:
         """Gradients of one batch by ``variables``, with their graph.
 
         hooks : callable (found) → handles of hooks to put on for this pass, or None.
+        None where there are bases and the loss depends on one of their weights otherwise, too.
         """
         handles = hooks(found) if hooks else []
         try:
