@@ -53,6 +53,9 @@ def test_list_show_status_claims_print_text_and_json(checkout):
         (("run", "fig99", "-p", "rate=2001-13-45"), "rate must be a float, not '2001-13-45'"),
         (("run", "fig99", "-p", "seeds=010"), "seeds must be an int, not '010'"),
         (("run", "fig99", "-p", "seeds=1:30"), "seeds must be an int, not '1:30'"),
+        (("run", "fig99", "--profile", "papr"), "invalid choice: 'papr' (choose from"),
+        (("run",), "the following arguments are required: NAME; see: alignbook run --help"),
+        (("lst",), "invalid choice: 'lst' (choose from"),
     ],
 )
 def test_bad_input_is_one_line_with_status_two(checkout, arguments, message):
@@ -166,6 +169,15 @@ def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):
     line = run.stderr.splitlines()[-1]
     assert re.fullmatch("alignbook: .*mnist.npz is no readable .npz archive .* replace or remove it", line)
     assert not [path for path in (tmp_path / "results").rglob("*") if path.suffix in (".csv", ".json")]
+
+
+def test_a_kernel_that_does_not_start_is_one_line(checkout, tmp_path):
+    spec = tmp_path / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text(json.dumps({"argv": ["false"], "display_name": "broken", "language": "python"}))
+    status, out, err = checkout.run("run", "fig99", JUPYTER_PATH=str(tmp_path))
+    assert (status, out) == (2, "") and "Traceback" not in err
+    assert "toy/fig99_toy failed: its kernel cannot be used (" in err.splitlines()[-1]
 
 
 def test_a_notebook_that_raises_leaves_no_page(checkout):

@@ -84,6 +84,9 @@ def execute(notebook, values, target):
         raise AlignbookError(f"{notebook.name} failed: {error.ename}: {reason}") from error
     except DeadKernelError as error:
         raise AlignbookError(f"{notebook.name} failed: its kernel ended (out of memory?)") from error
+    except RuntimeError as error:  # an error in a cell is papermill's
+        reason = " ".join(str(error).split())[:300]
+        raise AlignbookError(f"{notebook.name} failed: its kernel cannot be used ({reason})") from error
     finally:
         partial.unlink(missing_ok=True)
     return target

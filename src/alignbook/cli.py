@@ -30,8 +30,15 @@ def main(arguments=None):
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its errors are one line, like all others."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}; see: {self.prog} --help\n")
+
+
 def _parser():
-    parser = argparse.ArgumentParser(prog="alignbook", description="An executable companion to four papers.")
+    parser = _Parser(prog="alignbook", description="An executable companion to four papers.")
     parser.add_argument("--version", action="version", version=f"alignbook {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

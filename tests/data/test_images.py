@@ -161,8 +161,27 @@ def test_torchvision_missing(root, monkeypatch):
     one_line(error, "torchvision is not installed")
 
 
+def square(side, colours):
+    """Like :func:`arrays`, but as wide as high."""
+    made = arrays(side=side, colours=colours)
+    return {key: value[:, :, :side] if key.startswith("x") else value for key, value in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "colours"), [("mnist", 28, ()), ("fashion_mnist", 28, (1,)), ("cifar10", 32, (3,))]
+)
+def test_known_sets_have_images_of_their_own_shape(root, name, side, colours):
+    np.savez(root / f"{name}.npz", **square(side, colours))
+    assert load(name).x.shape[2:] == (side, side)
+    np.savez_compressed(root / f"{name}.npz", **square(60 - side, colours))
+    for function in (load, digest, fetch):
+        with pytest.raises(DataError) as error:
+            function(name)
+        one_line(error, root / f"{name}.npz", f"holds images ({60 - side}, {60 - side}", f"({side}, {side}")
+
+
 def test_download_is_kept(root, monkeypatch):
-    made, seen = arrays(colours=()), []
+    made, seen = square(28, ()), []
     monkeypatch.setattr(images, "import_torchvision", lambda: fake_torchvision(made, seen))
     data, (x, y) = load("mnist"), in_order(made, "train")
     assert data.y.tolist() == y.tolist()

@@ -27,8 +27,12 @@ from ..seeding import numpy_stream
 from .embedded import EMBEDDED
 from .torchvision_shim import import_torchvision
 
-# name -> class in torchvision.datasets
-DOWNLOADS = {"cifar10": "CIFAR10", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
+# name -> class in torchvision.datasets, shape of an image
+DOWNLOADS = {
+    "cifar10": ("CIFAR10", (32, 32, 3)),
+    "mnist": ("MNIST", (28, 28)),
+    "fashion_mnist": ("FashionMNIST", (28, 28)),
+}
 DOWNLOAD_TIMEOUT = 30  # seconds without a byte
 KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
 SCHEME = 2  # raise it when `_hash` or `_order` changes: remembered digests are then void
@@ -97,7 +101,7 @@ def available(name):
 def fetch(name):
     """Download ``name`` unless it is there; returns where it lies (None for an embedded set).
 
-    Raises DataError when it is missing and cannot be had.
+    Raises DataError when it is missing and cannot be had, or holds images of another set's shape.
     """
     path = location(name)
     if path is not None and not path.is_file():
@@ -110,7 +114,22 @@ def fetch(name):
         except Exception as error:
             message = f"{name} is not at {path} and its download failed ({_reason(error)}); {remedy}"
             raise DataError(message) from error
+    if name in DOWNLOADS:
+        due, found = DOWNLOADS[name][1], _image_shape(path)
+        if found not in (None, due, (*due, 1)):
+            raise DataError(f"{path} holds images {found}, those of {name} are {due}; replace or remove it")
     return path
+
+
+def _image_shape(path):
+    """Shape of a training image, from the array's header; None where that cannot be read."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("x_train.npy") as file:
+            if np.lib.format.read_magic(file) == (1, 0):
+                return np.lib.format.read_array_header_1_0(file)[0][1:]
+    except (KeyError, *UNREADABLE):
+        pass  # reading it says what is wrong
+    return None
 
 
 def digest(name):
@@ -221,7 +240,7 @@ def _download(name, path):
     try:
         arrays = {}
         for split in ("train", "test"):
-            dataset = getattr(datasets, DOWNLOADS[name])(folder, train=split == "train", download=True)
+            dataset = getattr(datasets, DOWNLOADS[name][0])(folder, train=split == "train", download=True)
             arrays[f"x_{split}"] = np.asarray(dataset.data, dtype=np.uint8)
             arrays[f"y_{split}"] = np.asarray(dataset.targets, dtype=np.uint8)
             arrays["classes"] = np.array(dataset.classes)
