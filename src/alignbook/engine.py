@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -247,7 +248,9 @@ def _compute(units, device, workers, replace, say):
 def _compute_one(unit, device, replace):
     try:
         with results.claimed(unit):
-            if not replace and results.fetch(unit) is not None:
+            with warnings.catch_warnings(action="ignore"):  # a broken result: the parent has said so
+                already = not replace and results.fetch(unit) is not None
+            if already:
                 return "stored by another run"
             return _compute_and_store(unit, device)
     except OSError as error:  # a full disk, a folder that cannot be made
