@@ -75,8 +75,9 @@ def execute(notebook, values, target):
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial.ipynb")
     try:
         executed = papermill.execute_notebook(
-            text, partial, kernel_name="python3", progress_bar=False, cwd=paths.root()
-        )
+            text, partial, kernel_name="python3", progress_bar=False, cwd=paths.root(),
+            extra_arguments=["--log-level=CRITICAL"],  # at its end a kernel may report that it is ended
+        )  # fmt: skip
         _write_notebook(executed, partial)
         os.replace(partial, target)
     except PapermillExecutionError as error:
