@@ -331,7 +331,7 @@ def table(records):
                 (
                     name,
                     mine,
-                    f"{peer['name']} {peer['version']}",
+                    quantities.versioned(peer),
                     quantities.seconds(peer["median"]),
                     quantities.factor(peer["median"] / ours["median"]) if answer["agrees"] else "-",
                     held,

@@ -104,7 +104,7 @@ def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys
     folder = tmp_path / "benchmarks" / "results"
     assert run(folder, work, fake.SCALING) == 0
     out, err = capsys.readouterr()
-    assert "sums/good" in out and f"theirs {fake.np.__version__}" in out and "DISAGREE" not in out
+    assert "sums/good" in out and f"theirs (numpy {fake.np.__version__})" in out and "DISAGREE" not in out
     assert "round 5 of 5" in err and "[2/2" in err
 
     (record,) = stored(folder)["comparisons"].values()

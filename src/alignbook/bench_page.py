@@ -197,7 +197,7 @@ def _rows(compared):
             }
             if peer:
                 answer = answers[peer["name"]]
-                row["Peer"] = _measured(peer, html.escape(_versioned(peer)))
+                row["Peer"] = _measured(peer, html.escape(quantities.versioned(peer)))
                 row["Faster"] = "–"
                 if answer["agrees"]:
                     row["Faster"] = f"{quantities.factor(peer['median'] / ours['median'])} times"
@@ -210,13 +210,6 @@ def _rows(compared):
                 )
             rows.append(row)
     return rows
-
-
-def _versioned(peer):
-    """``NNGeometry 0.4``, ``full SVD (numpy 2.4.6)``"""
-    if peer["name"].lower() == peer["package"]:
-        return f"{peer['name']} {peer['version']}"
-    return f"{peer['name']} ({peer['package']} {peer['version']})"
 
 
 def _work(name, record):

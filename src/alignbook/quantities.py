@@ -47,3 +47,10 @@ def reached(aim):
 def _short(power):
     """``1e-04`` as ``1e-4``."""
     return power.replace("e-0", "e-")
+
+
+def versioned(peer):
+    """A contender's name and version: ``NNGeometry 0.4``, ``full SVD (numpy 2.4.6)``."""
+    if peer["name"].lower() == peer["package"]:
+        return f"{peer['name']} {peer['version']}"
+    return f"{peer['name']} ({peer['package']} {peer['version']})"
