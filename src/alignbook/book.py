@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from alignbook import engine, generated, notebooks, parameters, paths, system
-from alignbook.errors import AlignbookError
+from alignbook.errors import AlignbookError, on_one_line
 
 WORKERS = 2
 
@@ -81,12 +81,12 @@ def execute(notebook, values, target):
         _write_notebook(executed, partial)
         os.replace(partial, target)
     except PapermillExecutionError as error:
-        reason = " ".join(str(error.evalue).split())[:300]
+        reason = on_one_line(error.evalue)
         raise AlignbookError(f"{notebook.name} failed: {error.ename}: {reason}") from error
     except DeadKernelError as error:
         raise AlignbookError(f"{notebook.name} failed: its kernel ended (out of memory?)") from error
     except RuntimeError as error:  # an error in a cell is papermill's
-        reason = " ".join(str(error).split())[:300]
+        reason = on_one_line(error)
         raise AlignbookError(f"{notebook.name} failed: its kernel cannot be used ({reason})") from error
     finally:
         partial.unlink(missing_ok=True)

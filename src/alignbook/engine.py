@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from alignbook import digest, notebooks, parameters, paths, results, system
-from alignbook.errors import AlignbookError
+from alignbook.errors import AlignbookError, on_one_line
 from alignbook.experiments import Diverged
 
 # Read when a worker starts. One thread each; and glibc keeps freed memory instead of giving it back
@@ -296,8 +296,8 @@ def _failure(unit, error):
         where = f"; traceback in {paths.shown(log)}"
     except OSError:
         pass
-    reason = " ".join(str(error).split())[:300]
-    return f"unit {unit.name} of {results.owner(unit)} failed: {type(error).__name__}: {reason}{where}"
+    what = f"{type(error).__name__}: {on_one_line(error)}"
+    return f"unit {unit.name} of {results.owner(unit)} failed: {what}{where}"
 
 
 def _require_data(units):

@@ -44,13 +44,13 @@ def reached(aim):
     return f"{value:.2g}" + ("" if aim["quantity"] == "error" else " times")
 
 
-def _short(power):
-    """``1e-04`` as ``1e-4``."""
-    return power.replace("e-0", "e-")
-
-
 def versioned(peer):
     """A contender's name and version: ``NNGeometry 0.4``, ``full SVD (numpy 2.4.6)``."""
     if peer["name"].lower() == peer["package"]:
         return f"{peer['name']} {peer['version']}"
     return f"{peer['name']} ({peer['package']} {peer['version']})"
+
+
+def _short(power):
+    """``1e-04`` as ``1e-4``."""
+    return power.replace("e-0", "e-")
