@@ -22,6 +22,8 @@ BOUNDARY = {
 }
 # Fields of a syntax tree that say nothing of what the code does.
 _UNSEEN = {"ctx", "kind", "type_comment"}
+_DEFINITIONS = ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef
+_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 def code_digest(function):
@@ -42,16 +44,20 @@ def _digest_of(module, name):
         place = waiting.pop()
         if place in seen or place in BOUNDARY:
             continue
-        node, scope = _definition(*place)
-        seen[place] = _text(node)
-        waiting.extend(_references(node, scope, place[0]))
+        nodes, scope = _definition(*place)
+        seen[place] = "\n".join(map(_text, nodes))
+        for node in nodes:
+            waiting.extend(_references(node, scope, place[0]))
     lines = [f"{module}.{name}\n{text}" for (module, name), text in sorted(seen.items())]
     return hashlib.sha256("\n\n".join(lines).encode()).hexdigest()
 
 
 @cache
 def _scope(module):
-    """(definitions, imports, package) of the top level of ``module``, or None outside the package."""
+    """(definitions, imports, package) of the top level of ``module``, or None outside the package.
+
+    definitions : {name: the statements that make or change it}
+    """
     if module.split(".")[0] != PACKAGE:
         return None
     try:
@@ -63,17 +69,37 @@ def _scope(module):
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
     definitions, imports = {}, {}
     for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            definitions[node.name] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                for part in ast.walk(target):
-                    if isinstance(part, ast.Name):
-                        definitions[part.id] = node
-        else:
+        for name in _changed(node):
+            definitions.setdefault(name, []).append(node)
+        if not isinstance(node, _DEFINITIONS):
             imports.update(_imported(node, package))
     return definitions, imports, package
+
+
+def _changed(node):
+    """Names that a statement makes or changes: defined, assigned to, or ``T`` of T[key] = … and T.add(…)."""
+    names, waiting = set(), [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, _DEFINITIONS):
+            names.add(part.name)
+            continue
+        if isinstance(part, _SCOPES):  # what they bind is theirs
+            continue
+        if isinstance(part, ast.Expr) and isinstance(part.value, ast.Call):
+            function = part.value.func
+            names |= _base(function) if isinstance(function, ast.Attribute) else set()
+        elif isinstance(getattr(part, "ctx", None), ast.Store | ast.Del):
+            names |= _base(part)
+        waiting.extend(ast.iter_child_nodes(part))
+    return names
+
+
+def _base(part):
+    """The name at the start of ``name``, ``name.attribute`` or ``name[key]``, as a set."""
+    while isinstance(part, ast.Attribute | ast.Subscript):
+        part = part.value
+    return {part.id} if isinstance(part, ast.Name) else set()
 
 
 def _imported(node, package):
@@ -141,7 +167,7 @@ def _text(node):
     if not isinstance(node, ast.AST):
         return repr(node)
     fields = dict(ast.iter_fields(node))
-    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+    if isinstance(node, _DEFINITIONS) and ast.get_docstring(node):
         fields["body"] = node.body[1:]
     if isinstance(node, ast.JoinedStr):
         fields["values"] = [part for part in node.values if getattr(part, "value", None) != ""]
