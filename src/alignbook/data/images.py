@@ -35,7 +35,7 @@ DOWNLOADS = {
 }
 DOWNLOAD_TIMEOUT = 30  # seconds without a byte
 KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
-SCHEME = 2  # raise it when `_hash` or `_order` changes: remembered digests are then void
+SCHEME = 3  # raise it when `_hash` or `_order` changes: remembered digests are then void
 # What NumPy raises for a damaged archive; the last two where the file is a bare array.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, AttributeError, TypeError)
 _digests = {}  # (path, mtime_ns, size, SCHEME) -> digest; embedded sets by name
@@ -160,6 +160,8 @@ def _hash(arrays):
         array = arrays[key]
         if key == "classes":  # sources name them differently; how many there are matters
             array = np.array(len(array), dtype=np.int64)
+        elif array.ndim == 4 and array.shape[3] == 1:  # loads to the same images
+            array = array[..., 0]
         sha.update(f"{key} {array.dtype.str} {array.shape} ".encode())
         sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()

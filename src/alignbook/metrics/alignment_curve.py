@@ -30,8 +30,9 @@ def alignment_curve(features, labels, thresholds=None, bias=True):
     twice (CholeskyQR2, Yamamoto et al. 2015); where the Gram matrix is not positive definite or the first
     factor is not nearly orthonormal (dependent or nearly dependent features), a Householder factorisation
     takes its place. Both are accurate to rounding: projections to 1e-6 ‖y‖² and far better for singular
-    values of 1e-6 of the largest. Memory: one float64 copy of the features and a few (m, m) matrices,
-    m = min(n, d). Raises ValueError for wrong shapes or entries that are not finite.
+    values of 1e-6 of the largest. Memory: one float64 copy of the features, another where they are handed in
+    as anything else, and a few (m, m) matrices, m = min(n, d). Raises ValueError for wrong shapes and for
+    entries that are complex or not finite.
     """
     features = arrays.float64(features, "features")
     labels = arrays.float64(labels, "labels")

@@ -34,6 +34,7 @@ def tangent_alignment(model, inputs, labels):
         raise ValueError("inputs have entries that are not finite")
     _check_layers(model)
     with ExitStack() as stack:
+        _need_gradients(model, stack)
         # Kernels are those of the model's own precision.
         stack.enter_context(torch.autocast(inputs.device.type, enabled=False))
         # A network that changes its input in place must change neither the caller's nor a leaf of the graph.
@@ -57,6 +58,14 @@ def _kernel(inputs, gradients, unfold):
     return LayerKernel(inputs, gradients, unfold)
 
 
+def _need_gradients(model, stack):
+    """Frozen weights must have them, where nothing before them does; afterwards they are as they were."""
+    for module in model.modules():
+        if isinstance(module, LAYERS):
+            stack.callback(module.weight.requires_grad_, module.weight.requires_grad)
+            module.weight.requires_grad_(True)
+
+
 def _check_layers(model):
     for name, module in model.named_modules():
         where = f"layer {name}" if name else "the model"
@@ -74,6 +83,8 @@ def _check_layers(model):
             )
         _check(name or "model", module)
     weights = [module.weight for module in model.modules() if isinstance(module, LAYERS)]
+    if not weights:
+        raise ValueError("the model has no linear or convolutional layers")
     if len(set(map(id, weights))) < len(weights):
         raise ValueError("layers share one weight")
 

@@ -28,6 +28,8 @@ def coincidence(values):
 
 def float64(values, name):
     """``values`` (array, tensor or nested list) as a finite float64 NumPy array, else ValueError."""
+    if torch.is_complex(values) if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
+        raise ValueError(f"{name} has complex entries")
     if isinstance(values, torch.Tensor):
         values = values.detach().to("cpu", torch.float64).numpy()
     values = np.asarray(values, dtype=np.float64)
@@ -39,11 +41,9 @@ def float64(values, name):
 def symmetric(values, name):
     """``values`` as a symmetric (d, d) float64 array, :func:`rounding` averaged out, else ValueError."""
     try:
-        if torch.is_complex(values) if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
-            raise ValueError(f"{name} has complex entries")
         matrix = float64(values, name)
     except TypeError:
-        remedy = "; hand in its .cov" if hasattr(values, "cov") else ""
+        remedy = "" if callable(getattr(values, "cov", print)) else "; hand in its .cov"
         raise ValueError(f"{name} is no matrix but a {type(values).__name__}{remedy}") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
         raise ValueError(f"{name} must be a square matrix, not of shape {matrix.shape}")
@@ -62,7 +62,10 @@ def eigenspaces(matrix, rtol):
     """Eigenvalues ascending, their unit eigenvectors (columns), and where each eigenspace starts.
 
     Neighbouring eigenvalues closer than ``rtol`` times the largest |eigenvalue| share an eigenspace.
+    Raises ValueError for a negative ``rtol`` or nan.
     """
+    if not rtol >= 0:
+        raise ValueError(f"rtol must be at least 0, not {rtol}")
     values, vectors = np.linalg.eigh(matrix)
     gaps = np.diff(values) > rtol * np.abs(values).max()
     return values, vectors, np.flatnonzero(np.concatenate([[True], gaps]))

@@ -1,5 +1,6 @@
 """Largest eigenvalues of the Hessian of a loss (ICLR 2020 submission on transferability, Figure 3a)."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -65,9 +66,13 @@ def hessian_eigenvalues(
     inputs, targets = (
         t.clone() if isinstance(t, torch.Tensor) and t.is_inference() else t for t in (inputs, targets)
     )
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
+    kind = inputs.device.type if isinstance(inputs, torch.Tensor) else "cpu"
+    with ExitStack() as stack:
+        stack.enter_context(torch.autocast(kind, enabled=False))  # in the model's own precision
+        for module in model.modules():
+            if module.training:
+                stack.callback(setattr, module, "training", True)
+        model.eval()
         product = HessianProduct(model, loss, inputs, targets, batch_size, least=k + 1)
         if not isinstance(k, Integral) or not 1 <= k < product.total:
             raise ValueError(f"k = {k} must be an integer from 1 on, below the {product.total} parameters")
@@ -79,8 +84,5 @@ def hessian_eigenvalues(
         pairs = lanczos(
             product, product.size, k, tol, basis, max_products, seed, product.dtype, product.device
         )
-    finally:
-        for module in training:
-            module.training = True
-    vectors = product.expand(pairs.vectors)
+        vectors = product.expand(pairs.vectors)
     return HessianEigenvalues(pairs.values, pairs.residuals, vectors, pairs.products, pairs.converged)
