@@ -64,6 +64,7 @@ class Claim:
         Holds when the whole interval is above, disagrees when it is below, else inconclusive;
         fewer than three seeds, or seeds without any spread, are inconclusive.
         """
+        _require_finite([than])
         values, mean, interval = _t_interval(values)
         low, high = interval or (-math.inf, math.inf)
         outcome = HOLDS if low > than else DISAGREES if high < than else INCONCLUSIVE
@@ -78,6 +79,7 @@ class Claim:
         lies outside, else inconclusive; fewer than three seeds, or seeds without any spread, are
         inconclusive.
         """
+        paper, tolerance = _checked(paper, tolerance)
         values, mean, interval = _t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
         test = f"95 % t interval over {_counted(values, 'seed')} against {paper:g} ± {tolerance:g}"
@@ -91,7 +93,10 @@ class Claim:
         inconclusive when it does but is wider than that; fewer than three seeds are inconclusive.
         """
         low, high = (float(end) for end in interval)
+        paper, tolerance = _checked(paper, tolerance)
         _require_finite([measured, low, high])
+        if low > high:
+            raise ValueError(f"the interval ends at {high}, before it begins at {low}")
         if seeds < 3:
             outcome = INCONCLUSIVE
         elif not low <= paper <= high:
@@ -102,13 +107,14 @@ class Claim:
         test = f"95 % interval against {paper:g}, to be covered, and {paper:g} ± {tolerance:g}, to lie within"
         test += f"; {seeds} of the three seeds that a verdict needs" if seeds < 3 else ""
         return cls(
-            id, statement, source, paper, tolerance, float(measured), (low, high), outcome, seeds, test
+            id, statement, source, paper, tolerance, float(measured), (low, high), outcome, int(seeds), test
         )
 
     @classmethod
     def computed(cls, id, statement, source, measured, paper, tolerance):
         """A quantity without randomness: ``measured`` is ``paper`` within ``tolerance``."""
         measured = float(measured)
+        paper, tolerance = _checked(paper, tolerance)
         _require_finite([measured])
         outcome = HOLDS if abs(measured - paper) <= tolerance else DISAGREES
         test = f"computed without randomness; {paper:g} ± {tolerance:g}"
@@ -131,6 +137,15 @@ def _alike(values):
 def _require_finite(values):
     if not np.isfinite(values).all():
         raise ValueError("a claim rests on finite values: leave diverged runs out and count them")
+
+
+def _checked(paper, tolerance):
+    """The paper's value and the margin around it as floats."""
+    paper, tolerance = float(paper), float(tolerance)
+    _require_finite([paper, tolerance])
+    if tolerance < 0:
+        raise ValueError(f"the margin must be at least 0, not {tolerance}")
+    return paper, tolerance
 
 
 def _t_interval(values):

@@ -7,7 +7,7 @@ import sys
 import warnings
 
 from alignbook import __version__, claims, notebooks, parameters, paths, results, system
-from alignbook.errors import AlignbookError
+from alignbook.errors import AlignbookError, on_one_line
 
 
 def main(arguments=None):
@@ -26,8 +26,18 @@ def main(arguments=None):
         print("alignbook: interrupted; finished units are stored", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at exit
+        _close_stdout()
         return 0
+    except OSError as error:  # a full disk, a folder that may not be read
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"alignbook: {where}{error.strerror or on_one_line(error)}", file=sys.stderr)
+        _close_stdout()
+        return 2
+
+
+def _close_stdout():
+    """Python flushes once more at exit, which would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -120,7 +130,7 @@ def _run(options):
         device=options.device,
         workers=options.workers,
         recompute=options.recompute,
-        progress=engine.printer(),
+        progress=engine.to_stderr,
         **values,
     )
     executed = None

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import platform
 import queue
+import signal
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ import traceback
 import warnings
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pandas as pd
@@ -45,6 +47,7 @@ class Run:
     """A notebook's results.
 
     name : the notebook; profile : the profile whose values these are, or None
+    near : the profile from which the fewest values differ
     parameters : values of all its parameters
     stored : list of results.Stored, one per unit
     joined : of a more faithful profile that is not stored whole, what is stored of it, for an experiment
@@ -53,6 +56,7 @@ class Run:
 
     name: str
     profile: str | None
+    near: str
     parameters: dict
     stored: list
     joined: list = ()
@@ -100,10 +104,10 @@ class Run:
         return {name: why for name, why in reasons.items() if why}
 
     def claims(self):
-        """The paper's claims, decided on these results; at profile smoke, none is."""
+        """The paper's claims, decided on these results; at profile smoke and near it, none is."""
         experiment = notebooks.find(self.name).experiment
         claims = experiment.claims(self.table, self.parameters)
-        if self.profile == "smoke":
+        if self.near == "smoke":
             return [claim.not_run("profile smoke reproduces nothing") for claim in claims]
         return claims
 
@@ -148,12 +152,13 @@ def filed(notebook, profile):
 
 
 def _run(notebook, profile, values, stored):
+    near = profile or parameters.nearest_profile(notebook, values)
     fuller = getattr(notebook.experiment, "JOINED", {}).get(profile)
     if fuller is None:
-        return Run(notebook.name, profile, values, stored)
+        return Run(notebook.name, profile, near, values, stored)
     units = units_of(notebook, parameters.resolve(notebook, fuller))
     joined = [item for item in map(results.fetch, units) if item is not None]
-    return Run(notebook.name, profile, values, stored, joined, (fuller, len(units)))
+    return Run(notebook.name, profile, near, values, stored, joined, (fuller, len(units)))
 
 
 def units_of(notebook, values):
@@ -200,7 +205,7 @@ def _compute(units, device, workers, replace, say):
     context = multiprocessing.get_context("spawn")
     reports = context.Queue()
     done, began = 0, time.monotonic()
-    with system.environment(_WORKER_ENVIRONMENT):
+    with system.environment(_WORKER_ENVIRONMENT), _interrupts_ignored():
         pool = ProcessPoolExecutor(
             workers, context, initializer=_enter_worker, initargs=(os.getpid(), reports)
         )
@@ -243,6 +248,19 @@ def _compute(units, device, workers, replace, say):
         reports.cancel_join_thread()
     if failure:
         raise failure
+
+
+@contextmanager
+def _interrupts_ignored():
+    """Processes started inside ignore Ctrl-C, which a terminal sends to all of them: the parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change it
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _compute_one(unit, device, replace):
@@ -331,6 +349,7 @@ def _describe(device):
 def _enter_worker(parent, reports):
     global _worker_reports
     _worker_reports = reports
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     reports.cancel_join_thread()  # after a failure nobody reads on, and a full pipe would hold the worker
     import torch
 
@@ -354,6 +373,6 @@ def _drain(reports, shares):
         shares[name] = (share, text)
 
 
-def printer(stream=None):
-    """A ``progress`` that writes whole lines to ``stream`` (standard error by default)."""
-    return lambda text: print(text, file=stream or sys.stderr, flush=True)
+def to_stderr(text):
+    """A ``progress`` that writes whole lines to standard error."""
+    print(text, file=sys.stderr, flush=True)

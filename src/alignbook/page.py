@@ -19,7 +19,6 @@ BANNERS = {
     "quick": "Quick profile: real data where the paper uses real data, at sizes that two processor cores "
     "finish in about ten minutes. Not the paper's own sizes.",
     "paper": "Paper profile: the paper's own hyperparameters.",
-    None: "Custom parameters: this page was made with values of your own.",
 }
 IN_PART = (
     "Quick profile, and, where they are stored, runs with the paper's own hyperparameters in its place: "
@@ -42,7 +41,7 @@ class Page:
         missing = [known for known in spec if known not in given]
         if missing:
             raise AlignbookError(f"{self.notebook.name}: no value for {', '.join(missing)}")
-        self.run = engine.run(self.notebook.name, progress=engine.printer(), **self.parameters)
+        self.run = engine.run(self.notebook.name, progress=engine.to_stderr, **self.parameters)
         self.table = self.run.table
         style.apply()
         _vector_figures()
@@ -130,9 +129,19 @@ def banner(run):
     verdicts = ", ".join(f"{outcomes[o]} {badge(o)}" for o in OUTCOMES if outcomes[o])
     return (
         f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(run.shown_profile)}</strong> '
-        f"{html.escape(IN_PART if run.joined else BANNERS[run.profile])}</p>"
+        f"{html.escape(_what(run))}</p>"
         f'<p class="ab-verdicts">Claims: {verdicts or "none"}</p><dl>{items}</dl></div>'
     )
+
+
+def _what(run):
+    """What a reader must know of the values behind the page."""
+    if run.joined:
+        return IN_PART
+    if run.profile:
+        return BANNERS[run.profile]
+    toy = ", which reproduces nothing: no claim is judged" if run.near == "smoke" else ""
+    return f"Custom parameters: values of your own, nearest to those of profile {run.near}{toy}."
 
 
 def duration(seconds):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import yaml
 
 from alignbook import paths
-from alignbook.errors import AlignbookError
+from alignbook.errors import AlignbookError, on_one_line
 
 PROFILES = ("paper", "quick", "smoke")  # most faithful first
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool}
@@ -28,8 +28,23 @@ _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.
 _COMMENT = re.compile(r"#\s*(?:(\{.*?\}|[\[(].*?[\])])\s*:\s*)?(.+)")
 
 
+UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: no UTF-8, too many digits
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 reads 1e-4 as a string, 010 as 8 and 1:30 as 90; here numbers are what they look like."""
+    """YAML 1.1 reads 1e-4 as a string, 010 as 8 and 1:30 as 90; here numbers are what they look like.
+
+    And of a name that stands twice it takes the last; here that is an error.
+    """
+
+    def construct_mapping(self, node, deep=False):
+        names = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{name} stands there twice", node.value[place][0].start_mark
+                )
+        return super().construct_mapping(node, deep)
 
 
 _REPLACED = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
@@ -91,7 +106,7 @@ class Parameter:
     def _check_one(self, value):
         kind = _TYPES[self.type]
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            value = float(value) if abs(value) < 2**53 else math.inf  # which no range allows
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             article = "an" if self.type == "int" else "a"
             raise AlignbookError(f"{self.name} must be {article} {self.type}, not {value!r}")
@@ -118,8 +133,13 @@ def read(notebook):
     if len(code) != 1:
         raise AlignbookError(f"{notebook.name}: {len(code)} cells are tagged 'parameters', one is needed")
     comments = _comments(code[0])
+    try:
+        lines = ast.parse(code[0]).body
+    except SyntaxError as error:
+        wrong = (error.text or "").strip()
+        raise AlignbookError(f"{notebook.name}: the parameters cell is no Python: {wrong!r}") from error
     parameters = {}
-    for node in ast.parse(code[0]).body:
+    for node in lines:
         try:
             parameter = _parameter(node, comments)
         except (ValueError, AttributeError, KeyError) as error:
@@ -148,11 +168,10 @@ def read_profile(notebook, profile):
         raise AlignbookError(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
     path = paths.root() / "notebooks" / "profiles" / f"{profile}.yaml"
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
-    except (OSError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise AlignbookError(f"cannot read profile {paths.shown(path)}: {reason}") from error
-    if not isinstance(entries.get(notebook.name), dict):
+        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except (OSError, *UNREADABLE) as error:
+        raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
+    if not isinstance(entries, dict) or not isinstance(entries.get(notebook.name), dict):
         raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
     return entries[notebook.name]
 
@@ -165,6 +184,15 @@ def profile_of(notebook, values):
     return None
 
 
+def nearest_profile(notebook, values):
+    """The profile from which the fewest of ``values`` differ, of several the most faithful."""
+
+    def differences(profile):
+        return sum(values[name] != value for name, value in resolve(notebook, profile).items())
+
+    return min(PROFILES, key=differences)
+
+
 def from_text(assignments):
     """``["k=v", …]`` as a dict; v is YAML, so ``1e-4``, ``true`` and ``["random"]`` mean what they say."""
     values = {}
@@ -174,7 +202,7 @@ def from_text(assignments):
             raise AlignbookError(f"a parameter is written name=value, not {assignment!r}")
         try:
             values[name.strip()] = yaml.load(text, _Loader)
-        except (yaml.YAMLError, ValueError) as error:
+        except UNREADABLE as error:
             raise AlignbookError(f"cannot read the value of {name.strip()}: {text!r}") from error
     return values
 
@@ -188,7 +216,7 @@ def _checked(spec, values, where):
     checked = {}
     for name, value in values.items():
         if name not in spec:
-            near = difflib.get_close_matches(name, spec, n=1, cutoff=0.4)
+            near = difflib.get_close_matches(str(name), spec, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(spec)}"
             raise AlignbookError(f"{where} has no parameter {name!r}{hint}")
         checked[name] = spec[name].check(value)

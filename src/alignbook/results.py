@@ -22,10 +22,19 @@ import pandas as pd
 
 from alignbook import paths, system
 from alignbook.digest import code_digest
-from alignbook.errors import AlignbookError
+from alignbook.errors import AlignbookError, on_one_line
 
 _PREFIX = "alignbook.experiments."
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
+_FIELDS = {
+    "code": str,
+    "data": dict | None,
+    "date": str,
+    "commit": str | None,
+    "device": str,
+    "wall_time_s": int | float,
+    "versions": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -97,15 +106,29 @@ def fetch(unit):
         if provenance["outcome"] == "finished":
             # Only an empty field is missing: "None" may be a label.
             table = pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
-        for field in ("code", "data", "date", "commit", "device", "wall_time_s", "versions"):
-            provenance[field]
+        _check(provenance, unit, table)
         return Stored(unit, table, provenance)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = on_one_line(f"{type(error).__name__}: {error}")
         warnings.warn(
             f"stored result {paths.shown(place)} is broken ({reason}); it counts as missing", stacklevel=2
         )
         return None
+
+
+def _check(provenance, unit, table):
+    """Raise ValueError, KeyError or TypeError where what is said of a table cannot be of this unit."""
+    if provenance["arguments"] != json.loads(json.dumps(unit.arguments)):
+        raise ValueError("it has the arguments of another unit")
+    if provenance["outcome"] not in ("finished", "diverged"):
+        raise ValueError(f"its outcome is {provenance['outcome']!r}")
+    if provenance["table"]["rows"] != (0 if table is None else len(table)):
+        raise ValueError("the table has another number of rows")
+    for field, kind in _FIELDS.items():
+        if not isinstance(provenance[field], kind):
+            raise TypeError(f"{field} is {provenance[field]!r}")
+    if provenance["data"]:
+        provenance["data"]["name"], provenance["data"]["sha256"]
 
 
 def _read(place):
