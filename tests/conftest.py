@@ -146,6 +146,7 @@ class Checkout:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=True,  # a process group of its own, as in a terminal
             # A shell that runs the tests in the background has it ignored.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )

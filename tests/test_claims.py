@@ -1,5 +1,7 @@
 """Verdicts come from a test on the seeds."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -88,3 +90,28 @@ def test_a_true_null_is_called_inconclusive_at_the_stated_rate():
     draws = np.random.default_rng(0).standard_normal((2000, 5))
     share = np.mean([Claim.greater(*WHAT, values).outcome == INCONCLUSIVE for values in draws])
     assert abs(share - 0.95) < 0.02
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        lambda: Claim.greater(*WHAT, [1.0, 2.0, 4.0], than=float("nan")),
+        lambda: Claim.equals(*WHAT, [1.0, 2.0, 4.0], paper=float("nan"), tolerance=0.1),
+        lambda: Claim.equals(*WHAT, [1.0, 2.0, 4.0], paper=1.0, tolerance=-0.1),
+        lambda: Claim.covers(*WHAT, measured=1.0, interval=(2.0, 0.0), paper=1.0, tolerance=3.0, seeds=4),
+        lambda: Claim.computed(*WHAT, measured=1.0, paper=1.0, tolerance=float("inf")),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(judge):
+    with pytest.raises(ValueError):
+        judge()
+
+
+def test_numbers_of_every_kind_become_json():
+    values = np.array([1.0, 1.1, 0.9], dtype=np.float32)
+    for claim in (
+        Claim.equals(*WHAT, values, np.float32(1.0), np.float32(0.1)),
+        Claim.computed(*WHAT, values[0], values[0], values[1]),
+        Claim.covers(*WHAT, values[0], values[[2, 1]], values[0], values[1], np.int64(3)),
+    ):
+        assert json.loads(json.dumps(claim.as_dict()))["id"] == claim.id

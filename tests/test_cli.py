@@ -74,6 +74,24 @@ def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_p
         assert status == 2 and len(err.splitlines()) == 1 and message in err
 
 
+def test_a_full_disk_is_one_line(checkout):
+    command, where = [sys.executable, "-m", "alignbook.cli", "list"], {"cwd": checkout.root}
+    with open("/dev/full", "w") as full:
+        pipes = {"stdout": full, "stderr": subprocess.PIPE}
+        done = subprocess.run(command, env=checkout.environment(), text=True, **where, **pipes)
+    assert done.returncode == 2 and done.stderr == "alignbook: No space left on device\n"
+
+
+def test_values_near_profile_smoke_get_no_verdict(checkout):
+    checkout.profile("smoke", "{labels: [diverge, plain], rate: 1.0, seeds: 1}")
+    run = "from alignbook import engine, page; made = engine.run('fig99', profile='smoke', seeds=4); "
+    judged = "print(made.profile, [c.outcome for c in made.claims()])"
+    assert checkout.python(run + judged) == "None ['not run']"
+    banner = checkout.python(run + "print(page.banner(made))")
+    assert "nearest to those of profile smoke, which reproduces nothing" in banner
+    assert checkout.python(run.replace("profile='smoke', seeds=4", "seeds=5") + judged) == "None ['holds']"
+
+
 def test_paths_in_the_environment_are_relative_to_where_the_command_runs(checkout):
     elsewhere = checkout.root / "elsewhere"
     elsewhere.mkdir()
@@ -138,9 +156,19 @@ def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):
     checkout.profile("quick", "{labels: [plain], rate: fast, seeds: 3}")
     status, _, err = checkout.run("run", "fig99")
     assert status == 2 and "rate must be a float, not 'fast'" in err
-    checkout.profile("quick", "{labels: [plain")
-    status, _, err = checkout.run("run", "fig99")
-    assert status == 2 and "cannot read profile" in err and len(err.splitlines()) == 1
+    path = checkout.root / "notebooks/profiles/quick.yaml"
+    for text in (
+        b"toy/fig99_toy: {labels: [plain",
+        b"\xff\xfe",
+        b"- 1",
+        b"toy/fig99_toy: {1: 2}",
+        b"toy/fig99_toy: {rate: 1.0, seeds: 3, rate: 0.5}",
+        b"toy/fig99_toy: {rate: 1.0}\ntoy/fig99_toy: {rate: 0.5}",
+    ):
+        path.write_bytes(text)
+        status, _, err = checkout.run("show", "fig99")
+        assert status == 2 and len(err.splitlines()) == 1, err
+        assert "profile" in err or "no parameter 1" in err
 
 
 def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):

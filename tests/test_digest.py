@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def digest(checkout):
     code = (
@@ -125,4 +127,26 @@ def test_the_public_face_is_followed_to_the_function_behind_it(checkout):
     before = digest(checkout)
     metric = checkout.root / "src/alignbook/metrics/misalignment.py"
     edit(metric, "return max(0.0, ", "return max(0, ")
+    assert digest(checkout) != before
+
+
+@pytest.mark.parametrize(
+    ("constants", "use"),
+    [
+        ("SIZE = [1]\nSIZE += [2]\n", "SIZE[-1]"),
+        ("SIZE = {}\nSIZE['b'] = 2\n", "SIZE['b']"),
+        ("def SIZE():\n    pass\n\nSIZE.b = 2\n", "SIZE.b"),
+        ("SIZE = []\nSIZE.append(2)\n", "SIZE[0]"),
+        ("try:\n    SIZE = 2\nexcept OSError:\n    SIZE = 1\n", "SIZE"),
+        ("for SIZE in (1, 2):\n    pass\n", "SIZE"),
+        ("if True:\n    def SIZE():\n        return 2\n", "SIZE()"),
+    ],
+)
+def test_every_statement_that_makes_or_changes_a_name_counts(checkout, constants, use):
+    helper = f"from .constants import SIZE\n\ndef size():\n    return {use}\n"
+    path = with_helper(checkout, helper, constants + "other = [3 for SIZE in ()]\n")
+    before = digest(checkout)
+    edit(path, "3 for", "4 for")  # a comprehension's names are its own
+    assert digest(checkout) == before
+    edit(path, "2", "5")
     assert digest(checkout) != before

@@ -1,5 +1,6 @@
 """The store and the engine, in processes of their own: faults, resumption, two runs at once."""
 
+import ast
 import json
 import os
 import signal
@@ -144,15 +145,52 @@ def test_a_failure_beside_a_unit_that_reports_much_ends_the_run(checkout):
     assert checkout.stored()[0].startswith("slow-seed0")
 
 
-def test_an_interrupted_run_says_so(checkout):
-    process = checkout.start(*RUN, "-p", 'labels=["plain", "slow"]', "-p", "seeds=2", "--workers", "1")
+@pytest.mark.parametrize("workers", [1, 2])  # of two, one is idle
+def test_an_interrupted_run_says_so(checkout, workers):
+    process = checkout.start(
+        *RUN, "-p", 'labels=["plain", "slow"]', "-p", "seeds=2", "--workers", str(workers)
+    )
     deadline = time.monotonic() + 60
     while len(checkout.stored()) < 3 and time.monotonic() < deadline:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted; finished units are stored" in one_line(err)
     assert len(checkout.stored()) == 3
+
+
+def test_a_run_interrupted_while_its_workers_start_says_so(checkout):
+    process = checkout.start(*RUN)
+    while "computing 3" not in process.stderr.readline():
+        pass
+    time.sleep(1)  # they import
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and one_line(err) == "alignbook: interrupted; finished units are stored"
+
+
+FETCHED = """
+import json, warnings
+from alignbook import engine, notebooks, parameters, results
+book = notebooks.find("fig99")
+unit = engine.units_of(book, parameters.resolve(book, "quick"))[1]
+path = results.location(unit).with_suffix(".json")
+whole, said = json.loads(path.read_text()), []
+for change in (
+    {}, {"outcome": "halted"}, {"arguments": {}}, {"data": "mnist"}, {"data": {"name": "mnist"}},
+    {"wall_time_s": "long"}, {"table": whole["table"] | {"rows": 99}},
+):
+    path.write_text(json.dumps(whole | change))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        said.append((results.fetch(unit) is not None, ["is broken" in str(w.message) for w in caught]))
+print(said)
+"""
+
+
+def test_a_record_that_cannot_be_of_its_unit_counts_as_missing(checkout):
+    checkout.run(*RUN)
+    assert ast.literal_eval(checkout.python(FETCHED)) == [(True, []), *[(False, [True])] * 6]
 
 
 def test_a_worker_that_is_killed_gives_one_line(checkout):

@@ -73,6 +73,7 @@ def test_metadata_block_in_yaml_is_read_too(tmp_path):
         ({"rate": 0}, r"rate must be in \(0, 1\], not 0.0"),
         ({"rate": math.nan}, r"rate must be in \(0, 1\], not nan"),
         ({"rate": "fast"}, "rate must be a float, not 'fast'"),
+        ({"rate": 10**400}, r"rate must be in \(0, 1\], not inf"),
         ({"fast": 1}, "fast must be a bool, not 1"),
         ({"labels": "real"}, "labels must be a list of str, not 'real'"),
         ({"labels": []}, "labels must not be empty"),
@@ -113,7 +114,9 @@ def test_values_on_the_command_line_are_yaml_that_knows_numbers(text, value):
     assert read == value and type(read) is type(value)
 
 
-@pytest.mark.parametrize("text", ["epochs", "=3", "labels=[real"])
+@pytest.mark.parametrize(
+    "text", ["epochs", "=3", "labels=[real", "n=" + 5000 * "9", "n=" + 3000 * "[", "n={a: 1, a: 2}"]
+)
 def test_a_malformed_assignment_is_refused(text):
     with pytest.raises(AlignbookError) as error:
         parameters.from_text([text])
@@ -128,6 +131,7 @@ def test_a_malformed_assignment_is_refused(text):
         "n: int = 3",
         "n: int = 30  # [1, 10]: out of its own range",
         "n: int = m  # [1, 10]: no literal",
+        "n: int = = 3  # [1, 10]: no Python",
     ],
 )
 def test_a_parameters_cell_that_does_not_say_enough_is_refused(toy, line):

@@ -288,6 +288,10 @@ def test_digest_is_of_the_content(root):
     assert len(digest("one")) == 64
     np.savez(root / "five.npz", **(made | {"classes": np.array(list("abcde"))}))
     assert digest("five") != digest("one")
+    grey = arrays(colours=())
+    np.savez(root / "grey.npz", **grey)
+    np.savez(root / "grey1.npz", **(grey | {key: grey[key][..., None] for key in ("x_train", "x_test")}))
+    assert digest("grey") == digest("grey1") and torch.equal(load("grey").x, load("grey1").x)
     for key in images.KEYS[:-1]:
         other = made[key].copy()
         other.flat[0] = 0 if other.flat[0] != 0 else 1

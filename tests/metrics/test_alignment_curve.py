@@ -212,6 +212,8 @@ def test_float32_tensors():
         (np.ones((0, 2)), np.ones(0), "do not match"),
         (np.full((3, 2), np.nan), np.ones(3), "features has entries"),
         (np.ones((3, 2)), np.full(3, np.inf), "labels has entries"),
+        (1j * np.ones((3, 2)), np.ones(3), "features has complex entries"),
+        (torch.ones(3, 2, dtype=torch.complex64), np.ones(3), "features has complex entries"),
     ],
 )
 def test_bad_input(features, labels, message):

@@ -343,3 +343,29 @@ def test_bad_inputs(inputs, message):
     with pytest.raises(ValueError, match=message) as error:
         alignbook.tangent_alignment(flat(nn.Linear(32, 3)), inputs, data()[1])
     assert "\n" not in str(error.value)
+
+
+class Centred(nn.Module):
+    """Centres each example without a graph, so that only the weights can have gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(32, 5), nn.Tanh(), nn.Linear(5, 3))
+
+    def forward(self, x):
+        with torch.no_grad():
+            x = x.flatten(1) - x.flatten(1).mean(1, keepdim=True)
+        return self.layers(x)
+
+
+def test_frozen_weights_behind_a_step_without_gradients():
+    model = Centred().double()
+    expected = alignbook.tangent_alignment(model, *data())
+    model.requires_grad_(False)
+    np.testing.assert_array_equal(alignbook.tangent_alignment(model, *data()), expected)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_no_layers():
+    with pytest.raises(ValueError, match="the model has no linear or convolutional layers"):
+        alignbook.tangent_alignment(nn.Sequential(nn.Flatten(), nn.ReLU()), *data())

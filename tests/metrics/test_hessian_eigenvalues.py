@@ -142,6 +142,15 @@ def test_inference_mode_is_no_hindrance():
     np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
 
 
+@pytest.mark.parametrize("batch_size", [7, 256])
+def test_autocast_is_switched_off(batch_size):
+    model, (inputs, targets) = mlp(), case(20)
+    plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3, batch_size=batch_size)
+    with torch.autocast("cpu", torch.bfloat16):
+        again = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3, batch_size=batch_size)
+    np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
+
+
 def test_a_saddle_with_more_negative_curvature():
     def flipped(outputs, targets):
         return -cross_entropy(outputs, targets)

@@ -218,12 +218,20 @@ def test_distinct_eigenvalues_stay_so_in_float32():
         (np.eye(2), np.eye(2) + 1j * np.eye(2), "B has complex entries"),
         (torch.eye(2) * 1j, np.eye(2), "A has complex entries"),
         (patch_covariance(torch.rand(9, 1, 8, 8)), np.eye(9), r"A is no matrix but a PatchCovariance.*\.cov"),
+        (torch.eye(3).to_sparse(), np.eye(3), "A is no matrix but a Tensor$"),
     ],
 )
 def test_bad_input(a, b, message):
     with pytest.raises(ValueError, match=message) as error:
         misalignment(a, b)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("rtol", [float("nan"), -1e-9])
+def test_a_tolerance_that_is_none_is_refused(rtol):
+    for function in (misalignment, transfer_function):
+        with pytest.raises(ValueError, match="rtol must be at least 0"):
+            function(np.diag([1.0, 2.0]), np.eye(2), rtol=rtol)
 
 
 def test_basis_must_be_orthonormal():

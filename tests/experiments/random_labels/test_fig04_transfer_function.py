@@ -104,10 +104,20 @@ def test_noise_gets_a_verdict_as_rarely_as_the_interval_says(networks):
 
 def test_what_was_there_before_training_does_not_count():
     table = curves("gaussian", "gaussian-7-group0", "network", lambda s: s / (1 + s**4), inputs=7)
-    parameters = {"inputs": [7], "dataset": "photos", "epochs": 40, "images": 50_000, "batch_size": 256}
-    found = experiment.claims(table.assign(tau_start=table["tau"]), parameters)
+    found = experiment.claims(table.assign(tau_start=table["tau"]), ASKED)
     assert [claim.measured for claim in found[:2]] == [0, 0]
     assert [claim.outcome for claim in found[:2]] == [INCONCLUSIVE, INCONCLUSIVE]
+
+
+ASKED = {
+    "dimension": 27,
+    "gaussian_hidden": 16,
+    "inputs": [7],
+    "dataset": "photos",
+    "epochs": 40,
+    "images": 50_000,
+    "batch_size": 256,
+}
 
 
 def curves(kind, unit, over, tau, **other):
@@ -126,11 +136,10 @@ def curves(kind, unit, over, tau, **other):
 
 
 def test_where_every_run_has_diverged_nothing_is_judged():
-    parameters = {"inputs": [7], "dataset": "photos", "epochs": 40, "images": 50_000, "batch_size": 256}
     gaussian = curves("gaussian", "g", "network", lambda s: s, inputs=7, tau_start=1.0).drop(columns="epoch")
-    judged = [c.outcome for c in experiment.claims(gaussian, parameters)]
+    judged = [c.outcome for c in experiment.claims(gaussian, ASKED)]
     assert judged[2:] == [NOT_RUN] * 4 and NOT_RUN not in judged[:2]
-    empty = experiment.claims(pd.DataFrame({"unit": []}), parameters)
+    empty = experiment.claims(pd.DataFrame({"unit": []}), ASKED)
     assert {c.outcome for c in empty} == {NOT_RUN}
 
 
@@ -141,7 +150,7 @@ def test_claims():
             curves("transfer", "random-seed0", "seed", lambda s: 1 + s),
         ]
     )
-    parameters = {"inputs": [7, 8], "dataset": "photos", "epochs": 40, "images": 50_000, "batch_size": 256}
+    parameters = ASKED | {"inputs": [7, 8]}
     outcomes = {c.id: c.outcome for c in experiment.claims(table, parameters)}
     assert outcomes == {
         "rises-gaussian-7": HOLDS,
@@ -156,3 +165,12 @@ def test_claims():
     short = {c.id: c for c in experiment.claims(table, parameters | {"images": 6_000})}  # 40 · 23 steps
     assert short["falls-random"].outcome == NOT_RUN and short["falls-random"].measured < 0
     assert short["falls-gaussian-7"].outcome == HOLDS
+
+
+def test_the_fall_is_not_judged_where_the_paper_says_both(monkeypatch):
+    table = curves("gaussian", "g", "network", lambda s: s / (1 + s**4), inputs=7, tau_start=1.0)
+    monkeypatch.setattr(experiment, "ONLY_RISES", (27, 16, 7))
+    rise, fall = experiment.claims(table, ASKED)[:2]
+    assert (rise.outcome, fall.outcome) == (HOLDS, NOT_RUN) and fall.measured > 0
+    monkeypatch.setattr(experiment, "ONLY_RISES", (30, 16, 7))
+    assert experiment.claims(table, ASKED)[1].outcome == HOLDS

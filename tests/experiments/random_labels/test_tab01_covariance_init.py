@@ -198,6 +198,15 @@ def test_claims_hold_where_the_paper_is_reproduced():
     assert found["shifted-below-standard-1000"] == DISAGREES
 
 
+def test_claims_of_the_text_show_what_the_printed_numbers_say():
+    claims = tab01.claims(as_printed(), PARAMETERS)
+    of_text = [claim for claim in claims if not claim.id.endswith("-as-printed")]
+    shown = {claim.id: float(claim.statement.split("the printed numbers: ")[1][:-1]) for claim in of_text}
+    assert shown == pytest.approx({claim.id: claim.measured for claim in of_text}, abs=1e-3)
+    assert shown["shifted-below-standard-1000"] == pytest.approx(-0.022)
+    assert not any("printed numbers: " in claim.statement for claim in claims if claim not in of_text)
+
+
 def test_a_rise_is_asked_only_where_the_printed_means_rise():
     rises = {f"{name}-rises-{k}" for name in ("f1", "f2", "f3", "sampled") for k in (1, 2, 3)}
     assert rises - set(outcomes(as_printed())) == {"f2-rises-1", "sampled-rises-1"}

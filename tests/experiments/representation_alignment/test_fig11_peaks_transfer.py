@@ -130,9 +130,23 @@ def test_claims_follow_the_numbers(table, value, related, unrelated):
     transferred = later & (rows["representation"] == "transfer")
     for column in measured:
         rows.loc[transferred, column] = value + 0.001 * rows["seed"]
+    rows.loc[later, "test_error"] *= 2  # so that there is a gap
     outcomes = {claim.id: claim.outcome for claim in fig11.claims(rows, PARAMETERS)}
     assert {v for k, v in outcomes.items() if k.startswith("related")} == {related}
     assert {v for k, v in outcomes.items() if k.startswith("unrelated")} == {unrelated}
+
+
+def test_claims_on_shares_and_on_what_mirrors_alignment(table):
+    rows, later = table.copy(), table["step"] > 0
+    rows.loc[later, "test_error"] = 1.0 + 0.001 * rows["seed"]
+    rows.loc[later & (rows["representation"] == "init"), "test_error"] = 2.0
+    rows.loc[rows["task"] == "related", "train_error"] *= 0.3 + 0.01 * rows["seed"]
+    rows.loc[rows["step"] == 0, "train_error"] = 1.0
+    found = {claim.id: claim for claim in fig11.claims(rows, PARAMETERS)}
+    assert found["fast-share-contrast"].outcome == "holds"
+    mirrored = {k: c for k, c in found.items() if k.startswith("inputs-above-init-")}
+    assert len(mirrored) == 4 and {c.outcome for c in mirrored.values()} == {"holds"}
+    assert mirrored["inputs-above-init-related-last"].measured == pytest.approx(0.999)
 
 
 def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table):

@@ -223,3 +223,10 @@ def test_same_seed_same_bits_and_seeds_differ():
     pd.testing.assert_frame_equal(first, again, check_exact=True)
     other = compute(cor01.units(PARAMETERS)[3])
     assert not np.allclose(first.value, other.value)
+
+
+def test_local_slope_of_a_bent_line():
+    layer = np.geomspace(1, 1000, 61)
+    rows = pd.DataFrame({"layer": layer, "value": np.where(layer < 100, layer**2.0, layer**3.0 / 100)})
+    assert cor01.local_slope(rows, 10) == pytest.approx(2)
+    assert cor01.local_slope(rows, 500) == pytest.approx(3)

@@ -256,3 +256,13 @@ def test_claims_on_little_or_nothing():
     one = judged(made_up({(10, 0): 4}), **FULL)
     assert one["slope-mnist"].outcome == "not run"
     assert one["hidden-peak-mnist"].outcome == "inconclusive"
+
+
+def test_hidden_peaks_are_compared_with_those_before_training():
+    table = made_up({(depth, s): 4 for depth in (10, 20) for s in range(3)})  # untrained, all in layer 1
+    inside = (table["depth"] == 10) & (table["seed"] == 0) & (table["layer"] == 3)
+    table.loc[inside, "alignment_init"] = 2.0
+    claim = judged(table, **FULL)["hidden-by-training-mnist"]
+    assert claim.outcome == "holds" and claim.measured == pytest.approx(1 - 0.5 / 3)
+    table["alignment_init"] = table["alignment"]
+    assert judged(table, **FULL)["hidden-by-training-mnist"].measured == 0
