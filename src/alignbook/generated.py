@@ -69,8 +69,10 @@ def _scorecard(books, runs, decided):
         f"{sum(total.values())} claims: {_listed(total)}. A test on the seeds decides each outcome, or a",
         "margin where nothing is random, by a rule that the page of the claim shows; where one was changed",
         "after a first look at results, the page says so. A claim that disagrees is a finding; what it means",
-        "stands on its page. Of a comparison, *here* is the difference, positive where the claim is right,",
-        "with its 95 % interval. *Not run* is also what was measured at a size that cannot decide it.",
+        "stands on its page. Where a claim says that one thing exceeds another, *here* is the difference,",
+        "positive where the claim is right; where it says that two are the same, the difference, near 0",
+        "where it is right; with its 95 % interval. *Not run* is also what was measured where it cannot",
+        "decide.",
         "",
     ]
     for title, group in _papers(books):

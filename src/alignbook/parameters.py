@@ -185,12 +185,12 @@ def profile_of(notebook, values):
 
 
 def nearest_profile(notebook, values):
-    """The profile from which the fewest of ``values`` differ, of several the most faithful."""
+    """The profile from which the fewest of ``values`` differ, of several the least faithful."""
 
     def differences(profile):
         return sum(values[name] != value for name, value in resolve(notebook, profile).items())
 
-    return min(PROFILES, key=differences)
+    return min(reversed(PROFILES), key=differences)
 
 
 def from_text(assignments):

@@ -1,5 +1,7 @@
 """Tables 1 to 7 of Maennel et al. 2020: filters computed from the data's covariances (Section 2.5, E.3)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -101,6 +103,9 @@ PAPER = {
 }
 # The column {} is the same in all seven tables.
 PAPER_STANDARD = {(100, "train"): 0.31, (100, "test"): 0.31, (1000, "train"): 0.58, (1000, "test"): 0.53}
+CELL = ["initialisation", "layers", "iterations", "part"]
+TITLES = {"standard": "the column {} (He's initialisation everywhere)"}
+TITLES |= {name: f"table {n}" for n, (name, _) in PAPER.items()}
 
 # What a variation changes, and the cells (initialisation, layers) and iterations where it is tried.
 VARIATIONS = [
@@ -340,70 +345,86 @@ def claims(table, parameters):
 
     Margins fixed beforehand: 0.02 for the mean of many cells (numbers are printed to 0.01 and come
     from one run each, so a single cell says little), 0.03 for the mean absolute difference.
+    What the text compares is compared among the printed numbers, too, in brackets.
     """
     cells = accuracies(table)
     cells = cells[cells["variation"] == ""]
-    keys = ["initialisation", "layers", "iterations", "part"]
     # One row per cell, one column per seed; NaN where a run diverged.
-    wide = cells.pivot_table(index=keys, columns="seed", values="accuracy")
-    paper = printed().drop_duplicates(keys).set_index(keys)["paper"].sort_index()
+    wide = cells.pivot_table(index=CELL, columns="seed", values="accuracy")
+    paper = printed().drop_duplicates(CELL).set_index(CELL)["paper"].sort_index()
+    of_paper = {claim.id: claim.measured for claim in _of_text(paper.to_frame(), paper)}
+    of_text = [
+        replace(claim, statement=f"{claim.statement} (the printed numbers: {of_paper[claim.id]:+.3f})")
+        for claim in _of_text(wide, paper)
+    ]
+    return [*_as_printed(wide, paper), *of_text]
+
+
+def _average(rows):
+    """Mean over cells, per seed; NaN for a seed of which one cell is missing."""
+    return rows.mean(skipna=False).to_numpy()
+
+
+def _complete(values):
+    """The seeds of which no run diverged."""
+    return values[np.isfinite(values)]
+
+
+def _equal(id, statement, source, one, other, tolerance=0.02):
+    if one is None or other is None:
+        return Claim.missing(id, statement, source, "not all cells were run", paper=0.0)
+    return Claim.equals(id, statement, source, _complete(one - other), 0.0, tolerance)
+
+
+def _as_printed(wide, paper):
+    """Our cells against the printed ones: ``wide`` (cells × seeds), ``paper`` (cells)."""
     common = wide.index.intersection(paper.index)
     difference = wide.loc[common].sub(paper.loc[common], axis=0)
 
-    def average(rows):
-        """Mean over cells, per seed; NaN for a seed of which one cell is missing."""
-        return rows.mean(skipna=False).to_numpy()
-
-    def pick(initialisation, layers=None, iterations=None):
-        """Mean over the cells named: one value per seed, or None when any of them was not run."""
-        layers = [1, 2, 3] if layers is None else layers
-        counts = [100, 1000] if iterations is None else iterations
-        wanted = pd.MultiIndex.from_product([[initialisation], layers, counts, ["train", "test"]])
-        return average(wide.loc[wanted]) if wanted.isin(wide.index).all() else None
-
-    def complete(values):
-        """The seeds of which no run diverged."""
-        return values[np.isfinite(values)]
-
-    def greater(id, statement, source, high, low):
-        if high is None or low is None:
-            return Claim.missing(id, statement, source, "not all cells were run")
-        return Claim.greater(id, statement, source, complete(high - low))
-
-    def equal(id, statement, source, one, other, tolerance=0.02):
-        if one is None or other is None:
-            return Claim.missing(id, statement, source, "not all cells were run", paper=0.0)
-        return Claim.equals(id, statement, source, complete(one - other), 0.0, tolerance)
-
     made = []
-    titles = {"standard": "the column {} (He's initialisation everywhere)"}
-    titles |= {name: f"table {n}" for n, (name, _) in PAPER.items()}
-    for name, title in titles.items():
+    for name, title in TITLES.items():
         chosen = difference[difference.index.get_level_values("initialisation") == name]
         whole = len(chosen) == (4 if name == "standard" else 12)
         made.append(
-            equal(
+            _equal(
                 f"{name}-as-printed",
                 f"Accuracies of {title}, mean difference to the printed numbers",
                 "Tables 1 to 7" if name == "standard" else title.capitalize(),
-                average(chosen) if whole else None,
+                _average(chosen) if whole else None,
                 0.0,
             )
         )
     whole = len(difference) == len(paper)
     made.append(
-        equal(
+        _equal(
             "cells-as-printed",
             "Mean absolute difference to the printed numbers over all different cells of the seven tables",
             "Tables 1 to 7",
-            average(difference.abs()) if whole else None,
+            _average(difference.abs()) if whole else None,
             0.0,
             tolerance=0.03,
         )
     )
+    return made
+
+
+def _of_text(wide, paper):
+    """What the text and the captions compare: ``wide`` (cells × seeds), ``paper`` (cells)."""
+
     def printed_mean(name, layers):
         return paper.loc[name if layers else "standard", layers].mean()
 
+    def pick(initialisation, layers=(1, 2, 3), iterations=(100, 1000)):
+        """Mean over the cells named: one value per seed, or None when any of them was not run."""
+        wanted = pd.MultiIndex.from_product([[initialisation], layers, iterations, ["train", "test"]])
+        return _average(wide.loc[wanted]) if wanted.isin(wide.index).all() else None
+
+    def greater(id, statement, source, high, low):
+        if high is None or low is None:
+            return Claim.missing(id, statement, source, "not all cells were run")
+        return Claim.greater(id, statement, source, _complete(high - low))
+
+    made = []
     none = pick("standard", [0])
     at_100, at_1000 = pick("standard", [0], [100]), pick("standard", [0], [1000])
     for name in ("f1", "f2", "f3", "sampled"):
@@ -415,7 +436,7 @@ def claims(table, parameters):
                 greater(
                     f"{name}-rises-{layers}",
                     f"{name}: accuracy rises from {layers - 1} to {layers} computed layers",
-                    titles[name].capitalize(),
+                    TITLES[name].capitalize(),
                     steps[layers],
                     steps[layers - 1],
                 )
@@ -423,7 +444,7 @@ def claims(table, parameters):
     two_or_three = {name: pick(name, [2, 3]) for name in CURVES}
     for name in ("f1", "f3"):
         made.append(
-            equal(
+            _equal(
                 f"{name}-like-f2",
                 f"With two or three layers computed, {name} and f2 give the same accuracy",
                 "Appendix E.3",
@@ -443,14 +464,14 @@ def claims(table, parameters):
             )
         )
     made += [
-        equal(
+        _equal(
             "f2-like-pretrained",
             "With two or three layers, computed ones (f2) and pre-trained ones give the same accuracy",
             "Table 7",
             two_or_three["f2"],
             pick("pretrained", [2, 3]),
         ),
-        equal(
+        _equal(
             "sampled-like-f2",
             "Sampling from the covariance gives the same accuracy as its eigenvectors",
             "Table 4",
@@ -495,7 +516,7 @@ def claims(table, parameters):
     ]
     for count in (100, 1000):
         made.append(
-            equal(
+            _equal(
                 f"f1-like-pretrained-{count}",
                 f"Three computed layers (f1) match three pre-trained layers after {count} iterations",
                 "Section 2.5",

@@ -276,6 +276,12 @@ def figure_3_slope(table, eps, kappa, shift=0, whole=False, kind="equilibrium"):
     return fitted_slope(rows.depth, layer.round() if whole else layer)
 
 
+def local_slope(rows, layer):
+    """Slope of log value over log layer: a line through the stored layers within √2 of ``layer``."""
+    near = rows[(rows.layer >= layer / 2**0.5) & (rows.layer <= layer * 2**0.5)]
+    return fitted_slope(near.layer, near.value)
+
+
 def share_ratio(rows):
     """Coefficient of log(L)/L in Theorem 2's first case over our expansion's κ (1/α - 1), deepest end.
 
@@ -356,8 +362,8 @@ def _forward_claims(table, parameters):
 def _backward_claims(table, eps, deepest):
     rate = (
         f"backward-rate-eps{eps:g}",
-        f"as L grows, the backward loss at a fixed layer falls as (L/l)^-3 (ε = {eps:g})",
-        "Theorem 2, second case (where l grows, too, but more slowly)",
+        f"as L grows, the backward loss at a fixed layer falls as L^-3 (ε = {eps:g})",
+        "Theorem 2, second case (where l grows, too, but more slowly: see the slope over l)",
     )
     share = (
         f"share-rate-eps{eps:g}",

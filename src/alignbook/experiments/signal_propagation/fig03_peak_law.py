@@ -319,14 +319,14 @@ def shifts(nets, setting):
 
 
 def claims(table, parameters):
-    """The law of Figure 3 per data set, a hidden peak, the tables' accuracies, Figure 8's two shifts."""
+    """The law of Figure 3 per data set, hidden peaks, the tables' accuracies, Figure 8's two shifts."""
     nets = networks(table if len(table) else pd.DataFrame(columns=_COLUMNS))  # all units may have diverged
     asked_in_full = parameters["epochs_factor"] == 1 and parameters["train_images"] == 0
     judged = []
     for dataset in parameters["datasets"]:
         here = shown(nets, dataset, parameters["depths"])
         full = asked_in_full or bool(here["joined"].any())
-        group = [_law(dataset, here), _hidden_peak(dataset, here)]
+        group = [_law(dataset, here), _hidden_peak(dataset, here), _hidden_by_training(dataset, here)]
         if dataset in PAPER_TABLES:
             group.append(_accuracies(dataset, here, full))
         judged += group if full else _unjudged(group)
@@ -377,8 +377,22 @@ def _hidden_peak(dataset, here):
     learned = here[here["learned"]]
     if learned.empty:
         return Claim.missing(*arguments, "no network learned")
-    inner = (learned["peak"] > 1) & (learned["peak"] < learned["depth"])
-    return Claim.greater(*arguments, inner.groupby(learned["seed"]).mean(), than=0.5)
+    return Claim.greater(*arguments, _inner(learned, "peak"), than=0.5)
+
+
+def _hidden_by_training(dataset, here):
+    name = _named(dataset, here)
+    statement = f"{name}: after training more often than before, the peak is between first and last layer."
+    arguments = (f"hidden-by-training-{dataset}", statement, "Sections 1 and 2.3; the comparison is ours")
+    learned = here[here["learned"]]
+    if learned.empty:
+        return Claim.missing(*arguments, "no network learned")
+    return Claim.greater(*arguments, _inner(learned, "peak") - _inner(learned, "peak_init"))
+
+
+def _inner(nets, column):
+    """Share of the networks, per seed, whose peak is neither in the first nor in the last layer."""
+    return ((nets[column] > 1) & (nets[column] < nets["depth"])).groupby(nets["seed"]).mean()
 
 
 def _accuracies(dataset, here, full):
@@ -401,7 +415,7 @@ def _accuracies(dataset, here, full):
 def _shift(here, dataset, setting):
     name = _named(dataset, here)
     statement = f"{_VARIATIONS[setting]} the peak towards the last layer ({name}; shift of log l)."
-    arguments = (f"shift-{setting.replace(' ', '-')}", statement, "Figure 8, Section 4")
+    arguments = (f"shift-{setting.replace(' ', '-')}", statement, "Figure 8")
     values = shifts(here, setting)
     if values.empty:
         return Claim.missing(*arguments, "no depth at which the networks of both settings learned")
