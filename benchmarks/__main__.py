@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from alignbook import system
+
 from . import harness, machine
 from .worker import ContenderError
 
@@ -17,7 +19,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a work, or a group of them; all by default")
     parser.add_argument("--list", action="store_true", help="name the works and stop")
-    parser.add_argument("--threads", type=int, default=machine.cores(), help="default: every core")
+    parser.add_argument("--threads", type=int, default=system.cores(), help="default: every core")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is one")
     parser.add_argument(
         "--small", action="store_true", help="tiny sizes, to see that everything runs; keeps nothing"
@@ -34,7 +36,7 @@ def main(arguments=None):
     what = None
     if unknown:
         what = f"no work is called {', '.join(unknown)}; see --list"
-    elif not 1 <= chosen.threads <= machine.cores():
+    elif not 1 <= chosen.threads <= system.cores():
         what = "--threads: out of range"
     elif chosen.device == "cuda" and default_device() != "cuda":
         what = "--device cuda: PyTorch finds no GPU"

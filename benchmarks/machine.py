@@ -15,18 +15,13 @@ from alignbook import system
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def cores():
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
 def name(device):
     """The processor's model with its cores, or the GPU's."""
     if device == "cuda":
         import torch
 
         return torch.cuda.get_device_name()
-    return f"{_processor()}, {cores()} cores"
+    return f"{_processor()}, {system.cores()} cores"
 
 
 def slug(text):
@@ -43,7 +38,7 @@ def environment(device, threads):
         "kind": device,
         "processor": _processor(),
         "features": _features(),
-        "cores": cores(),
+        "cores": system.cores(),
         "threads": threads,
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",

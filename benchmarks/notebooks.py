@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from alignbook import notebooks, parameters
+from alignbook import notebooks, parameters, system
 from alignbook.errors import AlignbookError
 
 from . import harness, machine
@@ -121,7 +121,7 @@ def main(arguments=None):
             print(name, file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory() as before, tempfile.TemporaryDirectory() as after:
                 sides = Side(chosen.before, before, chosen.profile), Side(chosen.after, after, chosen.profile)
-                record = compare(name, *sides, machine.cores())
+                record = compare(name, *sides, system.cores())
             harness.keep(chosen.results, "cpu", "notebooks", name, record, every)
     except (AlignbookError, Failed) as error:
         print(f"benchmarks: {error}", file=sys.stderr)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from alignbook import bench_page, paths, quantities
+from alignbook import bench_page, paths, quantities, system
 from benchmarks import __main__ as command
 from benchmarks import harness, machine, registry
 from benchmarks import notebooks as whole_notebooks
@@ -267,7 +267,7 @@ def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, mo
     checkout.experiment.write_text("what is not committed does not count")
 
     monkeypatch.setattr(machine, "ROOT", checkout.root)
-    monkeypatch.setattr(machine, "cores", lambda: 1)
+    monkeypatch.setattr(system, "cores", lambda: 1)
     monkeypatch.setattr(paths, "root", lambda: checkout.root)
     folder = checkout.root / "benchmarks" / "results"
 

@@ -189,8 +189,7 @@ def run_units(units, *, device="auto", workers=None, recompute="missing", progre
     if waiting:
         results.require_writable()
         _require_data(waiting)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        workers = 1 if device == "cuda" else min(workers or cores, len(waiting))
+        workers = 1 if device == "cuda" else min(workers or system.cores(), len(waiting))
         say(f"{len(units) - len(waiting)} of {len(units)} units stored, computing {len(waiting)}")
         # A unit that another process stored meanwhile is taken from there, unless it is to be replaced.
         _compute(waiting, device, workers, recompute != "missing", say)

@@ -1,4 +1,4 @@
-"""Files and folders, locks, environment variables for a while, and what Linux says of the processor."""
+"""Files and folders, locks, environment variables for a while, and what the system says of its processor."""
 
 import os
 import tempfile
@@ -9,6 +9,11 @@ try:
     import fcntl
 except ImportError:  # not on Windows, where nothing is locked
     fcntl = None
+
+
+def cores():
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def replace(path, content):
