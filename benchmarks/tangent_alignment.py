@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import nn
 
+from alignbook import tangent_alignment
 from alignbook.kernels.mlp_sgd import MLP
-from alignbook.metrics.tangent_alignment import tangent_alignment
 
 from .work import Aim, Contender, Scaling, Work
 
