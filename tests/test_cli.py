@@ -156,9 +156,11 @@ def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):
     checkout.profile("quick", "{labels: [plain], rate: fast, seeds: 3}")
     status, _, err = checkout.run("run", "fig99")
     assert status == 2 and "rate must be a float, not 'fast'" in err
+    checkout.profile("quick", "{labels: [plain")
+    status, _, err = checkout.run("run", "fig99")
+    assert status == 2 and "cannot read profile" in err and len(err.splitlines()) == 1
     path = checkout.root / "notebooks/profiles/quick.yaml"
     for text in (
-        b"toy/fig99_toy: {labels: [plain",
         b"\xff\xfe",
         b"- 1",
         b"toy/fig99_toy: {1: 2}",

@@ -26,9 +26,7 @@ PROFILES = ("paper", "quick", "smoke")  # most faithful first
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool}
 _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"#\s*(?:(\{.*?\}|[\[(].*?[\])])\s*:\s*)?(.+)")
-
-
-UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: no UTF-8, too many digits
+_UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: no UTF-8, too many digits
 
 
 class _Loader(yaml.SafeLoader):
@@ -106,7 +104,10 @@ class Parameter:
     def _check_one(self, value):
         kind = _TYPES[self.type]
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value) if abs(value) < 2**53 else math.inf  # which no range allows
+            try:
+                value = float(value)
+            except OverflowError:
+                value = math.inf  # which no range allows
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             article = "an" if self.type == "int" else "a"
             raise AlignbookError(f"{self.name} must be {article} {self.type}, not {value!r}")
@@ -169,7 +170,7 @@ def read_profile(notebook, profile):
     path = paths.root() / "notebooks" / "profiles" / f"{profile}.yaml"
     try:
         entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (OSError, *UNREADABLE) as error:
+    except (OSError, *_UNREADABLE) as error:
         raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
     if not isinstance(entries, dict) or not isinstance(entries.get(notebook.name), dict):
         raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
@@ -202,7 +203,7 @@ def from_text(assignments):
             raise AlignbookError(f"a parameter is written name=value, not {assignment!r}")
         try:
             values[name.strip()] = yaml.load(text, _Loader)
-        except UNREADABLE as error:
+        except _UNREADABLE as error:
             raise AlignbookError(f"cannot read the value of {name.strip()}: {text!r}") from error
     return values
 

@@ -16,6 +16,7 @@ from alignbook.kernels.layer_kernel import LayerKernel
 from alignbook.kernels.linear_kernel import LinearKernel
 from alignbook.kernels.products import float32_products
 
+from .evaluation import evaluation_mode
 from .tangent_alignment import LAYERS, LEFT_OUT, _alignment, _check, _unfolding
 from .tangent_alignment import tangent_alignment as plain
 
@@ -37,6 +38,7 @@ def tangent_alignment(model, inputs, labels):
     _check_layers(model)
     with ExitStack() as stack:
         _need_gradients(model, stack)
+        stack.enter_context(evaluation_mode(model))
         # Kernels are those of the model's own precision.
         stack.enter_context(torch.autocast(inputs.device.type, enabled=False))
         # A network that changes its input in place must change neither the caller's nor a leaf of the graph.
@@ -61,16 +63,12 @@ def _signals(model, inputs):
         seen[layer] = arguments[0].detach(), output
         return output.clone()  # an activation that works in place must not change what we keep
 
-    training = [module for module in model.modules() if module.training]
     handles = [m.register_forward_hook(keep) for m in model.modules() if isinstance(m, LAYERS)]
     try:
-        model.eval()
         outputs = model(inputs.detach().clone().requires_grad_(True))
     finally:
         for handle in handles:
             handle.remove()
-        for module in training:
-            module.training = True
     n, k = outputs.shape
     if k < 2:
         raise ValueError("the model must have outputs (n, k), k ≥ 2")
@@ -159,10 +157,8 @@ def _watch(model, inputs):
 
         return hook
 
-    training = [module for module in model.modules() if module.training]
     handles = [layer.register_forward_hook(look(name)) for name, layer in layers.items()]
     try:
-        model.eval()
         with torch.enable_grad():
             x = inputs.detach().clone().requires_grad_(True)
             called = {f"{name}.weight".lstrip("."): weight for name, weight in weights.items()}
@@ -173,8 +169,6 @@ def _watch(model, inputs):
     finally:
         for handle in handles:
             handle.remove()
-        for module in training:
-            module.training = True
 
 
 def _inspect(layers, weights, seen, x, outputs, alone):

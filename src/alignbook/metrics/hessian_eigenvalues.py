@@ -1,6 +1,5 @@
 """Largest eigenvalues of the Hessian of a loss (ICLR 2020 submission on transferability, Figure 3a)."""
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -9,6 +8,8 @@ import torch
 
 from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.lanczos import lanczos
+
+from .evaluation import evaluation_mode
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,7 @@ def hessian_eigenvalues(
         t.clone() if isinstance(t, torch.Tensor) and t.is_inference() else t for t in (inputs, targets)
     )
     kind = inputs.device.type if isinstance(inputs, torch.Tensor) else "cpu"
-    with ExitStack() as stack:
-        stack.enter_context(torch.autocast(kind, enabled=False))  # in the model's own precision
-        for module in model.modules():
-            if module.training:
-                stack.callback(setattr, module, "training", True)
-        model.eval()
+    with evaluation_mode(model), torch.autocast(kind, enabled=False):  # in the model's own precision
         product = HessianProduct(model, loss, inputs, targets, batch_size, least=k + 1)
         if not isinstance(k, Integral) or not 1 <= k < product.total:
             raise ValueError(f"k = {k} must be an integer from 1 on, below the {product.total} parameters")

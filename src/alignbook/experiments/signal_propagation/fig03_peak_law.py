@@ -326,7 +326,7 @@ def claims(table, parameters):
     for dataset in parameters["datasets"]:
         here = shown(nets, dataset, parameters["depths"])
         full = asked_in_full or bool(here["joined"].any())
-        group = [_law(dataset, here), _hidden_peak(dataset, here), _hidden_by_training(dataset, here)]
+        group = [_law(dataset, here), *_hidden_peaks(dataset, here)]
         if dataset in PAPER_TABLES:
             group.append(_accuracies(dataset, here, full))
         judged += group if full else _unjudged(group)
@@ -370,24 +370,26 @@ def _law(dataset, here):
     return Claim.covers(*arguments, slope, interval, PAPER_SLOPE, SLOPE_MARGIN, seeds)
 
 
-def _hidden_peak(dataset, here):
+def _hidden_peaks(dataset, here):
     name = _named(dataset, here)
-    statement = f"{name}: in most trained networks the alignment peaks between the first and last layers."
-    arguments = (f"hidden-peak-{dataset}", statement, "Sections 1 and 2.3")
+    often = (
+        f"hidden-peak-{dataset}",
+        f"{name}: in most trained networks the alignment peaks between the first and last layers.",
+        "Sections 1 and 2.3",
+    )
+    by_training = (
+        f"hidden-by-training-{dataset}",
+        f"{name}: after training more often than before, the peak is between first and last layer.",
+        "Sections 1 and 2.3; the comparison is ours",
+    )
     learned = here[here["learned"]]
     if learned.empty:
-        return Claim.missing(*arguments, "no network learned")
-    return Claim.greater(*arguments, _inner(learned, "peak"), than=0.5)
-
-
-def _hidden_by_training(dataset, here):
-    name = _named(dataset, here)
-    statement = f"{name}: after training more often than before, the peak is between first and last layer."
-    arguments = (f"hidden-by-training-{dataset}", statement, "Sections 1 and 2.3; the comparison is ours")
-    learned = here[here["learned"]]
-    if learned.empty:
-        return Claim.missing(*arguments, "no network learned")
-    return Claim.greater(*arguments, _inner(learned, "peak") - _inner(learned, "peak_init"))
+        return [Claim.missing(*about, "no network learned") for about in (often, by_training)]
+    inner = _inner(learned, "peak")
+    return [
+        Claim.greater(*often, inner, than=0.5),
+        Claim.greater(*by_training, inner - _inner(learned, "peak_init")),
+    ]
 
 
 def _inner(nets, column):
