@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from alignbook.kernels import layer_kernel, linear_kernel
 from alignbook.kernels.layer_kernel import LayerKernel
-from alignbook.kernels.linear_kernel import LinearKernel, _pairs
+from alignbook.kernels.linear_kernel import LinearKernel, _slices, _tiles
 
 
 def signals(n, k, o, d, dtype=torch.float64):
     generator = torch.Generator().manual_seed(n + k)
-    made = [torch.randn(*shape, generator=generator, dtype=dtype) for shape in ((n, d), (n, k, o), (k, n))]
+    made = [torch.randn(*shape, generator=generator, dtype=dtype) for shape in ((n, d), (k, n, o), (k, n))]
     return made[0], made[1], made[2].double()
 
 
@@ -22,7 +22,7 @@ def test_sums_of_the_whole_kernel(n, k, o, d, tile, monkeypatch):
     monkeypatch.setattr(linear_kernel, "TILE", tile)
     monkeypatch.setattr(layer_kernel, "TILE", tile)
     h, g, y = signals(n, k, o, d)
-    whole = torch.einsum("id,jd,iao,jbo->aibj", h, h, g, g).reshape(k * n, k * n)
+    whole = torch.einsum("id,jd,aio,bjo->aibj", h, h, g, g).reshape(k * n, k * n)
     kernel = LinearKernel(h, g)
     for route in ("grams", "gradients", "moments"):
         assert kernel.squares(route=route) == pytest.approx(float(whole.square().sum()), rel=1e-12)
@@ -36,19 +36,31 @@ def test_sums_of_the_whole_kernel(n, k, o, d, tile, monkeypatch):
 def test_float32_gives_what_the_plain_kernel_gives(contiguous):
     h, g, y = signals(90, 10, 33, 20, torch.float32)
     given_as = g if contiguous else g.movedim(1, 0).contiguous().movedim(0, 1)
-    fast, plain = LinearKernel(h, given_as), LayerKernel(h, g.movedim(1, 0).contiguous())
+    fast, plain = LinearKernel(h, given_as), LayerKernel(h, g)
     assert fast.squares(route="grams") == pytest.approx(plain.squares(route="grams"), rel=1e-6)
     assert fast.route() == plain.route()
-    (means, product), (expected, of_plain) = fast.projections(y), plain.projections(y)
-    torch.testing.assert_close(means, expected, rtol=1e-12, atol=1e-12)
-    assert product == pytest.approx(of_plain, rel=1e-12)
+    expected, of_plain = plain.projections(y)
+    for dtype, error in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        means, product = fast.projections(y, dtype)
+        torch.testing.assert_close(means, expected, rtol=error, atol=error)
+        assert product == pytest.approx(of_plain, rel=error)
 
 
-@given(st.integers(1, 40), st.integers(1, 50))
-def test_pairs_cover_a_symmetric_matrix_once(n, size):
-    cover = torch.zeros(n, n)
-    for rows, columns, weight in _pairs(n, size):
-        assert rows.stop - rows.start <= size and columns.stop - columns.start <= size
-        cover[rows, columns] += weight / 2
-        cover.T[rows, columns] += weight / 2
-    assert (cover == 1).all()
+@given(st.integers(1, 60), st.integers(1, 70))
+def test_slices_are_nearly_equal_and_cover_everything(n, most):
+    slices = _slices(n, most)
+    lengths = [piece.stop - piece.start for piece in slices]
+    assert [i for piece in slices for i in range(n)[piece]] == list(range(n))
+    assert lengths[0] == max(lengths) <= most and max(lengths) - min(lengths) <= 1 <= min(lengths)
+
+
+@given(st.integers(1, 6), st.integers(1, 8), st.integers(1, 4), st.booleans())
+def test_tiles_cover_the_pairs_of_two_blocks_as_often_as_the_whole_kernel_has_them(k, length, most, same):
+    cover = torch.zeros(k * length, k * length)
+    for a, b, rows, columns, weight in _tiles(_slices(k, most), length, same):
+        first = torch.arange(a.start * length, a.stop * length)[rows, None]
+        second = torch.arange(b.start * length, b.stop * length)[columns]
+        cover[first, second] += weight
+    if same:  # a block with itself: each pair in one of both orders, or as part of a whole square
+        cover = (cover + cover.T) / 2
+    assert (cover == (1 if same else 2)).all()

@@ -156,6 +156,51 @@ def test_many_outputs_in_half_precision_and_under_autocast():
     np.testing.assert_array_equal(found, alignbook.tangent_alignment(model, inputs, labels))
 
 
+class Doubled(torch.autograd.Function):
+    """Has no rule for several outputs at once."""
+
+    @staticmethod
+    def forward(context, z):
+        return 2 * z
+
+    @staticmethod
+    def backward(context, gradient):
+        return 2 * gradient
+
+
+class Doubling(nn.Module):
+    def forward(self, z):
+        return Doubled.apply(z)
+
+
+def test_a_backward_pass_for_one_output_at_a_time_is_enough():
+    model, (inputs, labels) = flat(nn.Linear(32, 5), nn.ReLU(), nn.Linear(5, 3)), data()
+    expected = alignbook.tangent_alignment(model, inputs, labels)
+    model.append(Doubling())
+    with pytest.raises(RuntimeError, match="vmap"):
+        torch.func.vmap(model)(inputs[:, None])
+    np.testing.assert_allclose(alignbook.tangent_alignment(model, inputs, labels), expected, rtol=1e-12)
+
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(32, 3), nn.Linear(32, 4)
+
+    def forward(self, x):
+        self.unused(x.flatten(1))
+        return self.used(x.flatten(1))
+
+
+def test_a_layer_that_the_outputs_do_not_depend_on_has_no_alignment():
+    torch.manual_seed(0)
+    model, (inputs, labels) = Unused().double(), data()
+    found = alignbook.tangent_alignment(model, inputs, labels)  # in the order of the calls
+    assert np.isnan(found[0])
+    expected = alignbook.tangent_alignment(nn.Sequential(nn.Flatten(), model.used), inputs, labels)
+    np.testing.assert_array_equal(found[1:], expected)
+
+
 def test_a_constant_sum_of_outputs_hides_nothing():
     torch.manual_seed(0)
     model, (inputs, labels) = flat(nn.Linear(32, 3), nn.Softmax(1)), data()

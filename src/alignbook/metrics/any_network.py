@@ -17,7 +17,7 @@ from alignbook.kernels.linear_kernel import LinearKernel
 from alignbook.kernels.products import float32_products
 
 from .evaluation import evaluation_mode
-from .tangent_alignment import LAYERS, LEFT_OUT, _alignment, _check, _unfolding
+from .tangent_alignment import CONSTANT, LAYERS, LEFT_OUT, ROUNDING, _alignment, _check, _unfolding
 from .tangent_alignment import tangent_alignment as plain
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -50,7 +50,7 @@ def tangent_alignment(model, inputs, labels):
         if labels.shape != (n,) or labels.dtype != torch.int64 or not 0 <= labels.min() <= labels.max() < k:
             raise ValueError(f"labels must be ({n},) int64 in 0 … {k - 1}")
         centred = (functional.one_hot(labels, k).double() - 1 / k).T
-        alignment = [_alignment(_kernel(*layers.pop(0)), centred) for _ in range(len(layers))]
+        alignment = [_of_layer(*layers.pop(0), centred) for _ in range(len(layers))]
     return np.array(alignment, dtype=np.float64)
 
 
@@ -72,17 +72,36 @@ def _signals(model, inputs):
     n, k = outputs.shape
     if k < 2:
         raise ValueError("the model must have outputs (n, k), k ≥ 2")
-    inner = [z for _, z in seen.values()]
-    gradients = [z.new_empty(n, k, *z.shape[1:]) for z in inner]
-    for a in range(k):  # examples do not mix, so the gradient of the sum is the gradient of each
-        found = torch.autograd.grad(outputs[:, a].sum(), inner, retain_graph=True, materialize_grads=True)
-        for kept, gradient in zip(gradients, found, strict=True):
-            kept[:, a] = gradient
+    gradients = _gradients(outputs, [z for _, z in seen.values()])
     layers = [
         (_unit(h.clone()), _unit(g), _unfolding(layer))
         for (layer, (h, _)), g in zip(seen.items(), gradients, strict=True)
     ]
     return layers, (n, k)
+
+
+def _gradients(outputs, inner):
+    """Per tensor z (n, …) of ``inner`` the gradients (k, n, …) of outputs (n, k), contiguous.
+
+    Examples do not mix, so the gradient of an output's sum over them is the gradient of each.
+    """
+    k = outputs.shape[1]
+    if all(z.ndim == 2 for z in inner):  # with convolutions it gains nothing and takes memory
+        every = torch.eye(k, dtype=outputs.dtype, device=outputs.device)[:, None].expand(k, *outputs.shape)
+        try:
+            found = torch.autograd.grad(
+                outputs, inner, every, retain_graph=True, is_grads_batched=True, materialize_grads=True
+            )
+        except RuntimeError:  # something in the network has no backward pass for all outputs at once
+            pass
+        else:
+            return [g.expand(k, *z.shape).contiguous() for g, z in zip(found, inner, strict=True)]
+    gradients = [z.new_empty(k, *z.shape) for z in inner]
+    for a in range(k):
+        found = torch.autograd.grad(outputs[:, a].sum(), inner, retain_graph=True, materialize_grads=True)
+        for kept, gradient in zip(gradients, found, strict=True):
+            kept[a] = gradient
+    return gradients
 
 
 def _unit(values):
@@ -92,16 +111,32 @@ def _unit(values):
     return values.div_(torch.where(scale == 0, 1, scale))
 
 
-def _kernel(inputs, gradients, unfold):
-    """The layer's kernel, from gradients (n, k, …).
+def _of_layer(inputs, gradients, unfold, centred):
+    """The layer's alignment, from gradients (k, n, …) and Ỹ (k, n).
 
     A convolution with one position is the linear layer on all that it sees.
     """
     if unfold is not None and gradients.shape[3:].numel() == 1:
         inputs, gradients, unfold = functional.unfold(inputs, **unfold)[..., 0], gradients.flatten(2), None
-    if unfold is None:
-        return LinearKernel(inputs, gradients)
-    return LayerKernel(inputs, gradients.movedim(1, 0), unfold)
+    if unfold is not None:
+        return _alignment(LayerKernel(inputs, gradients, unfold), centred)
+    return _of_linear(LinearKernel(inputs, gradients), centred)
+
+
+def _of_linear(kernel, centred):
+    """As the plain ``_alignment``, which takes projections in float64 at once."""
+    size = kernel.n * kernel.k
+    for dtype in (kernel.inputs.dtype, torch.float64):
+        means, numerator = kernel.projections(centred, torch.promote_types(dtype, torch.float32))
+        means_squared = 2 * size * means.square().sum() - (size * means.mean()) ** 2  # ‖K‖² - ‖CKC‖²
+        whole = kernel.squares(dtype)
+        squares = float(whole - means_squared)
+        # A deep kernel may be nearly constant: what centring leaves must not drown in rounding.
+        if squares > torch.finfo(kernel.inputs.dtype).eps / ROUNDING * whole:
+            break
+    if not squares > CONSTANT**2 * whole:
+        return float("nan")
+    return numerator / (squares**0.5 * float(centred.square().sum()))
 
 
 def _need_gradients(model, stack):
