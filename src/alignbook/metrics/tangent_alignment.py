@@ -33,9 +33,11 @@ def tangent_alignment(model, inputs, labels):
     labels : (n,) int64, 0 … k - 1 for k ≥ 2 outputs.
     Returns (layers,) float64 in [0, 1], in the order in which the layers are called; nan where the centred
     kernel is below 1e-7 of the kernel (a dead or constant layer).
-    Kernel entries are formed in the model's precision, and in float64 for a layer whose kernel is so close
-    to constant that centring would lose digits; row means, numerators and sums are float64. Memory: the
-    layers' inputs, n·k output gradients each, and blocks of bounded size (kernels/layer_kernel.py).
+    Kernel entries are formed in the model's precision, row means and numerators in float64
+    (``alignbook.tangent_alignment``, linear layers: in the model's, at least float32), and all in float64
+    for a layer whose kernel is so close to constant that centring would lose digits; sums over the kernel
+    are float64. Memory: the layers' inputs, n·k output gradients each, and blocks of bounded size
+    (kernels/layer_kernel.py).
     Raises ValueError for other networks or labels.
     """
     layers, (n, k) = _signals(model, inputs)
