@@ -300,9 +300,12 @@ def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, mo
 
 def test_the_committed_results_make_a_page(tmp_path):
     bench_page.write(tmp_path)
+    text = (tmp_path / "benchmarks.md").read_text()
     for name, machine_ in bench_page.read().items():
         assert set(machine_) >= {"machine", *harness.KINDS}
-        assert f"{name}-times.svg" in (tmp_path / "benchmarks.md").read_text()
+        assert f"{name}-times.svg" in text
+        for work, record in machine_["comparisons"].items():
+            assert f"<code>{work}</code> at <code>{record['environment']['commit']}</code>" in text
 
 
 def test_the_page_says_so_where_nothing_is_stored(tmp_path, monkeypatch):

@@ -34,7 +34,8 @@ algorithm we know for the work, which need not be the peer's. “1.4 times the f
 left.
 
 **The aims** were fixed before the first measurement and stand in the definition of each work
-(`benchmarks/`). One that is missed is shown as missed.
+(`benchmarks/`). One that is missed is shown as missed. Each row names the commit that was measured: the
+kernel may have changed since.
 """
 NO_GPU = "**No GPU was at hand.** Nothing here was measured on one, and aims for a GPU are not judged."
 NOTHING = (
@@ -152,12 +153,15 @@ def _facts(machine):
         "Python": first["python"],
         **{k: v for k, v in first["versions"].items() if v},
         "Date": ", ".join(sorted({record["date"] for record in records})),
-        "Commit": ", ".join(
-            sorted({f"{r['commit'] or 'not in git'}{' + changes' if r['changed'] else ''}" for r in records})
-        ),
+        "Commit": ", ".join(sorted({_commit(record) for record in records})),
     }
     items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
     return f'<div class="ab-banner" role="note"><dl>{items}</dl></div>'
+
+
+def _commit(environment):
+    changes = " + changes" if environment["changed"] else ""
+    return f"{environment['commit'] or 'not in git'}{changes}"
 
 
 def _span(values):
@@ -217,7 +221,7 @@ def _work(name, record):
     return _lines(
         html.escape(record["title"]),
         *(html.escape(text) for text in small if text),
-        f"<code>{html.escape(name)}</code>",
+        f"<code>{html.escape(name)}</code> at <code>{_commit(record['environment'])}</code>",
     )
 
 
