@@ -127,7 +127,9 @@ def _of_linear(kernel, centred):
     """As the plain ``_alignment``, which takes projections in float64 at once."""
     size = kernel.n * kernel.k
     for dtype in (kernel.inputs.dtype, torch.float64):
-        means, numerator = kernel.projections(centred, torch.promote_types(dtype, torch.float32))
+        # A GPU may have been allowed to round float32 products, and has its float64 units idle.
+        least = torch.float64 if kernel.inputs.is_cuda else torch.float32
+        means, numerator = kernel.projections(centred, torch.promote_types(dtype, least))
         means_squared = 2 * size * means.square().sum() - (size * means.mean()) ** 2  # ‖K‖² - ‖CKC‖²
         whole = kernel.squares(dtype)
         squares = float(whole - means_squared)

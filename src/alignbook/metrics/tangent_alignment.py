@@ -34,9 +34,9 @@ def tangent_alignment(model, inputs, labels):
     Returns (layers,) float64 in [0, 1], in the order in which the layers are called; nan where the centred
     kernel is below 1e-7 of the kernel (a dead or constant layer).
     Kernel entries are formed in the model's precision, row means and numerators in float64
-    (``alignbook.tangent_alignment``, linear layers: in the model's, at least float32), and all in float64
-    for a layer whose kernel is so close to constant that centring would lose digits; sums over the kernel
-    are float64. Memory: the layers' inputs, n·k output gradients each, and blocks of bounded size
+    (``alignbook.tangent_alignment`` on a CPU, linear layers: in the model's, at least float32), and all in
+    float64 for a layer whose kernel is so close to constant that centring would lose digits; sums over the
+    kernel are float64. Memory: the layers' inputs, n·k output gradients each, and blocks of bounded size
     (kernels/layer_kernel.py).
     Raises ValueError for other networks or labels.
     """
