@@ -15,6 +15,8 @@ import alignbook
 from alignbook.metrics.tangent_alignment import tangent_alignment
 
 layer_kernel = importlib.import_module("alignbook.kernels.layer_kernel")
+linear_kernel = importlib.import_module("alignbook.kernels.linear_kernel")
+FUNCTIONS = tangent_alignment, alignbook.tangent_alignment  # for the experiments, and for everyone
 
 
 def network(widths, bias=False, inplace=False, seed=0):
@@ -49,7 +51,7 @@ def case(seed, n, k, side=3):
     return inputs, torch.randint(k, (n,), generator=generator)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=50)
 @given(
     seed=st.integers(0, 2**20),
     n=st.integers(2, 9),
@@ -57,13 +59,15 @@ def case(seed, n, k, side=3):
     hidden=st.lists(st.integers(4, 9), max_size=3),
     bias=st.booleans(),
     tile=st.sampled_from([1, 100, 2**19]),
+    function=st.sampled_from(FUNCTIONS),
 )
-def test_equals_jacobians(seed, n, k, hidden, bias, tile):
+def test_equals_jacobians(seed, n, k, hidden, bias, tile, function):
     model = network([9, *hidden, k], bias=bias, seed=seed)
     inputs, labels = case(seed, n, k)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layer_kernel, "TILE", tile)
-        alignment = tangent_alignment(model, inputs, labels)
+        patch.setattr(linear_kernel, "TILE", tile)
+        alignment = function(model, inputs, labels)
     assert alignment.dtype == np.float64 and alignment.shape == (len(hidden) + 1,)
     expected = reference(model, inputs, labels)
     alive = ~np.isnan(alignment)  # a ReLU layer of a small network may be dead
@@ -72,7 +76,7 @@ def test_equals_jacobians(seed, n, k, hidden, bias, tile):
     assert (alignment[alive] >= 0).all() and (alignment[alive] <= 1 + 1e-12).all()
 
 
-@pytest.mark.parametrize("function", [tangent_alignment, alignbook.tangent_alignment])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_float32_of_deep_networks(function):
     inputs, labels = case(1, 40, 5)
     model = network([9, *[30] * 40, 5], seed=1)
@@ -82,14 +86,15 @@ def test_float32_of_deep_networks(function):
     np.testing.assert_allclose(narrow, wide, rtol=1e-4)
 
 
-def test_scale_drops_out_where_float32_would_underflow():
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_scale_drops_out_where_float32_would_underflow(function):
     inputs, labels = case(2, 20, 3)
     model = network([9, 20, 20, 3], seed=2).float()
-    plain = tangent_alignment(model, inputs.float(), labels)
+    plain = function(model, inputs.float(), labels)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 2.0**-40
-    np.testing.assert_allclose(tangent_alignment(model, inputs.float(), labels), plain, rtol=1e-6)
+    np.testing.assert_allclose(function(model, inputs.float(), labels), plain, rtol=1e-6)
 
 
 def test_perfect_alignment_is_one():
@@ -160,12 +165,11 @@ class Together(nn.Module):
         return torch.cat([z, z], dim=1)
 
 
-def test_a_larger_kernel_in_tiles():
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_larger_kernel_in_tiles(function):
     inputs, labels = case(6, 100, 10)
     model = network([9, 30, 10], seed=6)
-    np.testing.assert_allclose(
-        tangent_alignment(model, inputs, labels), reference(model, inputs, labels), rtol=1e-9
-    )
+    np.testing.assert_allclose(function(model, inputs, labels), reference(model, inputs, labels), rtol=1e-9)
 
 
 class Residual(nn.Module):
@@ -252,7 +256,7 @@ def test_the_cheapest_route_by_count():
     assert route(50, 10, 512, (512, 2, 2), window, (2, 2)) == "grams"  # many weights
 
 
-@pytest.mark.parametrize("function", [tangent_alignment, alignbook.tangent_alignment])
+@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(
     ("part", "dtype", "rtol"),
     # In the first, ‖CKC‖² is 1e-11 of ‖K‖², so that float64 itself leaves 1e-5.
