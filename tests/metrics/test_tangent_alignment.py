@@ -6,7 +6,7 @@ import importlib
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call, jacrev
@@ -74,6 +74,8 @@ def test_equals_jacobians(seed, n, k, hidden, bias, tile, function):
     expected = reference(model, inputs, labels)
     alive = ~np.isnan(alignment)  # a ReLU layer of a small network may be dead, or the whole of it
     assert (alive == np.isfinite(expected)).all()
+    assume(np.isfinite(expected).any())
+    assert alive.any()
     np.testing.assert_allclose(alignment[alive], expected[alive], rtol=1e-8, atol=1e-12)
     assert (alignment[alive] >= 0).all() and (alignment[alive] <= 1 + 1e-12).all()
 
@@ -261,12 +263,12 @@ def test_the_cheapest_route_by_count():
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(
     ("part", "dtype", "rtol"),
-    # In the first, ‖CKC‖² is 1e-11 of ‖K‖², so that float64 itself leaves 1e-5.
-    [(3e-3, torch.float64, 1e-4), (1e-2, torch.float64, 1e-6), (3e-2, torch.float32, 1e-3)],
+    # In the first, ‖CKC‖² is 1e-11 of ‖K‖²: float64 itself leaves nearly as much, by the weights drawn.
+    [(3e-3, torch.float64, 1e-5), (1e-2, torch.float64, 1e-6), (3e-2, torch.float32, 1e-3)],
 )
 def test_a_kernel_close_to_constant_keeps_its_digits(part, dtype, rtol, function):
     inputs, labels = case(7, 30, 3)
-    torch.manual_seed(7)
+    torch.manual_seed(8)
     model = nn.Sequential(nn.Linear(9, 3, bias=False), nn.Linear(3, 3, bias=False)).double()
     with torch.no_grad():  # but for a small part, all outputs move together and all examples are equal
         model[1].weight.copy_(torch.ones(3, 3) + part * model[1].weight)
