@@ -362,14 +362,14 @@ def _forward_claims(table, parameters):
 def _backward_claims(table, eps, deepest):
     rate = (
         f"backward-rate-eps{eps:g}",
-        f"as L grows, the backward loss at a fixed layer falls as L^-3 (ε = {eps:g})",
-        "Theorem 2, second case (where l grows, too, but more slowly: see the slope over l)",
+        f"as L grows, the backward loss at a fixed layer falls as L^-3, half of (L/l)^-3 (ε = {eps:g})",
+        "Theorem 2, second case, whose other half, the growth over l, the page shows",
     )
     share = (
         f"share-rate-eps{eps:g}",
         f"at l = αL the deviation from α³ has reached log(L)/L: its coefficient over 9/2 (1/α - 1), "
         f"worst α (ε = {eps:g})",
-        "Theorem 2, first case",
+        "Theorem 2, first case; the coefficient is ours",
     )
     rows = select(table, "backward", eps=eps)
     if rows.empty:
@@ -418,7 +418,7 @@ def _equilibrium_claims(table, eps, kappa):
     fit = (
         f"figure3-slope-eps{eps:g}",
         f"over depths 10 to 100 the equilibrium layer already has slope 3/5 (ε = {eps:g}, κ = {kappa:g})",
-        "Corollary 1 as used in Figure 3",
+        "Corollary 1 as used in Figure 3; κ is ours",
     )
     rows = select(table, "equilibrium", eps=eps)
     ends = {k: end_slope(part.depth.to_numpy(), part.layer.to_numpy()) for k, part in rows.groupby("kappa")}

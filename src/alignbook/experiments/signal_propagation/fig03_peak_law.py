@@ -359,7 +359,7 @@ def _named(dataset, here):
 def _law(dataset, here):
     name = _named(dataset, here)
     statement = f"{name}: the layer of largest alignment grows with depth as L to the power 3/5."
-    arguments = (f"slope-{dataset}", statement, "Figure 3, Corollary 1")
+    arguments = (f"slope-{dataset}", statement, "Figure 3; Corollary 1 as used there")
     learned = here[here["learned"]]
     interval = slope_interval(learned, dataset)
     if interval is None:
