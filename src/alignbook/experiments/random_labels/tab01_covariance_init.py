@@ -114,13 +114,14 @@ VARIATIONS = [
     ({"pool": "valid"}, [("standard", 0), ("f2", 3)], 1),
     ({"init_scale": 0.5}, [("standard", 0), ("f2", 3)], 1),
     ({"filter_scale": "he"}, [("f2", 1), ("f2", 3), ("shifted", 1)], 1),
+    ({"filter_scale": "he"}, [("f3", 3), ("sampled", 3), ("smallest", 3)], None),
     ({"filter_scale": "raw"}, [("f1", 3), ("sampled", 3)], 1),
     ({"centred": False}, [("f2", 3), ("shifted", 1)], 1),
     ({"patch_stride": 1}, [("f2", 3), ("shifted", 1), ("shifted", 3)], 1),
     ({"pretrain_epochs": 10}, [("pretrained", 3)], 1),
     ({"pretrain_epochs": 120}, [("pretrained", 3)], None),
     ({"precision": "float32"}, [("standard", 0)], 1),
-    ({"precision": "float32"}, [("f2", 3)], None),
+    ({"precision": "float32"}, [("f2", 3), ("smallest", 2), ("smallest", 3)], None),
 ]
 
 
