@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from alignbook.tables import marked, number, numbers, table
+from alignbook.tables import interval, marked, number, numbers, table
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,12 @@ def test_other_text_stays(text):
 def test_text_cannot_become_tags():
     assert marked("a < b & <i>") == "a &lt; b &amp; &lt;i&gt;"
     assert number("<b>") == "&lt;b&gt;" and number(None) == "" and number(0.123456) == "0.123"
+
+
+def test_interval_of_a_mean():
+    half = stats.t.ppf(0.975, 3) * np.std([1, 2, 3, 6], ddof=1) / 2
+    assert interval([1, 2, 3, 6], "{:+.1f}") == f"+3.0 ({3 - half:+.1f} to {3 + half:+.1f})"
+    assert interval([2.0, 4.0]) == "3.00" and interval([2, 2, 2]) == "2.00" and interval([]) == "–"
 
 
 def test_numbers_of_counted_rows():

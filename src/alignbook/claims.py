@@ -65,7 +65,7 @@ class Claim:
         fewer than three seeds, or seeds without any spread, are inconclusive.
         """
         _require_finite([than])
-        values, mean, interval = _t_interval(values)
+        values, mean, interval = t_interval(values)
         low, high = interval or (-math.inf, math.inf)
         outcome = HOLDS if low > than else DISAGREES if high < than else INCONCLUSIVE
         test = f"95 % t interval of the mean over {_counted(values, what)} against {than:g}"
@@ -80,7 +80,7 @@ class Claim:
         inconclusive.
         """
         paper, tolerance = _checked(paper, tolerance)
-        values, mean, interval = _t_interval(values)
+        values, mean, interval = t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
         test = f"95 % t interval over {_counted(values, 'seed')} against {paper:g} ± {tolerance:g}"
         return cls(id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test)
@@ -148,8 +148,8 @@ def _checked(paper, tolerance):
     return paper, tolerance
 
 
-def _t_interval(values):
-    """(values, mean, interval): float array, float or None, (low, high) or None.
+def t_interval(values):
+    """(values, mean, 95 % interval of it): float array, float or None, (low, high) or None.
 
     None below three values, and where all are the same: they say nothing of a spread.
     """

@@ -6,6 +6,8 @@ import re
 import pandas as pd
 from IPython.display import HTML
 
+from alignbook.claims import t_interval
+
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+))"
@@ -37,6 +39,17 @@ def number(value):
     if value is None:
         return ""
     return html.escape(value) if isinstance(value, str) else f"{value:.3g}"
+
+
+def interval(values, form="{:.2f}"):
+    """Mean of ``values`` and its 95 % t interval, ``1.23 (0.98 to 1.48)``, each written as ``form`` says.
+
+    Without the interval where there is none (fewer than three values, or all the same); of no values, a dash.
+    """
+    _, mean, ends = t_interval(values)
+    if mean is None:
+        return "–"
+    return form.format(mean) + (f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else "")
 
 
 def badge(outcome):

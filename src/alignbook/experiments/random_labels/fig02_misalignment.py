@@ -379,7 +379,7 @@ def claims(table, parameters):
             f"very-small-{labels}",
             f"With {labels} labels the misalignment with the data remains very small: at the worst "
             f"recorded epoch it is below {SMALL:g} times the floor; the margin left is positive.",
-            "Figure 2",
+            "Figure 2; the bound is ours",
         )
         rows = scores(table, labels)
         rows = rows[rows["epoch"] >= 1]
