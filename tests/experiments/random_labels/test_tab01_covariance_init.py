@@ -22,6 +22,7 @@ PARAMETERS = {
     "filter_scale": "unit",
     "centred": True,
     "patch_stride": 3,
+    "first_number": 1,
     "padding": "same",
     "pool": "same",
     "precision": "float32",
@@ -119,17 +120,19 @@ def _patches(maps):
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "tau"),
+    ("name", "number", "first", "tau"),
     [
-        ("f1", (0, 0), [1, 2, 3, 4]),
-        ("f2", (0, 0), [1, 1, 1, 1]),
-        ("f3", (0, 0), [3, 4, 4 - 3 / 14, 4 - 6 / 14]),
-        ("smallest", (11, 128), [1, 1, 1, 1]),  # 27 and 144 eigenvectors
-        ("shifted", (3, 9), [1, 1, 1, 1]),
+        ("f1", 1, (0, 0), [1, 2, 3, 4]),
+        ("f2", 1, (0, 0), [1, 1, 1, 1]),
+        ("f3", 1, (0, 0), [3, 4, 4 - 3 / 14, 4 - 6 / 14]),
+        ("smallest", 0, (11, 128), [1, 1, 1, 1]),  # 27 and 144 eigenvectors
+        ("shifted", 1, (3, 9), [1, 1, 1, 1]),
+        ("shifted", 0, (4, 10), [1, 1, 1, 1]),
     ],
 )
-def test_training_starts_from_the_tables_filters(trained, name, first, tau):
+def test_training_starts_from_the_tables_filters(trained, name, number, first, tau):
     values = PARAMETERS | {"initialisations": [name], "layers": [2], "iterations": [2], "seeds": 1}
+    values |= {"first_number": number}
     plain, unit = tab01.units(values | {"filter_scale": "raw", "train_images": 200})
     run(plain), run(unit)
     (standard, _), (filters, labels) = trained

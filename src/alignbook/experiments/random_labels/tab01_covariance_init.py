@@ -118,6 +118,7 @@ VARIATIONS = [
     ({"filter_scale": "raw"}, [("f1", 3), ("sampled", 3)], 1),
     ({"centred": False}, [("f2", 3), ("shifted", 1)], 1),
     ({"patch_stride": 1}, [("f2", 3), ("shifted", 1), ("shifted", 3)], 1),
+    ({"first_number": 0}, [("shifted", 1), ("shifted", 2), ("shifted", 3)], None),
     ({"pretrain_epochs": 10}, [("pretrained", 3)], 1),
     ({"pretrain_epochs": 120}, [("pretrained", 3)], None),
     ({"precision": "float32"}, [("standard", 0)], 1),
@@ -163,6 +164,39 @@ def from_covariance(
         )
 
     return _downstream(prepare, initialisation, layers, images, seed, iterations, protocol, report)
+
+
+def shifted_counted(
+    *,
+    first_number,
+    layers,
+    filter_scale,
+    centred,
+    patch_stride,
+    seed,
+    iterations,
+    device,
+    report,
+    **protocol,
+):
+    """Table 6 with e4 … e19, e10 … e25 counted from ``first_number`` (from 1: :func:`from_covariance`)."""
+    images = _images(seed, protocol, device)
+
+    def prepare(net):
+        return covariance_filters_(
+            net,
+            images["x"],
+            layers,
+            make=eigenvector_filters,
+            tau=CURVES["f2"],
+            first=tuple(number - first_number for number in (4, 10, 10)),
+            filter_scale=filter_scale,
+            centred=centred,
+            stride=patch_stride,
+            generator=torch_stream(seed, "tab01", "filters"),
+        )
+
+    return _downstream(prepare, "shifted", layers, images, seed, iterations, protocol, report)
 
 
 def pretrained(*, layers, pretrain_images, pretrain_epochs, seed, iterations, device, report, **protocol):
@@ -267,8 +301,8 @@ def units(parameters):
 
     Parameters: dataset, initialisations, layers, iterations, train_images, test_images,
     pretrain_images, pretrain_epochs, learning_rate, batch_size, schedule, init_scale, filter_scale,
-    centred, patch_stride, padding, pool, precision, variation_seeds, seeds. Each table has the columns
-    initialisation, layers, iterations, train and test (accuracies in 0..1).
+    centred, patch_stride, first_number, padding, pool, precision, variation_seeds, seeds. Each table has
+    the columns initialisation, layers, iterations, train and test (accuracies in 0..1).
     """
     cells = [("standard", 0)]
     for initialisation in parameters["initialisations"]:
@@ -308,7 +342,11 @@ def _unit(initialisation, layers, seed, values, prefix=""):
         own = {key: values[key] for key in ("pretrain_images", "pretrain_epochs")}
         return Unit(f"{name}-seed{seed}", pretrained, arguments | own | {"layers": layers})
     own = {key: values[key] for key in ("filter_scale", "centred", "patch_stride")}
-    arguments |= own | {"initialisation": initialisation, "layers": layers}
+    arguments |= own | {"layers": layers}
+    if initialisation == "shifted" and values["first_number"] != 1:
+        arguments["first_number"] = values["first_number"]
+        return Unit(f"{name}-{layers}-seed{seed}", shifted_counted, arguments)
+    arguments["initialisation"] = initialisation
     return Unit(f"{name}-{layers}-seed{seed}", from_covariance, arguments)
 
 
