@@ -12,8 +12,8 @@ from . import machine
 from .work import Contender, entrywise_error
 from .worker import Worker
 
-SHORT = 3.0  # seconds: rounds go on for so long, if there are more than asked for
-MOST = 15  # rounds at most
+SHORT = 3.0  # seconds: a contender that takes less in all of its runs gets more of them
+MOST = 15  # runs at most
 RESULTS = machine.ROOT / "benchmarks" / "results"
 KINDS = ("comparisons", "scalings", "notebooks")  # of records
 
@@ -48,17 +48,13 @@ def compare(work, threads, device, say=print):
             say(f"{contender.name} {quantities.seconds(spent)}, {quantities.memory(memory[contender.name])}")
             if spent > SHORT:  # so long that what is cold hardly matters: counts as the first round
                 seconds[contender.name].append(spent)
-        done, rounds = 0, work.repeats
-        while done < rounds:
-            for worker in workers:
-                if len(seconds[worker.contender.name]) == done:
-                    seconds[worker.contender.name].append(worker.run())
-            done += 1
-            if done == 1:
-                once = sum(times[0] for times in seconds.values())
-                rounds = max(rounds, min(MOST, int(SHORT / max(once, 1e-9))))
-            last = ", ".join(f"{name} {quantities.seconds(times[-1])}" for name, times in seconds.items())
-            say(f"round {done} of {rounds}: {last}")
+        while waiting := [w for w in workers if _goes_on(seconds[w.contender.name], work.repeats)]:
+            for worker in waiting:
+                seconds[worker.contender.name].append(worker.run())
+            last = ", ".join(
+                f"{w.contender.name} {quantities.seconds(seconds[w.contender.name][-1])}" for w in waiting
+            )
+            say(f"round {max(map(len, seconds.values()))}: {last}")
         ours, *others = (worker.answer() for worker in workers)
         errors = [work.error(ours, theirs) for theirs in others]
         facts = {w.contender.name: w.facts() for w in workers if w.contender.facts}
@@ -73,6 +69,7 @@ def compare(work, threads, device, say=print):
             worker.load(work.sizes)
             worker.run()
             errors.append(entrywise_error(ours, worker.answer()))
+    answers = zip(compared, errors, strict=True)
     contenders = [
         {
             "name": contender.name,
@@ -93,26 +90,24 @@ def compare(work, threads, device, say=print):
         "contenders": contenders,
         "agreement": {
             "what": work.agreement,
-            "answers": [
-                _answer(work, contender, error, facts)
-                for contender, error in zip(compared, errors, strict=True)
-            ],
+            "answers": [_answer(work, contender, error) for contender, error in answers],
         },
         "environment": machine.environment(device, threads),
     }
 
 
-def _answer(work, contender, error, facts):
-    tolerance = work.tolerance if contender.tolerance is None else contender.tolerance
-    bound = tolerance if isinstance(tolerance, str) else None
-    if bound:
-        tolerance = facts[contender.name][bound]
+def _goes_on(times, repeats):
+    """Whether a contender with these run times, in seconds, runs again."""
+    return len(times) < repeats or (sum(times) < SHORT and len(times) < MOST)
+
+
+def _answer(work, contender, error):
     return {
         "against": contender.name,
         "error": error if math.isfinite(error) else None,
-        "tolerance": tolerance,
-        "bound": bound,
-        "agrees": bool(error <= tolerance),  # not a number is no agreement
+        "tolerance": work.tolerance,
+        # Not a number is no agreement; of a peer that has not converged none is asked.
+        "agrees": bool(error <= work.tolerance) if contender.converges else None,
     }
 
 
@@ -197,7 +192,7 @@ def judge(aims, record, device):
     None is judged where the processor lacks what the aim is about: ``lacking`` names it.
     """
     result = []
-    agreed = all(answer["agrees"] for answer in record["agreement"]["answers"])
+    agreed = not disagreements(record)
     for aim in aims:
         if aim.device != device:
             continue
@@ -245,7 +240,7 @@ def _quantity(aim, record):
 
 def disagreements(record):
     """Names of the peers whose answers differ from ours by more than the tolerance."""
-    return [answer["against"] for answer in record["agreement"]["answers"] if not answer["agrees"]]
+    return [answer["against"] for answer in record["agreement"]["answers"] if answer["agrees"] is False]
 
 
 # What is kept
@@ -333,7 +328,7 @@ def table(records):
                     mine,
                     quantities.versioned(peer),
                     quantities.seconds(peer["median"]),
-                    quantities.factor(peer["median"] / ours["median"]) if answer["agrees"] else "-",
+                    "-" if answer["agrees"] is False else quantities.factor(peer["median"] / ours["median"]),
                     held,
                     quantities.memory(peer["memory"]),
                     *own,

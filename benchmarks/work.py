@@ -39,8 +39,8 @@ class Contender:
     run : ``run(prepared) -> result``, what is timed; prepare : ``prepare(state) -> prepared``, before every
     run and not timed; answer : ``answer(result) -> array``, what is compared
     facts : ``facts(result, state) -> {name: number}``, shown beside the times
-    tolerance : agreement with ours that this peer must reach, None for the work's; or the name of one of its
-    facts, for a peer that stops before it has converged and whose answer is as good as this bound says
+    converges : False for a peer that by its own default stops before it has converged: how far its answer is
+    from ours is shown, and decides nothing
     compiles : whether the first run at each size compiles a program
     """
 
@@ -50,13 +50,13 @@ class Contender:
     prepare: Callable = itself
     answer: Callable = itself
     facts: Callable | None = None
-    tolerance: float | str | None = None
+    converges: bool = True
     compiles: bool = False
 
 
 @dataclass(frozen=True)
 class Aim:
-    """An aim fixed before any measurement.
+    """An aim, whether or not it is reached.
 
     text : the aim in words
     quantity : ``faster`` (the peer's time over ours, at least ``bound``), ``memory`` (ours in bytes),
@@ -85,7 +85,7 @@ class Work:
     cost : ``cost(**sizes)`` → {``float32``, ``float64``: operations, ``bytes``: moved}, any of them
     error, tolerance : distance of two answers and its limit; agreement : what the two mean
     reference : computed once beside the contenders, not timed, and compared entry by entry
-    repeats : rounds at least; fast works get more
+    repeats : runs at least; fast contenders get more
     alone : why there is no peer, where there is none
     """
 

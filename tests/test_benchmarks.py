@@ -10,7 +10,7 @@ import pytest
 
 from alignbook import bench_page, paths, quantities, system
 from benchmarks import __main__ as command
-from benchmarks import harness, machine, registry
+from benchmarks import harness, machine, registry, training
 from benchmarks import notebooks as whole_notebooks
 from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
 
@@ -35,9 +35,6 @@ FAKE = textwrap.dedent(
     def wrong(state):
         return ours(state) * 1.5
 
-    def rough(state):
-        return ours(state) * 1.01
-
     def absent(state):
         import no_such_peer
 
@@ -46,9 +43,6 @@ FAKE = textwrap.dedent(
 
     def facts(result, state):
         return {"last": float(result[-1])}
-
-    def bounds(result, state):
-        return {"bound": 0.02, "optimistic": 0.001}
 
     def cost(n):
         return {"float64": n, "bytes": 8 * n}
@@ -105,7 +99,7 @@ def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys
     assert run(folder, work, fake.SCALING) == 0
     out, err = capsys.readouterr()
     assert "sums/good" in out and f"theirs (numpy {fake.np.__version__})" in out and "DISAGREE" not in out
-    assert "round 5 of 5" in err and "[2/2" in err
+    assert "round 5" in err and "round 6" not in err and "[2/2" in err
 
     (record,) = stored(folder)["comparisons"].values()
     ours, theirs, hungry = record["contenders"]
@@ -158,15 +152,34 @@ def test_a_reference_is_compared_and_not_timed(fake, tmp_path, capsys, monkeypat
     assert ("DISAGREE" in (tmp_path / "benchmarks.md").read_text()) == bool(status)
 
 
-@pytest.mark.parametrize(("bound", "status"), [("bound", 0), ("optimistic", 1)])
-def test_a_peer_that_stops_early_is_held_to_its_own_bound(fake, tmp_path, capsys, bound, status):
-    work = fake.work("sums/rough")
-    peer = Contender("rough", "numpy", fake.rough, facts=fake.bounds, tolerance=bound)
+def test_a_peer_that_has_not_converged_decides_nothing(fake, tmp_path, capsys):
+    aims = (Aim("at least 0 times faster", "faster", 0, "wrong"),)
+    peer = Contender("wrong", "numpy", fake.wrong, converges=False)
     folder = tmp_path / "results"
-    assert run(folder, replace(work, contenders=(*work.contenders, peer))) == status
-    assert f"its own {bound})" in capsys.readouterr().out
-    (answer,) = stored(folder)["comparisons"]["sums/rough"]["agreement"]["answers"]
-    assert answer["tolerance"] == fake.bounds(None, None)[bound] and answer["agrees"] == (status == 0)
+    work = fake.work("sums/rough", aims=aims)
+    assert run(folder, replace(work, contenders=(*work.contenders, peer))) == 0
+    assert "(not converged)" in capsys.readouterr().out
+    record = stored(folder)["comparisons"]["sums/rough"]
+    (answer,) = record["agreement"]["answers"]
+    assert answer["agrees"] is None and answer["error"] > answer["tolerance"]
+    assert [aim["reached"] for aim in record["aims"]] == [True]
+
+
+def test_a_fast_contender_runs_more_often_than_a_slow_one(monkeypatch):
+    monkeypatch.setattr(harness, "SHORT", 3.0)
+    assert harness._goes_on([5.0] * 4, 5) and not harness._goes_on([5.0] * 5, 5)
+    assert harness._goes_on([0.1] * 14, 5) and not harness._goes_on([0.1] * 15, 5)
+    assert not harness._goes_on([0.5] * 6, 5)
+
+
+def test_updates_of_training_tell_a_network_that_has_not_learned():
+    state = training.setup_network("cpu", 2, 8, 8)
+    ours = training.updates(training.fit_float32(training.fresh(state)))
+    for prepare in (training.plain, training.channels_last):
+        peer = training.updates(training.fit_eager(prepare(state)))
+        assert training.update_error(ours, peer) < 1e-4
+    idle = training.updates(training.plain(state))
+    assert training.update_error(idle, peer) == pytest.approx(1)
 
 
 def test_the_floor_is_by_the_best_rates_before_and_after(fake, tmp_path, monkeypatch):

@@ -13,29 +13,40 @@ from alignbook import paths, quantities, style, tables
 INTRODUCTION = """\
 # Benchmarks
 
-How fast are the kernels of this package, and how much memory do they take, beside what one would
-otherwise reach for? `make bench` measures that on the machine it runs on and stores it; this page draws
-what is stored. Nothing on it is typed in.
+How fast are the kernels of this package, and how much memory do they take, beside what one would otherwise
+reach for? `make bench` measures that on the machine it runs on and stores it; this page draws what is
+stored. No number that it measured is typed in.
 
-**How.** Each way to do a work has a process of its own, which keeps its data and stays warm. The
-processes are asked in turn (ours, peer, ours, peer, …), so that what disturbs the machine disturbs all of
-them; all use the same number of threads and the same cores. A time is the median of at least five runs; the
-row that takes most of a minute has one or two.
-Memory is the peak of one run above what its process held before, its data and libraries included.
-Each comparison also compares the answers: where they differ by more than a tolerance that was fixed
-beforehand, the comparison counts as an error and reaches no aim, however fast it was. A peer that stops
-before it has converged may differ by as much as the residual that its own answer leaves. Where a reference
-in float64 is named that no peer is, it was computed once, untimed, and compared entry by entry.
+**How.** Each way to do a work has a process of its own, which keeps its data and stays warm. The processes
+are asked in turn (ours, peer, ours, peer, …), so that what disturbs the machine disturbs all of them; all
+use the same number of threads and the same cores. A time is the median of at least five runs; the row that
+takes most of a minute has one or two. Below it stand the fastest and the slowest run, and how many there
+were. Memory is the peak of one run above what its process held before, its data and libraries included.
+Each comparison also compares the answers: where they differ by more than its tolerance, the comparison
+counts as an error and reaches no aim, however fast it was. A peer marked *not converged* stops early by its
+own default; its distance from the answer is shown, and its time is for that much less. Where a reference in
+float64 is named that no peer is, it was computed once, untimed, and compared entry by entry.
 
-**The floor** of a work is the time that its arithmetic takes at the rate of matrix products which this
-machine reaches, or that its memory traffic takes at the bandwidth of a copy, whichever is longer. Rates
-are the best of two measurements, before and after all works; the operations are those of the best
-algorithm we know for the work, which need not be the peer's. “1.4 times the floor” is the distance that is
-left.
+**Peers** run as their documentation has it, and beside that in the fastest way we know, where there is one.
+On AMD processors of family 26 and later PyTorch's float32 products take a library, MKL, that uses half of
+the processor; our kernels then ask for the other one, oneDNN. That helps every user of PyTorch, not our
+kernels alone: rows *with oneDNN* are the same peer with the same choice, and peers of the Hessian always
+have it.
 
-**The aims** were fixed before the first measurement and stand in the definition of each work
-(`benchmarks/`). One that is missed is shown as missed. Each row names the commit that was measured: the
-kernel may have changed since.
+**The floor** of a work is the time that its arithmetic takes at the rate of matrix products which PyTorch
+and NumPy reach on this machine, or that its memory traffic takes at the bandwidth of a copy, whichever is
+longer. Rates are the best of two measurements, before and after all works; the operations are those of the
+best algorithm we know for the work, which need not be the peer's. No method may reach it: for the Hessian
+it counts 20 products, of which any method needs more, and for a curve one Gram matrix, which six decades do
+not allow. “1.4 times the floor” is the distance from this bound.
+
+**The aims** stand in the definition of each work (`benchmarks/`). They were set before the first
+measurement, but for those of accuracy for ResNet-18, VGG-19 and 50,000 images, which came later. Tolerances
+and peers have changed after results, too: until 22 November 2026 PyHessian's answer counted as agreeing
+within its own residual, training was compared by a loss that could not tell, and the rows *with oneDNN*,
+*channels last*, *sums in float64* and *lax.map* were not there. One that is missed is shown as missed. Each
+row names the commit and the date of its measurement: the kernels and the comparison may have changed since,
+so compare machines only where these are the same.
 """
 NO_GPU = "**No GPU was at hand.** Nothing here was measured on one, and aims for a GPU are not judged."
 NOTHING = (
@@ -203,7 +214,7 @@ def _rows(compared):
                 answer = answers[peer["name"]]
                 row["Peer"] = _measured(peer, html.escape(quantities.versioned(peer)))
                 row["Faster"] = "–"
-                if answer["agrees"]:
+                if answer["agrees"] is not False:
                     row["Faster"] = f"{quantities.factor(peer['median'] / ours['median'])} times"
                 row["Agreement"] = _lines(*quantities.agreement(answer).split(" ", 1))
             if not number:
@@ -221,12 +232,15 @@ def _work(name, record):
     return _lines(
         html.escape(record["title"]),
         *(html.escape(text) for text in small if text),
-        f"<code>{html.escape(name)}</code> at <code>{_commit(record['environment'])}</code>",
+        f"<code>{html.escape(name)}</code> at <code>{_commit(record['environment'])}</code>, "
+        f"{record['environment']['date']}",
     )
 
 
 def _measured(contender, head=""):
-    small = [quantities.memory(contender["memory"])]
+    times = contender["seconds"]
+    span = f"{quantities.seconds(min(times))} to {quantities.seconds(max(times))}, {len(times)} runs"
+    small = [span if len(times) > 1 else "one run", quantities.memory(contender["memory"])]
     small += [f"{html.escape(name)} {value:.1e}" for name, value in contender["facts"].items()]
     return _lines(f"{head}<br>{quantities.seconds(contender['median'])}".removeprefix("<br>"), *small)
 
@@ -307,7 +321,7 @@ def draw_times(compared, path):
             axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=13, mew=2.5)
             levels = _levels(record["contenders"], decades / 6.5)
             for place, contender in enumerate(record["contenders"]):
-                colour = style.SEQUENCE[(0, 1, 3, 4)[place]]
+                colour = style.SEQUENCE[(0, 1, 3, 4, 5, 6)[place]]  # the third is the floor's
                 spread = [min(contender["seconds"]), max(contender["seconds"])]
                 axes.plot(spread, [row, row], color=colour, lw=2)
                 axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7)

@@ -23,10 +23,11 @@ def factor(value):
 
 
 def agreement(answer):
-    """Distance of two answers and its limit, {"error", "tolerance", "bound", "agrees"} of a comparison."""
+    """Distance of two answers and its limit, {"error", "tolerance", "agrees"} of a comparison."""
     error = "undefined" if answer["error"] is None else _short(f"{answer['error']:.1e}")
+    if answer["agrees"] is None:
+        return f"{error} (not converged)"
     limit = _short(f"{answer['tolerance']:.0e}")
-    limit += f", its own {answer['bound']}" if answer["bound"] else ""
     return f"{error} (at most {limit})" + ("" if answer["agrees"] else " DISAGREE")
 
 
