@@ -106,8 +106,9 @@ def _answer(work, contender, error):
         "against": contender.name,
         "error": error if math.isfinite(error) else None,
         "tolerance": work.tolerance,
-        # Not a number is no agreement; of a peer that has not converged none is asked.
-        "agrees": bool(error <= work.tolerance) if contender.converges else None,
+        # Not a number is no agreement.
+        "agrees": None if contender.differs else bool(error <= work.tolerance),
+        "differs": contender.differs,
     }
 
 

@@ -39,8 +39,8 @@ class Contender:
     run : ``run(prepared) -> result``, what is timed; prepare : ``prepare(state) -> prepared``, before every
     run and not timed; answer : ``answer(result) -> array``, what is compared
     facts : ``facts(result, state) -> {name: number}``, shown beside the times
-    converges : False for a peer that by its own default stops before it has converged: how far its answer is
-    from ours is shown, and decides nothing
+    differs : why this peer's answer may differ from ours, in two words, where it may: then the distance is
+    shown and decides nothing
     compiles : whether the first run at each size compiles a program
     """
 
@@ -50,7 +50,7 @@ class Contender:
     prepare: Callable = itself
     answer: Callable = itself
     facts: Callable | None = None
-    converges: bool = True
+    differs: str = ""
     compiles: bool = False
 
 

@@ -152,9 +152,9 @@ def test_a_reference_is_compared_and_not_timed(fake, tmp_path, capsys, monkeypat
     assert ("DISAGREE" in (tmp_path / "benchmarks.md").read_text()) == bool(status)
 
 
-def test_a_peer_that_has_not_converged_decides_nothing(fake, tmp_path, capsys):
+def test_a_peer_that_may_differ_decides_nothing(fake, tmp_path, capsys):
     aims = (Aim("at least 0 times faster", "faster", 0, "wrong"),)
-    peer = Contender("wrong", "numpy", fake.wrong, converges=False)
+    peer = Contender("wrong", "numpy", fake.wrong, differs="not converged")
     folder = tmp_path / "results"
     work = fake.work("sums/rough", aims=aims)
     assert run(folder, replace(work, contenders=(*work.contenders, peer))) == 0

@@ -24,14 +24,14 @@ takes most of a minute has one or two. Below it stand the fastest and the slowes
 were. Memory is the peak of one run above what its process held before, its data and libraries included.
 Each comparison also compares the answers: where they differ by more than its tolerance, the comparison
 counts as an error and reaches no aim, however fast it was. A peer marked *not converged* stops early by its
-own default; its distance from the answer is shown, and its time is for that much less. Where a reference in
-float64 is named that no peer is, it was computed once, untimed, and compared entry by entry.
+own default, one of *other precision* is more exact; the distance is shown, and decides nothing. Where a
+reference in float64 is named that no peer is, it was computed once, untimed, and compared entry by entry.
 
 **Peers** run as their documentation has it, and beside that in the fastest way we know, where there is one.
 On AMD processors of family 26 and later PyTorch's float32 products take a library, MKL, that uses half of
 the processor; our kernels then ask for the other one, oneDNN. That helps every user of PyTorch, not our
-kernels alone: rows *with oneDNN* are the same peer with the same choice, and peers of the Hessian always
-have it.
+kernels alone: rows *with oneDNN* are the same peer with the same choice. Aims are about peers as their
+documentation has them.
 
 **The floor** of a work is the time that its arithmetic takes at the rate of matrix products which PyTorch
 and NumPy reach on this machine, or that its memory traffic takes at the bandwidth of a copy, whichever is

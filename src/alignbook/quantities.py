@@ -23,10 +23,10 @@ def factor(value):
 
 
 def agreement(answer):
-    """Distance of two answers and its limit, {"error", "tolerance", "agrees"} of a comparison."""
+    """Distance of two answers and its limit, {"error", "tolerance", "agrees", "differs"} of a comparison."""
     error = "undefined" if answer["error"] is None else _short(f"{answer['error']:.1e}")
     if answer["agrees"] is None:
-        return f"{error} (not converged)"
+        return f"{error} ({answer['differs']})"
     limit = _short(f"{answer['tolerance']:.0e}")
     return f"{error} (at most {limit})" + ("" if answer["agrees"] else " DISAGREE")
 
