@@ -50,7 +50,7 @@ so compare machines only where these are the same.
 """
 NO_GPU = "**No GPU was at hand.** Nothing here was measured on one, and aims for a GPU are not judged."
 NOTHING = (
-    "**No machine has stored results yet.** `make bench` takes ten to fifteen minutes and writes them to "
+    "**No machine has stored results yet.** `make bench` takes about fifteen minutes and writes them to "
     "`benchmarks/results`."
 )
 OUTCOMES = {True: "reached", False: "missed", None: "not judged"}
@@ -239,8 +239,11 @@ def _work(name, record):
 
 def _measured(contender, head=""):
     times = contender["seconds"]
-    span = f"{quantities.seconds(min(times))} to {quantities.seconds(max(times))}, {len(times)} runs"
-    small = [span if len(times) > 1 else "one run", quantities.memory(contender["memory"])]
+    ends = [quantities.seconds(end) for end in (min(times), max(times))]
+    if ends[0].split()[1] == ends[1].split()[1]:
+        ends[0] = ends[0].split()[0]
+    small = [" to ".join(ends), f"{len(times)} runs"] if len(times) > 1 else ["one run"]
+    small.append(quantities.memory(contender["memory"]))
     small += [f"{html.escape(name)} {value:.1e}" for name, value in contender["facts"].items()]
     return _lines(f"{head}<br>{quantities.seconds(contender['median'])}".removeprefix("<br>"), *small)
 
