@@ -8,6 +8,7 @@ from torch import nn
 
 from alignbook.kernels.products import float32_products
 
+from .patch_covariance import DATA
 from .patch_covariance import setup as images_of
 from .work import Aim, Contender, Work
 
@@ -148,7 +149,7 @@ def contender(name, package, run, differs=""):
 works = (
     Work(
         name="hessian_eigenvalues/mlp",
-        title="Hessian eigenvalues: 204,186 parameters, 256 examples, k = 20",
+        title=f"Hessian eigenvalues: 204,186 parameters, 256 examples, k = 20 (data: {DATA})",
         setup=setup,
         sizes={"n": 256, "k": 20},
         small={"n": 32, "k": 1},
