@@ -69,7 +69,6 @@ def compare(work, threads, device, say=print):
             worker.load(work.sizes)
             worker.run()
             errors.append(entrywise_error(ours, worker.answer()))
-    answers = zip(compared, errors, strict=True)
     contenders = [
         {
             "name": contender.name,
@@ -90,7 +89,7 @@ def compare(work, threads, device, say=print):
         "contenders": contenders,
         "agreement": {
             "what": work.agreement,
-            "answers": [_answer(work, contender, error) for contender, error in answers],
+            "answers": [_answer(work, *pair) for pair in zip(compared, errors, strict=True)],
         },
         "environment": machine.environment(device, threads),
     }

@@ -6,11 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from alignbook.kernels.products import float32_products
-
 from .patch_covariance import DATA
 from .patch_covariance import setup as images_of
-from .work import Aim, Contender, Work
+from .work import Aim, Contender, Work, with_onednn
 
 HIDDEN, CLASSES = (204, 220), 10
 INPUTS = 3 * 16**2
@@ -60,18 +58,6 @@ def pyhessian(state):
         parameter.grad = None  # it holds the graph
     vectors = torch.stack([torch.cat([part.reshape(-1) for part in vector]).detach() for vector in vectors])
     return _sorted(np.array(values), vectors)
-
-
-def pyhessian_onednn(state):
-    """The same with our choice of library for float32 products."""
-    with float32_products():
-        return pyhessian(state)
-
-
-def eigsh_onednn(state):
-    """SciPy's ARPACK as in :func:`eigsh` with our choice of library for float32 products."""
-    with float32_products():
-        return eigsh(state)
 
 
 def eigsh(state):
@@ -146,6 +132,8 @@ def contender(name, package, run, differs=""):
     return Contender(name, package, run, answer=values_of, facts=residuals, differs=differs)
 
 
+PYHESSIAN = contender("PyHessian", "pyhessian", pyhessian, "not converged")
+EIGSH = contender("eigsh", "curvlinops-for-pytorch", eigsh)
 works = (
     Work(
         name="hessian_eigenvalues/mlp",
@@ -155,10 +143,10 @@ works = (
         small={"n": 32, "k": 1},
         contenders=(
             contender("alignbook", "alignbook", ours),
-            contender("PyHessian", "pyhessian", pyhessian, "not converged"),
-            contender("PyHessian, with oneDNN", "pyhessian", pyhessian_onednn, "not converged"),
-            contender("eigsh", "curvlinops-for-pytorch", eigsh),
-            contender("eigsh, with oneDNN", "curvlinops-for-pytorch", eigsh_onednn),
+            PYHESSIAN,
+            with_onednn(PYHESSIAN),
+            EIGSH,
+            with_onednn(EIGSH),
             contender("eigsh, tol 1e-4", "curvlinops-for-pytorch", eigsh_early),
         ),
         cost=cost,

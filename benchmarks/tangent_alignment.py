@@ -7,9 +7,8 @@ from torch import nn
 
 from alignbook import tangent_alignment
 from alignbook.kernels.mlp_sgd import MLP
-from alignbook.kernels.products import float32_products
 
-from .work import Aim, Contender, Scaling, Work
+from .work import Aim, Contender, Scaling, Work, with_onednn
 
 INPUTS, CLASSES = 784, 10
 
@@ -99,12 +98,6 @@ def nngeometry(state):
     return torch.stack(result)
 
 
-def nngeometry_onednn(state):
-    """The same with our choice of library for float32 products."""
-    with float32_products():
-        return nngeometry(state)
-
-
 def aligned(kernel, labels):
     """Ỹᵀ K Ỹ / (‖C K C‖ ‖Ỹ‖²) of a kernel (k, n, k, n), in place; what is summed is float64."""
     k, n = kernel.shape[:2]
@@ -142,12 +135,6 @@ def jacobians(state):
         rows = jacobian.transpose(0, 1).reshape(k * n, -1)
         result.append(aligned((rows @ rows.T).view(k, n, k, n), labels))
     return torch.stack(result)
-
-
-def jacobians_onednn(state):
-    """The same with our choice of library for float32 products."""
-    with float32_products():
-        return jacobians(state)
 
 
 def in_float64(state):
@@ -210,9 +197,7 @@ def held(n, depth, width):
 
 OURS = Contender("alignbook", "alignbook", ours, answer=to_numpy)
 NNGEOMETRY = Contender("NNGeometry", "nngeometry", nngeometry, answer=to_numpy)
-NNGEOMETRY_ONEDNN = Contender("NNGeometry, with oneDNN", "nngeometry", nngeometry_onednn, answer=to_numpy)
 JACREV = Contender("jacrev", "torch", jacobians, answer=to_numpy)
-JACREV_ONEDNN = Contender("jacrev, with oneDNN", "torch", jacobians_onednn, answer=to_numpy)
 EXACT = Contender("Jacobians in float64", "torch", jacobians, prepare=in_float64, answer=to_numpy)
 SMALL = {"n": 20, "depth": 3, "width": 32}
 WHAT = "largest difference of a layer's alignment over the largest alignment"
@@ -227,7 +212,7 @@ def images_work(network, title, n):
         setup=setup_images,
         sizes={"n": n, "network": network},
         small={"n": 1, "network": network},
-        contenders=(OURS, JACREV, JACREV_ONEDNN),
+        contenders=(OURS, JACREV, with_onednn(JACREV)),
         cost=cost_images,
         agreement=WHAT,
         tolerance=1e-4,
@@ -244,7 +229,7 @@ works = (
         setup=setup,
         sizes={"n": 500, "depth": 10, "width": 256},
         small=SMALL,
-        contenders=(OURS, NNGEOMETRY, NNGEOMETRY_ONEDNN),
+        contenders=(OURS, NNGEOMETRY, with_onednn(NNGEOMETRY)),
         cost=cost,
         agreement=WHAT,
         tolerance=1e-4,
@@ -260,7 +245,7 @@ works = (
         setup=setup,
         sizes={"n": 100, "depth": 10, "width": 256},
         small=SMALL,
-        contenders=(OURS, JACREV, JACREV_ONEDNN),
+        contenders=(OURS, JACREV, with_onednn(JACREV)),
         cost=cost,
         agreement=WHAT,
         tolerance=1e-4,

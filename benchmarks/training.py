@@ -9,12 +9,11 @@ from torch import nn
 
 from alignbook.kernels import many_mlps
 from alignbook.kernels.mlp_sgd import MLP
-from alignbook.kernels.products import float32_products
 from alignbook.nets import SimpleCNN, he_normal_
 from alignbook.train import fit
 
 from .patch_covariance import setup as images_of
-from .work import Aim, Contender, Scaling, Work
+from .work import Aim, Contender, Scaling, Work, with_onednn
 
 CLASSES = 10
 INIT_SCALE = 0.1  # as in the experiment: from 1 the loss explodes within a few steps
@@ -63,9 +62,16 @@ def _fit(state, precision):
     return state
 
 
+def layers(net):
+    """(convolution, dense layer, head) of our network or of :func:`plain`'s."""
+    if isinstance(net, nn.Sequential):
+        return net[0], net[3], net[5]
+    return net.convs[0], net.dense, net.head
+
+
 def plain(state):
     """The state with the same network in PyTorch's own modules and order: channels, rows, columns."""
-    conv, dense, head = (state["net"].convs[0], state["net"].dense, state["net"].head)
+    conv, dense, head = layers(state["net"])
     filters, side = len(conv.weight), int((dense.in_features / len(conv.weight)) ** 0.5)
     net = nn.Sequential(
         nn.Conv2d(3, filters, 3, padding=1),
@@ -113,17 +119,12 @@ def fit_autocast(state):
 
 def updates(state):
     """By how much training has moved the filters, the dense biases and the head, one list of numbers."""
-    net, start = state["net"], state["start"]
-    if isinstance(net, nn.Sequential):
-        conv, dense, head = net[0], net[3], net[5]
-    else:
-        conv, dense, head = net.convs[0], net.dense, net.head
-    pairs = (
-        (conv.weight, start.convs[0].weight),
-        (conv.bias, start.convs[0].bias),
-        (dense.bias, start.dense.bias),
-        (head.weight, start.head.weight),
-    )
+
+    def compared(net):
+        conv, dense, head = layers(net)
+        return conv.weight, conv.bias, dense.bias, head.weight  # the dense weights' order differs
+
+    pairs = zip(compared(state["net"]), compared(state["start"]), strict=True)
     return [(after - before).detach().double().flatten().cpu().numpy() for after, before in pairs]
 
 
@@ -210,12 +211,6 @@ def one_after_the_other(networks):
             optimiser.step()
         losses.append(loss.item())
     return losses
-
-
-def one_after_the_other_onednn(networks):
-    """The same with our choice of library for float32 products."""
-    with float32_products():
-        return one_after_the_other(networks)
 
 
 def as_jax(state):
@@ -338,6 +333,7 @@ def network(precision, run, cost, aim, best, differs=""):
 
 
 MANY = Contender("alignbook", "alignbook", all_at_once, prepare=copied)
+ONE_BY_ONE = Contender("one by one", "torch", one_after_the_other, prepare=modules)
 works = (
     network(
         "float32",
@@ -368,8 +364,8 @@ works = (
         small={"networks": 2, "width": 16, "n": 20, "steps": 2},
         contenders=(
             MANY,
-            Contender("one by one", "torch", one_after_the_other, prepare=modules),
-            Contender("one by one, with oneDNN", "torch", one_after_the_other_onednn, prepare=modules),
+            ONE_BY_ONE,
+            with_onednn(ONE_BY_ONE),
             Contender("jit and vmap", "jax", jit_vmap, prepare=as_jax, compiles=True),
             Contender("jit and lax.map", "jax", jit_map, prepare=as_jax, compiles=True),
         ),

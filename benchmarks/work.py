@@ -1,9 +1,12 @@
 """What a comparison is: data, contenders, the agreement asked of them, the floor, and the aims."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
+
+from alignbook.kernels.products import float32_products
 
 
 def pair(ours, theirs):
@@ -52,6 +55,16 @@ class Contender:
     facts: Callable | None = None
     differs: str = ""
     compiles: bool = False
+
+
+def with_onednn(peer):
+    """The same contender with our choice of library for float32 products."""
+    return replace(peer, name=f"{peer.name}, with oneDNN", run=partial(_with_float32_products, peer.run))
+
+
+def _with_float32_products(run, prepared):
+    with float32_products():
+        return run(prepared)
 
 
 @dataclass(frozen=True)
