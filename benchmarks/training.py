@@ -9,6 +9,7 @@ from torch import nn
 
 from alignbook.kernels import many_mlps
 from alignbook.kernels.mlp_sgd import MLP
+from alignbook.kernels.products import float32_products
 from alignbook.nets import SimpleCNN, he_normal_
 from alignbook.train import fit
 
@@ -266,6 +267,7 @@ def _by_jax(which, prepared):
 
 RATE = 0.5  # profile paper's
 PIXELS = 28**2
+DEEP_RATES = {"lr": 1e-4, "momentum": 0.9, "weight_decay": 5e-4}  # MNIST at depth 100
 
 
 def cost_many(networks, width, n, steps):
@@ -284,19 +286,64 @@ def held_many(networks, width, n, steps):
 
 
 def setup_deep(device, depth, width, batch, steps):
-    """(network of ``depth`` layers, inputs (batch, 784), labels (batch,), steps), see :func:`train_deep`."""
+    """{net, x, labels, steps, start}: a network of Lou et al. 2022, Figure 3, its weights, and one batch."""
     generator = torch.Generator().manual_seed(0)
     net = MLP(PIXELS, width, depth, CLASSES, generator, device=device)
     x = torch.randn(batch, PIXELS, generator=generator).to(device)
-    return net, x, torch.randint(CLASSES, (batch,), generator=generator).to(device), steps
+    labels = torch.randint(CLASSES, (batch,), generator=generator).to(device)
+    return {"net": net, "x": x, "labels": labels, "steps": steps, "start": net.flat.clone()}
+
+
+def anew(state):
+    """The state, its network as it was before training."""
+    state["net"].flat.copy_(state["start"])
+    state["net"].velocity.zero_()
+    return state
+
+
+def in_modules(state, fused=False):
+    """The state with the network in PyTorch's own modules, and its optimiser."""
+    net = anew(state)["net"].sequential()
+    return state | {"modules": net, "optimiser": torch.optim.SGD(net.parameters(), **DEEP_RATES, fused=fused)}
+
+
+def in_modules_fused(state):
+    """The same with PyTorch's fused update."""
+    return in_modules(state, fused=True)
 
 
 def train_deep(state):
-    """Steps of Lou et al. 2022's networks (Figure 3) on the same batch; returns the last loss."""
-    net, x, labels, steps = state
-    for _ in range(steps):
-        loss = net.step(x, labels, 1e-4, 0.9, 1e-3)
-    return loss
+    """Steps as in the experiment; returns the state."""
+    with float32_products():
+        for _ in range(state["steps"]):
+            state["net"].step(state["x"], state["labels"], *DEEP_RATES.values())
+    return state
+
+
+def train_modules(state):
+    """The same steps by autograd and torch.optim.SGD; returns the state."""
+    for _ in range(state["steps"]):
+        loss = nn.functional.cross_entropy(state["modules"](state["x"]), state["labels"])
+        state["optimiser"].zero_grad()
+        loss.backward()
+        state["optimiser"].step()
+    return state
+
+
+def deep_updates(state):
+    """By how much five steps of the same code move each layer's weights in float64."""
+    net = state["net"]
+    (_, width), (_, in_features) = net.shapes[-1], net.shapes[0]
+    wide = MLP(in_features, width, len(net.shapes), CLASSES, torch.Generator(), dtype=torch.float64)
+    state = state | {"net": wide, "start": state["start"].double().cpu(), "x": state["x"].double().cpu()}
+    state |= {"labels": state["labels"].cpu(), "steps": 5}
+    if "modules" in state:
+        trained = train_modules(in_modules(state, state["optimiser"].defaults["fused"]))
+        parameters = list(trained["modules"].parameters())
+    else:
+        parameters = train_deep(anew(state))["net"].weights
+    before = state["start"].split([p.numel() for p in parameters])
+    return [(p.detach().flatten() - b).numpy() for p, b in zip(parameters, before, strict=True)]
 
 
 def cost_deep(depth, width, batch, steps):
@@ -332,6 +379,9 @@ def network(precision, run, cost, aim, best, differs=""):
     )
 
 
+DEEP = Contender("alignbook", "alignbook", train_deep, prepare=anew, answer=deep_updates)
+MODULES = Contender("eager loop", "torch", train_modules, prepare=in_modules, answer=deep_updates)
+FUSED = Contender("fused update", "torch", train_modules, prepare=in_modules_fused, answer=deep_updates)
 MANY = Contender("alignbook", "alignbook", all_at_once, prepare=copied)
 ONE_BY_ONE = Contender("one by one", "torch", one_after_the_other, prepare=modules)
 works = (
@@ -378,6 +428,20 @@ works = (
             Aim("at least 10 times faster than one after the other", "faster", 10, "one by one", "cuda"),
         ),
     ),
+    Work(
+        name="training/deep",
+        title="Figure 3's deepest network: 100 layers of width 100, 50 steps on a batch of 128",
+        setup=setup_deep,
+        sizes={"depth": 100, "width": 100, "batch": 128, "steps": 50},
+        small={"depth": 3, "width": 8, "batch": 4, "steps": 6},
+        contenders=(DEEP, MODULES, FUSED, with_onednn(FUSED)),
+        cost=cost_deep,
+        agreement="largest distance of a layer's updates over the length of the peer's, float64, 5 steps",
+        error=update_error,
+        tolerance=1e-10,
+        note="Timed in float32, compared in float64: in float32 rounding switches units of so deep a network "
+        "on and off, and two runs part after a few steps.",
+    ),
 )
 MANY_SCALINGS = (
     (
@@ -410,7 +474,7 @@ scalings = (
         "depth",
         (10, 20, 40, 80),
         setup_deep,
-        Contender("alignbook", "alignbook", train_deep),
+        DEEP,
         cost_deep,
         held_deep,
         {"width": 256, "batch": 128, "steps": 5},

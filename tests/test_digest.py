@@ -150,3 +150,18 @@ def test_every_statement_that_makes_or_changes_a_name_counts(checkout, constants
     assert digest(checkout) == before
     edit(path, "2", "5")
     assert digest(checkout) != before
+
+
+def test_a_decorator_that_only_chooses_the_route_does_not_count(checkout):
+    """Unlike any other decorator, and unlike the same name from elsewhere."""
+    body = "class Size:\n    {}def size(self):\n        return 3\n\n\nsize = Size().size\n"
+    helper = "from .constants import {}\n\n\n" + body
+    path = checkout.root / "src/alignbook/helper.py"
+    with_helper(checkout, helper.format("other", ""), "def other(function):\n    return function\n")
+    before = digest(checkout)
+    path.write_text(helper.format("other", "@other\n    "))
+    assert digest(checkout) != before
+    path.write_text(helper.format("other as replayed", "@replayed\n    "))
+    assert digest(checkout) != before
+    path.write_text(helper.replace(".constants", ".kernels.cuda_graph").format("replayed", "@replayed\n    "))
+    assert digest(checkout) == before

@@ -14,9 +14,11 @@ from pathlib import Path
 
 PACKAGE = __package__
 # What does not count: how the data come here, since their content has a digest of its own; and which of
-# several equally exact routes a device takes, the CUDA kernel of a sum or the library of a product.
+# several equally exact routes a device takes, the CUDA kernel of a sum, the library of a product, or a
+# replay of the same kernels. A decorator among these does not count where it is used, either.
 BOUNDARY = {
     (f"{PACKAGE}.data.images", "fetch"),
+    (f"{PACKAGE}.kernels.cuda_graph", "replayed"),
     (f"{PACKAGE}.kernels.gram_product", "squared_sum"),
     (f"{PACKAGE}.kernels.products", "float32_products"),
 }
@@ -45,7 +47,8 @@ def _digest_of(module, name):
         if place in seen or place in BOUNDARY:
             continue
         nodes, scope = _definition(*place)
-        seen[place] = "\n".join(map(_text, nodes))
+        routes = frozenset(name for name, source in scope[1].items() if source in BOUNDARY)
+        seen[place] = "\n".join(_text(node, routes) for node in nodes)
         for node in nodes:
             waiting.extend(_references(node, scope, place[0]))
     lines = [f"{module}.{name}\n{text}" for (module, name), text in sorted(seen.items())]
@@ -155,21 +158,25 @@ def _resolve(module, name, attributes):
             yield from _resolve(public[name], name, attributes)
 
 
-def _text(node):
+def _text(node, routes=frozenset()):
     """The syntax tree of ``node`` without docstrings, written out alike by every version of Python.
 
+    Decorators with a name in ``routes`` are left out.
     ``ast.unparse`` quotes nested strings differently from 3.12 on, and ``ast.dump`` shows fields that only
     some versions have; those are empty here, and what is empty is left out. So are the empty strings that
     some versions see at the end of a format.
     """
     if isinstance(node, list):
-        return f"[{', '.join(map(_text, node))}]"
+        return f"[{', '.join(_text(part, routes) for part in node)}]"
     if not isinstance(node, ast.AST):
         return repr(node)
     fields = dict(ast.iter_fields(node))
+    if isinstance(node, _DEFINITIONS):
+        fields["decorator_list"] = [d for d in node.decorator_list if getattr(d, "id", None) not in routes]
     if isinstance(node, _DEFINITIONS) and ast.get_docstring(node):
         fields["body"] = node.body[1:]
     if isinstance(node, ast.JoinedStr):
         fields["values"] = [part for part in node.values if getattr(part, "value", None) != ""]
     kept = {name: value for name, value in fields.items() if name not in _UNSEEN and value not in (None, [])}
-    return f"{type(node).__name__}({', '.join(f'{name}={_text(value)}' for name, value in kept.items())})"
+    parts = ", ".join(f"{name}={_text(value, routes)}" for name, value in kept.items())
+    return f"{type(node).__name__}({parts})"

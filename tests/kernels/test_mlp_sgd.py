@@ -13,7 +13,13 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("in_features", "width", "depth", "classes", "batches"),
-    [(7, 5, 2, 3, (4, 4, 1)), (13, 9, 3, 2, (8, 8, 3)), (3, 17, 6, 10, (5, 5, 2)), (1, 1, 4, 2, (1, 1))],
+    [
+        (7, 5, 2, 3, (4, 4, 1)),
+        (13, 9, 3, 2, (8, 8, 3)),
+        (3, 17, 6, 10, (5, 5, 2)),
+        (1, 1, 4, 2, (1, 1)),
+        (9, 20, 100, 3, (6, 2)),
+    ],
 )
 @pytest.mark.parametrize(("momentum", "weight_decay"), [(0.9, 0.01), (0.9, 0.0), (0.0, 0.1)])
 def test_equals_autograd(device, in_features, width, depth, classes, batches, momentum, weight_decay):

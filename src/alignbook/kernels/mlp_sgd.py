@@ -8,13 +8,16 @@ time in dispatch and autograd than in arithmetic; here forward pass, backward pa
 written out on buffers that are allocated once, the gradient is accumulated into the velocity by the
 matrix product itself, and the update touches all layers at once. Reference: autograd and
 ``torch.optim.SGD`` on :meth:`MLP.sequential`, in this module's test. Runs on CPU and CUDA, without a
-synchronisation inside a step.
+synchronisation inside a step; on CUDA steps are replayed from a recording of their kernels
+(:mod:`alignbook.kernels.cuda_graph`).
 """
 
 import math
 
 import torch
 from torch import nn
+
+from .cuda_graph import replayed
 
 
 class MLP:
@@ -63,6 +66,7 @@ class MLP:
             hidden = torch.mm(hidden, weight.t()).relu_()
         return torch.mm(hidden, self.weights[-1].t())
 
+    @replayed
     def step(self, inputs, labels, learning_rate, momentum, weight_decay):
         """One update on a batch: inputs (b, d), labels (b,) int64. Returns the loss before it, () tensor."""
         batch = len(inputs)
