@@ -119,6 +119,8 @@ def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys
     text = (tmp_path / "benchmarks.md").read_text()
     assert "No GPU was at hand" in text and "a &lt;note&gt;" in text and "in no time" in text
     assert 'ab-outcome ab-reached">reached' in text and 'ab-outcome ab-missed">missed' in text
+    reached = [aim["reached"] for aim in record["aims"]]
+    assert f"{machine.name('cpu')}: 6 aims: 3 reached, {reached.count(False)} missed" in text
     drawings = list((tmp_path / "benchmarks").glob("*.svg"))
     assert len(drawings) == 2 and all(drawing.name in text for drawing in drawings)
     alts = [line for line in text.splitlines() if line.startswith(":alt:")]
@@ -133,6 +135,28 @@ def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, ca
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     bench_page.write(tmp_path)
     assert "DISAGREE" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_an_aim_shows_the_fastest_peer_that_agrees_and_every_machine():
+    def contender(name, median):
+        return {"name": name, "median": median}
+
+    def record(*aims):
+        answers = [{"against": peer, "agrees": peer != "wrong"} for peer in ("theirs", "other", "wrong")]
+        pairs = (("alignbook", 1.0), ("theirs", 30.0), ("other", 4.0), ("wrong", 0.5))
+        contenders = [contender(*pair) for pair in pairs]
+        return {"contenders": contenders, "aims": aims, "agreement": {"answers": answers}}
+
+    faster = {"text": "faster", "quantity": "faster", "against": "theirs", "measured": 30.0, "reached": True}
+    floor = {"text": "floor", "quantity": "floor", "against": "", "measured": 2.0, "reached": False}
+    machines = [
+        {"machine": "A", "comparisons": {"sums/a": record(faster, floor)}},
+        {"machine": "B", "comparisons": {"sums/a": record(faster | {"against": "other", "measured": 4.0})}},
+    ]
+    first, second = bench_page._aims(machines)
+    assert "30 times" in first["A"] and "other: 4.0 times" in first["A"] and "wrong" not in first["A"]
+    assert "4.0 times" in first["B"] and "other" not in first["B"]
+    assert "missed" in second["A"] and "other" not in second["A"] and second["B"] == "–"
 
 
 @pytest.mark.parametrize(("reference", "status"), [("theirs", 0), ("wrong", 1)])

@@ -10,12 +10,21 @@ from matplotlib.ticker import LogLocator
 
 from alignbook import paths, quantities, style, tables
 
-INTRODUCTION = """\
+LEAD = """\
 # Benchmarks
 
 How fast are the kernels of this package, and how much memory do they take, beside what one would otherwise
 reach for? `make bench` measures that on the machine it runs on and stores it; this page draws what is
 stored. No number that it measured is typed in.
+"""
+AIMS = """\
+## Aims
+
+Each aim names a peer as its documentation has it. Where another way that we know is faster than that peer,
+it stands below. How all this is measured, and when aims and peers were chosen, is said after the table.
+"""
+METHOD = """\
+## How it is measured
 
 **How.** Each way to do a work has a process of its own, which keeps its data and stays warm. The processes
 are asked in turn (ours, peer, ours, peer, …), so that what disturbs the machine disturbs all of them; all
@@ -66,11 +75,14 @@ OUTCOMES = {True: "reached", False: "missed", None: "not judged"}
 def write(pages):
     """Write ``benchmarks.md`` and its drawings into the folder ``pages``."""
     stored = read()
-    parts = [INTRODUCTION]
+    parts = [LEAD]
     if not stored:
         parts += [NOTHING, ""]
     if not any(_environments(machine)[0]["kind"] == "cuda" for machine in stored.values()):
-        parts.append(NO_GPU)
+        parts += [NO_GPU, ""]
+    if rows := _aims(stored.values()):
+        parts += [AIMS, _summary(stored.values()), "", tables.table(rows, "aims"), ""]
+    parts.append(METHOD)
     (pages / "benchmarks").mkdir(parents=True, exist_ok=True)
     for name, machine in stored.items():
         parts += _machine(name, machine, pages)
@@ -109,8 +121,8 @@ def _machine(name, machine, pages):
             fastest,
             "Medians, and lines from the fastest to the slowest run. Green: the floor. Left is faster.",
         )
-        parts += ["### Side by side", "", tables.table(_rows(compared), "bench"), ""]
-        parts += ["### Aims", "", _summary(compared), "", tables.table(_aims(compared), "aims"), ""]
+        side_by_side = tables.table(_rows(compared), "bench")
+        parts += [tables.folded(f"Side by side: {len(compared)} works in numbers", side_by_side), ""]
     groups = {}
     for scaling, record in machine["scalings"].items():
         groups.setdefault(scaling.split("/")[0], {})[scaling] = record
@@ -130,7 +142,7 @@ def _machine(name, machine, pages):
         )
     if groups:
         rows = [_exponents(name, record) for name, record in machine["scalings"].items()]
-        parts += [tables.table(rows, "bench"), ""]
+        parts += [tables.folded("The exponents", tables.table(rows, "bench")), ""]
     if machine["notebooks"]:
         rows = [_notebook(record) for record in machine["notebooks"].values()]
         parts += ["### Whole notebooks", "", NOTEBOOKS, "", tables.table(rows, "bench"), ""]
@@ -260,22 +272,38 @@ def _lines(first, *small):
     return f"<div>{first}{''.join(f'<br><small>{line}</small>' for line in small)}</div>"
 
 
-def _aims(compared):
-    return [
-        {
-            "Aim": _lines(html.escape(aim["text"]), f"<code>{html.escape(name)}</code>"),
-            "Measured": quantities.reached(aim),
-            "Outcome": tables.badge(OUTCOMES[aim["reached"]]),
-        }
-        for name, record in compared.items()
-        for aim in record["aims"]
-    ]
+def _aims(machines):
+    """One row per aim, one column per machine."""
+    rows = {}
+    for machine in machines:
+        for name, record in machine["comparisons"].items():
+            for aim in record["aims"]:
+                first = _lines(html.escape(aim["text"]), f"<code>{html.escape(name)}</code>")
+                row = rows.setdefault((name, aim["text"]), {"Aim": first})
+                row[html.escape(machine["machine"])] = _reached(aim, record)
+    columns = ["Aim", *(html.escape(machine["machine"]) for machine in machines)]
+    return [{column: row.get(column, "–") for column in columns} for row in rows.values()]
 
 
-def _summary(compared):
-    aims = [aim["reached"] for record in compared.values() for aim in record["aims"]]
-    counts = ", ".join(f"{aims.count(key)} {word}" for key, word in OUTCOMES.items() if aims.count(key))
-    return f"{len(aims)} aims: {counts or 'none'}."
+def _reached(aim, record):
+    small = [quantities.reached(aim)]
+    if aim["quantity"] == "faster":
+        ours, *peers = record["contenders"]
+        wrong = {a["against"] for a in record["agreement"]["answers"] if a["agrees"] is False}
+        best = min((p for p in peers if p["name"] not in wrong), key=lambda p: p["median"], default=None)
+        if best and best["name"] != aim["against"]:
+            ratio = quantities.factor(best["median"] / ours["median"])
+            small.append(f"{html.escape(best['name'])}: {ratio} times")
+    return _lines(tables.badge(OUTCOMES[aim["reached"]]), *small)
+
+
+def _summary(machines):
+    lines = []
+    for machine in machines:
+        aims = [aim["reached"] for record in machine["comparisons"].values() for aim in record["aims"]]
+        counts = ", ".join(f"{aims.count(key)} {word}" for key, word in OUTCOMES.items() if aims.count(key))
+        lines.append(f"- {machine['machine']}: {len(aims)} aims: {counts or 'none'}.")
+    return "\n".join(lines)
 
 
 def _exponents(name, record):

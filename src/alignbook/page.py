@@ -10,7 +10,7 @@ from IPython.display import HTML, display
 from alignbook import engine, notebooks, parameters, style
 from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
-from alignbook.tables import badge, marked, number, table
+from alignbook.tables import badge, folded, marked, number, table
 
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
@@ -66,8 +66,8 @@ class Page:
             for origin, times in sorted(origins.items())
         ]
         return HTML(
-            _folded("Provenance", table(rows, "provenance"))
-            + _folded("Parameters", table(self._parameter_rows(), "parameters"))
+            folded("Provenance", table(rows, "provenance"))
+            + folded("Parameters", table(self._parameter_rows(), "parameters"))
         )
 
     def _parameter_rows(self):
@@ -96,7 +96,7 @@ class Page:
         where = f"src/alignbook/experiments/{self.notebook.name}.py"
         return HTML(
             f"<p>Computed by <code>{where}</code>: {functions}</p>"
-            + _folded("The code of the experiment", f'<div class="highlight"><pre>{code}</pre></div>')
+            + folded("The code of the experiment", f'<div class="highlight"><pre>{code}</pre></div>')
         )
 
 
@@ -186,10 +186,6 @@ def claim_cells(claim):
 def _claim_row(claim):
     outcome = f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>"
     return {"id": f"claim-{claim.id}", **claim_cells(claim), "Outcome": outcome}
-
-
-def _folded(title, body):
-    return f'<details class="ab-details"><summary>{title}</summary>{body}</details>'
 
 
 def _value(value):

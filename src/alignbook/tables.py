@@ -76,6 +76,11 @@ def table(rows, kind):
     )
 
 
+def folded(title, body):
+    """HTML that shows ``title``, and ``body`` when asked to."""
+    return f'<details class="ab-details"><summary>{title}</summary>{body}</details>'
+
+
 def numbers(frame, ready=False):
     """A data frame as a page shows it: one row of column names, beside them those of the index.
 
