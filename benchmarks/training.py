@@ -332,18 +332,17 @@ def train_modules(state):
 
 def deep_updates(state):
     """By how much five steps of the same code move each layer's weights in float64."""
-    net = state["net"]
-    (_, width), (_, in_features) = net.shapes[-1], net.shapes[0]
-    wide = MLP(in_features, width, len(net.shapes), CLASSES, torch.Generator(), dtype=torch.float64)
-    state = state | {"net": wide, "start": state["start"].double().cpu(), "x": state["x"].double().cpu()}
-    state |= {"labels": state["labels"].cpu(), "steps": 5}
+    depth, (width, in_features) = len(state["net"].shapes), state["net"].shapes[0]
+    options = {"device": state["x"].device, "dtype": torch.float64}
+    net = MLP(in_features, width, depth, CLASSES, torch.Generator(), **options)
+    wide = {"net": net, "start": state["start"].double(), "x": state["x"].double(), "steps": 5}
     if "modules" in state:
-        trained = train_modules(in_modules(state, state["optimiser"].defaults["fused"]))
+        trained = train_modules(in_modules(state | wide, state["optimiser"].defaults["fused"]))
         parameters = list(trained["modules"].parameters())
     else:
-        parameters = train_deep(anew(state))["net"].weights
-    before = state["start"].split([p.numel() for p in parameters])
-    return [(p.detach().flatten() - b).numpy() for p, b in zip(parameters, before, strict=True)]
+        parameters = train_deep(anew(state | wide))["net"].weights
+    before = wide["start"].split([p.numel() for p in parameters])
+    return [(p.detach().flatten() - b).cpu().numpy() for p, b in zip(parameters, before, strict=True)]
 
 
 def cost_deep(depth, width, batch, steps):

@@ -164,9 +164,48 @@ def test_elsewhere_nothing_is_recorded():
     assert not hasattr(networks[0], "_recordings")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("depth", [2, 6, 100])
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+
+
+def wide_pair(depth=100):
+    return [MLP(784, 100, depth, 10, torch_stream(0, "weights"), device="cuda") for _ in range(2)]
+
+
+def train(network, step, x, y, count):
+    """``count`` steps on batches of 128 and a last one of 37, inputs freed at once; the losses' sum."""
+    total = torch.zeros((), device=x.device)
+    order = torch.randperm(len(x), generator=torch_stream(0, "order")).to(x.device)
+    for _ in range(count):
+        for index in order.split(128):
+            total += step(network, x.index_select(0, index), y.index_select(0, index), *RATES)
+    return total
+
+
+@needs_cuda
+@pytest.mark.parametrize("depth", [2, 6])
 def test_cuda_graphs_are_the_plain_steps(depth):
     networks = pair(depth, "cuda")
     same_training(networks, 5 * (8, 8, 3), "cuda")
     assert all(r.replay is not None for r in networks[0]._recordings.values())
+
+
+@needs_cuda
+def test_cuda_graphs_without_waiting_in_between():
+    x, y = next(batches([128 * 3 + 37], "cuda", 784, 10))
+    networks = wide_pair()
+    losses = [train(networks[0], MLP.step, x, y, 25), train(networks[1], MLP.step.__wrapped__, x, y, 25)]
+    assert torch.equal(*losses) and torch.equal(networks[0].flat, networks[1].flat)
+
+
+@needs_cuda
+def test_cuda_graphs_outlive_others():
+    x, y = next(batches([128 * 3 + 37], "cuda", 784, 10))
+    gone, (kept, plain) = wide_pair(20)[0], wide_pair(20)
+    train(gone, MLP.step, x, y, 6)
+    train(kept, MLP.step, x, y, 6)
+    del gone
+    torch.cuda.empty_cache()
+    train(wide_pair(30)[0], MLP.step, x, y, 6)
+    train(kept, MLP.step, x, y, 6)
+    train(plain, MLP.step.__wrapped__, x, y, 12)
+    assert torch.equal(kept.flat, plain.flat)

@@ -6,6 +6,7 @@ computed does not change.
 """
 
 import functools
+from contextlib import contextmanager
 
 import torch
 
@@ -19,7 +20,9 @@ def replayed(step):
     recording, one for each combination of these. It belongs to ``self``, and holds copies of the tensors
     given and what the step allocates. Elsewhere ``step`` is called.
     ``step`` must only launch work on tensors: no synchronisation, no decision by a value; and what it keeps
-    in ``self`` must stay the same memory. Reference: ``step`` without the decorator, in the test.
+    in ``self`` must stay the same memory. Precision settings stay as they were when it was recorded. Call it
+    from one thread and stream; recording waits for the GPU once. Reference: ``step`` without the decorator,
+    in the test.
     """
 
     @functools.wraps(step)
@@ -80,10 +83,21 @@ def _apart(function, device):
 def _record(function, device):
     """(callable that launches what ``function`` does, the tensor it returns); nothing is computed yet."""
     graph = torch.cuda.CUDAGraph()
-    # Other threads may go on using the GPU.
-    with (
-        torch.cuda.device(device),
-        torch.cuda.graph(graph, stream=_stream(device), capture_error_mode="thread_local"),
-    ):
-        result = function()
+    with torch.cuda.device(device), _own_workspaces():
+        with torch.cuda.graph(graph, stream=_stream(device), capture_error_mode="thread_local"):
+            result = function()
     return graph.replay, result
+
+
+@contextmanager
+def _own_workspaces():
+    """Inside, cuBLAS allocates its workspaces anew, and forgets them afterwards.
+
+    They are kept per stream and go with the first graph that was recorded there, while later graphs may
+    still point to them. So each graph gets one in its own memory, as PyTorch does for compiled graphs.
+    """
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()

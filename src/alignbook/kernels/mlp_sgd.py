@@ -8,8 +8,8 @@ time in dispatch and autograd than in arithmetic; here forward pass, backward pa
 written out on buffers that are allocated once, the gradient is accumulated into the velocity by the
 matrix product itself, and the update touches all layers at once. Reference: autograd and
 ``torch.optim.SGD`` on :meth:`MLP.sequential`, in this module's test. Runs on CPU and CUDA, without a
-synchronisation inside a step; on CUDA steps are replayed from a recording of their kernels
-(:mod:`alignbook.kernels.cuda_graph`).
+synchronisation inside a step; on CUDA steps are soon replayed from a recording of their kernels
+(:mod:`alignbook.kernels.cuda_graph`), for which it waits once.
 """
 
 import math
