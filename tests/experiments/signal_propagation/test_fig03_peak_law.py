@@ -15,6 +15,7 @@ PARAMETERS = {
     "depths": [3, 5],
     "variation_dataset": "digits",
     "variation_depths": [3],
+    "choice_datasets": ["digits"],
     "choice_depths": [5],
     "width": 12,
     "cifar10_width": 20,
@@ -65,7 +66,7 @@ def judged(table, **changes):
 
 def test_units_are_complete_and_unique():
     units = fig03.units(PARAMETERS)
-    assert len({unit.name for unit in units}) == len(units) == (2 + 2 + 3) * 2
+    assert len({unit.name for unit in units}) == len(units) == (2 + 2 + 4) * 2
     assert all(set(unit.arguments) >= {"dataset", "depth", "setting", "seed"} for unit in units)
     assert json.loads(json.dumps(units[0].arguments)) == units[0].arguments
     by_setting = {unit.arguments["setting"]: unit.arguments for unit in units if unit.arguments["depth"] == 3}
@@ -83,6 +84,17 @@ def test_variation_brings_its_own_comparison():
         settings[unit.arguments["depth"]].append(unit.arguments["setting"])
     assert sorted(settings[7]) == ["large batch", "low rate", "tables"]
     assert sorted(settings[9]) == sorted(["tables", *fig03.CHOICES])
+
+
+def test_choices_on_several_data_sets():
+    """On CIFAR-10 the width of the text is the table's: no network twice."""
+    units = fig03.units({**PARAMETERS, "choice_datasets": ["cifar10", "mnist"], "seeds": 1})
+    settings = {name: [] for name in fig03.NAMES}
+    for unit in units:
+        settings.setdefault(unit.arguments["dataset"], []).append(unit.arguments["setting"])
+    assert sorted(settings["cifar10"]) == sorted({"tables", *fig03.CHOICES} - {"width 256"})
+    assert sorted(settings["mnist"]) == sorted(["tables", *fig03.CHOICES])
+    assert settings["fashion_mnist"] == []
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,12 @@ PAPER_TABLES = {
 # Figure 8: setting -> (factor of the learning rate, factor of the batch size)
 SETTINGS = {"tables": (1.0, 1), "low rate": (0.25, 1), "large batch": (1.0, 4)}
 # What the paper names or contradicts itself on without settling it: setting -> arguments that change
-CHOICES = {"no momentum": {"momentum": 0.0}, "no decay": {"weight_decay": 0.0}, "width 256": {"width": 256}}
+CHOICES = {
+    "no momentum": {"momentum": 0.0},
+    "no decay": {"weight_decay": 0.0},
+    "decay 0.005": {"weight_decay": 0.005},
+    "width 256": {"width": 256},
+}
 PAPER_SLOPE = 3 / 5  # Corollary 1, Figure 3
 
 # Fixed before any result was seen.
@@ -88,14 +93,21 @@ def schedule(dataset, depth):
 
 
 def units(parameters):
-    """One network per data set, depth and seed; Figure 8's settings and the open choices on one data set."""
+    """One network per data set, depth and seed; Figure 8's settings on one data set; the open choices."""
     p = parameters
     wanted = [(dataset, depth, "tables") for dataset in p["datasets"] for depth in p["depths"]]
-    for depths, settings in ((p["variation_depths"], _VARIATIONS), (p["choice_depths"], CHOICES)):
-        wanted += [(p["variation_dataset"], depth, setting) for setting in settings for depth in depths]
-        base = [(p["variation_dataset"], depth, "tables") for depth in depths]
+    groups = [(p["variation_dataset"], p["variation_depths"], _VARIATIONS)]
+    groups += [(dataset, p["choice_depths"], choices(dataset)) for dataset in p["choice_datasets"]]
+    for dataset, depths, settings in groups:
+        wanted += [(dataset, depth, setting) for setting in settings for depth in depths]
+        base = [(dataset, depth, "tables") for depth in depths]
         wanted += [condition for condition in base if condition not in wanted]
     return [_unit(p, *condition, seed) for condition in wanted for seed in range(p["seeds"])]
+
+
+def choices(dataset):
+    """The names of ``CHOICES`` that change something for ``dataset``: Table 1 has width 256 anyway."""
+    return [name for name in CHOICES if (dataset, name) != ("cifar10", "width 256")]
 
 
 def _unit(p, dataset, depth, setting, seed):
