@@ -2,7 +2,7 @@
 
 A stored result is stale when the code that made it has changed. The code is what ``compute``
 reaches inside this package: functions, classes and constants, followed through imports. Docstrings,
-comments, formatting, claims and figures do not count.
+comments, formatting, claims, figures and the module in which a definition stands do not count.
 """
 
 import ast
@@ -51,7 +51,7 @@ def _digest_of(module, name):
         seen[place] = "\n".join(_text(node, routes) for node in nodes)
         for node in nodes:
             waiting.extend(_references(node, scope, place[0]))
-    lines = [f"{module}.{name}\n{text}" for (module, name), text in sorted(seen.items())]
+    lines = sorted(f"{name}\n{text}" for (_, name), text in seen.items())  # wherever it stands
     return hashlib.sha256("\n\n".join(lines).encode()).hexdigest()
 
 
