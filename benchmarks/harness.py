@@ -6,7 +6,8 @@ import math
 import statistics
 from pathlib import Path
 
-from alignbook import quantities, system
+from alignbook import system
+from alignbook.pages import quantities
 
 from . import machine
 from .work import Contender, entrywise_error

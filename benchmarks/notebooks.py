@@ -14,8 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from alignbook import notebooks, parameters, system
+from alignbook import system
 from alignbook.errors import AlignbookError
+from alignbook.runs import notebooks, parameters
 
 from . import harness, machine
 
@@ -23,7 +24,7 @@ BEFORE = "6f1ef019e5e1"  # the last commit before the first kernel that this pac
 PLAN = """
 import json
 import sys
-from alignbook import digest, engine, notebooks, parameters
+from alignbook.runs import digest, engine, notebooks, parameters
 book, profile, asked = notebooks.find(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 known = parameters.resolve(book, profile)
 asked = {name: value for name, value in asked.items() if name in known}

@@ -10,8 +10,8 @@ from torch import nn
 from alignbook.kernels import many_mlps
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
-from alignbook.nets import SimpleCNN, he_normal_
-from alignbook.train import fit
+from alignbook.training.nets import SimpleCNN, he_normal_
+from alignbook.training.train import fit
 
 from .patch_covariance import setup as images_of
 from .work import Aim, Contender, Scaling, Work, with_onednn

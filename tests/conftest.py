@@ -20,7 +20,8 @@ import time
 import pandas as pd
 
 from alignbook.claims import Claim
-from alignbook.experiments import Diverged, Unit
+from alignbook.errors import Diverged
+from alignbook.experiments import Unit
 from alignbook.seeding import numpy_stream
 
 
@@ -79,7 +80,7 @@ seeds: int = 3  # [1, 100]: independent runs
 ```{code-cell} ipython3
 :tags: [remove-input]
 
-from alignbook.page import Page
+from alignbook.pages.page import Page
 
 page = Page("toy/fig99_toy", globals())
 ```
@@ -116,8 +117,8 @@ class Checkout:
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
         experiments = folder / "src/alignbook/experiments"
-        for paper in ("random_labels", "representation_alignment", "signal_propagation"):
-            shutil.rmtree(experiments / paper)
+        for paper in experiments.glob("*/__init__.py"):
+            shutil.rmtree(paper.parent)
         self.experiment = experiments / "toy" / "fig99_toy.py"
         self.notebook = folder / "notebooks" / "toy" / "fig99_toy.md"
         for path, text in ((self.experiment, TOY_EXPERIMENT), (self.notebook, TOY_NOTEBOOK)):

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from alignbook import bench_page, paths, quantities, system
+from alignbook import paths, system
+from alignbook.pages import bench_page, quantities
 from benchmarks import __main__ as command
 from benchmarks import harness, machine, registry, training
 from benchmarks import notebooks as whole_notebooks

@@ -84,7 +84,8 @@ def test_a_full_disk_is_one_line(checkout):
 
 def test_values_near_profile_smoke_get_no_verdict(checkout):
     checkout.profile("smoke", "{labels: [diverge, plain], rate: 1.0, seeds: 1}")
-    run = "from alignbook import engine, page; made = engine.run('fig99', profile='smoke', seeds=4); "
+    run = "from alignbook.pages import page; from alignbook.runs import engine; "
+    run += "made = engine.run('fig99', profile='smoke', seeds=4); "
     judged = "print(made.profile, [c.outcome for c in made.claims()])"
     assert checkout.python(run + judged) == "None ['not run']"
     banner = checkout.python(run + "print(page.banner(made))")

@@ -18,7 +18,7 @@ PUBLIC = {
     "alignment_curve": "alignbook.metrics",
     "tangent_alignment": "alignbook.metrics",
     "hessian_eigenvalues": "alignbook.metrics",
-    "run": "alignbook.engine",
+    "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
 }
 __all__ = ["__version__", *PUBLIC]

@@ -6,8 +6,9 @@ import os
 import sys
 import warnings
 
-from alignbook import __version__, claims, notebooks, parameters, paths, results, system
+from alignbook import __version__, claims, paths, system
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.runs import notebooks, parameters, results
 
 
 def main(arguments=None):
@@ -118,7 +119,7 @@ def _show(options):
 
 
 def _run(options):
-    from alignbook import engine
+    from alignbook.runs import engine
 
     notebook, profile = notebooks.find(options.name), options.profile or "quick"
     values = parameters.from_text(options.values)
@@ -159,12 +160,12 @@ def _book(options):
 
 
 def _bookmaker():
-    """The module ``alignbook.book``; AlignbookError where it could not do its work."""
+    """The module ``alignbook.pages.book``; AlignbookError where it could not do its work."""
     try:
         import jupytext  # noqa: F401
         import papermill  # noqa: F401
 
-        from alignbook import book
+        from alignbook.pages import book
     except ImportError as error:
         raise AlignbookError(
             f"a notebook needs {error.name}: install alignbook[book], or run with --no-notebook"
@@ -175,7 +176,7 @@ def _bookmaker():
 
 
 def _status(options):
-    from alignbook import engine
+    from alignbook.runs import engine
 
     rows = []
     for book in notebooks.every():
@@ -203,7 +204,7 @@ def _status(options):
 
 
 def _claims(options):
-    from alignbook import engine
+    from alignbook.runs import engine
 
     rows = []
     for notebook in notebooks.every():

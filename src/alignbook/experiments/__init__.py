@@ -10,7 +10,6 @@ A module ``experiments/<paper>/<slug>.py`` defines
     what the paper claims, decided on the tables of all units.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,17 +28,3 @@ class Unit:
     name: str
     compute: Callable
     arguments: dict
-
-
-class Diverged(Exception):
-    """The training loss of a unit stopped being finite; the unit is stored and counted as diverged."""
-
-    def __init__(self, step):
-        super().__init__(f"the loss is not finite after {step} steps")
-        self.step = step
-
-
-def require_finite(loss, step):
-    """Raise :class:`Diverged` unless the float ``loss`` after ``step`` steps is finite."""
-    if not math.isfinite(loss):
-        raise Diverged(step)

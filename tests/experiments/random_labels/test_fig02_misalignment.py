@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook import notebooks, parameters
 from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
 from alignbook.experiments.random_labels import fig02_misalignment as experiment
 from alignbook.experiments.random_labels import fig04_transfer_function as fig04
-from alignbook.nets import SimpleCNN, he_normal_
+from alignbook.runs import notebooks, parameters
 from alignbook.seeding import numpy_stream
+from alignbook.training.nets import SimpleCNN, he_normal_
 
 SMALL = {
     "dataset": "photos",

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN, Claim
-from alignbook.experiments import Diverged
+from alignbook.errors import Diverged
 from alignbook.experiments.random_labels import fig04_transfer_function as experiment
 
 SMALL = {

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.experiments import Diverged
+from alignbook.errors import Diverged
 from alignbook.experiments.signal_propagation import fig03_peak_law as fig03
 
 PARAMETERS = {

@@ -19,9 +19,9 @@ from alignbook.claims import HOLDS, Claim
 from alignbook.data import load, random_labels
 from alignbook.experiments import Unit
 from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
-from alignbook.nets import SimpleCNN, he_normal_
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.train import fit
+from alignbook.training.nets import SimpleCNN, he_normal_
+from alignbook.training.train import fit
 
 CLASSES = 10  # A.6: num_classes
 DIMENSION = 27  # A.6: patches of 3×3 pixels in three colours

@@ -12,7 +12,8 @@ import torch
 
 from alignbook.claims import Claim
 from alignbook.data import random_labels
-from alignbook.experiments import Unit, require_finite
+from alignbook.errors import require_finite
+from alignbook.experiments import Unit
 from alignbook.kernels.many_mlps import step as descend
 from alignbook.seeding import torch_stream
 

@@ -8,11 +8,11 @@ import pandas as pd
 from alignbook import data
 from alignbook.claims import Claim
 from alignbook.experiments import Unit
-from alignbook.initialise import covariance_filters_, eigenvector_filters, sampled_filters
-from alignbook.nets import SimpleCNN, he_normal_
 from alignbook.seeding import torch_stream
-from alignbook.train import accuracy, fit
-from alignbook.transfer import copy_convolutions_, layer_norms, rescale_
+from alignbook.training.initialise import covariance_filters_, eigenvector_filters, sampled_filters
+from alignbook.training.nets import SimpleCNN, he_normal_
+from alignbook.training.train import accuracy, fit
+from alignbook.training.transfer import copy_convolutions_, layer_norms, rescale_
 
 FILTERS, UNITS = 16, 512  # E.3: three convolutions of 16 filters, a dense layer of 512 units
 

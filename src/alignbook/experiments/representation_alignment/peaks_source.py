@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from alignbook.data import peaks
-from alignbook.experiments import require_finite
+from alignbook.errors import require_finite
 from alignbook.kernels.two_layer_adam import TwoLayer, adam_epochs
 from alignbook.seeding import torch_stream
 

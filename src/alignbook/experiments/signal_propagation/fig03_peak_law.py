@@ -11,7 +11,8 @@ import torch
 
 from alignbook.claims import Claim
 from alignbook.data import load
-from alignbook.experiments import Unit, require_finite
+from alignbook.errors import require_finite
+from alignbook.experiments import Unit
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment

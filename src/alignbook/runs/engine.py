@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from alignbook import digest, notebooks, parameters, paths, results, system
-from alignbook.errors import AlignbookError, on_one_line
-from alignbook.experiments import Diverged
+from alignbook import paths, system
+from alignbook.errors import AlignbookError, Diverged, on_one_line
+from alignbook.runs import digest, notebooks, parameters, results
 
 # Read when a worker starts. One thread each; and glibc keeps freed memory instead of giving it back
 # after every operation, since page faults cost more than the arithmetic of a convolution (measured:

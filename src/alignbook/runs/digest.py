@@ -12,7 +12,7 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
-PACKAGE = __package__
+PACKAGE = __package__.split(".")[0]
 # What does not count: how the data come here, since their content has a digest of its own; and which of
 # several equally exact routes a device takes, the CUDA kernel of a sum, the library of a product, or a
 # replay of the same kernels. A decorator among these does not count where it is used, either.

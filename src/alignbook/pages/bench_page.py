@@ -8,7 +8,8 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from alignbook import paths, quantities, style, tables
+from alignbook import paths
+from alignbook.pages import quantities, style, tables
 
 LEAD = """\
 # Benchmarks

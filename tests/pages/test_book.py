@@ -17,7 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from alignbook import notebooks, parameters, paths
+from alignbook import paths
+from alignbook.runs import notebooks, parameters
 
 pytestmark = pytest.mark.book
 NAMES = [book.name for book in notebooks.every()]
@@ -387,7 +388,7 @@ def test_a_claim_on_the_scorecard_leads_to_its_page(reader):
 def shown(checkout, **environment):
     """(profile, units, what was said) of the results that the toy's book would show."""
     code = (
-        "from alignbook import book, notebooks; said = []; "
+        "from alignbook.pages import book; from alignbook.runs import notebooks; said = []; "
         "run = book._results(notebooks.every()[0], None, said.append); "
         "print(run.profile, len(run.stored), *said, sep='|')"
     )

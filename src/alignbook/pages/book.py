@@ -17,8 +17,10 @@ from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from alignbook import engine, generated, notebooks, parameters, paths, system
+from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.pages import generated
+from alignbook.runs import engine, notebooks, parameters
 
 WORKERS = 2
 

@@ -8,7 +8,7 @@ import pytest
 
 def digest(checkout):
     code = (
-        "from alignbook.digest import code_digest; "
+        "from alignbook.runs.digest import code_digest; "
         "from alignbook.experiments.toy import fig99_toy; print(code_digest(fig99_toy.compute))"
     )
     run = subprocess.run(
@@ -43,7 +43,7 @@ def test_every_version_of_python_gives_the_same_digest():
     import ast
     import hashlib
 
-    from alignbook.digest import _text
+    from alignbook.runs.digest import _text
 
     source = """
 @cache
@@ -74,7 +74,7 @@ class Two(One, metaclass=Meta):
 def test_sources_edited_in_a_session_are_read_anew(checkout):
     code = f"""
 from pathlib import Path
-from alignbook import digest, engine
+from alignbook.runs import digest, engine
 
 first = engine.run("fig99")
 source = Path({str(checkout.experiment)!r})

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import torch
 
-from alignbook.initialise import (
+from alignbook.training.initialise import (
     covariance_filters_,
     eigenvector_filters,
     eigenvectors,
     input_covariance,
     sampled_filters,
 )
-from alignbook.nets import SimpleCNN, he_normal_
+from alignbook.training.nets import SimpleCNN, he_normal_
 
 
 def stream(seed=0):

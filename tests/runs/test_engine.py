@@ -116,7 +116,7 @@ def test_of_several_failures_the_first_unit_is_named(checkout):
     code = """
 import concurrent.futures
 import alignbook
-from alignbook import engine
+from alignbook.runs import engine
 from alignbook.errors import AlignbookError
 
 engine.wait = lambda pending, **options: concurrent.futures.wait(pending)  # all of them
@@ -132,7 +132,7 @@ def test_a_failure_beside_a_unit_that_reports_much_ends_the_run(checkout):
     text = checkout.experiment.read_text()
     much = """
     if label == "slow":
-        from alignbook import engine
+        from alignbook.runs import engine
 
         time.sleep(2)  # until the other one has failed, and nobody reads reports any more
         for _ in range(2000):
@@ -171,7 +171,7 @@ def test_a_run_interrupted_while_its_workers_start_says_so(checkout):
 
 FETCHED = """
 import json, warnings
-from alignbook import engine, notebooks, parameters, results
+from alignbook.runs import engine, notebooks, parameters, results
 book = notebooks.find("fig99")
 unit = engine.units_of(book, parameters.resolve(book, "quick"))[1]
 path = results.location(unit).with_suffix(".json")
@@ -226,7 +226,8 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
     assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
 
 
-BANNER = "from alignbook import engine, page; print(page.banner(engine.run('fig99')))"
+BANNER = "from alignbook.pages import page; from alignbook.runs import engine; "
+BANNER += "print(page.banner(engine.run('fig99')))"
 
 
 def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_path):
@@ -302,7 +303,8 @@ def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(c
     assert checkout.python(show) == "3 2 ('paper', 4) 15 6"
     assert checkout.run("run", "toy/fig99_toy", "--profile", "paper")[0] == 0  # whole now: shown by itself
     banner = (
-        "from alignbook import engine, page; run = engine.run('toy/fig99_toy', profile='quick'); "
+        "from alignbook.pages import page; from alignbook.runs import engine; "
+        "run = engine.run('toy/fig99_toy', profile='quick'); "
         "print('4 of the 4 runs of profile paper' in page.banner(run))"
     )
     assert checkout.python(banner) == "True"

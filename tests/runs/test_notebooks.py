@@ -10,7 +10,8 @@ import jupytext
 import pytest
 import yaml
 
-from alignbook import engine, notebooks, parameters, paths, results
+from alignbook import paths
+from alignbook.runs import engine, notebooks, parameters, results
 
 BOOKS = notebooks.every()
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
@@ -141,7 +142,7 @@ def test_printed_python_runs(tmp_path):
 def test_code_pages_split_a_module_at_its_functions(notebook):
     import ast
 
-    from alignbook import generated
+    from alignbook.pages import generated
 
     blocks = re.findall(r"```python\n(.*?)```", generated._code_page(notebook), re.DOTALL)
     for block in blocks:

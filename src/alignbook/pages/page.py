@@ -7,10 +7,11 @@ from collections import Counter
 
 from IPython.display import HTML, display
 
-from alignbook import engine, notebooks, parameters, style
 from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
-from alignbook.tables import badge, folded, marked, number, table
+from alignbook.pages import style
+from alignbook.pages.tables import badge, folded, marked, number, table
+from alignbook.runs import engine, notebooks, parameters
 
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {

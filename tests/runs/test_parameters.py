@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from alignbook import notebooks, parameters
 from alignbook.errors import AlignbookError
-from alignbook.notebooks import Notebook
+from alignbook.runs import notebooks, parameters
+from alignbook.runs.notebooks import Notebook
 
 CELL = """# Title
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.experiments import Diverged
-from alignbook.nets import SimpleCNN, he_normal_
-from alignbook.train import accuracy, fit
+from alignbook.errors import Diverged
+from alignbook.training.nets import SimpleCNN, he_normal_
+from alignbook.training.train import accuracy, fit
 
 
 def stream(seed=0):

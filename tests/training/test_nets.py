@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.nets import SimpleCNN, he_normal_
+from alignbook.training.nets import SimpleCNN, he_normal_
 
 
 @pytest.mark.parametrize(("padding", "side"), [("same", 16), ("valid", 15)])

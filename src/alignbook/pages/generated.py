@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 
-from alignbook import bench_page, claims, page, paths, tables
+from alignbook import claims, paths
+from alignbook.pages import bench_page, page, tables
 
 PAPERS = {
     "random_labels": "What do neural networks learn when trained with random labels?",

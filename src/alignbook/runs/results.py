@@ -21,8 +21,8 @@ from functools import cache
 import pandas as pd
 
 from alignbook import paths, system
-from alignbook.digest import code_digest
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.runs.digest import code_digest
 
 _PREFIX = "alignbook.experiments."
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from alignbook.nets import SimpleCNN, he_normal_
-from alignbook.transfer import copy_convolutions_, layer_norms, layers_of, rescale_
+from alignbook.training.nets import SimpleCNN, he_normal_
+from alignbook.training.transfer import copy_convolutions_, layer_norms, layers_of, rescale_
 
 
 def network(seed, bias=0.0):

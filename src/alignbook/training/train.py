@@ -5,7 +5,7 @@ import time
 import torch
 from torch import nn
 
-from alignbook.experiments import require_finite
+from alignbook.errors import require_finite
 
 CHECK_EVERY = 50  # steps between looks at the loss: each look waits for the device
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from alignbook.tables import interval, marked, number, numbers, table
+from alignbook.pages.tables import interval, marked, number, numbers, table
 
 
 @pytest.mark.parametrize(

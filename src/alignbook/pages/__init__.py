@@ -1,0 +1,1 @@
+"""What a page shows, and the book that is made of pages."""

@@ -1,0 +1,1 @@
+"""Running experiments: parameters, the engine, the results store and what makes a result stale."""

@@ -1,0 +1,1 @@
+"""Networks, how they are trained and initialised, and how they are transferred."""
