@@ -261,6 +261,46 @@ def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_p
     assert stale() == 0
 
 
+def test_a_unit_may_read_two_data_sets(checkout, tmp_path):
+    import numpy as np
+
+    def archive(name, size):
+        images, labels = np.zeros((size, 28, 28), np.uint8), np.arange(size, dtype=np.uint8) % 10
+        classes = np.array([str(digit) for digit in range(10)])
+        arrays = {"x_train": images, "y_train": labels, "x_test": images, "y_test": labels}
+        np.savez(tmp_path / f"{name}.npz", **arrays, classes=classes)
+
+    def record():
+        return next(checkout.results.glob("toy/fig99_toy/plain-seed0-*.json"))
+
+    def stale():
+        return json.loads(checkout.run("status", "--json", **where)[1])[1]["stale"]
+
+    archive("mnist", 20)
+    text = checkout.experiment.read_text()
+    both = '"dataset": "mnist", "source": "fashion_mnist", "label": label'
+    text = text.replace('"label": label', both).replace("compute(*,", "compute(*, dataset, source,")
+    checkout.experiment.write_text(text)
+    path = f"{checkout.root / 'src'}{os.pathsep}{no_network(tmp_path)}"
+    where = {"ALIGNBOOK_DATA": str(tmp_path)}
+    status, _, err = checkout.run(*RUN, **where, PYTHONPATH=path)
+    assert status == 2 and "fashion_mnist.npz" in one_line(err) and checkout.stored() == []
+    archive("fashion_mnist", 30)
+    status, _, err = checkout.run(*RUN, **where)
+    assert status == 0, err
+    stored = json.loads(record().read_text())
+    assert (stored["data"]["name"], stored["source_data"]["name"]) == ("mnist", "fashion_mnist")
+    assert stored["data"]["sha256"] != stored["source_data"]["sha256"]
+    assert stale() == 0
+    archive("fashion_mnist", 40)
+    assert stale() == 3
+    archive("fashion_mnist", 30)
+    assert stale() == 0
+    record().write_text(json.dumps(stored | {"source_data": None}))
+    status, _, err = checkout.run(*RUN, **where)
+    assert "source_data is not the unit's source" in err and "2 of 3 units stored, computing 1" in err
+
+
 def test_code_that_changes_while_it_runs_makes_the_result_stale(checkout):
     text = checkout.experiment.read_text()
     changes = "    with open(__file__, 'a') as own:\n        own.write('RATE = 1')\n"
@@ -310,15 +350,20 @@ def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(c
     assert checkout.python(banner) == "True"
 
 
-def test_missing_data_without_a_network_is_one_line(checkout, tmp_path):
-    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "cifar10", "label": label')
-    checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
+def no_network(folder):
+    """``folder``, which on the module path takes the network away."""
     closed = "socket.socket.connect = lambda *_: (_ for _ in ()).throw(OSError('network is unreachable'))"
-    (tmp_path / "sitecustomize.py").write_text(
+    (folder / "sitecustomize.py").write_text(
         f"import socket\n{closed}\nsocket.create_connection = lambda *a, "
         "**k: (_ for _ in ()).throw(OSError('network is unreachable'))\n"
     )
-    path = f"{checkout.root / 'src'}{os.pathsep}{tmp_path}"
+    return folder
+
+
+def test_missing_data_without_a_network_is_one_line(checkout, tmp_path):
+    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "cifar10", "label": label')
+    checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
+    path = f"{checkout.root / 'src'}{os.pathsep}{no_network(tmp_path)}"
     status, _, err = checkout.run(*RUN, ALIGNBOOK_DATA=str(tmp_path / "none"), PYTHONPATH=path)
     assert status == 2 and "cifar10.npz" in one_line(err) and "ALIGNBOOK_DATA" in one_line(err)
     assert checkout.stored() == []

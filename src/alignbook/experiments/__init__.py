@@ -22,7 +22,8 @@ class Unit:
     compute : a module's top-level function; the table is stored under the notebook of that module,
         so two notebooks that ask for the same unit share it.
     arguments : its keyword arguments, JSON values only. They identify the unit: whatever changes
-        the outcome is among them; ``device`` and ``report`` are not.
+        the outcome is among them; ``device`` and ``report`` are not. ``dataset`` and ``source``, if
+        any, name the image sets that it reads: the engine gets them and stores their digests.
     """
 
     name: str

@@ -18,7 +18,8 @@ import warnings
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pandas as pd
 
@@ -73,7 +74,7 @@ class Run:
         """Everything that the page shows: ``stored`` and ``joined``."""
         return [*self.stored, *self.joined]
 
-    @property
+    @cached_property
     def table(self):
         """All finished units, one below the other, with their scalar arguments as columns.
 
@@ -103,13 +104,33 @@ class Run:
         reasons = {results.location(item.unit).name: item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
 
+    @cached_property
     def claims(self):
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
         experiment = notebooks.find(self.name).experiment
         claims = experiment.claims(self.table, self.parameters)
+        named = [c.id for c in claims if f"{c.id}-".startswith(f"{experiment.HEADLINE}-")]
+        if not named:
+            raise AlignbookError(f"{self.name}: no claim {experiment.HEADLINE!r}, which HEADLINE names")
+        claims = [replace(claim, headline=claim.id == named[0]) for claim in claims]
         if self.near == "smoke":
-            return [claim.not_run("profile smoke reproduces nothing") for claim in claims]
+            return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
         return claims
+
+    @property
+    def headline(self):
+        """The claim that the notebook exists for."""
+        return next(claim for claim in self.claims if claim.headline)
+
+    @cached_property
+    def finding(self):
+        """What was found, one or two sentences with their numbers from the results."""
+        return notebooks.find(self.name).experiment.finding(self.table, self.parameters)
+
+    @property
+    def key_numbers(self):
+        """At most three :class:`claims.KeyNumber`: ours beside the paper's."""
+        return notebooks.find(self.name).experiment.key_numbers(self.table, self.parameters)
 
 
 def run(name, *, profile=None, device="auto", workers=None, recompute="missing", progress=None, **overrides):
@@ -320,7 +341,7 @@ def _failure(unit, error):
 def _require_data(units):
     from alignbook import data
 
-    for name in sorted({unit.arguments["dataset"] for unit in units if "dataset" in unit.arguments}):
+    for name in sorted({name for unit in units for name in results.datasets(unit).values()}):
         data.fetch(name)
 
 

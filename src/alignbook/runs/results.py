@@ -25,6 +25,7 @@ from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs.digest import code_digest
 
 _PREFIX = "alignbook.experiments."
+DATASETS = {"dataset": "data", "source": "source_data"}  # a unit's argument: where its provenance names it
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
 _FIELDS = {
     "code": str,
@@ -60,14 +61,25 @@ class Stored:
         reasons = []
         if self.provenance["code"] != code_digest(self.unit.compute):
             reasons.append("the code has changed")
-        made_from = self.provenance["data"]
-        if made_from and data.available(made_from["name"]):
-            try:
-                if data.digest(made_from["name"]) != made_from["sha256"]:
-                    reasons.append("the data have changed")
-            except data.DataError:
-                reasons.append("the data at hand cannot be read")
-        return reasons
+        for made_from in self.made_from.values():
+            if data.available(made_from["name"]):
+                try:
+                    if data.digest(made_from["name"]) != made_from["sha256"]:
+                        reasons.append("the data have changed")
+                except data.DataError:
+                    reasons.append("the data at hand cannot be read")
+        return list(dict.fromkeys(reasons))
+
+    @property
+    def made_from(self):
+        """{argument: {"name", "sha256"}} of its data sets, ``dataset`` and ``source``, as they were."""
+        found = {argument: self.provenance.get(field) for argument, field in DATASETS.items()}
+        return {argument: made_from for argument, made_from in found.items() if made_from}
+
+
+def datasets(unit):
+    """{argument: name} of the data sets that ``unit`` needs: its ``dataset`` and its ``source``, if any."""
+    return {argument: unit.arguments[argument] for argument in DATASETS if unit.arguments.get(argument)}
 
 
 def owner(unit):
@@ -127,8 +139,14 @@ def _check(provenance, unit, table):
     for field, kind in _FIELDS.items():
         if not isinstance(provenance[field], kind):
             raise TypeError(f"{field} is {provenance[field]!r}")
-    if provenance["data"]:
-        provenance["data"]["name"], provenance["data"]["sha256"]
+    if not isinstance(provenance.get("source_data"), dict | None):  # older results lack it
+        raise TypeError(f"source_data is {provenance['source_data']!r}")
+    for argument, field in DATASETS.items():
+        made_from = provenance.get(field)
+        if made_from:
+            made_from["sha256"]
+        if (made_from["name"] if made_from else None) != datasets(unit).get(argument):
+            raise ValueError(f"{field} is not the unit's {argument}")
 
 
 def _read(place):
@@ -145,10 +163,11 @@ def origin(unit):
     """
     from alignbook import data
 
-    dataset = unit.arguments.get("dataset")
+    needed = datasets(unit)
+    made_from = {name: {"name": name, "sha256": data.digest(name)} for name in set(needed.values())}
     return {
         "code": code_digest(unit.compute),
-        "data": {"name": dataset, "sha256": data.digest(dataset)} if dataset else None,
+        **{field: made_from.get(needed.get(argument)) for argument, field in DATASETS.items()},
         "versions": versions(),
         "commit": commit(),
     }
