@@ -19,10 +19,20 @@ import time
 
 import pandas as pd
 
-from alignbook.claims import Claim
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.errors import Diverged
 from alignbook.experiments import Unit
 from alignbook.seeding import numpy_stream
+
+HEADLINE = "above"
+
+
+def finding(table, parameters):
+    return f"Values lie at {interval(table['value'], '{:.1f}') if 'value' in table else 'nothing'}."
+
+
+def key_numbers(table, parameters):
+    return [KeyNumber("runs", float(table["unit"].nunique()), 3.0)]
 
 
 def units(parameters):
@@ -64,10 +74,12 @@ kernelspec:
   display_name: Python 3
   language: python
   name: python3
+alignbook:
+  claim: Values are above l^-9.
 ---
 
 (fig99-toy)=
-# Figure 99: a toy
+# Toy Fig. 99 · a toy
 
 ```{code-cell} ipython3
 :tags: [parameters]
@@ -86,7 +98,15 @@ page = Page("toy/fig99_toy", globals())
 ```
 
 ```{code-cell} ipython3
+:tags: [hide-input]
+
 page.table.head()
+```
+
+```{code-cell} ipython3
+:tags: [remove-input]
+
+page.key_numbers()
 ```
 
 ```{code-cell} ipython3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN, OUTCOMES, Claim
+from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN, OUTCOMES, Claim
 
 WHAT = ("id", "statement", "Figure 1")
 
@@ -78,9 +78,14 @@ def test_several_values_per_seed_are_no_seeds():
         Claim.greater(*WHAT, np.ones((2, 40)))
 
 
-def test_not_run_and_missing_have_no_verdict():
-    claim = Claim.greater(*WHAT, [1.0, 1.1, 0.9]).not_run("smoke")
-    assert (claim.outcome, claim.test) == (NOT_RUN, "smoke") and claim.measured is not None
+def test_what_is_not_judged_or_missing_has_no_verdict():
+    claim = Claim.greater(*WHAT, [1.0, 1.1, 0.9]).not_judged("smoke")
+    assert (claim.outcome, claim.test) == (NOT_JUDGED, "smoke") and claim.measured is not None
+    nothing = Claim.missing(*WHAT, "nothing there").not_judged("smoke")
+    assert (nothing.outcome, nothing.test) == (NOT_RUN, "smoke")
+    assert claim.contradicted("Figure 1 against Figure 2").outcome == CONTRADICTED
+    tagged = claim.tagged(group="one statement", ours=True)
+    assert (tagged.group, tagged.ours, tagged.outcome) == ("one statement", True, NOT_JUDGED)
     assert Claim.missing(*WHAT, "nothing there").outcome == NOT_RUN
     assert set(claim.as_dict()) >= {"id", "statement", "source", "paper", "interval", "outcome"}
     assert claim.outcome in OUTCOMES

@@ -11,10 +11,24 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from scipy import stats
 
-HOLDS, DISAGREES, INCONCLUSIVE, NOT_RUN = "holds", "disagrees", "inconclusive", "not run"
-OUTCOMES = (HOLDS, DISAGREES, INCONCLUSIVE, NOT_RUN)
+HOLDS, DISAGREES, INCONCLUSIVE = "holds", "disagrees", "inconclusive"
+CONTRADICTED = "the paper contradicts itself"
+NOT_JUDGED, NOT_RUN = "not judged", "not run"
+OUTCOMES = (HOLDS, DISAGREES, INCONCLUSIVE, CONTRADICTED, NOT_JUDGED, NOT_RUN)
 CONFIDENCE = 0.95
 ROUNDING = 1e-12  # relative spread below which values are the same
+
+
+@dataclass(frozen=True)
+class KeyNumber:
+    """One of the numbers beside a figure: what it is, ours, and the one that the paper prints, if any.
+
+    here, paper : float, str (a number with its spread, as it is to be shown) or None
+    """
+
+    what: str
+    here: float | str | None
+    paper: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,9 @@ class Claim:
     outcome : one of ``OUTCOMES``
     seeds : how many measured values the verdict rests on
     test : how the verdict was reached, one line
+    group : the statement that this claim and others are replicates of (per data set, per ε, …), or None
+    ours : whether what is judged is ours, a bound, a reading or a coefficient, and not the paper's
+    headline : whether the figure or table exists for this claim; one per notebook
     """
 
     id: str
@@ -43,14 +60,28 @@ class Claim:
     outcome: str
     seeds: int
     test: str
+    group: str | None = None
+    ours: bool = False
+    headline: bool = False
 
     def as_dict(self):
         """The claim as a JSON-ready dict."""
         return asdict(self)
 
-    def not_run(self, why):
-        """The same claim without a verdict; ``why`` is one line."""
-        return replace(self, outcome=NOT_RUN, test=why)
+    def tagged(self, group=None, ours=False):
+        """The same claim as one of several of the statement ``group``, or as one of ours."""
+        return replace(self, group=group, ours=ours)
+
+    def not_judged(self, why):
+        """The same claim, measured, without a verdict: it cannot decide; ``why`` is one line.
+
+        A claim for which nothing was measured stays *not run*.
+        """
+        return replace(self, outcome=NOT_RUN if self.measured is None else NOT_JUDGED, test=why)
+
+    def contradicted(self, why):
+        """The same claim where the paper also says the opposite; ``why`` is one line that says where."""
+        return replace(self, outcome=CONTRADICTED, test=why)
 
     @classmethod
     def missing(cls, id, statement, source, why, paper=None):
@@ -162,6 +193,17 @@ def t_interval(values):
         return values, mean, None
     half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
     return values, mean, (float(mean - half), float(mean + half))
+
+
+def interval(values, form="{:.2f}"):
+    """Mean of ``values`` and its 95 % t interval, ``1.23 (0.98 to 1.48)``, each written as ``form`` says.
+
+    Without the interval where there is none (fewer than three values, or all the same); of no values, a dash.
+    """
+    _, mean, ends = t_interval(values)
+    if mean is None:
+        return "–"
+    return form.format(mean) + (f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else "")
 
 
 def _equivalence(interval, target, tolerance):

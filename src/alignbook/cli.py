@@ -209,7 +209,7 @@ def _claims(options):
     rows = []
     for notebook in notebooks.every():
         run = engine.most_faithful(notebook)
-        for claim in run.claims() if run else []:
+        for claim in run.claims if run else []:
             rows.append({"notebook": notebook.name, "profile": run.profile, **claim.as_dict()})
     if options.json:
         return _print_json(rows)

@@ -182,8 +182,10 @@ def _set_parameters(text, spec, values):
         limits = f"{parameter.range}: " if parameter.range else ""
         lines.append(f"{name}: {kind} = {values[name]!r}  # {limits}{parameter.meaning}")
     cell.source = "\n".join(lines)
-    cell.metadata["tags"] = [*cell.metadata["tags"], "hide-input"]
-    cell.metadata["mystnb"] = {"code_prompt_show": "Show the parameters", "code_prompt_hide": "Hide them"}
+    for cell in text.cells:
+        if cell.cell_type == "code":  # all code stands in one fold at the end of the page
+            tags = set(cell.metadata.get("tags", [])) - {"hide-input"} | {"remove-input"}
+            cell.metadata["tags"] = sorted(tags)
 
 
 def _write_notebook(executed, path):

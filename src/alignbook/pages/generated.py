@@ -22,7 +22,7 @@ def write(books, runs, seconds, pages):
 
     books : list of Notebook; runs : {name: engine.Run}; seconds : {name: rendering time}
     """
-    decided = {book.name: runs[book.name].claims() for book in books}
+    decided = {book.name: runs[book.name].claims for book in books}
     (pages / "outcomes.txt").write_text(_outcomes(books, decided), encoding="utf-8")
     (pages / "scorecard.md").write_text(_scorecard(books, runs, decided), encoding="utf-8")
     (pages / "status.md").write_text(_status(books, runs, seconds), encoding="utf-8")

@@ -13,18 +13,14 @@ from alignbook.pages import style
 from alignbook.pages.tables import badge, folded, marked, number, table
 from alignbook.runs import engine, notebooks, parameters
 
+OURS = ' <small class="ab-ours">a reading of ours, not the paper\'s</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
-    "smoke": "Smoke run: embedded stand-in data and toy sizes. This page shows that the code runs. "
-    "It reproduces nothing.",
-    "quick": "Quick profile: real data where the paper uses real data, at sizes that two processor cores "
-    "finish in about ten minutes. Not the paper's own sizes.",
-    "paper": "Paper profile: the paper's own hyperparameters.",
+    "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
+    "quick": "real data, reduced size",
+    "paper": "the paper's own size",
 }
-IN_PART = (
-    "Quick profile, and, where they are stored, runs with the paper's own hyperparameters in its place: "
-    "the titles of the figures say which."
-)
+IN_PART = "real data, reduced size, and where they are stored runs of the paper's own size"
 
 
 class Page:
@@ -46,12 +42,23 @@ class Page:
         self.table = self.run.table
         style.apply()
         _vector_figures()
-        display(HTML(banner(self.run)))
+        display(HTML(head(self.run)))
+
+    def key_numbers(self):
+        """The numbers beside the figure, at most three, with the paper's where it prints them."""
+        rows = [
+            {
+                "Number": marked(key.what),
+                "Paper": number(key.paper) or "not printed",
+                "Here": number(key.here) or "–",
+            }
+            for key in self.run.key_numbers
+        ]
+        return HTML(table(rows, "key"))
 
     def claims(self):
-        """The paper's claims and their outcomes."""
-        rows = [_claim_row(claim) for claim in self.run.claims()]
-        return HTML(table(rows, "claims"))
+        """The paper's claims and their outcomes, the headline first; replicates of a statement unfold."""
+        return HTML(claims_table(self.run.claims))
 
     def provenance(self):
         """Where the results come from, one row per kind of origin, and the value of every parameter."""
@@ -83,55 +90,79 @@ class Page:
         return rows
 
     def source(self):
-        """The experiment's code, folded, and links to each of its functions."""
-        from pygments import highlight
-        from pygments.formatters import HtmlFormatter
-        from pygments.lexers import PythonLexer
-
+        """All code of the page in one fold: experiment, links to its functions, and the notebook's cells."""
         module = self.notebook.experiment
-        code = highlight(inspect.getsource(module), PythonLexer(), HtmlFormatter(nowrap=True))
         target = f"../code/{self.notebook.name}.html"
         functions = " · ".join(
             f'<a href="{target}#{anchor(name)}"><code>{name}</code></a>' for name in functions_of(module)
         )
         where = f"src/alignbook/experiments/{self.notebook.name}.py"
+        cells = "\n\n\n".join(notebooks.cells(self.notebook))
         return HTML(
-            f"<p>Computed by <code>{where}</code>: {functions}</p>"
-            + folded("The code of the experiment", f'<div class="highlight"><pre>{code}</pre></div>')
+            folded(
+                "The code of this page",
+                f"<p>Computed by <code>{where}</code>: {functions}</p>"
+                f"{highlighted(inspect.getsource(module))}"
+                f"<p>Drawn by <code>notebooks/{self.notebook.name}.md</code>:</p>{highlighted(cells)}",
+            )
         )
 
 
-def banner(run):
-    """HTML that says in plain sight what a page shows."""
-    records = [item.provenance for item in run.shown]
-    datasets = sorted(
-        {item.unit.arguments["dataset"] for item in run.stored if "dataset" in item.unit.arguments}
+def highlighted(code):
+    """HTML of Python ``code``."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    lines = highlight(code, PythonLexer(), HtmlFormatter(nowrap=True))
+    return f'<div class="highlight"><pre>{lines}</pre></div>'
+
+
+def head(run):
+    """HTML of a page's first lines: what it shows, what the paper claims, what was found, the verdict."""
+    notebook = notebooks.find(run.name)
+    target = f"#claim-{html.escape(run.headline.id)}"
+    verdict = f'<a class="ab-verdict" href="{target}">{verdicts(run)}</a>'
+    return (
+        f"{banner(run)}"
+        f'<p class="ab-claim"><span class="ab-word">The paper claims</span> {marked(notebook.claim)}</p>'
+        f'<p class="ab-finding"><span class="ab-word">We find</span> {marked(run.finding)} {verdict}</p>'
     )
-    facts = {
-        "Data": ", ".join(datasets) or "synthetic",
-        "Seeds": run.parameters.get("seeds", "none (no randomness)"),
-        "Device": ", ".join(sorted({record["device"] for record in records})),
-        "Computing time": duration(sum(record["wall_time_s"] for record in records)),
-        "Commit": ", ".join(sorted({record["commit"] or "not in git" for record in records})),
-        "Computed": " to ".join(
-            sorted({min(r["date"] for r in records)[:10], max(r["date"] for r in records)[:10]})
-        ),
-        "State": _state(run.stale, len(records)),
-    }
+
+
+def verdicts(run):
+    """HTML of the outcome of the headline, or of all replicates of its statement."""
+    _, group = grouped(run.claims)[0]
+    return tally(group).replace("<br>", ", ")
+
+
+def banner(run):
+    """HTML of one line that says in plain sight what a page shows."""
+    datasets = sorted(
+        {
+            item.unit.arguments[key]
+            for item in run.stored
+            for key in ("source", "dataset")
+            if key in item.unit.arguments
+        }
+    )
+    count = run.parameters.get("seeds")
+    facts = [
+        ", ".join(datasets) or "synthetic",
+        "no randomness" if count is None else f"{count} seed{'s' * (count != 1)}",
+        _state(run, len(run.shown)),
+    ]
     if run.joined:
         profile, total = run.joined_profile
-        facts["Seeds"] = f"{facts['Seeds']} at {run.profile}; at {profile} as the titles say"
-        facts["Also stored"] = f"{len(run.joined)} of the {total} runs of profile {profile}"
+        facts[1] += f" at {run.profile}, and {len(run.joined)} of the {total} runs of profile {profile}"
     if run.diverged:
-        facts["Diverged"] = f"{len(run.diverged)} of {len(records)} runs: {', '.join(run.diverged)}"
-    items = "".join(f"<div><dt>{k}</dt><dd>{html.escape(str(v))}</dd></div>" for k, v in facts.items())
+        facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
     kind = run.profile or "custom"
-    outcomes = Counter(claim.outcome for claim in run.claims())
-    verdicts = ", ".join(f"{outcomes[o]} {badge(o)}" for o in OUTCOMES if outcomes[o])
     return (
-        f'<div class="ab-banner ab-{kind}" role="note"><p><strong>{html.escape(run.shown_profile)}</strong> '
-        f"{html.escape(_what(run))}</p>"
-        f'<p class="ab-verdicts">Claims: {verdicts or "none"}</p><dl>{items}</dl></div>'
+        f'<div class="ab-banner ab-{kind}" role="note"><strong>{html.escape(run.shown_profile)}</strong> '
+        f"<span>{html.escape(_what(run))}</span> "
+        + " ".join(f"<span>{html.escape(fact)}</span>" for fact in facts)
+        + "</div>"
     )
 
 
@@ -142,7 +173,7 @@ def _what(run):
     if run.profile:
         return BANNERS[run.profile]
     toy = ", which reproduces nothing: no claim is judged" if run.near == "smoke" else ""
-    return f"Custom parameters: values of your own, nearest to those of profile {run.near}{toy}."
+    return f"values of your own, nearest to those of profile {run.near}{toy}"
 
 
 def duration(seconds):
@@ -184,9 +215,50 @@ def claim_cells(claim):
     return {"Claim": statement, "Paper": paper, "Here": here}
 
 
+def claims_table(claims):
+    """HTML of a table of ``claims``: the headline first, claims of one group in a row that unfolds."""
+    rows = []
+    for statement, group in grouped(claims):
+        if len(group) == 1:
+            rows.append(_claim_row(group[0]))
+            continue
+        inner = table([_claim_row(claim) for claim in group], "claims")
+        source = ", ".join(dict.fromkeys(claim.source for claim in group))
+        rows.append(
+            {
+                "Claim": f"{marked(statement)} <small>({marked(source)})</small>"
+                + folded(f"{len(group)} replicates", inner, open=any(claim.headline for claim in group)),
+                "Paper": "",
+                "Here": "",
+                "Outcome": tally(group),
+            }
+        )
+    return table(rows, "claims")
+
+
+def grouped(claims):
+    """(statement, its claims) of each statement, the headline's first, otherwise in their order."""
+    groups = {}
+    for claim in claims:
+        groups.setdefault(claim.group or claim.id, []).append(claim)
+    ordered = sorted(groups.values(), key=lambda group: not any(claim.headline for claim in group))
+    return [(group[0].group or group[0].statement, group) for group in ordered]
+
+
+def tally(group):
+    """HTML of the outcomes of claims of one statement, each with how many have it where there are several."""
+    counts = Counter(claim.outcome for claim in group)
+    several = len(group) > 1
+    parts = [f"{counts[o]} " * several + badge(o) for o in OUTCOMES if counts[o]]
+    return "<br>".join(parts) + OURS * all(claim.ours for claim in group)
+
+
 def _claim_row(claim):
-    outcome = f"{badge(claim.outcome)}<br><small>{html.escape(claim.test)}</small>"
-    return {"id": f"claim-{claim.id}", **claim_cells(claim), "Outcome": outcome}
+    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}<br><small>{html.escape(claim.test)}</small>"
+    cells = claim_cells(claim)
+    if claim.headline:
+        cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
+    return {"id": f"claim-{claim.id}", **cells, "Outcome": outcome}
 
 
 def _value(value):
@@ -197,11 +269,11 @@ def _data_origin(record):
     return f"{record['data']['name']} {record['data']['sha256'][:12]}" if record["data"] else "generated"
 
 
-def _state(stale, total):
-    if not stale:
+def _state(run, total):
+    if not run.stale:
         return "fresh"
-    reasons = sorted({reason for why in stale.values() for reason in why})
-    return f"STALE: {len(stale)} of {total} results ({', '.join(reasons)} since)"
+    reasons = sorted({reason for why in run.stale.values() for reason in why})
+    return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
 
 
 def _is_parameter(name, value):

@@ -1,4 +1,7 @@
-"""How every figure looks: vector output, colour-blind-safe colours, one colour per series."""
+"""How every figure looks: vector output, colour-blind-safe colours, one colour per series, light and dark."""
+
+import colorsys
+import re
 
 import matplotlib as mpl
 
@@ -16,17 +19,24 @@ COLOURS = {
     "mnist": "#0072B2",
     "fashion_mnist": "#009E73",
     "cifar10": "#D55E00",
+    "pretrained": "#0072B2",
+    "scratch": "#D55E00",
 }
 SEQUENCE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F"]
+# A number that the paper prints, beside ours.
+PRINTED = {"marker": "x", "color": "black", "ms": 8, "mew": 2, "ls": "none", "label": "printed", "zorder": 5}
+
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
 
 
 def apply():
-    """Set matplotlib's defaults for the book. Figures: 7 inches wide, wider than tall."""
+    """Set matplotlib's defaults for the book. Figures: 7 inches wide, wider than tall, on no ground."""
     mpl.rcParams.update(
         {
             "figure.figsize": (7.0, 3.4),
-            "figure.facecolor": "white",
-            "savefig.facecolor": "white",
+            "figure.facecolor": "none",
+            "axes.facecolor": "none",
+            "savefig.facecolor": "none",
             "figure.constrained_layout.use": True,
             "font.size": 11.5,  # read on a phone, where seven inches become three and a half
             "axes.titlesize": 11.5,
@@ -38,3 +48,27 @@ def apply():
             "svg.fonttype": "path",
         }
     )
+
+
+def darkened(svg):
+    """The text of a figure drawn for a dark ground.
+
+    Greys change places with their opposites, so that black becomes nearly white; colours that a dark ground
+    would swallow become lighter and keep their hue. What has no colour of its own is black in SVG. Cells of
+    a colour map (quad meshes and embedded images) and what is drawn on them stay as they are.
+    """
+    svg = svg.replace("<svg ", '<svg fill="#000000" ', 1)
+    kept = re.split(r'(<g id="QuadMesh_.*?</g>\n? *</g>|<image .*?/>)', svg, flags=re.DOTALL)
+    return "".join(part if n % 2 else _COLOUR.sub(_opposite, part) for n, part in enumerate(kept))
+
+
+def _opposite(found):
+    if found[0] == "#ffffff":  # on no ground, white is only drawn upon colours
+        return found[0]
+    red, green, blue = (int(found[0][i : i + 2], 16) / 255 for i in (1, 3, 5))
+    hue, light, saturation = colorsys.rgb_to_hls(red, green, blue)
+    if saturation < 0.1:
+        light = 0.08 + 0.84 * (1 - light)
+    else:
+        light = max(light, 0.62)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, light, saturation))

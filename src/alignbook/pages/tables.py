@@ -6,7 +6,7 @@ import re
 import pandas as pd
 from IPython.display import HTML
 
-from alignbook.claims import t_interval
+from alignbook.claims import interval  # noqa: F401, which pages take from here
 
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
@@ -41,17 +41,6 @@ def number(value):
     return html.escape(value) if isinstance(value, str) else f"{value:.3g}"
 
 
-def interval(values, form="{:.2f}"):
-    """Mean of ``values`` and its 95 % t interval, ``1.23 (0.98 to 1.48)``, each written as ``form`` says.
-
-    Without the interval where there is none (fewer than three values, or all the same); of no values, a dash.
-    """
-    _, mean, ends = t_interval(values)
-    if mean is None:
-        return "–"
-    return form.format(mean) + (f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else "")
-
-
 def badge(outcome):
     """HTML of an outcome."""
     return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}">{outcome}</span>'
@@ -76,9 +65,9 @@ def table(rows, kind):
     )
 
 
-def folded(title, body):
-    """HTML that shows ``title``, and ``body`` when asked to."""
-    return f'<details class="ab-details"><summary>{title}</summary>{body}</details>'
+def folded(title, body, open=False):
+    """HTML that shows ``title``, and ``body`` when asked to, or at once where it is ``open``."""
+    return f'<details class="ab-details"{" open" * open}><summary>{title}</summary>{body}</details>'
 
 
 def numbers(frame, ready=False):

@@ -32,6 +32,20 @@ class Notebook:
         return match.group(1) if match else self.slug
 
     @property
+    def claim(self):
+        """What the paper claims, one line: the field ``alignbook: claim:`` of the notebook's front matter."""
+        import yaml
+
+        try:
+            text = self.source.read_text(encoding="utf-8").removeprefix("---").split("\n---", 1)[0]
+            front = yaml.safe_load(text)
+            return str(front["alignbook"]["claim"])
+        except (yaml.YAMLError, KeyError, TypeError):
+            raise AlignbookError(
+                f"{paths.shown(self.source)}: no claim in its front matter (alignbook: claim: …)"
+            ) from None
+
+    @property
     def experiment(self):
         """The module ``alignbook.experiments.<paper>.<slug>``, imported on first use."""
         return importlib.import_module(f"alignbook.experiments.{self.paper}.{self.slug}")
@@ -62,3 +76,11 @@ def find(name):
     near = difflib.get_close_matches(name, books, n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]}?" if near else "; see: alignbook list"
     raise AlignbookError(f"no notebook {name!r}{hint}")
+
+
+def cells(notebook):
+    """Sources of the code cells of ``notebook``, in order."""
+    text = notebook.source.read_text(encoding="utf-8")
+    found = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    options = re.compile(r"\A(?:---\n.*?^---\n|(?::[^\n]*\n)+)\n?", re.MULTILINE | re.DOTALL)
+    return [options.sub("", cell).rstrip() for cell in found]

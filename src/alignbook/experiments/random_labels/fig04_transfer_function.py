@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import random_labels
 from alignbook.errors import require_finite
 from alignbook.experiments import Unit
@@ -22,6 +22,8 @@ from . import fig02_misalignment as fig02
 CLASSES = 10  # E.1
 ONLY_RISES = (30, 256, 2000)  # E.1, Figure 20 (right): dimension, width and inputs of a curve without a fall
 FEWEST_STEPS = 5 * 195  # caption: the first curve drawn is after 5 epochs of about 195 steps
+HEADLINE = "falls-random"
+RISES, FALLS = "Training makes f(σ) rise at first.", "Training makes f(σ) fall in the end."
 CHECK_EVERY = 10  # steps between looks at the losses
 
 
@@ -165,13 +167,8 @@ def rise_and_fall(curves):
     return rise, fall
 
 
-def claims(table, parameters):
-    """Rises, then falls, in each panel: :func:`rise_and_fall` of τ after over τ before training is positive.
-
-    The third rule; the page says why the others were given up. Runs on images of fewer steps than the
-    figure's first curve are not judged: so since the results of profile quick, which this takes verdicts
-    from. Nor is the fall of a network of which the paper says both.
-    """
+def panels_of(table, parameters):
+    """(id, name, rows after training, rows before, what an interval is over) of each panel."""
     panels = []
     table = fig02.complete(table)
     for inputs in parameters["inputs"]:
@@ -183,24 +180,62 @@ def claims(table, parameters):
         rows = rows[rows["kind"] == "transfer"]
         last, first = (rows[rows["epoch"] == epoch] for epoch in (rows["epoch"].max(), rows["epoch"].min()))
         panels.append((labels, f"{parameters['dataset']} with {labels} labels", last, first, "seed"))
+    return panels
+
+
+def _changes(rows, before, over):
+    """(rises, falls) of :func:`rise_and_fall`, one of each per network or seed."""
+    after, start = (part.pivot(index=over, columns="index", values="tau") for part in (rows, before))
+    return rise_and_fall(after / start)
+
+
+def finding(table, parameters):
+    """By how much the curve rises and falls in each panel."""
+    parts = []
+    for _, where, rows, before, over in panels_of(table, parameters):
+        if not rows.empty:
+            rise, fall = (np.expm1(values.mean()) for values in _changes(rows, before, over))
+            parts.append(f"{where}: {rise:+.0%} to the top, {1 / (1 + fall) - 1:+.0%} from there")
+    return f"Change of f(σ) that training makes, along σ: {'; '.join(parts)}."
+
+
+def key_numbers(table, parameters):
+    """The fall in the panels with images."""
+    result = []
+    for name, where, rows, before, over in panels_of(table, parameters):
+        if name in ("random", "real") and not rows.empty:
+            _, falls = _changes(rows, before, over)
+            result.append(KeyNumber(f"fall of f(σ) from its top, {where}", interval(falls, "{:.2g}")))
+    return result
+
+
+def claims(table, parameters):
+    """Rises, then falls, in each panel: :func:`rise_and_fall` of τ after over τ before training is positive.
+
+    The third rule; the page says why the others were given up. Runs on images of fewer steps than the
+    figure's first curve are not judged: so since the results of profile quick, which this takes verdicts
+    from. Nor is the fall of a network of which the paper says both.
+    """
     result = []
     short = parameters["epochs"] * (parameters["images"] // parameters["batch_size"]) < FEWEST_STEPS
     *of_network, inputs = ONLY_RISES
     same = [parameters["dimension"], parameters["gaussian_hidden"]] == of_network
     both = f"gaussian-{inputs}" if same else None
     why = f"fewer than the {FEWEST_STEPS} steps of the figure's first curve: shown as measured, not judged"
-    for name, where, rows, before, over in panels:
+    for name, where, rows, before, over in panels_of(table, parameters):
         rise = (f"rises-{name}", f"{where}: training makes f(σ) rise at first.", "Figure 4, Section 2.3")
         fall = (f"falls-{name}", f"{where}: training makes f(σ) fall in the end.", "Figure 4, Section 2.3")
         if rows.empty:
             result += [Claim.missing(*which, "not among the results") for which in (rise, fall)]
             continue
-        after, start = (part.pivot(index=over, columns="index", values="tau") for part in (rows, before))
-        rises, falls = rise_and_fall(after / start)
-        found = [Claim.greater(*rise, rises, what=over), Claim.greater(*fall, falls, what=over)]
+        rises, falls = _changes(rows, before, over)
+        found = [
+            Claim.greater(*rise, rises, what=over).tagged(RISES),
+            Claim.greater(*fall, falls, what=over).tagged(FALLS),
+        ]
         if short and over == "seed":
-            found = [claim.not_run(why) for claim in found]
+            found = [claim.not_judged(why) for claim in found]
         if name == both:
-            found[1] = found[1].not_run("Figure 4 falls, Figure 20 (right) has this very network only rise")
+            found[1] = found[1].contradicted("Figure 4 falls; Figure 20 (right) has this network only rise")
         result += found
     return result

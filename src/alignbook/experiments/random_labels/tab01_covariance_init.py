@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook import data
-from alignbook.claims import Claim
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
 from alignbook.training.initialise import covariance_filters_, eigenvector_filters, sampled_filters
@@ -397,6 +397,56 @@ def claims(table, parameters):
         for claim in _of_text(wide, paper)
     ]
     return [*_as_printed(wide, paper), *of_text]
+
+
+HEADLINE = "f1-rises"
+
+
+def finding(table, parameters):
+    """What three computed layers do to the accuracy, against none, and how near the printed cells are."""
+    ours, paper = _sides(table)
+    if ours is None:
+        return "Not all runs that this compares have finished."
+    parts = []
+    for other, name in (("standard", "He's initialisation"), ("pretrained", "three pre-trained layers")):
+        change = interval(100 * (ours["f1"] - ours[other]), "{:+.1f}")
+        parts.append(f"{change} points against {name} (printed: {100 * (paper['f1'] - paper[other]):+.1f})")
+    return f"Three layers of filters computed from the data change accuracy by {', and by '.join(parts)}."
+
+
+def key_numbers(table, parameters):
+    """Accuracy with no, three computed and three pre-trained layers, averaged over iterations and parts."""
+    ours, paper = _sides(table)
+    if ours is None:
+        return []
+    names = {
+        "standard": "He's initialisation",
+        "f1": "three computed layers (f1)",
+        "pretrained": "three pre-trained layers",
+    }
+    return [
+        KeyNumber(f"accuracy, {title}", interval(ours[key], "{:.3f}"), paper[key])
+        for key, title in names.items()
+    ]
+
+
+def _sides(table):
+    """({initialisation: accuracy per seed}, {initialisation: printed accuracy}), or (None, None).
+
+    Means over iterations and over training and test accuracy, all three layers computed or pre-trained.
+    """
+    cells = accuracies(table)
+    cells = cells[cells["variation"] == ""]
+    paper = printed().drop_duplicates(CELL).set_index(CELL)["paper"].sort_index()
+    wide = cells.pivot_table(index=CELL, columns="seed", values="accuracy")
+    ours, theirs = {}, {}
+    for name, layers in (("standard", 0), ("f1", 3), ("pretrained", 3)):
+        wanted = pd.MultiIndex.from_product([[name], [layers], [100, 1000], ["train", "test"]])
+        if wide.empty or not wanted.isin(wide.index).all():
+            return None, None
+        ours[name] = wide.loc[wanted].mean(skipna=False).dropna()
+        theirs[name] = float(paper.loc[wanted].mean())
+    return ours, theirs
 
 
 def _average(rows):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment import peaks_source
 from alignbook.experiments.representation_alignment.peaks_source import REPRESENTATIONS, TASKS
@@ -97,6 +97,34 @@ _NAMES = {"init": "the initial representation", "original": "the inputs"}
 def claims(table, parameters):
     """The six comparisons of Figure 10, by the difference of areas in each run (see :func:`area`)."""
     return compare({task: final_areas(table, task) for task in TASKS})
+
+
+HEADLINE = "related-above-original"
+
+
+def finding(table, parameters):
+    """What training on the source task does to alignment, by task, against the inputs."""
+    parts = []
+    for task in TASKS:
+        areas = final_areas(table, task)
+        if areas is not None:
+            change = 100 * (areas["transfer"] / areas["original"] - 1)
+            parts.append(f"{interval(change, '{:+.1f}')} % with the {task} task")
+    return (
+        "Against the inputs, training on the source task changes the alignment (area under the curve) by "
+        f"{', '.join(parts)}."
+    )
+
+
+def key_numbers(table, parameters):
+    """Areas after training against those before it."""
+    result = []
+    for task in TASKS:
+        areas = final_areas(table, task)
+        if areas is not None:
+            difference = interval(areas["transfer"] - areas["init"], "{:+.3f}")
+            result.append(KeyNumber(f"area after training less before, {task} task", difference))
+    return result
 
 
 def compare(areas):

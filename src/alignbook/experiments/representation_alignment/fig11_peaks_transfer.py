@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import peaks
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment import peaks_source
@@ -207,6 +207,39 @@ def claims(table, parameters):
 
     fast_phase = parameters["fast_phase"]
     return [*result, *_fast_shares(rows, fast_phase), *_mirrored(rows, fast_phase)]
+
+
+HEADLINE = "related-test-fast"
+
+
+def finding(table, parameters):
+    """Test errors after the fast phase with transferred features against inputs, by task."""
+    parts = []
+    for task, errors in _errors(table, parameters).items():
+        change = 100 * (errors["transfer"] / errors[["original", "init"]].min(axis=1) - 1)
+        parts.append(f"{interval(change, '{:+.0f}')} % on the {task} task")
+    return (
+        "After the fast phase of training, transferred features change the test error, against the better of "
+        f"inputs and initial features, by {', '.join(parts)}."
+    )
+
+
+def key_numbers(table, parameters):
+    """Test errors of transferred features and of inputs after the fast phase."""
+    return [
+        KeyNumber(
+            f"test error on the {task} task after {parameters['fast_phase']} steps, transferred / inputs",
+            f"{errors['transfer'].mean():.3f} / {errors['original'].mean():.3f}",
+        )
+        for task, errors in _errors(table, parameters).items()
+    ]
+
+
+def _errors(table, parameters):
+    """{task: test errors after the fast phase, (seeds × representations)} of the tasks that have any."""
+    rows = at_best(table) if "kind" in table else table
+    found = {task: _values(rows, task, "test_error", "fast", parameters["fast_phase"]) for task in TASKS}
+    return {task: errors for task, errors in found.items() if errors is not None}
 
 
 def _fast_shares(rows, fast_phase):

@@ -24,7 +24,7 @@ import pandas as pd
 import torch
 from scipy.interpolate import PchipInterpolator
 
-from alignbook.claims import Claim
+from alignbook.claims import Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.kernels.relu_correlation import relu_correlation
 from alignbook.seeding import torch_stream
@@ -333,6 +333,42 @@ def claims(table, parameters):
         found += _backward_claims(table, eps, parameters["depth"])
         found += _equilibrium_claims(table, eps, central_kappa(parameters))
     return [*found, _lemma_2_claim(table, parameters), *_network_claims(table)]
+
+
+HEADLINE = "deep-slope"
+
+
+def finding(table, parameters):
+    """The slope at the deepest end and over Figure 3's depths, for every ε."""
+    deep, shallow = _slopes(table, parameters)
+    if not deep or not shallow:
+        return "No recursion has run."
+    return (
+        f"The equilibrium layer grows with depth by a slope of {min(deep):.3f} to {max(deep):.3f} at "
+        f"L = {parameters['depth']}, where theory says {PAPER_SLOPE:g}, but of {min(shallow):.2f} to "
+        f"{max(shallow):.2f} over the 10 to 100 layers of Figure 3."
+    )
+
+
+def key_numbers(table, parameters):
+    """Both slopes beside the paper's."""
+    deep, shallow = _slopes(table, parameters)
+    return [
+        KeyNumber(f"slope {where}, over ε", f"{min(slopes):.3g} to {max(slopes):.3g}", PAPER_SLOPE)
+        for where, slopes in ((f"at L = {parameters['depth']}", deep), ("over 10 to 100 layers", shallow))
+        if slopes
+    ]
+
+
+def _slopes(table, parameters):
+    """(slopes at the deepest end, slopes over Figure 3's depths), one of each per ε that has run."""
+    kappa = central_kappa(parameters)
+    claims = [claim for eps in parameters["epsilons"] for claim in _equilibrium_claims(table, eps, kappa)]
+
+    def measured(name):
+        return [c.measured for c in claims if c.id.startswith(name) and c.measured is not None]
+
+    return measured("deep-slope"), measured("figure3-slope")
 
 
 def _forward_claims(table, parameters):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim
+from alignbook.claims import Claim, KeyNumber
 from alignbook.data import load
 from alignbook.errors import require_finite
 from alignbook.experiments import Unit
@@ -350,10 +350,38 @@ def claims(table, parameters):
     return judged + (group if full else _unjudged(group))
 
 
+HEADLINE = "slope"
+
+
+def finding(table, parameters):
+    """The free slope of each data set."""
+    laws = {claim.id: claim for claim in claims(table, parameters) if claim.id.startswith("slope-")}
+    parts = []
+    for dataset in parameters["datasets"]:
+        law = laws[f"slope-{dataset}"]
+        if law.measured is not None:
+            low, high = law.interval
+            seeds = f"{law.seeds} seed{'s' * (law.seeds != 1)}"
+            name = NAMES.get(dataset, dataset)
+            parts.append(f"{law.measured:.2f} ({low:.2f} to {high:.2f}; {seeds}) on {name}")
+    if not parts:
+        return "Too few networks learned for a slope."
+    return f"The layer that aligns most grows with depth as a power: {', '.join(parts)}. The paper has 0.6."
+
+
+def key_numbers(table, parameters):
+    """The free slopes."""
+    laws = [claim for claim in claims(table, parameters) if claim.id.startswith("slope-")]
+    return [
+        KeyNumber(f"slope, {NAMES.get(law.id[6:], law.id[6:])}", law.measured, PAPER_SLOPE)
+        for law in laws[:3]
+    ]
+
+
 def _unjudged(claims):
     """The paper's claims are about trained networks; these are on their way there."""
     why = "training cut short: shown as measured, not judged"
-    return [claim if claim.measured is None else claim.not_run(why) for claim in claims]
+    return [claim if claim.measured is None else claim.not_judged(why) for claim in claims]
 
 
 _VARIATIONS = {

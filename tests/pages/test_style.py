@@ -1,0 +1,64 @@
+"""Figures drawn for the dark mode."""
+
+import re
+
+import matplotlib.pyplot as plt
+import pytest
+
+from alignbook.pages import style
+from alignbook.pages.extension import pair_figures
+
+
+def luminance(colour):
+    """Relative luminance of ``#rrggbb`` (WCAG 2)."""
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colour", sorted({*style.COLOURS.values(), *style.SEQUENCE}))
+def test_every_mark_stands_out_on_a_dark_ground(colour):
+    text = style.darkened(f'<svg ><path style="stroke: {colour.lower()}"/>')
+    drawn = re.search(r"stroke: (#[0-9a-f]{6})", text)[1]
+    assert contrast(drawn, "#121212") >= 4.5
+
+
+def test_words_become_light_and_colour_maps_and_white_stay():
+    svg = (
+        '<svg ><text/><path style="stroke: #000000"/><g id="QuadMesh_1"><path style="fill: #440154"/></g>\n'
+        ' </g><path style="stroke: #ffffff"/>'
+    )
+    text = style.darkened(svg)
+    assert text.startswith('<svg fill="#ebebeb" ')
+    assert "stroke: #ebebeb" in text and "fill: #440154" in text and "stroke: #ffffff" in text
+
+
+def test_a_real_figure_has_no_ground_and_keeps_its_hues(tmp_path):
+    with plt.rc_context():
+        style.apply()
+        figure, axis = plt.subplots()
+        axis.plot([0, 1], color=style.COLOURS["real"])
+        figure.savefig(tmp_path / "one.svg")
+        plt.close(figure)
+    light = (tmp_path / "one.svg").read_text()
+    assert "#ffffff" not in light and "#0072b2" in light
+    assert "#0072b2" not in style.darkened(light)
+
+
+def test_pages_hold_both_drawings_of_a_vector_figure():
+    context = {
+        "body": '<p><img alt="a" class="wide" src="../_images/x.svg" style="w"/><img src="a.png"/></p>'
+    }
+    pair_figures(None, "page", "page.html", context, None)
+    assert context["body"] == (
+        '<p><img alt="a" class="only-light wide" src="../_images/x.svg" style="w"/>'
+        '<img alt="a" class="only-dark wide" src="../_images/x-dark.svg" style="w"/><img src="a.png"/></p>'
+    )
+    untouched = {"body": '<img src="../_images/x.svg"/>'}
+    pair_figures(None, "page", "page.html", untouched, None)
+    assert untouched["body"].count("<img") == 2 and 'class="only-dark"' in untouched["body"]
