@@ -301,7 +301,7 @@ def test_attention():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"k": 0}, "k = 0"),
+        ({"k": 0}, "k must be an integer from 1 on, not 0"),
         ({"k": 127}, "below the 127 parameters"),
         ({"model": frozen()}, "no parameter"),
         ({"model": mlp().bfloat16()}, "float32 or all float64"),
@@ -319,7 +319,7 @@ def test_attention():
         ({"inputs": case(0)[0], "targets": case(0)[1]}, "0 inputs"),
         ({"batch_size": 0}, "batch_size must be an integer from 1 on, not 0"),
         ({"batch_size": 7.5}, "batch_size must be an integer from 1 on, not 7.5"),
-        ({"k": 2.0}, "k = 2.0 must be an integer"),
+        ({"k": 2.0}, "k must be an integer from 1 on, not 2.0"),
         ({"inputs": case(10)[0].numpy()}, "inputs must be a tensor, not ndarray"),
         ({"targets": case(10)[1].tolist()}, "targets must be a tensor, not list"),
         ({"inputs": case(10)[0] / 0, "batch_size": 3}, "loss is nan"),

@@ -114,5 +114,5 @@ def test_data_sets_views_and_other_layouts():
     ],
 )
 def test_bad_input(x, arguments):
-    with pytest.raises(ValueError, match="images"):
+    with pytest.raises(ValueError, match="images|an integer from 1 on"):
         patch_covariance(x, **arguments)

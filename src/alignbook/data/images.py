@@ -24,6 +24,7 @@ import torch
 from ..errors import AlignbookError
 from ..paths import root
 from ..seeding import numpy_stream
+from .arguments import checked
 from .embedded import EMBEDDED
 from .torchvision_shim import import_torchvision
 
@@ -61,13 +62,14 @@ class ImageSet:
         return len(self.y)
 
 
+@checked
 def load(name, split="train", n=None, seed=0):
     """The images and labels of ``name``.
 
     split : ``train`` or ``test``. n : None for all, in an order fixed by their content, else a random
     subset of that size, chosen by ``seed``. Downloads the set if it is missing and can be had.
-    Raises DataError when the set cannot be had or its file is damaged, ValueError for a wrong ``split``
-    or an ``n`` that the set does not have.
+    Raises DataError when the set cannot be had or its file is damaged, AlignbookError where ``name``, ``n``
+    or ``seed`` has a wrong type, ValueError for a wrong ``split`` or an ``n`` that the set does not have.
     """
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}; it is either 'train' or 'test'")
@@ -101,7 +103,8 @@ def available(name):
 def fetch(name):
     """Download ``name`` unless it is there; returns where it lies (None for an embedded set).
 
-    Raises DataError when it is missing and cannot be had, or holds images of another set's shape.
+    Raises DataError when it is missing and cannot be had, or holds images of another set's shape or without
+    a pixel, or classes that are no texts.
     """
     path = location(name)
     if path is not None and not path.is_file():
@@ -114,21 +117,30 @@ def fetch(name):
         except Exception as error:
             message = f"{name} is not at {path} and its download failed ({_reason(error)}); {remedy}"
             raise DataError(message) from error
-    if name in DOWNLOADS:
-        due, found = DOWNLOADS[name][1], _image_shape(path)
-        if found not in (None, due, (*due, 1)):
-            raise DataError(f"{path} holds images {found}, those of {name} are {due}; replace or remove it")
+    if path is not None and (fault := _fault_in_headers(name, path)):
+        raise DataError(f"{path} holds {fault}; replace or remove it")
     return path
 
 
-def _image_shape(path):
-    """Shape of a training image, from the array's header; None where that cannot be read."""
+def _fault_in_headers(name, path):
+    """What the arrays' headers say is wrong, or None: what cannot be read, reading the arrays tells."""
+    headers = {}
     try:
-        with zipfile.ZipFile(path) as archive, archive.open("x_train.npy") as file:
-            if np.lib.format.read_magic(file) == (1, 0):
-                return np.lib.format.read_array_header_1_0(file)[0][1:]
+        with zipfile.ZipFile(path) as archive:
+            for key in ("x_train", "x_test", "classes"):
+                with archive.open(f"{key}.npy") as file:
+                    if np.lib.format.read_magic(file) == (1, 0):
+                        headers[key] = np.lib.format.read_array_header_1_0(file)
     except (KeyError, *UNREADABLE):
-        pass  # reading it says what is wrong
+        return None
+    for key, (shape, _, kind) in headers.items():
+        if key == "classes" and kind.kind == "S":
+            return f"classes as byte strings ({kind}), not as strings"
+        if key != "classes" and 0 in shape[1:]:
+            return f"images {shape[1:]} without a pixel in {key}"
+    due = DOWNLOADS[name][1] if name in DOWNLOADS else None
+    if due and "x_train" in headers and headers["x_train"][0][1:] not in (due, (*due, 1)):
+        return f"images {headers['x_train'][0][1:]}, those of {name} are {due}"
     return None
 
 

@@ -4,11 +4,13 @@ import numpy as np
 import scipy.linalg
 
 from . import arrays
+from .checks import squares_in_range
 
 BLOCK = 2**17  # entries worked on at once: 1 MiB, which stays in the cache
 NEARLY = 0.1  # bound on the norm of QᵀQ - I of a first factor that a second makes orthonormal to rounding
 
 
+@squares_in_range
 def alignment_curve(features, labels, thresholds=None, bias=True):
     """Alignment(Φ, y, τ) = Σ over {i: σᵢ ≥ τ} of (uᵢᵀ y)², for Φ = Σᵢ σᵢ uᵢ vᵢᵀ.
 
@@ -32,7 +34,7 @@ def alignment_curve(features, labels, thresholds=None, bias=True):
     takes its place. Both are accurate to rounding: projections to 1e-6 ‖y‖² and far better for singular
     values of 1e-6 of the largest. Memory: one float64 copy of the features, another where they are handed in
     as anything else, and a few (m, m) matrices, m = min(n, d). Raises ValueError for wrong shapes and for
-    entries that are complex or not finite.
+    entries that are complex, not finite or, of the labels, without squares in the range of float64.
     """
     features = arrays.float64(features, "features")
     labels = arrays.float64(labels, "labels")

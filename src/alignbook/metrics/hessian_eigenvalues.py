@@ -1,7 +1,7 @@
 """Largest eigenvalues of the Hessian of a loss (ICLR 2020 submission on transferability, Figure 3a)."""
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Real
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ import torch
 from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.lanczos import lanczos
 
+from .checks import integer
 from .evaluation import evaluation_mode
 
 
@@ -61,24 +62,35 @@ def hessian_eigenvalues(
     Lanczos with full reorthogonalisation and thick restarts: :func:`alignbook.kernels.lanczos.lanczos`,
     which says how repeated eigenvalues are found.
     Returns :class:`HessianEigenvalues`. Raises ValueError for arguments out of range, a model without
-    parameters that require gradients, a loss that is no scalar, values that are not finite and, in several
-    batches, a loss that is no plain mean or a model that mixes examples.
+    parameters that require gradients, a loss that is no scalar, values that are not finite, eigenvalues below
+    the normal range of the model's precision and, in several batches, a loss that is no plain mean or a model
+    that mixes examples.
     """
+    integer(k, "k", 1)
+    integer(max_products, "max_products", 1)
+    integer(seed, "seed", 0)
+    integer(k + 10 if basis is None else basis, "basis", 1)
+    if not isinstance(tol, Real) or not 0 < tol < 1:
+        raise ValueError(f"tol must be a number between 0 and 1, not {tol!r}")
     inputs, targets = (
         t.clone() if isinstance(t, torch.Tensor) and t.is_inference() else t for t in (inputs, targets)
     )
     kind = inputs.device.type if isinstance(inputs, torch.Tensor) else "cpu"
     with evaluation_mode(model), torch.autocast(kind, enabled=False):  # in the model's own precision
         product = HessianProduct(model, loss, inputs, targets, batch_size, least=k + 1)
-        if not isinstance(k, Integral) or not 1 <= k < product.total:
-            raise ValueError(f"k = {k} must be an integer from 1 on, below the {product.total} parameters")
+        if k >= product.total:
+            raise ValueError(f"k = {k} must be below the {product.total} parameters")
         basis = max(3 * k, 60) if basis is None else basis
         if basis < k + 10 or max_products <= k:  # restarts of a smaller basis may miss an eigenvalue
             raise ValueError(f"basis = {basis} and max_products = {max_products}: at least k + 10, above k")
-        if not tol > 0:
-            raise ValueError(f"tol must be positive, not {tol}")
         pairs = lanczos(
             product, product.size, k, tol, basis, max_products, seed, product.dtype, product.device
         )
+        # Products with numbers below the normal range have lost their digits.
+        if 0 < abs(pairs.values[0]) < torch.finfo(product.dtype).tiny * product.total**0.5:
+            raise ValueError(
+                f"the largest eigenvalue, {pairs.values[0]:.3g}, is too small for {product.dtype}: "
+                "scale the loss up or use float64"
+            )
         vectors = product.expand(pairs.vectors)
     return HessianEigenvalues(pairs.values, pairs.residuals, vectors, pairs.products, pairs.converged)

@@ -4,10 +4,12 @@ import numpy as np
 import scipy.linalg
 
 from . import arrays
+from .checks import scaled
 
 ORTHONORMAL = 1e-6  # largest |VᵀV - I| taken for rounding (float32 bases are welcome)
 
 
+@scaled
 def misalignment(a, b, rtol=None):
     """M(A, B) = inf over Σ ≻ 0 aligned with A of tr(Σ⁻¹B + B⁻¹Σ)/2 - d, in closed form.
 
@@ -28,6 +30,7 @@ def misalignment(a, b, rtol=None):
     return _closed_form(vectors, starts, matrix_b, arrays.unit(b))
 
 
+@scaled
 def misalignment_basis(basis, b):
     """M(A, B) for an A whose eigenspaces are the lines along the columns of ``basis``.
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from .checks import finite_moments
+
 BLOCK = 2**20  # float64 entries of images or patches held at once: 8 MiB
 STRIP = 96  # entries of an image's row that are multiplied with each other, over all channels
 
@@ -22,6 +24,7 @@ class PatchCovariance:
     count: int
 
 
+@finite_moments
 def patch_covariance(images, size=3, stride=1):
     """Moments of all ``size`` × ``size`` patches that lie wholly inside the images.
 
@@ -30,7 +33,7 @@ def patch_covariance(images, size=3, stride=1):
     ``conv.weight.reshape(out, -1)``, so d = C·size². Images are read in blocks of bounded size, products and
     sums are float64. With stride 1 no patch is made: entries of a patch are products of two pixels at most
     ``size`` - 1 rows and columns apart, and Gram matrices of image rows hold all of them. Raises ValueError
-    for images that are no such tensor or smaller than a patch.
+    for images that are no such tensor, smaller than a patch or of moments that are not finite.
     """
     x = getattr(images, "x", images)
     if not isinstance(x, torch.Tensor) or x.ndim != 4 or not x.is_floating_point() or len(x) == 0:

@@ -3,8 +3,10 @@
 import numpy as np
 
 from . import arrays
+from .checks import scaled_back
 
 
+@scaled_back
 def transfer_function(cov_x, cov_w, rtol=None):
     """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and |vᵢ| = 1.
 

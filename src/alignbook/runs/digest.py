@@ -13,14 +13,20 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = __package__.split(".")[0]
-# What does not count: how the data come here, since their content has a digest of its own; and which of
+# What does not count: how the data come here, since their content has a digest of its own; which of
 # several equally exact routes a device takes, the CUDA kernel of a sum, the library of a product, or a
-# replay of the same kernels. A decorator among these does not count where it is used, either.
+# replay of the same kernels; and what is refused before or after. A decorator among these does not count
+# where it is used, either.
 BOUNDARY = {
+    (f"{PACKAGE}.data.arguments", "checked"),
     (f"{PACKAGE}.data.images", "fetch"),
     (f"{PACKAGE}.kernels.cuda_graph", "replayed"),
     (f"{PACKAGE}.kernels.gram_product", "squared_sum"),
     (f"{PACKAGE}.kernels.products", "float32_products"),
+    (f"{PACKAGE}.metrics.checks", "finite_moments"),
+    (f"{PACKAGE}.metrics.checks", "scaled"),
+    (f"{PACKAGE}.metrics.checks", "scaled_back"),
+    (f"{PACKAGE}.metrics.checks", "squares_in_range"),
 }
 # Fields of a syntax tree that say nothing of what the code does.
 _UNSEEN = {"ctx", "kind", "type_comment"}
