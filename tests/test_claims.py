@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN, OUTCOMES, Claim
+from alignbook.claims import (
+    CONTRADICTED,
+    DISAGREES,
+    HOLDS,
+    INCONCLUSIVE,
+    NOT_JUDGED,
+    NOT_RUN,
+    OUTCOMES,
+    Claim,
+)
 
 WHAT = ("id", "statement", "Figure 1")
 
