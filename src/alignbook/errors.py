@@ -1,6 +1,10 @@
 """What a user can mend: the command prints the message as one line and exits with status 2."""
 
 import math
+import traceback
+from pathlib import Path
+
+from alignbook import paths
 
 
 class AlignbookError(RuntimeError):
@@ -10,6 +14,22 @@ class AlignbookError(RuntimeError):
 def on_one_line(text):
     """What went wrong, as one line of at most 300 characters."""
     return " ".join(str(text).split())[:300]
+
+
+def fault(error):
+    """``FILE, line N: KeyError: 'value'``: where in this package ``error`` was raised, and what it is.
+
+    The file is the last one in the traceback that an experiment may have written wrong; of a SyntaxError it
+    is the one that cannot be read.
+    """
+    what = on_one_line(f"{type(error).__name__}: {error}")
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        what = on_one_line(f"{type(error).__name__}: {error.msg}")
+        return f"{paths.shown(error.filename)}, line {error.lineno}: {what}"
+    folder = Path(__file__).parent / "experiments"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    return f"{paths.shown(own[-1].filename)}, line {own[-1].lineno}: {what}" if own else what
 
 
 class Diverged(Exception):

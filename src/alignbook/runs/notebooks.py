@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alignbook import paths
-from alignbook.errors import AlignbookError
+from alignbook.errors import AlignbookError, fault
+from alignbook.runs.parameters import UNREADABLE
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,22 @@ class Notebook:
         return self.name.split("/")[1]
 
     @property
+    def text(self):
+        """The source. Raises AlignbookError where it cannot be read or is no UTF-8."""
+        where = paths.shown(self.source)
+        try:
+            content = self.source.read_bytes()
+            return content.decode("utf-8").replace("\r\n", "\n")
+        except OSError as error:
+            raise AlignbookError(f"cannot read {where}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+            raise AlignbookError(f"{where}, line {line}: byte 0x{byte:02x} is no UTF-8") from None
+
+    @property
     def title(self):
         """The first heading of the notebook."""
-        match = re.search(r"^# (.+)$", self.source.read_text(encoding="utf-8"), re.MULTILINE)
+        match = re.search(r"^# (.+)$", self.text, re.MULTILINE)
         return match.group(1) if match else self.slug
 
     @property
@@ -37,18 +51,27 @@ class Notebook:
         import yaml
 
         try:
-            text = self.source.read_text(encoding="utf-8").removeprefix("---").split("\n---", 1)[0]
-            front = yaml.safe_load(text)
+            front = yaml.safe_load(self.text.removeprefix("---").split("\n---", 1)[0])
             return str(front["alignbook"]["claim"])
-        except (yaml.YAMLError, KeyError, TypeError):
+        except UNREADABLE:
             raise AlignbookError(
                 f"{paths.shown(self.source)}: no claim in its front matter (alignbook: claim: …)"
             ) from None
 
     @property
     def experiment(self):
-        """The module ``alignbook.experiments.<paper>.<slug>``, imported on first use."""
-        return importlib.import_module(f"alignbook.experiments.{self.paper}.{self.slug}")
+        """The module ``alignbook.experiments.<paper>.<slug>``, imported on first use.
+
+        Raises AlignbookError where it is missing or cannot be imported.
+        """
+        module = f"alignbook.experiments.{self.paper}.{self.slug}"
+        try:
+            return importlib.import_module(module)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+                where = f"src/{module.replace('.', '/')}.py"
+                raise AlignbookError(f"{self.name} has no experiment {where}") from None
+            raise AlignbookError(f"{self.name}: its experiment cannot be imported: {fault(error)}") from error
 
 
 def every():
@@ -80,7 +103,7 @@ def find(name):
 
 def cells(notebook):
     """Sources of the code cells of ``notebook``, in order."""
-    text = notebook.source.read_text(encoding="utf-8")
+    text = notebook.text
     found = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     options = re.compile(r"\A(?:---\n.*?^---\n|(?::[^\n]*\n)+)\n?", re.MULTILINE | re.DOTALL)
     return [options.sub("", cell).rstrip() for cell in found]

@@ -14,6 +14,7 @@ import difflib
 import io
 import math
 import re
+import reprlib
 import tokenize
 from dataclasses import dataclass
 
@@ -26,7 +27,9 @@ PROFILES = ("paper", "quick", "smoke")  # most faithful first
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool}
 _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"#\s*(?:(\{.*?\}|[\[(].*?[\])])\s*:\s*)?(.+)")
-_UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: no UTF-8, too many digits
+# What reading YAML raises: no UTF-8 and too many digits are ValueErrors, the others come from tags.
+UNREADABLE = (yaml.YAMLError, ValueError, RecursionError, AttributeError, LookupError, TypeError)
+_NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing it raises
 
 
 class _Loader(yaml.SafeLoader):
@@ -93,12 +96,12 @@ class Parameter:
         if not self.many:
             return self._check_one(value)
         if not isinstance(value, list):
-            raise AlignbookError(f"{self.name} must be a list of {self.type}, not {value!r}")
+            raise AlignbookError(f"{self.name} must be a list of {self.type}, not {_short(value)}")
         if not value:
             raise AlignbookError(f"{self.name} must not be empty")
         checked = [self._check_one(item) for item in value]
         if any(item in checked[:place] for place, item in enumerate(checked)):
-            raise AlignbookError(f"{self.name} must not have the same value twice: {value!r}")
+            raise AlignbookError(f"{self.name} must not have the same value twice: {_short(value)}")
         return checked
 
     def _check_one(self, value):
@@ -110,13 +113,13 @@ class Parameter:
                 value = math.inf  # which no range allows
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             article = "an" if self.type == "int" else "a"
-            raise AlignbookError(f"{self.name} must be {article} {self.type}, not {value!r}")
+            raise AlignbookError(f"{self.name} must be {article} {self.type}, not {_short(value)}")
         if self.choices is not None and value not in self.choices:
             near = difflib.get_close_matches(str(value), map(str, self.choices), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise AlignbookError(f"{self.name} must be one of {self.range}, not {value!r}{hint}")
+            raise AlignbookError(f"{self.name} must be one of {self.range}, not {_short(value)}{hint}")
         if self.interval is not None and not self._inside(value):
-            raise AlignbookError(f"{self.name} must be in {self.range}, not {value!r}")
+            raise AlignbookError(f"{self.name} must be in {self.range}, not {_short(value)}")
         return value
 
     def _inside(self, value):
@@ -127,26 +130,38 @@ class Parameter:
 
 
 def read(notebook):
-    """``{name: Parameter}`` of the parameters cell of ``notebook`` (a Notebook), in its order."""
-    text = notebook.source.read_text(encoding="utf-8")
-    cells = [_split_metadata(cell) for cell in _CELL.findall(text)]
-    code = [body for tags, body in cells if "parameters" in tags]
-    if len(code) != 1:
-        raise AlignbookError(f"{notebook.name}: {len(code)} cells are tagged 'parameters', one is needed")
-    comments = _comments(code[0])
+    """``{name: Parameter}`` of the parameters cell of ``notebook`` (a Notebook), in its order.
+
+    Raises AlignbookError, one line with file and line, for a cell that does not say enough.
+    """
+    text, where = notebook.text, paths.shown(notebook.source)
+    found = []
+    for cell in _CELL.finditer(text):
+        line = text.count("\n", 0, cell.start(1)) + 1
+        tags, skipped, code = _split_metadata(cell.group(1), f"{where}, line {line}")
+        if "parameters" in tags:
+            found.append((line + skipped, code))
+    if len(found) != 1:
+        raise AlignbookError(f"{where}: {len(found)} cells are tagged 'parameters', one is needed")
+    ((first, code),) = found
     try:
-        lines = ast.parse(code[0]).body
-    except SyntaxError as error:
-        wrong = (error.text or "").strip()
-        raise AlignbookError(f"{notebook.name}: the parameters cell is no Python: {wrong!r}") from error
+        nodes, comments = ast.parse(code).body, _comments(code)
+    except (*_NO_PYTHON, tokenize.TokenError) as error:
+        line = first + (getattr(error, "lineno", None) or 1) - 1
+        raise AlignbookError(
+            f"{where}, line {line}: the parameters cell is no Python ({on_one_line(error)})"
+        ) from error
     parameters = {}
-    for node in lines:
+    for node in nodes:
         try:
             parameter = _parameter(node, comments)
-        except (ValueError, AttributeError, KeyError) as error:
-            line = ast.unparse(node)
-            raise AlignbookError(f"{notebook.name}: cannot read the parameter {line!r}: {error}") from error
-        parameter.check(parameter.default)
+            if parameter.name in parameters:
+                raise ValueError("its name stands there twice")
+            parameter.check(parameter.default)
+        except (*_NO_PYTHON, TypeError, AlignbookError) as error:
+            line = _short(code.split("\n")[node.lineno - 1].strip())
+            there, why = f"{where}, line {first + node.lineno - 1}", on_one_line(error)
+            raise AlignbookError(f"{there}: cannot read the parameter {line}: {why}") from error
         parameters[parameter.name] = parameter
     return parameters
 
@@ -158,7 +173,13 @@ def resolve(notebook, profile=None, overrides=None):
     """
     spec = read(notebook)
     values = {name: parameter.default for name, parameter in spec.items()}
-    values.update(_checked(spec, read_profile(notebook, profile), notebook.name) if profile else {})
+    if profile:
+        entry = read_profile(notebook, profile)
+        try:
+            values.update(_checked(spec, entry, notebook.name))
+        except AlignbookError as error:
+            where = f"{paths.shown(_profile_path(profile))}, {notebook.name}"
+            raise AlignbookError(f"{where}: {str(error).removeprefix(f'{notebook.name} ')}") from None
     values.update(_checked(spec, overrides or {}, notebook.name))
     return values
 
@@ -167,14 +188,18 @@ def read_profile(notebook, profile):
     """The entry of ``notebook`` in ``notebooks/profiles/<profile>.yaml``."""
     if profile not in PROFILES:
         raise AlignbookError(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
-    path = paths.root() / "notebooks" / "profiles" / f"{profile}.yaml"
+    path = _profile_path(profile)
     try:
         entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (OSError, *_UNREADABLE) as error:
+    except (OSError, *UNREADABLE) as error:
         raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
     if not isinstance(entries, dict) or not isinstance(entries.get(notebook.name), dict):
         raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
     return entries[notebook.name]
+
+
+def _profile_path(profile):
+    return paths.root() / "notebooks" / "profiles" / f"{profile}.yaml"
 
 
 def profile_of(notebook, values):
@@ -203,8 +228,8 @@ def from_text(assignments):
             raise AlignbookError(f"a parameter is written name=value, not {assignment!r}")
         try:
             values[name.strip()] = yaml.load(text, _Loader)
-        except _UNREADABLE as error:
-            raise AlignbookError(f"cannot read the value of {name.strip()}: {text!r}") from error
+        except UNREADABLE as error:
+            raise AlignbookError(f"cannot read the value of {name.strip()}: {_short(text)}") from error
     return values
 
 
@@ -219,21 +244,35 @@ def _checked(spec, values, where):
         if name not in spec:
             near = difflib.get_close_matches(str(name), spec, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(spec)}"
-            raise AlignbookError(f"{where} has no parameter {name!r}{hint}")
+            raise AlignbookError(f"{where} has no parameter {_short(name)}{hint}")
         checked[name] = spec[name].check(value)
     return checked
 
 
-def _split_metadata(cell):
-    """(tags, code) of a code cell, whose metadata are a YAML block or lines ``:key: value``."""
+def _split_metadata(cell, where):
+    """(tags, lines before the code, code) of a code cell.
+
+    Its metadata are a YAML block or lines ``:key: value``; where : the cell's place, for messages.
+    """
     lines = cell.split("\n")
     if lines[0].strip() == "---":
-        end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "---")
-        metadata = yaml.safe_load("\n".join(lines[1:end])) or {}
-        return metadata.get("tags", []), "\n".join(lines[end + 1 :])
-    end = next((i for i, line in enumerate(lines) if not re.match(r":[\w-]+:", line)), len(lines))
-    metadata = yaml.safe_load("\n".join(line[1:] for line in lines[:end])) or {}
-    return metadata.get("tags", []), "\n".join(lines[end:])
+        end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
+        if end is None:
+            raise AlignbookError(f"{where}: the cell's metadata are not closed by a line ---")
+        text, skipped = "\n".join(lines[1:end]), end + 1
+    else:
+        skipped = next((i for i, line in enumerate(lines) if not re.match(r":[\w-]+:", line)), len(lines))
+        text = "\n".join(line[1:] for line in lines[:skipped])
+    try:
+        metadata = yaml.safe_load(text) or {}
+    except UNREADABLE as error:
+        raise AlignbookError(f"{where}: the cell's metadata are no YAML ({on_one_line(error)})") from error
+    if not isinstance(metadata, dict):
+        raise AlignbookError(f"{where}: the cell's metadata have no names: {_short(metadata)}")
+    tags = metadata.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise AlignbookError(f"{where}: tags must be a list of names like [parameters], not {_short(tags)}")
+    return tags, skipped, "\n".join(lines[skipped:])
 
 
 def _comments(code):
@@ -242,7 +281,7 @@ def _comments(code):
 
 
 def _parameter(node, comments):
-    if not isinstance(node, ast.AnnAssign):
+    if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name) or node.value is None:
         raise ValueError("a parameter is a typed assignment")
     annotation = ast.unparse(node.annotation)
     many = annotation.startswith("list[")
@@ -251,15 +290,40 @@ def _parameter(node, comments):
         raise ValueError(f"its type is not one of {', '.join(_TYPES)} or a list of these")
     lines = range(node.lineno, node.end_lineno + 1)
     comment = next((comments[line] for line in lines if line in comments), None)
-    if comment is None:
+    said = _COMMENT.match(comment or "")
+    if said is None:
         raise ValueError("a comment must say what it is")
-    limits, meaning = _COMMENT.match(comment).groups()
+    limits, meaning = said.groups()
     choices = interval = None
+    if limits and (kind == "bool" or (kind == "str" and limits[0] != "{")):
+        raise ValueError(f"a {kind} has no range {limits}")
     if limits and limits[0] == "{":
         items = [item.strip() for item in limits[1:-1].split(",")]
         choices = tuple(_TYPES[kind](item) for item in items)
     elif limits:
-        low, high = (float(end) for end in limits[1:-1].split(","))
+        low, high = _ends(limits)
         interval = (low, high, limits[0] == "[", limits[-1] == "]" and not math.isinf(high))
     default = ast.literal_eval(node.value)
     return Parameter(node.target.id, kind, many, default, choices, interval, meaning.strip())
+
+
+def _ends(limits):
+    """(low, high) of ``[low, high)``, floats."""
+    try:
+        low, high = (float(end) for end in limits[1:-1].split(","))
+    except ValueError:
+        raise ValueError(f"a range is written [low, high], not {limits}") from None
+    if not low <= high:
+        raise ValueError(f"nothing lies in the range {limits}")
+    return low, high
+
+
+def _short(value):
+    """``repr(value)``, cut: a value may be long, or hold itself many times."""
+    writer = reprlib.Repr()
+    writer.maxlevel, writer.maxlist, writer.maxdict = 4, 8, 8
+    writer.maxstring = writer.maxlong = writer.maxother = 80
+    try:
+        return writer.repr(value)
+    except ValueError:  # an int of too many digits
+        return f"this {type(value).__name__}"
