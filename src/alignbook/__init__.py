@@ -1,7 +1,8 @@
 """alignbook: what aligns with what while a network trains, and what that means for transfer.
 
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
-``alignment_curve``, ``tangent_alignment``, ``hessian_eigenvalues``, ``run`` and ``Claim``. The command is
+``alignment_curve``, ``tangent_alignment``, ``hessian_eigenvalues``, ``weight_deviation``,
+``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``run`` and ``Claim``. The command is
 ``alignbook``.
 """
 
@@ -18,6 +19,10 @@ PUBLIC = {
     "alignment_curve": "alignbook.metrics",
     "tangent_alignment": "alignbook.metrics",
     "hessian_eigenvalues": "alignbook.metrics",
+    "weight_deviation": "alignbook.metrics",
+    "filter_normalised_directions": "alignbook.metrics",
+    "landscape": "alignbook.metrics",
+    "loss_variation": "alignbook.metrics",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
 }

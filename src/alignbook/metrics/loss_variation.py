@@ -1,0 +1,68 @@
+"""How the loss varies along its gradient (ICLR 2020 submission on transferability, Figures 6 and 11)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from .landscape import batch_norm, loss_at
+
+
+@dataclass(frozen=True)
+class LossVariation:
+    """lengths : (k,) float64; loss : (k,) float64, after a step of each length; start : float, before;
+    gradient_norm : float, ‖∇L‖; variation : float, largest minus smallest of all, the start included.
+    """
+
+    lengths: np.ndarray
+    loss: np.ndarray
+    start: float
+    gradient_norm: float
+    variation: float
+
+
+@torch.inference_mode(False)  # also where the caller is in it
+def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="train"):
+    """The loss at θ - s ∇L(θ) for step lengths s (Section 4, Appendix A; after Santurkar et al. 2018).
+
+    model : nn.Module; left as it was, bit for bit, gradients and running statistics included.
+    loss : callable (outputs, targets) → scalar. inputs, targets : tensors on the model's device, taken in
+    one batch. The gradient is that of all parameters that require gradients.
+    lengths : the s, floats in any order; the paper's range is left open.
+    scaled : True steps by s ‖∇L‖, "the size of gradient" (Figure 6); False along the gradient of length
+    one, by s itself (Figure 11).
+    mode : "train" normalises batches with their own statistics, as the step in training does; "eval" with
+    the running ones. All but batch norm is in evaluation mode in both.
+
+    Returns :class:`LossVariation`; losses may be inf or nan. Raises ValueError where lengths are none, not
+    finite, or the loss at the start or its gradient is not finite, or the gradient is zero and to be scaled
+    to length one.
+    """
+    lengths = np.asarray(lengths, dtype=np.float64)
+    if lengths.ndim != 1 or len(lengths) == 0 or not np.isfinite(lengths).all():
+        raise ValueError("lengths must be a list of finite numbers, at least one")
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not parameters:
+        raise ValueError("no parameter requires a gradient")
+    with batch_norm(model, mode), torch.autocast(inputs.device.type, enabled=False):
+        buffers = {name: value.clone() for name, value in model.named_buffers()}
+        with torch.enable_grad():
+            outputs = torch.func.functional_call(model, {**parameters, **buffers}, (inputs,))
+            value = loss(outputs, targets)
+            found = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
+        start = float(value.detach())
+        norm = float(torch.stack([part.double().square().sum() for part in found]).sum().sqrt())
+        if not np.isfinite([start, norm]).all():
+            raise ValueError(f"the loss is {start}, its gradient has norm {norm}")
+        if not scaled and norm == 0:
+            raise ValueError("the gradient is zero: it has no direction")
+        with torch.no_grad():
+            losses = np.empty(len(lengths))
+            for i, length in enumerate(lengths if scaled else lengths / norm):
+                moved = {
+                    name: parameter - float(length) * part
+                    for (name, parameter), part in zip(parameters.items(), found, strict=True)
+                }
+                losses[i] = loss_at(model, moved, loss, inputs, targets)
+    every = np.append(losses, start)
+    return LossVariation(lengths, losses, start, norm, float(every.max() - every.min()))

@@ -1,0 +1,212 @@
+"""Networks pre-trained here, kept as checkpoints beside the results: trained once, then read.
+
+The paper takes ResNet-50 pre-trained on ImageNet, on Places or on Food-101 (ICLR 2020 submission, Appendix
+A). Here a small residual network is trained on an image set that is at hand.
+"""
+
+import hashlib
+import inspect
+import io
+import json
+import math
+import pickle
+
+import torch
+from torch import nn
+
+from alignbook import paths, system
+from alignbook.data import colour32, digest, half, load, random_labels
+from alignbook.errors import require_finite
+from alignbook.seeding import torch_stream
+
+from .fine_tune import crops_and_flips
+from .nets import he_normal_layer_
+from .resnet import Block, ResNet, conv_layers, fresh_head_
+
+WARM_UP = 0.2  # of all steps, in which the rate of "one-cycle" rises
+UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, AttributeError)
+
+
+def pretrained(
+    source,
+    *,
+    epochs,
+    images=None,
+    subset="all",
+    labels="real",
+    label_noise=0.0,
+    width=32,
+    blocks=1,
+    stride=2,
+    batch_size=128,
+    learning_rate=0.2,
+    schedule="one-cycle",
+    checkpoints=None,
+    seed,
+    device="cpu",
+    report=None,
+):
+    """A :class:`ResNet` trained on the image set ``source``; grey images count as :func:`colour32` ones.
+
+    epochs : how often every image is seen. images : None for all, else so many of the (sub)set, chosen by
+    ``seed``. subset : "all", or "natural" or "artificial", see :func:`alignbook.data.half`.
+    labels : "real", or "random" (uniform, independent of the images).
+    label_noise : share of the labels, in [0, 1], that are drawn anew, uniformly over all classes.
+    width, blocks, stride : of the network. batch_size, learning_rate : of SGD with momentum 0.9, weight
+    decay 5·10⁻⁴, random crops and flips. schedule : "one-cycle" raises the rate linearly over the first
+    fifth of the steps to ``learning_rate`` and lowers it along a cosine to 0; "constant" keeps it.
+    checkpoints : None, or epochs (0: before training) after which the network is kept.
+    seed : of the weights, the order of the images and the labels. device : "cpu", "cuda".
+    report : ``report(done, text)``, ``done`` in 0..1.
+
+    Returns the trained network, or {epoch: network} for ``checkpoints``; in evaluation mode, on ``device``.
+    Its head tells the classes of the source apart: put :func:`alignbook.training.resnet.fresh_head_` on.
+    A checkpoint is read from the results store where there is one for the same arguments, data, kind of
+    device and code, however it came there; a process that wants one which another is making waits for it.
+    Raises Diverged, DataError and, for other arguments, ValueError.
+    """
+    choices = (
+        ("labels", labels, ("real", "random")),
+        ("schedule", schedule, ("one-cycle", "constant")),
+        ("subset", subset, ("all", "natural", "artificial")),
+    )
+    for name, value, known in choices:
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}; known: {', '.join(known)}")
+    kept = sorted({epochs} if checkpoints is None else set(checkpoints))
+    if not kept or not 0 <= kept[0] <= kept[-1] <= epochs:
+        raise ValueError(f"checkpoints must be epochs from 0 to {epochs}, not {kept}")
+    arguments = {
+        "warm-up": WARM_UP,
+        "source": source,
+        "data": digest(source),
+        "epochs": epochs,
+        "images": images,
+        "subset": subset,
+        "labels": labels,
+        "label_noise": label_noise,
+        "width": width,
+        "blocks": blocks,
+        "stride": stride,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "schedule": schedule,
+        "checkpoints": kept,
+        "seed": seed,
+        "device": torch.device(device).type,
+    }
+
+    def train():
+        x, y, classes = _examples(source, images, subset, labels, label_noise, seed)
+        net = ResNet(
+            classes, width=width, blocks=blocks, stride=stride, generator=torch_stream(seed, "pretrained")
+        )
+        return _train(
+            net.to(device),
+            x.to(device),
+            y.to(device),
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            kept=kept,
+            generator=torch_stream(seed, "pretrained", "batches"),
+            report=report,
+        )
+
+    network = (Block, ResNet, conv_layers, fresh_head_, he_normal_layer_)
+    states = checkpoint(arguments, (_examples, _train, _rate, crops_and_flips, *network), train)
+    made = {}
+    for epoch, state in states.items():
+        net = ResNet(len(state["head.bias"]), width=width, blocks=blocks, stride=stride)
+        net.load_state_dict(state)
+        made[epoch] = net.to(device).eval()
+    return made[epochs] if checkpoints is None else made
+
+
+def checkpoint(arguments, sources, make):
+    """What ``make()`` returns, read from the results store where it was kept under the same key.
+
+    arguments : dict that JSON can hold, with everything that the outcome depends on, the digest of the data
+    too. sources : functions and classes whose source text is part of the key: all that train.
+    make : callable () → nested dicts and lists of tensors and numbers; they come back on the CPU.
+    The key holds PyTorch's version, too. A file that cannot be read is made anew; while one process makes
+    it, others that want it wait.
+    """
+    texts = [inspect.getsource(source) for source in sources]
+    key = json.dumps([arguments, texts, torch.__version__], sort_keys=True)
+    name = hashlib.sha256(key.encode()).hexdigest()[:32]
+    folder = paths.results() / ".checkpoints"
+    path = folder / f"{name}.pt"
+    with system.locked(folder / f"{name}.lock"):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except (*UNREADABLE, pickle.UnpicklingError):
+            pass  # missing or broken
+        content = io.BytesIO()
+        torch.save(make(), content)
+        system.replace(path, content.getvalue())
+        content.seek(0)
+        return torch.load(content, map_location="cpu", weights_only=True)
+
+
+def _examples(source, images, subset, labels, label_noise, seed):
+    """(x (N, 3, 32, 32), y (N,), number of classes)."""
+    chosen = load(source)
+    if subset != "all":
+        chosen = half(chosen, subset)
+    x, y, classes = chosen.x, chosen.y, len(chosen.classes)
+    if images is not None:
+        if not 1 <= images <= len(y):
+            raise ValueError(f"images is {images}, but there are {len(y)}")
+        index = torch.randperm(len(y), generator=torch_stream(seed, "pretrained", "images"))[:images]
+        x, y = x[index], y[index]
+    generator = torch_stream(seed, "pretrained", "labels")
+    drawn = random_labels(len(y), classes, generator)
+    share = 1.0 if labels == "random" else label_noise
+    y = torch.where(torch.rand(len(y), generator=generator) < share, drawn, y)
+    return colour32(x), y, classes
+
+
+def _train(net, x, y, *, epochs, batch_size, learning_rate, schedule, kept, generator, report):
+    """{epoch: state_dict}, tensors on the CPU."""
+    states = {}
+    if 0 in kept:
+        states[0] = _copy(net)
+    if epochs and batch_size > len(x):
+        raise ValueError(f"a batch of {batch_size} cannot be drawn from {len(x)} examples")
+    net.to(memory_format=torch.channels_last).train()
+    optimiser = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=0.9, weight_decay=5e-4)
+    steps = epochs * (len(x) // batch_size)
+    step = 0
+    for epoch in range(1, epochs + 1):
+        order = torch.randperm(len(x), generator=generator).to(x.device)
+        for index in order.split(batch_size)[: len(x) // batch_size]:
+            if schedule == "one-cycle":
+                optimiser.param_groups[0]["lr"] = learning_rate * _rate(step / steps)
+            loss = nn.functional.cross_entropy(net(crops_and_flips(x[index], generator)), y[index])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            step += 1
+            if step % 50 == 0 or step == steps:
+                require_finite(loss.item(), step)
+                if report is not None:
+                    report(step / steps, f"pre-training: epoch {epoch} of {epochs}")
+        if epoch in kept:
+            states[epoch] = _copy(net)
+    return states
+
+
+def _rate(done):
+    """Share of the peak's rate after the share ``done`` of the steps."""
+    if done < WARM_UP:
+        return max(done / WARM_UP, 0.02)
+    return (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
+
+
+def _copy(net):
+    return {
+        name: value.detach().to("cpu", copy=True).contiguous() for name, value in net.state_dict().items()
+    }
