@@ -50,9 +50,9 @@ def test_against_plain_steps(mode, scaled):
                 moved.get_parameter(name).sub_(gradient * (length if scaled else length / norm))
             expected.append(float(cross_entropy(moved(x), y)))
     np.testing.assert_allclose(found.loss, expected, rtol=1e-5)
-    assert found.start == pytest.approx(float(loss), rel=1e-6)
+    assert found.start == pytest.approx(float(loss.detach()), rel=1e-6)
     assert found.gradient_norm == pytest.approx(norm, rel=1e-5)
-    every = [*expected, float(loss)]
+    every = [*expected, float(loss.detach())]
     assert found.variation == pytest.approx(max(every) - min(every), rel=1e-4)
     np.testing.assert_array_equal(found.lengths, lengths)
 
