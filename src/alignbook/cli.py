@@ -12,7 +12,10 @@ from alignbook.runs import notebooks, parameters, results
 
 
 def main(arguments=None):
-    """Run the command; the exit status is 0, 1 for a failed build, or 2 for bad input."""
+    """Run the command; the exit status is 0, 2 for bad input, or 1 for a failed build or verification."""
+    if _closed_streams():
+        print("alignbook: standard output is closed", file=sys.stderr)
+        return 2
     options = _parser().parse_args(arguments)
     warnings.showwarning = _show_warning
     paths.settle()
@@ -34,6 +37,20 @@ def main(arguments=None):
         print(f"alignbook: {where}{error.strerror or on_one_line(error)}", file=sys.stderr)
         _close_stdout()
         return 2
+
+
+def _closed_streams():
+    """Open standard streams that are closed on nothing; whether standard output was.
+
+    The next file to be opened would take the number of a closed one, and what is printed there.
+    """
+    without_output = sys.stdout is None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # the lowest number that is free
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
+    return without_output
 
 
 def _close_stdout():
@@ -81,18 +98,42 @@ def _parser():
     book.add_argument(
         "--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored"
     )
+    verify = command(_verify, "recompute a few stale units: does today's code stand for their results?")
+    verify.add_argument("name", metavar="NAME")
+    verify.add_argument("--units", type=_count, default=1, help="per path through the code (default: 1)")
+    verify.add_argument("--minutes", type=float, default=10.0, help="for all of them (default: 10)")
+    verify.add_argument(
+        "--tolerance", type=float, help="largest difference allowed, as a share of its column's largest value"
+    )
+    verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    verify.add_argument("--workers", type=_count, help="units at once (default: one per core)")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
 
 
 def _list(options):
-    books = notebooks.every()
+    rows, status = _of_every_notebook(lambda book: [{"name": book.name, "title": book.title}])
     if options.json:
-        return _print_json([{"name": book.name, "title": book.title} for book in books])
-    width = max(len(book.name) for book in books)
-    for book in books:
-        print(f"{book.name:{width}}  {book.title}")
+        _print_json(rows)
+        return status
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        print(f"{row['name']:{width}}  {row['title']}")
+    return status
+
+
+def _of_every_notebook(look):
+    """Rows that ``look(notebook)`` makes, and the exit status: a broken notebook is told and left out."""
+    rows, faults = [], []
+    for notebook in notebooks.every():
+        try:
+            rows.extend(look(notebook))
+        except AlignbookError as error:
+            faults.append(f"alignbook: {error}")
+    for line in dict.fromkeys(faults):
+        print(line, file=sys.stderr)
+    return rows, 2 if faults else 0
 
 
 def _show(options):
@@ -161,6 +202,7 @@ def _book(options):
 
 def _bookmaker():
     """The module ``alignbook.pages.book``; AlignbookError where it could not do its work."""
+    os.environ.pop("MPLBACKEND", None)  # figures go into the page, whatever window a shell asks for
     try:
         import jupytext  # noqa: F401
         import papermill  # noqa: F401
@@ -175,14 +217,39 @@ def _bookmaker():
     return book
 
 
+def _verify(options):
+    from alignbook.runs import engine
+    from alignbook.runs.verify import verify
+
+    found = verify(
+        options.name,
+        units=options.units,
+        minutes=options.minutes,
+        tolerance=options.tolerance,
+        device=options.device,
+        workers=options.workers,
+        progress=engine.to_stderr,
+    )
+    status = 1 if found.stale else 0
+    if options.json:
+        _print_json(found.as_dict())
+        return status
+    for outcome in found.outcomes:
+        print(outcome)
+    print(f"{found.verified} stale units verified by {len(found.outcomes)} that were recomputed")
+    for reason, units in found.stale.items():
+        print(f"{len(units)} stay stale ({reason}): {', '.join(units)}")
+    return status
+
+
 def _status(options):
     from alignbook.runs import engine
 
-    rows = []
-    for book in notebooks.every():
+    def look(book):
+        rows = []
         for profile in parameters.PROFILES:
             units = engine.units_of(book, parameters.resolve(book, profile))
-            stored = [item for item in (results.fetch(unit) for unit in units) if item]
+            stored = [item for item in map(results.peek, units) if item]
             rows.append(
                 {
                     "notebook": book.name,
@@ -193,31 +260,39 @@ def _status(options):
                     "diverged": sum(item.diverged for item in stored),
                 }
             )
+        return rows
+
+    rows, status = _of_every_notebook(look)
     if options.json:
-        return _print_json(rows)
-    width = max(len(row["notebook"]) for row in rows)
+        _print_json(rows)
+        return status
+    width = max((len(row["notebook"]) for row in rows), default=0)
     print(f"{'notebook':{width}}  profile  stored      stale  diverged")
     for row in rows:
         stored, notebook = f"{row['stored']} of {row['units']}", row["notebook"]
         line = f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {row['stale']:5}  {row['diverged']:8}"
         print(line)
+    return status
 
 
 def _claims(options):
     from alignbook.runs import engine
 
-    rows = []
-    for notebook in notebooks.every():
+    def look(notebook):
         run = engine.most_faithful(notebook)
-        for claim in run.claims if run else []:
-            rows.append({"notebook": notebook.name, "profile": run.profile, **claim.as_dict()})
+        claims = run.claims if run else []
+        return [{"notebook": notebook.name, "profile": run.profile, **claim.as_dict()} for claim in claims]
+
+    rows, status = _of_every_notebook(look)
     if options.json:
-        return _print_json(rows)
+        _print_json(rows)
+        return status
     for row in rows:
         print(f"{row['outcome']:12}  {row['notebook']}#{row['id']} ({row['profile']})")
         print(f"{'':14}{row['statement']}")
     counts = ", ".join(f"{sum(row['outcome'] == o for row in rows)} {o}" for o in claims.OUTCOMES)
     print(f"\n{len(rows)} claims: {counts}")
+    return status
 
 
 def _print_json(value):

@@ -5,6 +5,7 @@ runs on one thread of a worker process: the numbers do not depend on how many ru
 """
 
 import json
+import math
 import multiprocessing
 import os
 import platform
@@ -19,12 +20,12 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pandas as pd
 
 from alignbook import paths, system
-from alignbook.errors import AlignbookError, Diverged, on_one_line
+from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
 from alignbook.runs import digest, notebooks, parameters, results
 
 # Read when a worker starts. One thread each; and glibc keeps freed memory instead of giving it back
@@ -108,7 +109,7 @@ class Run:
     def claims(self):
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
         experiment = notebooks.find(self.name).experiment
-        claims = experiment.claims(self.table, self.parameters)
+        claims = self._of_experiment("claims")
         named = [c.id for c in claims if f"{c.id}-".startswith(f"{experiment.HEADLINE}-")]
         if not named:
             raise AlignbookError(f"{self.name}: no claim {experiment.HEADLINE!r}, which HEADLINE names")
@@ -125,12 +126,24 @@ class Run:
     @cached_property
     def finding(self):
         """What was found, one or two sentences with their numbers from the results."""
-        return notebooks.find(self.name).experiment.finding(self.table, self.parameters)
+        return self._of_experiment("finding")
 
     @property
     def key_numbers(self):
         """At most three :class:`claims.KeyNumber`: ours beside the paper's."""
-        return notebooks.find(self.name).experiment.key_numbers(self.table, self.parameters)
+        return self._of_experiment("key_numbers")
+
+    def _of_experiment(self, name):
+        """What its experiment's function ``name`` makes of the table; AlignbookError where it cannot.
+
+        The table may have come from elsewhere, with the right digest and with text where numbers belong.
+        """
+        experiment = notebooks.find(self.name).experiment
+        with _told(f"{self.name}: no {name} from {self._folders()}"):
+            return getattr(experiment, name)(self.table, self.parameters)
+
+    def _folders(self):
+        return ", ".join(sorted({paths.shown(results.location(item.unit).parent) for item in self.shown}))
 
 
 def run(name, *, profile=None, device="auto", workers=None, recompute="missing", progress=None, **overrides):
@@ -184,14 +197,27 @@ def _run(notebook, profile, values, stored):
 
 def units_of(notebook, values):
     """The units that ``values`` ask for; their names are unique and their arguments JSON."""
-    units = notebook.experiment.units(values)
-    names = [unit.name for unit in units]
+    experiment = notebook.experiment
+    with _told(f"{notebook.name}: no units for these parameters"):
+        units = list(experiment.units(values))
+        names = [unit.name for unit in units]
+        for unit in units:
+            json.dumps(unit.arguments, allow_nan=False)
     if len(set(names)) != len(names):
         again = sorted({name for name in names if names.count(name) > 1})
         raise AlignbookError(f"{notebook.name}: these parameters ask twice for {', '.join(again)}")
-    for unit in units:
-        json.dumps(unit.arguments, allow_nan=False)
     return units
+
+
+@contextmanager
+def _told(what):
+    """What an experiment's code raises inside becomes one line: ``what``, and where it was raised."""
+    try:
+        yield
+    except AlignbookError:
+        raise
+    except Exception as error:
+        raise AlignbookError(f"{what} ({fault(error)})") from error
 
 
 def run_units(units, *, device="auto", workers=None, recompute="missing", progress=None):
@@ -201,7 +227,7 @@ def run_units(units, *, device="auto", workers=None, recompute="missing", progre
         raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
     if workers is not None and workers < 1:
         raise AlignbookError(f"workers must be at least 1, not {workers}")
-    device = _device(device)
+    device = choose_device(device)
     digest.forget()
     found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}
     if recompute == "stale":
@@ -209,11 +235,12 @@ def run_units(units, *, device="auto", workers=None, recompute="missing", progre
     waiting = [unit for unit in units if found[unit.name] is None]
     if waiting:
         results.require_writable()
-        _require_data(waiting)
+        require_data(waiting)
         workers = 1 if device == "cuda" else min(workers or system.cores(), len(waiting))
         say(f"{len(units) - len(waiting)} of {len(units)} units stored, computing {len(waiting)}")
         # A unit that another process stored meanwhile is taken from there, unless it is to be replaced.
-        _compute(waiting, device, workers, recompute != "missing", say)
+        task = partial(_compute_one, device=device, replace=recompute != "missing")
+        in_workers(waiting, task, workers, say, done=lambda unit, text: say(f"{unit.name}: {text}"))
         found.update({unit.name: results.fetch(unit) for unit in waiting})
         lost = [name for name, item in found.items() if item is None]
         if lost:
@@ -221,26 +248,35 @@ def run_units(units, *, device="auto", workers=None, recompute="missing", progre
     return [found[unit.name] for unit in units]
 
 
-def _compute(units, device, workers, replace, say):
+def in_workers(units, task, workers, say, *, done, until=math.inf):
+    """Call ``task(unit)`` for every unit in ``workers`` processes of one thread each.
+
+    task : picklable; its units may ``report``, which becomes lines of progress for ``say(text)``
+    done : callable(unit, result), called here as units finish
+    until : time.monotonic() at which those that still run are ended, and none is begun
+
+    Raises AlignbookError for the first unit that fails, once those in hand are finished.
+    """
     context = multiprocessing.get_context("spawn")
     reports = context.Queue()
-    done, began = 0, time.monotonic()
+    finished_units, began = 0, time.monotonic()
     with system.environment(_WORKER_ENVIRONMENT), _interrupts_ignored():
         pool = ProcessPoolExecutor(
             workers, context, initializer=_enter_worker, initargs=(os.getpid(), reports)
         )
-        pending = {pool.submit(_compute_one, unit, device, replace): unit for unit in units}
+        pending = {pool.submit(task, unit): unit for unit in units}
     shares, failure, told = {}, None, 0.0
     try:
         while pending:
-            finished, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
+            left = until - time.monotonic()
+            finished, _ = wait(pending, timeout=max(0, min(1.0, left)), return_when=FIRST_COMPLETED)
             _drain(reports, shares)
             for future in [f for f in pending if f in finished]:  # in order: the first failure is told
                 unit = pending.pop(future)
                 shares.pop(unit.name, None)
                 try:
-                    say(f"{unit.name}: {future.result()}")
-                    done += 1
+                    done(unit, future.result())
+                    finished_units += 1
                 except BrokenProcessPool:
                     failure = failure or AlignbookError(
                         "a worker process ended early (out of memory? or a script that calls alignbook.run "
@@ -257,10 +293,12 @@ def _compute(units, device, workers, replace, say):
                 running = ", ".join(
                     f"{name} {share:.0%} {text}".strip() for name, (share, text) in shares.items()
                 )
-                say(f"[{done}/{len(units)} units, {told - began:.0f} s] {running}")
+                say(f"[{finished_units}/{len(units)} units, {told - began:.0f} s] {running}")
+            if pending and left <= 0:
+                _terminate(pool)
+                break
     except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
+        _terminate(pool)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -268,6 +306,11 @@ def _compute(units, device, workers, replace, say):
         reports.cancel_join_thread()
     if failure:
         raise failure
+
+
+def _terminate(pool):
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
 
 
 @contextmanager
@@ -297,9 +340,19 @@ def _compute_one(unit, device, replace):
 
 
 def _compute_and_store(unit, device):
+    origin = results.origin(unit)
+    table, step, elapsed = compute(unit, device)
+    results.store(unit, table, origin, device=describe(device), wall_time=elapsed, step=step)
+    return f"{'done' if step is None else f'diverged: {Diverged(step)}'} in {elapsed:.1f} s"
+
+
+def compute(unit, device):
+    """(table, steps until it diverged or None, seconds) of ``unit``, in a worker; nothing is stored.
+
+    The table is None when it diverged. Raises AlignbookError, one line, when it fails.
+    """
     import torch
 
-    origin = results.origin(unit)
     began = time.monotonic()
     last = [0.0]
 
@@ -311,16 +364,13 @@ def _compute_and_store(unit, device):
     step = None
     try:
         table = unit.compute(**unit.arguments, device=torch.device(device), report=report)
-        outcome = "done"
     except Diverged as error:
-        table, step, outcome = None, error.step, f"diverged: {error}"
+        table, step = None, error.step
     except AlignbookError:
         raise
     except Exception as error:
         raise AlignbookError(_failure(unit, error)) from None
-    elapsed = time.monotonic() - began
-    results.store(unit, table, origin, device=_describe(device), wall_time=elapsed, step=step)
-    return f"{outcome} in {elapsed:.1f} s"
+    return table, step, time.monotonic() - began
 
 
 def _failure(unit, error):
@@ -338,14 +388,16 @@ def _failure(unit, error):
     return f"unit {unit.name} of {results.owner(unit)} failed: {what}{where}"
 
 
-def _require_data(units):
+def require_data(units):
+    """Have the data sets of ``units`` at hand. Raises DataError where one cannot be had."""
     from alignbook import data
 
     for name in sorted({name for unit in units for name in results.datasets(unit).values()}):
         data.fetch(name)
 
 
-def _device(device):
+def choose_device(device):
+    """``cpu`` or ``cuda`` for ``auto``, ``cpu`` or ``cuda``. Raises AlignbookError where it cannot be had."""
     import torch
 
     if device not in ("auto", "cpu", "cuda"):
@@ -357,13 +409,16 @@ def _device(device):
     return device
 
 
-def _describe(device):
+def describe(device):
+    """What ``cpu`` or ``cuda`` is here: on the same processor, rounding is the same."""
     import torch
 
     if device == "cuda":
         return torch.cuda.get_device_name()
-    model = system.processor("model name") or platform.machine()
-    return f"{model}, 1 thread"
+    name = system.processor("model name") or platform.machine()
+    family, model = system.processor("cpu family"), system.processor("model")
+    kind = f" (family {family}, model {model})" if family and model else ""
+    return f"{name}{kind}, 1 thread"
 
 
 def _enter_worker(parent, reports):

@@ -9,6 +9,7 @@ import hashlib
 import importlib.metadata
 import io
 import json
+import math
 import platform
 import subprocess
 import time
@@ -22,11 +23,13 @@ import pandas as pd
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.runs import verified
 from alignbook.runs.digest import code_digest
 
 _PREFIX = "alignbook.experiments."
 DATASETS = {"dataset": "data", "source": "source_data"}  # a unit's argument: where its provenance names it
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
+CODE = "the code has changed"  # a reason to be stale
 _FIELDS = {
     "code": str,
     "data": dict | None,
@@ -53,14 +56,15 @@ class Stored:
     def stale(self):
         """Why the result no longer matches what would be computed now: a list, empty when fresh.
 
-        The data are compared only where they are at hand: a result from elsewhere can be shown
-        without them.
+        Code that has changed is no reason where ``alignbook verify`` has found that it makes the same
+        numbers: see :meth:`verified_by`. The data are compared only where they are at hand: a result from
+        elsewhere can be shown without them.
         """
         from alignbook import data
 
         reasons = []
-        if self.provenance["code"] != code_digest(self.unit.compute):
-            reasons.append("the code has changed")
+        if self.verified_by() is None:
+            reasons.append(CODE)
         for made_from in self.made_from.values():
             if data.available(made_from["name"]):
                 try:
@@ -69,6 +73,17 @@ class Stored:
                 except data.DataError:
                     reasons.append("the data at hand cannot be read")
         return list(dict.fromkeys(reasons))
+
+    def verified_by(self):
+        """Entries of :mod:`~alignbook.runs.verified` by which today's code stands for the code that made it.
+
+        An empty list where the code is the same, None where it has changed and nothing stands for it.
+        """
+        old, new = self.provenance["code"], code_digest(self.unit.compute)
+        if old == new:
+            return []
+        path = verified.code_path(self.unit.arguments)
+        return verified.chain(owner(self.unit), self.unit.compute.__name__, path, old, new)
 
     @property
     def made_from(self):
@@ -99,52 +114,77 @@ def location(unit):
 
 def exists(unit):
     """Whether both files of ``unit`` are there, whatever is in them."""
-    return all(_with_suffix(location(unit), suffix).is_file() for suffix in (".csv", ".json"))
+    place = location(unit)
+    return all(_with_suffix(place, suffix).is_file() for suffix in (".csv", ".json"))
 
 
 def fetch(unit):
     """The stored unit, or None when it is missing or broken; a broken one is warned about."""
+    return _fetched(unit, read_table=True)
+
+
+def peek(unit):
+    """Like :func:`fetch`, without reading the table, whose digest is compared: the ``table`` is None."""
+    return _fetched(unit, read_table=False)
+
+
+def _fetched(unit, read_table):
     place = location(unit)
-    if not exists(unit):
-        return None
     try:
-        provenance, text, whole = _read(place)
+        try:
+            provenance, text, whole = _read(place)
+        except FileNotFoundError:
+            return None
         if not whole:  # perhaps it is being replaced at this moment, the table first
             time.sleep(0.2)
             provenance, text, whole = _read(place)
         if not whole:
             raise ValueError("the table does not match its digest")
+        _check(provenance, unit)
         table = None
-        if provenance["outcome"] == "finished":
-            # Only an empty field is missing: "None" may be a label.
-            table = pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
-        _check(provenance, unit, table)
+        if read_table and provenance["outcome"] == "finished":
+            table = read(text)
+        if read_table and provenance["table"]["rows"] != (0 if table is None else len(table)):
+            raise ValueError("the table has another number of rows")
         return Stored(unit, table, provenance)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         reason = on_one_line(f"{type(error).__name__}: {error}")
         warnings.warn(
-            f"stored result {paths.shown(place)} is broken ({reason}); it counts as missing", stacklevel=2
+            f"stored result {paths.shown(place)} is broken ({reason}); it counts as missing", stacklevel=3
         )
         return None
 
 
-def _check(provenance, unit, table):
+def written(table):
+    """The bytes of ``table`` (DataFrame) in the store; of None, for a run that diverged, none."""
+    return b"" if table is None else table.to_csv(index=False, lineterminator="\n").encode()
+
+
+def read(text):
+    """The table (DataFrame) of stored bytes."""
+    # Only an empty field is missing: "None" may be a label.
+    return pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
+
+
+def _check(provenance, unit):
     """Raise ValueError, KeyError or TypeError where what is said of a table cannot be of this unit."""
     if provenance["arguments"] != json.loads(json.dumps(unit.arguments)):
         raise ValueError("it has the arguments of another unit")
     if provenance["outcome"] not in ("finished", "diverged"):
         raise ValueError(f"its outcome is {provenance['outcome']!r}")
-    if provenance["table"]["rows"] != (0 if table is None else len(table)):
-        raise ValueError("the table has another number of rows")
+    if provenance["outcome"] == "finished" and not provenance["table"]["rows"] > 0:
+        raise ValueError("its table has no rows")
     for field, kind in _FIELDS.items():
         if not isinstance(provenance[field], kind):
             raise TypeError(f"{field} is {provenance[field]!r}")
+    if not 0 <= provenance["wall_time_s"] < math.inf:
+        raise ValueError(f"wall_time_s is {provenance['wall_time_s']!r}")
     if not isinstance(provenance.get("source_data"), dict | None):  # older results lack it
         raise TypeError(f"source_data is {provenance['source_data']!r}")
     for argument, field in DATASETS.items():
         made_from = provenance.get(field)
-        if made_from:
-            made_from["sha256"]
+        if made_from and not isinstance(made_from["sha256"], str):
+            raise TypeError(f"the sha256 of {field} is {made_from['sha256']!r}")
         if (made_from["name"] if made_from else None) != datasets(unit).get(argument):
             raise ValueError(f"{field} is not the unit's {argument}")
 
@@ -179,7 +219,7 @@ def store(unit, table, origin, *, device, wall_time, step=None):
     origin : what :func:`origin` said before the unit was computed; device : str, what computed it;
     wall_time : float, seconds.
     """
-    text = b"" if table is None else table.to_csv(index=False, lineterminator="\n").encode()
+    text = written(table)
     provenance = origin | {
         "unit": unit.name,
         "notebook": owner(unit),
