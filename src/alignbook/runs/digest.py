@@ -12,6 +12,8 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
+from alignbook.errors import AlignbookError, fault
+
 PACKAGE = __package__.split(".")[0]
 # What does not count: how the data come here, since their content has a digest of its own; which of
 # several equally exact routes a device takes, the CUDA kernel of a sum, the library of a product, or a
@@ -77,7 +79,11 @@ def _scope(module):
         return None
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
     definitions, imports = {}, {}
-    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+    try:
+        body = ast.parse(Path(spec.origin).read_text(encoding="utf-8"), spec.origin).body
+    except (SyntaxError, ValueError) as error:
+        raise AlignbookError(f"{module} has no digest: {fault(error)}") from error
+    for node in body:
         for name in _changed(node):
             definitions.setdefault(name, []).append(node)
         if not isinstance(node, _DEFINITIONS):
