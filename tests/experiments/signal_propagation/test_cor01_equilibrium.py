@@ -72,6 +72,18 @@ def test_equilibrium_lies_between_the_layers_where_the_order_changes(table, dept
     assert last_above <= rows.layer.item() <= last_above + 1
 
 
+def test_equilibrium_curves_are_the_stored_ones(table):
+    """Also where a recursion that ends at the deepest depth has one layer less to interpolate with."""
+    depths = [7, 10, 50, 100]
+    curves = cor01.equilibrium_curves([0.1, 0.9], [0.5, 2.0, 300.0], depths)
+    assert curves.shape == (2, 3, 4)
+    for eps, of_eps in zip([0.1, 0.9], curves, strict=True):
+        for kappa, layers in zip([0.5, 2.0], of_eps, strict=False):
+            rows = cor01.select(table, "equilibrium", eps=eps, kappa=kappa).set_index("depth").layer
+            np.testing.assert_allclose(layers, rows.reindex(depths), rtol=1e-9)
+    assert np.isnan(curves[0, 2]).all()  # at these depths the losses never lie that far apart
+
+
 def test_equilibrium_of_pure_power_laws():
     """forward = l⁻², backward = (l/L)³: l = κ^(-1/5) L^(3/5) exactly."""
     layers = np.arange(1, 2001)

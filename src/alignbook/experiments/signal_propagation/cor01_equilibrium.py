@@ -96,6 +96,22 @@ def equilibrium_layer(forward, log_product, depths, kappa):
     return np.where(layer <= depths, layer, np.nan)
 
 
+def equilibrium_curves(epsilons, kappas, depths):
+    """Equilibrium layers by the exact recursion, float (ε, κ, depth); NaN where the losses do not cross.
+
+    epsilons : floats in (0, 1); kappas : floats > 0; depths : ints ≥ 2. The same as the stored rows
+    ``equilibrium``, for κ and depths of one's own.
+    """
+    depths = np.asarray(depths)
+    layers = int(depths.max()) + 1  # one more, which the interpolation before it sees
+    u_far, _ = relu_correlation(2.0, layers)
+    curves = []
+    for eps in epsilons:
+        product = np.concatenate([[0.0], np.cumsum(relu_correlation(eps, layers)[1][:-1])])
+        curves.append([equilibrium_layer(u_far / 2, product, depths, kappa) for kappa in kappas])
+    return np.array(curves)
+
+
 def compute_recursion(*, eps, depth, kappas, shares, seed, device, report):
     """Both information losses, the equilibrium layer and Theorem 2's first case for one ε.
 
