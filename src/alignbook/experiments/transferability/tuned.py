@@ -1,0 +1,181 @@
+"""Networks transferred to a target, kept with their start: several notebooks look at the same ones.
+
+Table 1 follows their weights, Table 2 those trained from scratch, Figure 3 the minima that they reach and
+Figure 4 where these lie.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from alignbook.data import colour32, digest, half, load
+from alignbook.metrics import weight_deviation
+from alignbook.seeding import torch_stream
+from alignbook.training.fine_tune import accuracy_and_loss, crops_and_flips, features_of, fine_tune
+from alignbook.training.pretrained import checkpoint, pretrained
+from alignbook.training.resnet import ResNet, fresh_head_
+
+TEST_IMAGES = 2000  # of a target's test images, on which errors are measured
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A network before and after training on a target, and what was measured on the way.
+
+    before, after : networks in evaluation mode on the CPU; rows : list of dicts, one per recorded step:
+    ``step``, ``deviation`` (Σ_l ‖W_l − W_l(0)‖_F / √n, see :func:`weight_deviation`), ``train_loss``,
+    ``train_error``, ``test_loss``, ``test_error`` (losses in nats, errors in percent); steps : how many
+    were taken.
+    """
+
+    before: ResNet
+    after: ResNet
+    rows: list
+    steps: int
+
+
+def target(dataset, examples, seed, part="all"):
+    """(x, y, x_test, y_test, classes): ``examples`` training images, drawn by ``seed``, as 32×32 colour.
+
+    part : "all", "natural" or "artificial" (:func:`alignbook.data.half`). Of the test images the first
+    ``TEST_IMAGES``.
+    """
+    train, test = load(dataset), load(dataset, "test")
+    if part != "all":
+        train, test = half(train, part), half(test, part)
+    chosen = torch.randperm(len(train.y), generator=torch_stream(seed, "target", dataset))[:examples]
+    return (
+        colour32(train.x[chosen]),
+        train.y[chosen],
+        colour32(test.x[:TEST_IMAGES]),
+        test.y[:TEST_IMAGES],
+        len(train.classes),
+    )
+
+
+def tuned(
+    dataset,
+    *,
+    part="all",
+    examples,
+    start,
+    source,
+    subset="all",
+    pretrain_epochs,
+    pretrain_images=None,
+    width,
+    blocks,
+    steps,
+    learning_rate,
+    decay_at=(),
+    augment=False,
+    fixed=False,
+    stop_at_loss=None,
+    batch_size=32,
+    record=(),
+    seed,
+    device="cpu",
+    report=None,
+):
+    """A :class:`Tuned` network: ``start`` "pretrained" on ``source``, or "scratch", trained on ``dataset``.
+
+    source, subset, pretrain_epochs, pretrain_images : see :func:`pretrained`; not used from scratch.
+    record : steps at which rows are measured; the start (0) and the end always are.
+    The other arguments are those of :func:`fine_tune`. Kept as :func:`checkpoint` does.
+    Raises Diverged, DataError, and ValueError for another ``start``.
+    """
+    if start not in ("pretrained", "scratch"):
+        raise ValueError(f"start is {start!r}; known: pretrained, scratch")
+    own = start == "scratch"
+    record = sorted({0, *(step for step in record if step < steps), steps})
+
+    def initial(share):
+        classes = target(dataset, 1, seed, part)[-1]
+        if own:
+            return ResNet(
+                classes, width=width, blocks=blocks, generator=torch_stream(seed, "scratch", dataset, part)
+            ).eval()
+        net = pretrained(
+            source,
+            epochs=pretrain_epochs,
+            images=pretrain_images,
+            subset=subset,
+            width=width,
+            blocks=blocks,
+            seed=seed,
+            device=device,
+            report=None if report is None else lambda done, text: report(share * done, text),
+        ).cpu()
+        return fresh_head_(net, classes, torch_stream(seed, "head", dataset, part)).eval()
+
+    def train():
+        before = initial(0.5)
+        start_state = {name: value.clone() for name, value in before.state_dict().items()}
+        x, y, x_test, y_test, _ = (
+            v.to(device) if torch.is_tensor(v) else v for v in target(dataset, examples, seed, part)
+        )
+        net, rows = before.to(device), []
+
+        def on(step, net):
+            fit, test = accuracy_and_loss(net, x, y), accuracy_and_loss(net, x_test, y_test)
+            rows.append(
+                {
+                    "step": step,
+                    "deviation": weight_deviation(start_state, net.cpu(), n=examples).total,
+                    "train_loss": fit[1],
+                    "train_error": 100 * (1 - fit[0]),
+                    "test_loss": test[1],
+                    "test_error": 100 * (1 - test[0]),
+                }
+            )
+            net.to(device)
+
+        taken = fine_tune(
+            net,
+            x,
+            y,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            decay_at=decay_at,
+            augment=augment,
+            fixed=fixed,
+            stop_at_loss=stop_at_loss,
+            generator=torch_stream(seed, "fine-tuning", dataset, part, start),
+            at=record,
+            on=on,
+            report=None if report is None else lambda done, text: report(0.5 + done / 2, text),
+        )
+        if rows[-1]["step"] != taken:
+            on(taken, net)
+        after = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+        return {"before": start_state, "after": after, "rows": rows, "steps": taken}
+
+    arguments = {
+        "dataset": dataset,
+        "data": digest(dataset),
+        "part": part,
+        "examples": examples,
+        "test_images": TEST_IMAGES,
+        "start": start,
+        "source": None if own else [source, digest(source), subset, pretrain_epochs, pretrain_images],
+        "network": [width, blocks],
+        "steps": steps,
+        "learning_rate": learning_rate,
+        "decay_at": list(decay_at),
+        "augment": augment,
+        "fixed": fixed,
+        "stop_at_loss": stop_at_loss,
+        "batch_size": batch_size,
+        "record": record,
+        "seed": seed,
+        "device": torch.device(device).type,
+    }
+    sources = (pretrained, fine_tune, target, crops_and_flips, features_of, weight_deviation, ResNet, tuned)
+    kept = checkpoint(arguments, sources, train)
+    nets = []
+    for name in ("before", "after"):
+        net = ResNet(len(kept[name]["head.bias"]), width=width, blocks=blocks)
+        net.load_state_dict(kept[name])
+        nets.append(net.eval())
+    return Tuned(*nets, kept["rows"], kept["steps"])
