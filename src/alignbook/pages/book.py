@@ -1,8 +1,9 @@
 """Execute the notebooks and build the book.
 
 Each notebook runs through papermill into a partial file that takes its place only when every cell
-has run; Jupyter Book then renders the executed notebooks without executing anything. The book
-replaces the last one only when it was built without a warning.
+has run, and is kept until something that it is made of changes; Jupyter Book then renders the executed
+notebooks without executing anything. The book replaces the last one only when it was built without a
+warning.
 """
 
 import os
@@ -19,10 +20,11 @@ from pathlib import Path
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.pages import generated
+from alignbook.pages import contents, executed, generated, record
 from alignbook.runs import engine, notebooks, parameters
 
 WORKERS = 2
+MARK = ".made-from"  # a file in the built book: the digest of its pages
 
 
 def build(profile=None, progress=print):
@@ -33,31 +35,52 @@ def build(profile=None, progress=print):
     """
     began = time.monotonic()
     books = notebooks.every()
+    _require_whole(books)
     with _alone(), _fresh_store(profile):
-        runs = {}
+        kept, runs, keys = {}, {}, {}
         for number, notebook in enumerate(books, 1):
             start = time.monotonic()
             say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
-            runs[notebook.name] = _results(notebook, profile, say)
-            say(f"profile {runs[notebook.name].profile}, results after {time.monotonic() - start:.1f} s")
+            kept[notebook.name] = _unchanged(notebook, profile)
+            if kept[notebook.name]:
+                say(f"profile {kept[notebook.name][1].profile}, unchanged")
+                continue
+            run = runs[notebook.name] = _results(notebook, profile, say)
+            keys[notebook.name] = executed.key(notebook, run.profile)
+            say(f"profile {run.profile}, results after {time.monotonic() - start:.1f} s")
         computed = time.monotonic()
         pages = paths.build() / "pages"
         _clear(pages)
         shutil.copytree(paths.root() / "book", pages, dirs_exist_ok=True)
-        seconds = _execute_all(books, runs, pages, progress)
-        executed = time.monotonic()
-        generated.write(books, runs, seconds, pages)
-        status = _render(pages)
+        records = _execute_all(books, runs, kept, keys, pages, progress)
+        shown = time.monotonic()
+        toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
+        (pages / "_toc.yml").write_text(contents.staged(toc, books), encoding="utf-8")
+        generated.write(contents.in_order(toc, books), records, pages)
+        status = _render_changed(pages, progress)
     finished = time.monotonic()
     progress(
-        f"results {computed - began:.0f} s, notebooks {executed - computed:.0f} s, "
-        f"pages {finished - executed:.0f} s, together {finished - began:.0f} s"
+        f"results {computed - began:.0f} s, notebooks {shown - computed:.0f} s, "
+        f"pages {finished - shown:.0f} s, together {finished - began:.0f} s"
     )
     if status:
         progress("the book was not built: see the warnings above")
         return 1
     progress(f"the book: {paths.shown(paths.build() / 'html' / 'index.html')}")
     return 0
+
+
+def _require_whole(books):
+    """AlignbookError that tells all broken notebooks, before anything is computed."""
+    faults = []
+    for notebook in books:
+        try:
+            for profile in parameters.PROFILES:
+                engine.units_of(notebook, parameters.resolve(notebook, profile))
+        except AlignbookError as error:
+            faults.append(str(error))
+    if faults:
+        raise AlignbookError("; ".join(dict.fromkeys(faults)))
 
 
 def execute(notebook, values, target):
@@ -71,8 +94,13 @@ def execute(notebook, values, target):
     from papermill.exceptions import PapermillExecutionError
 
     _quiet_kernels()
-    text = jupytext.read(notebook.source)
-    _set_parameters(text, parameters.read(notebook), values)
+    spec = parameters.read(notebook)
+    try:
+        text = jupytext.reads(notebook.text, fmt="md:myst")
+        _set_parameters(text, spec, values)
+    except Exception as error:  # whatever a broken cell makes of its parser
+        where, reason = paths.shown(notebook.source), on_one_line(error) or type(error).__name__
+        raise AlignbookError(f"{where} is no notebook: {reason}") from error
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial.ipynb")
     try:
@@ -155,15 +183,25 @@ class _fresh_store:
                 os.environ["ALIGNBOOK_RESULTS"] = self.before
 
 
-def _execute_all(books, runs, pages, progress):
-    """Seconds per notebook. A failure is raised after the others have finished."""
+def _execute_all(books, runs, kept, keys, pages, progress):
+    """{name: Record} of all ``books``. A failure is raised after the others have finished."""
 
     def one(notebook):
+        target = pages / f"{notebook.name}.ipynb"
+        if kept[notebook.name]:
+            path, made = kept[notebook.name]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+            return made
         start = time.monotonic()
-        execute(notebook, runs[notebook.name].parameters, pages / f"{notebook.name}.ipynb")
+        run = runs[notebook.name]
+        execute(notebook, run.parameters, target)
         taken = time.monotonic() - start
+        made = record.of(run, target, taken)
+        if keys[notebook.name]:
+            executed.keep(notebook, run.profile, keys[notebook.name], target, made)
         progress(f"executed {notebook.name} in {taken:.1f} s")
-        return taken
+        return made
 
     with ThreadPoolExecutor(WORKERS) as pool:
         futures = {notebook.name: pool.submit(one, notebook) for notebook in books}
@@ -171,6 +209,30 @@ def _execute_all(books, runs, pages, progress):
     if failures:
         raise AlignbookError("; ".join(failures))
     return {name: future.result() for name, future in futures.items()}
+
+
+def _unchanged(notebook, profile):
+    """(path, Record) of the page as it was executed last, where nothing that it is made of has changed."""
+    filed = (known for known in engine.FAITHFUL if engine.filed(notebook, known))
+    profile = profile or next(filed, None)
+    key = profile and executed.key(notebook, profile)
+    return executed.find(notebook, profile, key) if key else None
+
+
+def _render_changed(pages, progress):
+    """Render the book unless it is there and was made of the same pages."""
+    mark = paths.build() / "html" / MARK
+    folder = Path(__file__).parent
+    digest = executed.digest_of(
+        pages, paths.root() / "_config.yml", folder / "extension.py", folder / "style.py", Path(__file__)
+    )
+    if mark.is_file() and mark.read_text(encoding="utf-8") == digest:
+        progress("the pages are unchanged")
+        return 0
+    status = _render(pages)
+    if not status:
+        mark.write_text(digest, encoding="utf-8")
+    return status
 
 
 def _set_parameters(text, spec, values):
@@ -212,9 +274,11 @@ def _render(pages):
     with tempfile.TemporaryDirectory(dir=build_folder, prefix="render-") as work:
         call = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
         command = [sys.executable, "-c", call, "build", str(pages), "--path-output", work]
-        command += ["--config", str(paths.root() / "_config.yml"), "--toc", str(paths.root() / "_toc.yml")]
+        command += ["--config", str(paths.root() / "_config.yml"), "--toc", str(pages / "_toc.yml")]
         command += ["--all", "-n", "-W", "--keep-going", "--quiet"]
-        finished = subprocess.run(command, text=True, capture_output=True)
+        # Its messages quote the pages, whatever the terminal can show.
+        told = {"env": os.environ | {"PYTHONIOENCODING": "utf-8"}, "encoding": "utf-8", "errors": "replace"}
+        finished = subprocess.run(command, capture_output=True, **told)
         if finished.returncode:
             print(_without_colour(finished.stdout + finished.stderr), file=sys.stderr)
             return 1

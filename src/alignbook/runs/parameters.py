@@ -17,6 +17,7 @@ import re
 import reprlib
 import tokenize
 from dataclasses import dataclass
+from functools import cache
 
 import yaml
 
@@ -148,9 +149,8 @@ def read(notebook):
         nodes, comments = ast.parse(code).body, _comments(code)
     except (*_NO_PYTHON, tokenize.TokenError) as error:
         line = first + (getattr(error, "lineno", None) or 1) - 1
-        raise AlignbookError(
-            f"{where}, line {line}: the parameters cell is no Python ({on_one_line(error)})"
-        ) from error
+        why = on_one_line(getattr(error, "msg", error)) or type(error).__name__
+        raise AlignbookError(f"{where}, line {line}: the parameters cell is no Python ({why})") from error
     parameters = {}
     for node in nodes:
         try:
@@ -190,12 +190,17 @@ def read_profile(notebook, profile):
         raise AlignbookError(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
     path = _profile_path(profile)
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        entries = _loaded(path.read_text(encoding="utf-8"))
     except (OSError, *UNREADABLE) as error:
         raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
     if not isinstance(entries, dict) or not isinstance(entries.get(notebook.name), dict):
         raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
     return entries[notebook.name]
+
+
+@cache  # of the text: every notebook asks for the same few files
+def _loaded(text):
+    return yaml.load(text, _Loader)
 
 
 def _profile_path(profile):
