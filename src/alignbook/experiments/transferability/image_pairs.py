@@ -74,3 +74,20 @@ def flipped(y, share, seed):
     found = y.clone()
     found[torch.from_numpy(order[: round(share * len(y))])] *= -1
     return found
+
+
+def related(images, angles, shares, count, seed):
+    """[(family, step, images, labels)] of tasks ever less like the pool's first pair of classes.
+
+    images : :class:`Pool`, none of whose images is used twice; count : int, images a task
+
+    ``rotated``: new images of these classes, turned by ``step`` degrees; ``flipped``: the same images, the
+    labels of a share ``step`` turned around; ``classes``: two other classes, ``step`` 0.
+    """
+    same, labels = images.pair(0, count)
+    others, other_labels = images.pair(2, count)
+    return [
+        *(("rotated", angle, rotated(same, angle), labels) for angle in angles),
+        *(("flipped", share, same, flipped(labels, share, seed)) for share in shares),
+        ("classes", 0.0, others, other_labels),
+    ]

@@ -18,8 +18,15 @@ import torch
 
 from alignbook.claims import Claim, KeyNumber
 from alignbook.experiments import Unit
-from alignbook.experiments.transferability.image_pairs import flipped, pool, rotated
-from alignbook.experiments.transferability.two_layer import activation_gradient, descend, draw, in_span, outputs
+from alignbook.experiments.transferability.by_seed import mean_spread, per_seed
+from alignbook.experiments.transferability.image_pairs import pool, related
+from alignbook.experiments.transferability.two_layer import (
+    activation_gradient,
+    descend,
+    draw,
+    in_span,
+    outputs,
+)
 from alignbook.metrics.relu_gram import gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
 
@@ -43,29 +50,14 @@ def units(parameters):
     ]
 
 
-def targets(images, angles, shares, examples, seed):
-    """[(family, step, images, labels)] of the target tasks; of ``images`` (a Pool) none is used twice.
-
-    ``rotated``: new images of the source's classes, turned by ``step`` degrees; ``flipped``: these images,
-    the labels of a share ``step`` turned around; ``classes``: two other classes, ``step`` 0.
-    """
-    same, labels = images.pair(0, examples)
-    others, other_labels = images.pair(2, examples)
-    return [
-        *(("rotated", angle, rotated(same, angle), labels) for angle in angles),
-        *(("flipped", share, same, flipped(labels, share, seed)) for share in shares),
-        ("classes", 0.0, others, other_labels),
-    ]
-
-
 def compute(
     *, dataset, kappas, widths, angles, shares, examples, step_size, tolerance, steps, seed, device, report
 ):
     """The change of the squared gradient beside Theorem 1's term, over targets, widths and κ.
 
     dataset : str; kappas : list of float > 0; widths : list of int, m; angles : list of degrees;
-    shares : list of float in [0, 1], of the target's labels; examples : int, n_P = n_Q; step_size : η in units of
-    1/λ_max(H_P^∞); tolerance, steps : pre-training ends at |u_P - y_P| ≤ tolerance |y_P|, or after steps
+    shares : list of float in [0, 1], of the target's labels; examples : int, n_P = n_Q; step_size : η in
+    units of 1/λ_max(H_P^∞); tolerance, steps : pre-training ends at |u_P - y_P| ≤ tolerance |y_P|, or after steps
 
     One row per κ (``kappa``), ``width`` and target (``family``, ``step``): ``change``, ``term`` and
     ``adjusted``, all over y_Q'y_Q; ``random``, |u_Q(0) - y_Q|² over y_Q'y_Q; ``trained``, the steps taken;
@@ -73,7 +65,7 @@ def compute(
     """
     images = pool(dataset, seed)
     source, y_p = images.pair(0, examples)
-    tasks = targets(images, angles, shares, examples, seed)
+    tasks = related(images, angles, shares, examples, seed)
     x = in_span(torch.cat([images.on_sphere(part) for part in (source, *(task[2] for task in tasks))]))
     x_p, *x_q = x.split(examples)
     rate = step_size / float(torch.linalg.eigvalsh(relu_gram(x_p))[-1])
@@ -85,13 +77,13 @@ def compute(
     for width in widths:
         generator = torch_stream(seed, "thm01", dataset, width, device=device)
         unscaled, signs = draw(x.shape[1], width, 1.0, generator)
+        unscaled_outputs = outputs(unscaled, signs, x)  # f is homogeneous in W: κ scales them
         for kappa in kappas:
             weights = unscaled * kappa
             trained, losses = descend(
-                weights, signs, inputs, y_p, rate=rate, tolerance=tolerance, steps=steps,
-                report=lambda step, at=f"m = {width}, κ = {kappa:g}": report(done / work, f"{at}, step {step}"),
-            )  # fmt: skip
-            before = [part.cpu() for part in outputs(weights, signs, x).split(examples)]
+                weights, signs, inputs, y_p, rate=rate, tolerance=tolerance, steps=steps
+            )
+            before = [part.cpu() for part in (kappa * unscaled_outputs).split(examples)]
             after = [part.cpu() for part in outputs(trained, signs, x).split(examples)]
             found = {"kappa": kappa, "width": width, "trained": len(losses) - 1}
             found["residual"] = float((losses[-1] / y_p.cpu().square().sum()).sqrt())
@@ -130,11 +122,6 @@ def at(table, **columns):
     return table[keep]
 
 
-def per_seed(rows, measure):
-    """{(data set, seed): measure of its rows} as a Series of floats."""
-    return pd.Series({key: float(measure(part)) for key, part in rows.groupby(["dataset", "seed"])})
-
-
 def coefficient(rows):
     """Regression through 0 of the measured change on the theorem's term, over the targets."""
     return (rows.change * rows.term).sum() / (rows.term**2).sum()
@@ -154,13 +141,20 @@ def rate(rows, column):
 
 
 def claims(table, parameters):
-    """At the largest m and the middle κ, one value per data set and seed; margins fixed before profile quick."""
+    """At the largest m and the middle κ, a value per data set and seed; margins fixed before profile quick."""
     found = [
         ("term", "the change of the squared gradient is the theorem's term: coefficient of one on the other"),
-        ("width-rate", "the part of the error that falls with the width does so at least as fast as m^(-1/4)"),
+        (
+            "width-rate",
+            "the part of the error that falls with the width does so at least as fast as m^(-1/4)",
+        ),
         ("kappa-rate", "the rest of the error grows linearly with κ: exponent between the two largest κ"),
     ]
-    sources = ("Theorem 1", "Theorem 1, third term; its separation from the κ term is ours", "Theorem 1, fourth term")
+    sources = (
+        "Theorem 1",
+        "Theorem 1, third term; its separation from the κ term is ours",
+        "Theorem 1, fourth term",
+    )
     targets = (1.0, None, 1.0)
     if table.empty:
         return [
@@ -173,7 +167,9 @@ def claims(table, parameters):
     made = [Claim.equals(*found[0], sources[0], per_seed(largest, coefficient), 1.0, MARGIN)]
     rates = per_seed(rows, lambda part: rate(part, "adjusted"))
     made.append(
-        Claim.greater(*found[1], sources[1], rates, than=THEOREM_RATE, what="data set and seed").tagged(ours=True)
+        Claim.greater(*found[1], sources[1], rates, than=THEOREM_RATE, what="data set and seed").tagged(
+            ours=True
+        )
         if rates.notna().all()
         else Claim.missing(*found[1], sources[1], "a single width")
     )
@@ -182,7 +178,9 @@ def claims(table, parameters):
     for (family, step), part in largest.groupby(["family", "step"], sort=False):
         values = per_seed(part, lambda rows: (rows.change - rows.term).mean())
         name = f"{FAMILIES[family]}{_amount(family, step)}"
-        claim = Claim.equals(f"{family}-{step:g}", f"change minus term: {name}", "Theorem 1", values, 0.0, MARGIN)
+        claim = Claim.equals(
+            f"{family}-{step:g}", f"change minus term: {name}", "Theorem 1", values, 0.0, MARGIN
+        )
         made.append(claim.tagged(group=group))
     return made + _benefit_claims(largest)
 
@@ -223,12 +221,6 @@ def _benefit_claims(rows):
     return made
 
 
-def mean_spread(values, digits=2):
-    """``0.97 ± 0.01`` of a Series: mean and standard deviation; the mean alone of a single value."""
-    spread = f" ± {values.std():.{digits}f}" if len(values) > 1 else ""
-    return f"{values.mean():.{digits}f}{spread}"
-
-
 def finding(table, parameters):
     """What the measurement says about the headline, in plain text."""
     if table.empty:
@@ -240,8 +232,8 @@ def finding(table, parameters):
     values = per_seed(at(rows, width=high), coefficient)
     falls = "falls" if near < far else "does not fall"
     found = (
-        f"At width {high} (κ = {kappa:g}) the measured change is {mean_spread(values)} times the theorem's term; "
-        f"their distance {falls}, from {far:.1%} of y_Q'y_Q at width {low} to {near:.1%}. "
+        f"At width {high} (κ = {kappa:g}) the measured change is {mean_spread(values)} times the theorem's "
+        f"term; their distance {falls}, from {far:.1%} of y_Q'y_Q at width {low} to {near:.1%}. "
     )
     same = at(rows, width=high, family="rotated", step=rows[rows.family == "rotated"].step.min())
     gains = same.groupby("dataset").change.mean()
@@ -263,7 +255,9 @@ def key_numbers(table, parameters):
     rows = at(table, kappa=central_kappa(parameters))
     largest = at(rows, width=rows.width.max())
     numbers = [
-        KeyNumber("change over term, largest m", mean_spread(per_seed(largest, coefficient)), "1 as m → ∞, κ → 0"),
+        KeyNumber(
+            "change over term, largest m", mean_spread(per_seed(largest, coefficient)), "1 as m → ∞, κ → 0"
+        ),
         KeyNumber("distance from the term, share of y_Q'y_Q", mean_spread(per_seed(largest, distance), 3)),
     ]
     if rows.width.nunique() > 1:
