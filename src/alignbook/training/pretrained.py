@@ -114,8 +114,7 @@ def pretrained(
             report=report,
         )
 
-    network = (Block, ResNet, conv_layers, fresh_head_, he_normal_layer_)
-    states = checkpoint(arguments, (_examples, _train, _rate, crops_and_flips, *network), train)
+    states = checkpoint(arguments, SOURCES, train)
     made = {}
     for epoch, state in states.items():
         net = ResNet(len(state["head.bias"]), width=width, blocks=blocks, stride=stride)
@@ -210,3 +209,8 @@ def _copy(net):
     return {
         name: value.detach().to("cpu", copy=True).contiguous() for name, value in net.state_dict().items()
     }
+
+
+# All whose source text decides what comes out of pre-training, for the key of a checkpoint.
+NETWORK = (Block, ResNet, conv_layers, fresh_head_, he_normal_layer_)
+SOURCES = (_examples, _train, _rate, crops_and_flips, *NETWORK)

@@ -11,11 +11,17 @@ import torch
 from alignbook.data import colour32, digest, half, load
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
-from alignbook.training.fine_tune import accuracy_and_loss, crops_and_flips, features_of, fine_tune
-from alignbook.training.pretrained import checkpoint, pretrained
+from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
+from alignbook.training.pretrained import SOURCES, checkpoint, pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
 
 TEST_IMAGES = 2000  # of a target's test images, on which errors are measured
+SHARES = (0, 1 / 24, 1 / 12, 1 / 6, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8, 1)  # of the steps, with a row each
+
+
+def recorded(steps):
+    """The step counts at which the notebooks record a run of ``steps`` steps; ascending."""
+    return sorted({round(share * steps) for share in SHARES})
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,13 @@ def target(dataset, examples, seed, part="all"):
     """(x, y, x_test, y_test, classes): ``examples`` training images, drawn by ``seed``, as 32×32 colour.
 
     part : "all", "natural" or "artificial" (:func:`alignbook.data.half`). Of the test images the first
-    ``TEST_IMAGES``.
+    ``TEST_IMAGES``. Raises ValueError where there are fewer training images.
     """
     train, test = load(dataset), load(dataset, "test")
     if part != "all":
         train, test = half(train, part), half(test, part)
+    if examples > len(train.y):
+        raise ValueError(f"examples is {examples}, but {dataset} ({part}) has {len(train.y)} training images")
     chosen = torch.randperm(len(train.y), generator=torch_stream(seed, "target", dataset))[:examples]
     return (
         colour32(train.x[chosen]),
@@ -171,7 +179,7 @@ def tuned(
         "seed": seed,
         "device": torch.device(device).type,
     }
-    sources = (pretrained, fine_tune, target, crops_and_flips, features_of, weight_deviation, ResNet, tuned)
+    sources = (*SOURCES, pretrained, fine_tune, target, features_of, weight_deviation, tuned)
     kept = checkpoint(arguments, sources, train)
     nets = []
     for name in ("before", "after"):
