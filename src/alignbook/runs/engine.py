@@ -108,11 +108,11 @@ class Run:
     @cached_property
     def claims(self):
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
-        experiment = notebooks.find(self.name).experiment
+        headline = getattr(notebooks.find(self.name).experiment, "HEADLINE", None)
         claims = self._of_experiment("claims")
-        named = [c.id for c in claims if f"{c.id}-".startswith(f"{experiment.HEADLINE}-")]
+        named = [c.id for c in claims if f"{c.id}-".startswith(f"{headline}-")]
         if not named:
-            raise AlignbookError(f"{self.name}: no claim {experiment.HEADLINE!r}, which HEADLINE names")
+            raise AlignbookError(f"{self.name}: no claim {headline!r}, which HEADLINE names")
         claims = [replace(claim, headline=claim.id == named[0]) for claim in claims]
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]

@@ -39,7 +39,18 @@ class _Loader(yaml.SafeLoader):
     And of a name that stands twice it takes the last; here that is an error.
     """
 
+    def construct_object(self, node, deep=False):
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, TypeError, AttributeError, LookupError):  # of a tag, as in !!int x
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{_short(node.value)} is no {kind}", node.start_mark
+            ) from None
+
     def construct_mapping(self, node, deep=False):
+        if not isinstance(node, yaml.MappingNode):
+            return super().construct_mapping(node, deep)  # which says so
         names = [self.construct_object(key, deep=True) for key, _ in node.value]
         for place, name in enumerate(names):
             if name in names[:place]:

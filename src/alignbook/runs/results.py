@@ -163,7 +163,10 @@ def written(table):
 def read(text):
     """The table (DataFrame) of stored bytes."""
     # Only an empty field is missing: "None" may be a label.
-    return pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
+    table = pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
+    if not isinstance(table.index, pd.RangeIndex):  # what it makes of columns without a name
+        raise ValueError("the rows are longer than the header")
+    return table
 
 
 def _check(provenance, unit):
