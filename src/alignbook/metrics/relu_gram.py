@@ -12,6 +12,7 @@ import math
 import torch
 
 ON_SPHERE = 1e-6  # how far a norm may lie from 1
+ALIKE = 1e-7  # of 1/2, what H^∞ must leave of an input when the others are known; arccos rounds near 1
 
 
 def relu_gram(x, other=None):
@@ -29,7 +30,7 @@ def transformed_labels(x_p, y_p, x_q):
     """y_{P→Q} = H_PQ^∞' (H_P^∞)^{-1} y_P (Section 6.1): P's labels carried to Q's inputs; (n_Q,) float64.
 
     x_p : (n_P, d), x_q : (n_Q, d), rows of norm 1; y_p : (n_P,), or (n_P, k) for k labellings.
-    Raises ValueError when H_P^∞ is not positive definite.
+    Raises ValueError when H_P^∞ is singular.
     """
     return relu_gram(x_p, x_q).T @ solve(relu_gram(x_p), y_p)
 
@@ -47,9 +48,9 @@ def deviation_bound(x_q, gap):
 
 
 def solve(gram, right):
-    """gram^{-1} right by Cholesky; ValueError when ``gram`` (n, n) is not positive definite."""
+    """gram^{-1} right by Cholesky; ValueError when ``gram`` (n, n) is, nearly, singular."""
     factor, failed = torch.linalg.cholesky_ex(gram)
-    if failed:
+    if failed or factor.diagonal().min() ** 2 < ALIKE:
         raise ValueError("the Gram matrix is singular: are two inputs the same, or opposite?")
     right = right.to(torch.float64)
     column = right[:, None] if right.ndim == 1 else right

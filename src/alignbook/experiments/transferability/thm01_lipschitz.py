@@ -57,7 +57,8 @@ def compute(
 
     dataset : str; kappas : list of float > 0; widths : list of int, m; angles : list of degrees;
     shares : list of float in [0, 1], of the target's labels; examples : int, n_P = n_Q; step_size : η in
-    units of 1/λ_max(H_P^∞); tolerance, steps : pre-training ends at |u_P - y_P| ≤ tolerance |y_P|, or after steps
+    units of 1/λ_max(H_P^∞); tolerance, steps : pre-training ends at |u_P - y_P| ≤ tolerance |y_P|, or
+    after steps
 
     One row per κ (``kappa``), ``width`` and target (``family``, ``step``): ``change``, ``term`` and
     ``adjusted``, all over y_Q'y_Q; ``random``, |u_Q(0) - y_Q|² over y_Q'y_Q; ``trained``, the steps taken;
@@ -143,10 +144,10 @@ def rate(rows, column):
 def claims(table, parameters):
     """At the largest m and the middle κ, a value per data set and seed; margins fixed before profile quick."""
     found = [
-        ("term", "the change of the squared gradient is the theorem's term: coefficient of one on the other"),
+        ("term", "the change of the squared gradient is the theorem's term: coefficient on it"),
         (
             "width-rate",
-            "the part of the error that falls with the width does so at least as fast as m^(-1/4)",
+            "what of the error falls with the width falls at least as fast as m^(-1/4)",
         ),
         ("kappa-rate", "the rest of the error grows linearly with κ: exponent between the two largest κ"),
     ]

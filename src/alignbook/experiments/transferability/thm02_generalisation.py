@@ -76,7 +76,7 @@ def compute(
         k ≥ 1 of log10 of the loss over Theorem 3's bound; ``test_loss``, mean of (f - y)² / 2, and
         ``test_error``, share with the wrong sign, on test images; ``residual``, the larger of the two
         trainings'. Family ``scratch`` starts from the random network, with bound sqrt(y_Q'(H_Q^∞)^{-1}y_Q).
-    ``loss`` (width, k): ``value``, |u_Q(k) - y_Q|² over its start, from the first source; ``limit``, the bound
+    ``loss`` (width, k): ``value``, |u_Q(k) - y_Q|² over its start, for the first source; ``limit``: bound
     """
     images = pool(dataset, seed)
     target, y = images.pair(0, examples)
@@ -107,7 +107,7 @@ def compute(
                 )
                 residual = math.sqrt(float(losses[-1]) / examples)
             tuned, losses = descend(weights, signs, x, answer, rate=eta, **settings)
-            limit = losses[0] * (1 - eta * smallest / 2) ** torch.arange(len(losses))
+            limit = losses[0] * (1 - eta * smallest / 2) ** torch.arange(len(losses), dtype=losses.dtype)
             found = outputs(tuned, signs, x_test.to(device)).cpu()
             rows.append(
                 {
@@ -229,10 +229,10 @@ def finding(table, parameters):
     }
     tests = ", ".join(f"{value:.2f} on {dataset}" for dataset, value in scored.items())
     return (
-        f"At width {high} the weights move {wide.min():.2f} to {wide.max():.2f} times the bound, {below} it to "
-        f"{MARGIN:.0%}, over all sources and seeds ({narrow.min():.2f} to {narrow.max():.2f} at width {low}); "
-        f"sources order as it says (rank correlation {orders.mean():.2f}). The rank correlation of bound and "
-        f"test loss is {tests}."
+        f"At width {high} the weights move {wide.min():.2f} to {wide.max():.2f} times the bound over all "
+        f"sources and seeds, {below} it to {MARGIN:.0%} (width {low}: {narrow.min():.2f} to "
+        f"{narrow.max():.2f}); sources order as it says (rank correlation {orders.mean():.2f}). "
+        f"The rank correlation of bound and test loss is {tests}."
     )
 
 

@@ -1,0 +1,104 @@
+"""Theorems 2 and 3: a small run against its bound, claims that come out either way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.experiments.transferability import thm02_generalisation as thm02
+
+PARAMETERS = {
+    "datasets": ["digits"], "kappa": 0.3, "widths": [64, 2048], "angles": [0.0, 90.0], "shares": [1.0],
+    "examples": 10, "test_images": 20, "step_size": 1.0, "tolerance": 0.01, "steps": 2000, "seeds": 2,
+}  # fmt: skip
+
+
+def compute(unit):
+    progress = []
+    table = unit.compute(
+        **unit.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
+    )
+    assert progress == sorted(progress) and progress[-1] == pytest.approx(1)
+    return table.assign(dataset=unit.arguments["dataset"], seed=unit.arguments["seed"], unit=unit.name)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return pd.concat(map(compute, thm02.units(PARAMETERS)), ignore_index=True)
+
+
+def test_wide_networks_move_as_far_as_the_bound(table):
+    rows = thm02.of_sources(table)
+    assert len(rows) == 2 * 2 * 4 and (rows.residual <= 0.01).all()
+    off = {m: (thm02.ratio(part) - 1).abs().mean() for m, part in rows.groupby("width")}
+    assert off[2048] < 0.15 and off[2048] < off[64]
+    assert rows[rows.width == 2048].worst.max() < 0
+    scratch = thm02.of_sources(table, scratch=True)
+    assert len(scratch) == 4 and thm02.ratio(scratch[scratch.width == 2048]).mean() == pytest.approx(
+        1, abs=0.1
+    )
+
+
+def test_losses_start_at_one_and_end_converged(table):
+    for _, part in table[table.kind == "loss"].groupby(["unit", "width"]):
+        assert part.k.is_monotonic_increasing and part.value.iloc[0] == part.limit.iloc[0] == 1
+        assert part.value.iloc[-1] < 1e-2 and (np.diff(part.limit) < 0).all()
+
+
+def test_same_seed_same_bits(table):
+    unit = thm02.units(PARAMETERS)[1]
+    pd.testing.assert_frame_equal(compute(unit), table[table.unit == unit.name].reset_index(drop=True))
+
+
+def made_up(ratio=0.98, worst=-0.2, order=1, test=1):
+    """Sources whose bound grows; deviation = ratio × bound, or its reverse; test loss grows or falls."""
+    rows, draw = [], np.random.default_rng(0)
+    bounds = np.arange(1.0, 7.0)
+    for dataset in ("one", "two"):
+        for seed in range(3):
+            for family, bound in [*(("rotated", b) for b in bounds), ("scratch", 5.0)]:
+                moved = bound if order > 0 or family == "scratch" else 7 - bound
+                rows.append(
+                    {"kind": "source", "dataset": dataset, "seed": seed, "width": 100, "family": family}
+                    | {"step": bound, "bound": bound, "worst": worst * (1 + 0.01 * draw.standard_normal())}
+                    | {"deviation": ratio * moved * (1 + 1e-3 * draw.standard_normal())}
+                    | {"test_loss": test * bound + 0.7 * draw.standard_normal()}
+                    | {"test_error": 0.5 + 0.05 * test * bound + 0.035 * draw.standard_normal()}
+                )
+    return pd.DataFrame(rows)
+
+
+# Rank correlations with noise in the test losses only: those of the deviation are all the same.
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({}, set()),
+        ({"ratio": 1.2}, {"bound", "tight", "scratch"}),
+        ({"ratio": 0.8}, {"tight"}),
+        ({"worst": 0.1}, {"convergence"}),
+        ({"test": -1}, {"test-loss", "test-error"}),
+        ({"order": -1}, {"bound", "tight"}),
+    ],
+)
+def test_claims_come_out_either_way(changes, wrong):
+    claims = {claim.id: claim for claim in thm02.claims(made_up(**changes), PARAMETERS)}
+    order = claims.pop("order")
+    assert order.measured == pytest.approx((-1 if "order" in changes else 1) - thm02.ORDER)
+    assert {name for name, claim in claims.items() if claim.outcome == "disagrees"} == wrong
+    assert all(claim.outcome == "holds" for name, claim in claims.items() if name not in wrong)
+
+
+def test_claims_on_nothing_and_on_little(table):
+    assert {claim.outcome for claim in thm02.claims(table.iloc[:0], PARAMETERS)} == {"not run"}
+    assert thm02.key_numbers(table.iloc[:0], PARAMETERS) == []
+    flat = made_up().assign(test_error=0.0)
+    found = {claim.id: claim for claim in thm02.claims(flat, PARAMETERS)}
+    assert found["test-error"].outcome == "not run" and thm02.SAME in found["test-error"].test
+    assert thm02.HEADLINE in found
+
+
+def test_finding_follows_the_numbers(table):
+    assert ", at or below it" in thm02.finding(made_up(), PARAMETERS)
+    assert ", above it" in thm02.finding(made_up(ratio=1.2), PARAMETERS)
+    assert "digits" in thm02.finding(table, PARAMETERS)
+    assert len(thm02.key_numbers(table, PARAMETERS)) == 3
