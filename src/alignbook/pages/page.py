@@ -11,7 +11,7 @@ from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import style
 from alignbook.pages.tables import badge, folded, marked, number, table
-from alignbook.runs import engine, notebooks, parameters
+from alignbook.runs import engine, notebooks, parameters, results
 
 OURS = ' <small class="ab-ours">a reading of ours, not the paper\'s</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
@@ -138,14 +138,7 @@ def verdicts(run):
 
 def banner(run):
     """HTML of one line that says in plain sight what a page shows."""
-    datasets = sorted(
-        {
-            item.unit.arguments[key]
-            for item in run.stored
-            for key in ("source", "dataset")
-            if key in item.unit.arguments
-        }
-    )
+    datasets = sorted({name for item in run.stored for name in results.datasets(item.unit).values()})
     count = run.parameters.get("seeds")
     facts = [
         ", ".join(datasets) or "synthetic",
@@ -266,7 +259,8 @@ def _value(value):
 
 
 def _data_origin(record):
-    return f"{record['data']['name']} {record['data']['sha256'][:12]}" if record["data"] else "generated"
+    made_from = [record[field] for field in results.DATASETS.values() if record.get(field)]
+    return ", ".join(f"{data['name']} {data['sha256'][:12]}" for data in made_from) or "generated"
 
 
 def _state(run, total):

@@ -10,6 +10,7 @@ import importlib.metadata
 import io
 import json
 import math
+import os
 import platform
 import subprocess
 import time
@@ -19,15 +20,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 
-import pandas as pd
-
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import verified
 from alignbook.runs.digest import code_digest
 
 _PREFIX = "alignbook.experiments."
-DATASETS = {"dataset": "data", "source": "source_data"}  # a unit's argument: where its provenance names it
+# A unit's argument: where its provenance names the data set.
+DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
 CODE = "the code has changed"  # a reason to be stale
 _FIELDS = {
@@ -43,10 +43,10 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Stored:
-    """A unit as it was stored: its table (None when it diverged) and its provenance (a dict)."""
+    """A unit as it was stored: its table (DataFrame; None when it diverged) and its provenance (a dict)."""
 
     unit: object
-    table: pd.DataFrame | None
+    table: object
     provenance: dict
 
     @property
@@ -87,13 +87,13 @@ class Stored:
 
     @property
     def made_from(self):
-        """{argument: {"name", "sha256"}} of its data sets, ``dataset`` and ``source``, as they were."""
+        """{argument: {"name", "sha256"}} of ``dataset``, ``source`` and ``other``, those that it has."""
         found = {argument: self.provenance.get(field) for argument, field in DATASETS.items()}
         return {argument: made_from for argument, made_from in found.items() if made_from}
 
 
 def datasets(unit):
-    """{argument: name} of the data sets that ``unit`` needs: its ``dataset`` and its ``source``, if any."""
+    """{argument: name} of ``dataset``, ``source`` and ``other``, those that ``unit`` needs."""
     return {argument: unit.arguments[argument] for argument in DATASETS if unit.arguments.get(argument)}
 
 
@@ -109,13 +109,18 @@ def location(unit):
     """Path of the unit's files without their suffix."""
     canonical = json.dumps(unit.arguments, sort_keys=True, allow_nan=False)
     key = hashlib.sha256(canonical.encode()).hexdigest()[:10]
-    return paths.results() / owner(unit) / f"{unit.name}-{key}"
+    return folder(unit) / f"{unit.name}-{key}"
+
+
+def folder(unit):
+    """The folder that holds the unit's files."""
+    return paths.results() / owner(unit)
 
 
 def exists(unit):
     """Whether both files of ``unit`` are there, whatever is in them."""
-    place = location(unit)
-    return all(_with_suffix(place, suffix).is_file() for suffix in (".csv", ".json"))
+    place = str(location(unit))
+    return os.path.isfile(f"{place}.csv") and os.path.isfile(f"{place}.json")
 
 
 def fetch(unit):
@@ -162,6 +167,8 @@ def written(table):
 
 def read(text):
     """The table (DataFrame) of stored bytes."""
+    import pandas as pd  # here: most commands need no table, and it takes a second
+
     # Only an empty field is missing: "None" may be a label.
     table = pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
     if not isinstance(table.index, pd.RangeIndex):  # what it makes of columns without a name
@@ -182,10 +189,10 @@ def _check(provenance, unit):
             raise TypeError(f"{field} is {provenance[field]!r}")
     if not 0 <= provenance["wall_time_s"] < math.inf:
         raise ValueError(f"wall_time_s is {provenance['wall_time_s']!r}")
-    if not isinstance(provenance.get("source_data"), dict | None):  # older results lack it
-        raise TypeError(f"source_data is {provenance['source_data']!r}")
     for argument, field in DATASETS.items():
-        made_from = provenance.get(field)
+        made_from = provenance.get(field)  # older results lack all but ``data``
+        if not isinstance(made_from, dict | None):
+            raise TypeError(f"{field} is {made_from!r}")
         if made_from and not isinstance(made_from["sha256"], str):
             raise TypeError(f"the sha256 of {field} is {made_from['sha256']!r}")
         if (made_from["name"] if made_from else None) != datasets(unit).get(argument):
@@ -251,10 +258,10 @@ def claimed(unit):
 
 def require_writable():
     """Raise AlignbookError unless the store can be written to."""
-    folder = paths.results()
-    if why := system.unwritable(folder):
+    store = paths.results()
+    if why := system.unwritable(store):
         raise AlignbookError(
-            f"cannot write to the results folder {paths.shown(folder)} ({why}); "
+            f"cannot write to the results folder {paths.shown(store)} ({why}); "
             "make it writable or set ALIGNBOOK_RESULTS"
         )
 
