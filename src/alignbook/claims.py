@@ -142,6 +142,29 @@ class Claim:
         )
 
     @classmethod
+    def one_run(cls, id, statement, source, values, paper, tolerance=None):
+        """The printed value ``paper``, of one run, is what one more run like ours could give.
+
+        values : one per seed. The interval is the 95 % prediction interval of one run, mean ± t s √(1 + 1/n),
+        and not that of the mean, which a perfect reproduction would leave as often as not.
+        Holds when ``paper`` lies within it, disagrees when it lies outside; inconclusive below three seeds,
+        where these have no spread, and with a ``tolerance``, where the interval reaches further than that
+        from the mean, so that it says little.
+        """
+        paper, tolerance = _checked(paper, 0.0 if tolerance is None else tolerance)
+        values, mean, interval = t_interval(values)
+        test = f"printed value against the 95 % prediction interval of one run, {_counted(values, 'seed')}"
+        if interval is None:
+            return cls(id, statement, source, paper, None, mean, None, INCONCLUSIVE, len(values), test)
+        half = (interval[1] - mean) * math.sqrt(len(values) + 1)
+        interval = (mean - half, mean + half)
+        outcome = HOLDS if abs(paper - mean) <= half else DISAGREES
+        if outcome == HOLDS and 0 < tolerance < half:
+            outcome = INCONCLUSIVE
+            test += f", which is wider than ± {tolerance:g}"
+        return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test)
+
+    @classmethod
     def computed(cls, id, statement, source, measured, paper, tolerance):
         """A quantity without randomness: ``measured`` is ``paper`` within ``tolerance``."""
         measured = float(measured)

@@ -408,9 +408,13 @@ def finding(table, parameters):
     parts = []
     for labels in parameters["labels"]:
         last = _ends(table, labels)
-        own, others = (interval(last[name], "{:.3g}") for name in ("misalignment", "basis_mean"))
-        parts.append(f"{own} with {labels} labels, against {others} for random bases")
-    return f"At the end of training the filters' misalignment with the data is {'; '.join(parts)}."
+        own, others = interval(last["misalignment"], "{:.3g}"), last["basis_mean"].mean()
+        parts.append(f"{own} with {labels} labels (random bases: {others:.3g})")
+    floor = expected_floor(parameters["filters"], DIMENSION)
+    return (
+        f"After training, the filters' misalignment with the data is {', '.join(parts)}. "
+        f"Sampling alone gives {floor:.3g}."
+    )
 
 
 def key_numbers(table, parameters):

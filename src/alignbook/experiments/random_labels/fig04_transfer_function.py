@@ -191,12 +191,23 @@ def _changes(rows, before, over):
 
 def finding(table, parameters):
     """By how much the curve rises and falls in each panel."""
-    parts = []
-    for _, where, rows, before, over in panels_of(table, parameters):
+    changes = {"images": [], "Gaussian inputs": []}
+    for _, _, rows, before, over in panels_of(table, parameters):
         if not rows.empty:
-            rise, fall = (np.expm1(values.mean()) for values in _changes(rows, before, over))
-            parts.append(f"{where}: {rise:+.0%} to the top, {1 / (1 + fall) - 1:+.0%} from there")
-    return f"Change of f(σ) that training makes, along σ: {'; '.join(parts)}."
+            rise, fall = (values.mean() for values in _changes(rows, before, over))
+            changes["images" if over == "seed" else "Gaussian inputs"].append((rise, -fall))
+    parts = []
+    for where, found in changes.items():
+        if found:
+            up, down = (_range(np.expm1(values)) for values in zip(*found, strict=True))
+            parts.append(f"{where} {up}, then {down}")
+    return f"Change of f(σ) by training, from small σ to the peak and from there on: {'; '.join(parts)}."
+
+
+def _range(values):
+    """``+11 %`` or ``+11 to +21 %``: the value nearest to zero and the farthest of shares ``values``."""
+    ends = sorted((min(values), max(values)), key=abs)
+    return " to ".join(dict.fromkeys(f"{100 * value:+.0f}" for value in ends)) + " %"
 
 
 def key_numbers(table, parameters):

@@ -109,11 +109,8 @@ def finding(table, parameters):
         areas = final_areas(table, task)
         if areas is not None:
             change = 100 * (areas["transfer"] / areas["original"] - 1)
-            parts.append(f"{interval(change, '{:+.1f}')} % with the {task} task")
-    return (
-        "Against the inputs, training on the source task changes the alignment (area under the curve) by "
-        f"{', '.join(parts)}."
-    )
+            parts.append(f"{task} {change.mean():+.0f} %")
+    return f"Area under the alignment curve, trained features against the inputs: {', '.join(parts)}."
 
 
 def key_numbers(table, parameters):
@@ -138,10 +135,12 @@ def compare(areas):
             f"than {_NAMES[other]} (difference of areas under the alignment curves)"
         )
         if areas[task] is None:
-            result.append(Claim.missing(identity, statement, where, "no finished run"))
+            claim = Claim.missing(identity, statement, where, "no finished run")
         else:
             values = sign * (areas[task]["transfer"] - areas[task][other])
-            result.append(Claim.greater(identity, statement, where, values))
+            claim = Claim.greater(identity, statement, where, values)
+        shared = f"Training on S aligns the hidden representation {more} with the {task} task"
+        result.append(claim.tagged(f"{shared}: {more} than before, {more} than the inputs."))
     return result
 
 

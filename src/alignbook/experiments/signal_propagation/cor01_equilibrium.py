@@ -33,6 +33,12 @@ PER_DECADE = 20  # points per decade of every logarithmic axis
 FIGURE_3_DEPTHS = range(10, 101, 10)  # Figure 3: depth 10j, j = 1, ..., 10
 PAPER_SLOPE = 3 / 5  # Corollary 1
 PAPER_FORWARD_LIMIT = 1 / 2  # Theorem 1
+# Statements that hold or fail for every ε by itself.
+BACKWARD = "As L grows, the backward loss at a fixed layer falls as L^-3."
+SHARE = "At l = αL the deviation from α³ has reached log(L)/L with the coefficient of our expansion."
+DEEP = "The equilibrium layer grows as L^(3/5) at the deepest end."
+KAPPA = "The slope at the deepest end does not depend on κ."
+FIGURE_3 = "Over the depths 10 to 100 of Figure 3 the equilibrium layer already has slope 3/5."
 HAYOU_CONSTANT = 9 * math.pi**2 / 2  # 1 - c_l ~ this / l^2; Hayou et al. 2020, Appendix Lemma 1
 LOG_COEFFICIENT = 9 / 2  # κ of g'(c_l) = 1 - 3/l + κ log(l)/l² + O(l⁻²); our expansion, the paper gives κ > 0
 
@@ -360,9 +366,8 @@ def finding(table, parameters):
     if not deep or not shallow:
         return "No recursion has run."
     return (
-        f"The equilibrium layer grows with depth by a slope of {min(deep):.3f} to {max(deep):.3f} at "
-        f"L = {parameters['depth']}, where theory says {PAPER_SLOPE:g}, but of {min(shallow):.2f} to "
-        f"{max(shallow):.2f} over the 10 to 100 layers of Figure 3."
+        f"The slope is {min(deep):.3f} to {max(deep):.3f} at L = {parameters['depth']}, where theory says "
+        f"{PAPER_SLOPE:g}, and {min(shallow):.2f} to {max(shallow):.2f} over Figure 3's 10 to 100 layers."
     )
 
 
@@ -427,8 +432,8 @@ def _backward_claims(table, eps, deepest):
     if rows.empty:
         why = "its recursion has not run"
         return [
-            Claim.missing(*rate, why, -3.0),
-            Claim.missing(*share, why, 1.0),
+            Claim.missing(*rate, why, -3.0).tagged(BACKWARD),
+            Claim.missing(*share, why, 1.0).tagged(SHARE, ours=True),
         ]
     # The two deepest depths at the grid's layer nearest L^(3/5), so that L/l grows with L alone.
     depths = np.sort(rows.depth.unique())[-2:]
@@ -438,8 +443,8 @@ def _backward_claims(table, eps, deepest):
     ratios = [share_ratio(part) for _, part in select(table, "share", eps=eps).groupby("share")]
     worst = max(ratios, key=lambda ratio: abs(ratio - 1))
     return [
-        Claim.computed(*rate, end_slope(depths / layer, value), -3.0, 0.02),
-        Claim.computed(*share, worst, 1.0, 0.05),
+        Claim.computed(*rate, end_slope(depths / layer, value), -3.0, 0.02).tagged(BACKWARD),
+        Claim.computed(*share, worst, 1.0, 0.05).tagged(SHARE, ours=True),
     ]
 
 
@@ -452,8 +457,8 @@ def _lemma_2_claim(table, parameters):
     )
     coefficient = lemma_2_coefficient(table, eps)
     if coefficient is None:
-        return Claim.missing(*claim, "its recursion has not run", 1.0)
-    return Claim.computed(*claim, coefficient / LOG_COEFFICIENT, 1.0, 0.05)
+        return Claim.missing(*claim, "its recursion has not run", 1.0).tagged(ours=True)
+    return Claim.computed(*claim, coefficient / LOG_COEFFICIENT, 1.0, 0.05).tagged(ours=True)
 
 
 def _equilibrium_claims(table, eps, kappa):
@@ -475,21 +480,22 @@ def _equilibrium_claims(table, eps, kappa):
     rows = select(table, "equilibrium", eps=eps)
     ends = {k: end_slope(part.depth.to_numpy(), part.layer.to_numpy()) for k, part in rows.groupby("kappa")}
     why = "its recursion has not run, or the losses do not cross"
-    found = [
+    reached = (
         Claim.computed(*deep, ends[kappa], PAPER_SLOPE, 0.02)
         if kappa in ends
         else Claim.missing(*deep, why, PAPER_SLOPE)
-    ]
+    )
+    found = [reached.tagged(DEEP)]
     if len(ends) > 1:
         width = max(ends.values()) - min(ends.values())
-        found.append(Claim.computed(*spread, width, 0.0, 0.02))
+        found.append(Claim.computed(*spread, width, 0.0, 0.02).tagged(KAPPA))
     slope = figure_3_slope(table, eps, kappa)
-    found.append(
+    fitted = (
         Claim.missing(*fit, why, PAPER_SLOPE)
         if slope is None
         else Claim.computed(*fit, slope, PAPER_SLOPE, 0.05)
     )
-    return found
+    return [*found, fitted.tagged(FIGURE_3)]
 
 
 def _network_claims(table):
