@@ -59,8 +59,10 @@ def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
             for kappa in (0.1, 0.3, 1.0):
                 for width in (10, 1000, 100000):
                     for family, step, term in (
-                        ("rotated", 0.0, -0.8 + shift), ("rotated", 90.0, 0.3), ("flipped", 1.0, 2.0 - 2 * shift)
-                    ):  # fmt: skip
+                        ("rotated", 0.0, -0.8 + shift),
+                        ("rotated", 90.0, 0.3),
+                        ("flipped", 1.0, 2.0 - 2 * shift),
+                    ):
                         adjusted = term + 1e-3 * kappa**slope * (1 + 1e-3 * draw.standard_normal())
                         change = scale * adjusted + offset + 0.1 * width**-power
                         rows.append(

@@ -142,7 +142,7 @@ def rate(rows, column):
 
 
 def claims(table, parameters):
-    """At the largest m and the middle κ, a value per data set and seed; margins fixed before profile quick."""
+    """At the largest m and the middle κ, a value per data set and seed; margins fixed before quick ran."""
     found = [
         ("term", "the change of the squared gradient is the theorem's term: coefficient on it"),
         (
