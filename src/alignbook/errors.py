@@ -6,6 +6,8 @@ from pathlib import Path
 
 from alignbook import paths
 
+EXPERIMENTS = Path(__file__).parent / "experiments"
+
 
 class AlignbookError(RuntimeError):
     """Bad input or a fault outside the code; the message is one clear line."""
@@ -26,9 +28,8 @@ def fault(error):
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         what = on_one_line(f"{type(error).__name__}: {error.msg}")
         return f"{paths.shown(error.filename)}, line {error.lineno}: {what}"
-    folder = Path(__file__).parent / "experiments"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(EXPERIMENTS)]
     return f"{paths.shown(own[-1].filename)}, line {own[-1].lineno}: {what}" if own else what
 
 

@@ -337,7 +337,7 @@ def _ends(limits):
 def _short(value):
     """``repr(value)``, cut: a value may be long, or hold itself many times."""
     writer = reprlib.Repr()
-    writer.maxlevel, writer.maxlist, writer.maxdict = 4, 8, 8
+    writer.maxlevel, writer.maxlist, writer.maxdict = 2, 8, 8
     writer.maxstring = writer.maxlong = writer.maxother = 80
     try:
         return writer.repr(value)

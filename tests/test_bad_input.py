@@ -1,0 +1,490 @@
+"""Bad input is one clear line: notebooks, profiles, experiments, stored files, terminals, arrays."""
+
+import hashlib
+import io
+import json
+import os
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import alignbook
+from alignbook import cli, experiments
+from alignbook.errors import AlignbookError
+from alignbook.runs import digest, engine, notebooks, parameters, results
+from tests.conftest import TOY_EXPERIMENT, TOY_NOTEBOOK
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+
+
+def one_line(error, *parts):
+    text = str(error)
+    assert len(text.splitlines()) == 1 and len(text) < 2000, text
+    for part in parts:
+        assert part in text, text
+
+
+class Toys:
+    """A folder with two notebooks and their experiments, as this process's own."""
+
+    def __init__(self, folder):
+        self.root = folder
+        self.results = folder / "data" / "results"
+        self.experiments = folder / "experiments"
+        for path in (
+            folder / "notebooks" / "toy",
+            folder / "notebooks" / "profiles",
+            self.experiments / "toy",
+        ):
+            path.mkdir(parents=True)
+        (self.experiments / "toy" / "__init__.py").write_text("")
+        for number in (98, 99):
+            notebook = TOY_NOTEBOOK.replace("fig99", f"fig{number}").replace("99:", f"{number}:")
+            (folder / "notebooks" / "toy" / f"fig{number}_toy.md").write_text(notebook)
+            (self.experiments / "toy" / f"fig{number}_toy.py").write_text(TOY_EXPERIMENT)
+        self.notebook = folder / "notebooks" / "toy" / "fig99_toy.md"
+        self.second = self.notebook.with_name("fig98_toy.md")
+        self.second_experiment = self.experiments / "toy" / "fig98_toy.py"
+        for name in parameters.PROFILES:
+            self.profile(name, "{labels: [plain], rate: 0.5, seeds: 3}")
+
+    def profile(self, name, entry):
+        path = self.root / "notebooks" / "profiles" / f"{name}.yaml"
+        path.write_text(f"toy/fig99_toy: {entry}\ntoy/fig98_toy: {entry}\n")
+
+
+@pytest.fixture
+def toys(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
+    for name in ("ALIGNBOOK_RESULTS", "ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    made = Toys(tmp_path)
+    monkeypatch.setattr(experiments, "__path__", [str(made.experiments)])
+    monkeypatch.setattr("alignbook.errors.EXPERIMENTS", made.experiments)
+    monkeypatch.setattr("alignbook.runs.results.time.sleep", lambda seconds: None)
+    _forget()
+    yield made
+    _forget()
+
+
+def _forget():
+    digest.forget()
+    for name in [name for name in sys.modules if name.startswith("alignbook.experiments.toy")]:
+        del sys.modules[name]
+
+
+# ---- notebooks and experiments ----
+
+BROKEN_NOTEBOOKS = {
+    "syntax": ("rate: float = 0.5", "rate: float = = 0.5", "line 21: the parameters cell is no Python"),
+    "an open string": ("rate: float = 0.5", 'rate: str = "0.5', "line 21: the parameters cell is no Python"),
+    "open metadata": (":tags: [parameters]", "---\ntags: [parameters]", "line 18: the cell's metadata are"),
+    "metadata": (":tags: [parameters]", ":tags: [parameters", "line 18: the cell's metadata are no YAML"),
+    "no metadata": (":tags: [parameters]", "---\n[a]\n---", "line 18: the cell's metadata have no names"),
+    "tags": (":tags: [parameters]", ":tags: parameters", "line 18: tags must be a list of names"),
+    "no cell": (":tags: [parameters]", ":tags: [parameter]", "0 cells are tagged 'parameters'"),
+    "no UTF-8": ("a toy", "\udcff toy", ": byte 0xff is no UTF-8"),
+    "no literal": ("rate: float = 0.5", "rate: float = half", "line 21: cannot read the parameter"),
+    "no value": ("rate: float = 0.5", "rate: float", "line 21: cannot read the parameter"),
+    "no range": ("(0, 1]: size", "(0, 1, 2]: size", "a range is written [low, high], not (0, 1, 2]"),
+    "nothing in range": ("(0, 1]: size", "(1, 0]: size", "nothing lies in the range (1, 0]"),
+    "twice": ("rate: float = 0.5", "seeds: float = 0.5", "line 22: cannot read the parameter"),
+    "a text with a range": ('"plain"]  # {plain', '"plain"]  # [0, 1]: {plain', "a str has no range [0, 1]"),
+    "no name": ("rate: float = 0.5", "rate.x: float = 0.5", "a parameter is a typed assignment"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN_NOTEBOOKS)
+def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
+    old, new, message = BROKEN_NOTEBOOKS[case]
+    text = toys.second.read_text()
+    assert old in text
+    toys.second.write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
+    for command in ("status", "claims"):
+        assert cli.main([command]) == 2
+        out, err = capsys.readouterr()
+        one_line(err.rstrip("\n"), "notebooks/toy/fig98_toy.md", message)
+        assert "fig98" not in out and ("toy/fig99_toy" in out or command == "claims")
+    assert cli.main(["list"]) == (2 if case == "no UTF-8" else 0)
+    assert "toy/fig99_toy" in capsys.readouterr().out
+    assert cli.main(["show", "fig99"]) == 0
+    with pytest.raises(AlignbookError) as error:
+        engine.run("fig98")
+    one_line(error.value, message)
+    assert not toys.results.exists()
+
+
+BROKEN_EXPERIMENTS = {
+    "missing": (None, "toy/fig98_toy has no experiment src/alignbook/experiments/toy/fig98_toy.py"),
+    "syntax": ("def units(:\n", "fig98_toy.py, line 1: SyntaxError"),
+    "raises": ("import os\n\nraise RuntimeError('two\\nlines')\n", "fig98_toy.py, line 3: RuntimeError: two"),
+    "ends": ("raise SystemExit(3)\n", "fig98_toy.py, line 1: SystemExit: 3"),
+    "imports": ("import os, no_such_module\n", "fig98_toy.py, line 1: ModuleNotFoundError"),
+    "nothing": ("", "no units for these parameters (AttributeError"),
+    "units": ("def units(given):\n    return given['no']\n", "fig98_toy.py, line 2: KeyError: 'no'"),
+    "no UTF-8": ("x = '\udcff'\n", "SyntaxError"),
+    "null": ("x = '\0'\n", "source code string cannot contain null bytes"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_EXPERIMENTS)
+def test_a_broken_experiment_leaves_the_others_alone(toys, capsys, case):
+    text, message = BROKEN_EXPERIMENTS[case]
+    if text is None:
+        toys.second_experiment.unlink()
+    else:
+        toys.second_experiment.write_bytes(text.encode(errors="surrogateescape"))
+    for command in ("status", "claims"):
+        assert cli.main([command]) == 2
+        out, err = capsys.readouterr()
+        one_line(err.rstrip("\n"), "toy/fig98_toy", message)
+        assert "toy/fig99_toy" in out or command == "claims"
+
+
+def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
+    from alignbook.pages import book
+
+    toys.second_experiment.write_text("def units(:\n")
+    toys.notebook.write_text("# Nothing\n")
+    with pytest.raises(AlignbookError) as error:
+        book.build("smoke", progress=lambda text: None)
+    one_line(error.value, "fig98_toy.py, line 1", "notebooks/toy/fig99_toy.md: 0 cells")
+    assert not toys.results.exists() and not (toys.root / "_build").exists()
+
+
+SCRAPS = st.sampled_from(
+    ["```", "```{code-cell}\n", "---\n", ":tags: [parameters]", ":tags: x", "\n", "[", "]", '"', "'", '"""',
+     "(", "\\", "\0", "\t", " ", "#", "# [", "# {", "}: ", ": int = ", "= 1e999", "nan", "-", "*a", "&a [*a]",
+     "!!bool", "9" * 5000, "(" * 300, "[" * 3000, "é", "\r\n", "\x0c", "lambda: 0", "{[]: 1}", "..."]
+)  # fmt: skip
+EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), SCRAPS), min_size=1, max_size=3)
+
+
+def edited(text, edits):
+    for place, gone, scrap in edits:
+        at = round(place * len(text))
+        text = text[:at] + scrap + text[at + gone :]
+    return text
+
+
+def test_an_edited_notebook_is_read_or_refused_in_one_line(toys):
+    whole = toys.notebook.read_text()
+    book = notebooks.find("fig99")
+    head = whole.index("```{code-cell}")
+    cell = whole[head : whole.index("```", head + 3) + 4]
+
+    @QUICK
+    @given(EDITS)
+    def check(edits):
+        text = whole.replace(cell, edited(cell, edits))
+        toys.notebook.write_bytes(text.encode())
+        try:
+            assert set(parameters.read(book)) <= set(parameters.resolve(book))
+        except AlignbookError as error:
+            one_line(error, "notebooks/toy/fig99_toy.md")
+
+    check()
+
+
+def test_an_edited_profile_is_read_or_refused_in_one_line(toys):
+    path = toys.root / "notebooks/profiles/quick.yaml"
+    whole, book = path.read_text(), notebooks.find("fig99")
+
+    @QUICK
+    @given(EDITS)
+    def check(edits):
+        path.write_bytes(edited(whole, edits).encode())
+        try:
+            values = parameters.resolve(book, "quick")
+        except AlignbookError as error:
+            one_line(error)
+            assert "quick" in str(error)
+        else:
+            assert list(values) == ["labels", "rate", "seeds"] and 0 < values["rate"] <= 1
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "value", ["!x y", "!!bool x", "!!int x", "!!float x", "!!timestamp x", "!!map [a]", "!!omap x"]
+)
+def test_a_tag_that_is_none_names_the_file_and_the_line(toys, value):
+    toys.profile("quick", f"{{labels: [plain],\n  rate: 0.5, seeds: {value}}}")
+    with pytest.raises(AlignbookError) as error:
+        parameters.resolve(notebooks.find("fig99"), "quick")
+    one_line(error.value, "profiles/quick.yaml", "line 2")
+
+
+def test_a_value_that_holds_itself_many_times_is_cut(toys):
+    many = "&a [x, x, x, x, x, x, x, x]"
+    for name in "bcdefgh":
+        before = chr(ord(name) - 1)
+        many += f", &{name} [{', '.join(f'*{before}' for _ in range(8))}]"
+    path = toys.root / "notebooks" / "profiles" / "quick.yaml"
+    path.write_text(f"toy/fig99_toy: {{labels: [plain], rate: 0.5, seeds: [{many}]}}\n")
+    with pytest.raises(AlignbookError) as error:
+        parameters.resolve(notebooks.find("fig99"), "quick")
+    one_line(error.value, "seeds must be an int, not [")
+
+
+# ---- stored files ----
+
+
+@pytest.fixture
+def stored(toys):
+    """(notebook, unit's JSON, its CSV) of the toy's stored profile quick."""
+    book = notebooks.find("fig99")
+    units = engine.units_of(book, parameters.resolve(book, "quick"))
+    origin = results.origin(units[0])
+    for unit in units:
+        table = unit.compute(**unit.arguments, device="cpu", report=None)
+        results.store(unit, table, origin, device="here", wall_time=0.1)
+    place = str(results.location(units[0]))
+    return book, toys.root / f"{place}.json", toys.root / f"{place}.csv"
+
+
+def looked_at(book):
+    """What ``status``, ``claims`` and a page take from the store: claims, None where it counts as missing."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        units = engine.units_of(book, parameters.resolve(book, "quick"))
+        for item in filter(None, map(results.peek, units)):
+            item.stale()
+        run = engine.most_faithful(book)
+    broken = [str(warning.message) for warning in told]
+    for line in broken:
+        one_line(line, "it counts as missing")
+    if run is None:
+        assert broken
+        return None
+    try:
+        run.stale, [item.provenance["date"][:10] + item.provenance["device"] for item in run.shown]
+        return run.claims
+    except AlignbookError as error:
+        one_line(error, "toy/fig99_toy: no claims from", "data/results/toy/fig99_toy", "fig99_toy.py, line")
+        return []
+
+
+WRONG_TABLES = {
+    "a header only": (b"step,value\n", 0, None),
+    "nothing": (b"", 0, None),
+    "other rows": (b"step,value\n0,1\n", 3, None),
+    "no UTF-8": (b"step,value\n0,\xff\n", 1, None),
+    "longer rows": (b"step,value\n0,1,2,3\n0,1,2,3\n", 2, None),
+    "text": (b"step,value\n0,a\n1,b\n", 2, []),
+    "no column": (b"step\n0\n1\n2\n", 3, []),
+    "infinite": (b"step,value\n0,inf\n", 1, []),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TABLES)
+def test_a_table_with_a_right_digest_and_wrong_content(stored, case):
+    book, record, table = stored
+    assert looked_at(book)[0].outcome == "holds"
+    text, rows, expected = WRONG_TABLES[case]
+    table.write_bytes(text)
+    provenance = json.loads(record.read_text())
+    provenance["table"] = {"sha256": hashlib.sha256(text).hexdigest(), "rows": rows}
+    record.write_text(json.dumps(provenance))
+    assert looked_at(book) == expected
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+DATA = st.fixed_dictionaries({"name": JSON | st.just("photos"), "sha256": JSON})
+
+
+def test_edited_provenance_is_shown_or_counts_as_missing(stored):
+    book, record, _ = stored
+    whole = json.loads(record.read_text())
+
+    @QUICK
+    @given(st.sampled_from(sorted(whole)), JSON | DATA)
+    def check(field, value):
+        record.write_text(json.dumps(whole | {field: value}))
+        looked_at(book)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\xff", b"null", b"[]", b"{}", b"[" * 100000, b'{"table":' * 50000, b"9" * 5000]
+)
+def test_provenance_that_is_none_counts_as_missing(stored, text):
+    book, record, _ = stored
+    record.write_bytes(text)
+    assert looked_at(book) is None
+
+
+# ---- terminals ----
+
+
+def test_a_title_that_the_terminal_cannot_show(toys, monkeypatch):
+    toys.notebook.write_text(toys.notebook.read_text().replace("a toy", "f(σ) · a toy"))
+    for encoding, shown in (("latin-1", "f(\\u03c3) · a toy"), ("ascii", "f(\\u03c3) \\xb7 a toy")):
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert cli.main(["list"]) == 0
+        assert shown in terminal.buffer.getvalue().decode(encoding)
+
+
+def test_a_closed_standard_output_is_one_line(toys, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["list"]) == 2
+    sys.stdout.close()
+    monkeypatch.undo()
+    assert capsys.readouterr().err == "alignbook: standard output is closed\n"
+
+
+def test_a_closed_standard_error_does_not_turn_to_standard_output(toys, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main(["show", "fig97"]) == 2
+    sys.stderr.close()
+    monkeypatch.undo()
+    assert capsys.readouterr().out == ""
+
+
+def test_figures_do_not_hang_on_the_shells_backend(toys, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "nonsense")
+    assert cli._bookmaker() and "MPLBACKEND" not in os.environ
+
+
+# ---- arrays ----
+
+ENTRIES = st.floats(width=64) | st.sampled_from([0.0, 1e-308, 1e-160, 1e160, 1e308, -1e308, np.nan, np.inf])
+
+
+def finite_or_refused(measure, *arguments):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = measure(*arguments)
+    except ValueError as error:
+        assert str(error)
+        return
+    for part in found:
+        assert np.isfinite(np.asarray(part)).all(), part
+
+
+@QUICK
+@given(st.lists(ENTRIES, min_size=16, max_size=16), st.sampled_from([1, 2]))
+def test_patch_covariance_is_finite_or_refused(entries, stride):
+    images = torch.tensor(entries, dtype=torch.float64).reshape(1, 1, 4, 4)
+
+    def moments(x):
+        found = alignbook.patch_covariance(x, size=2, stride=stride)
+        return found.mean, found.cov
+
+    finite_or_refused(moments, images)
+
+
+@QUICK
+@given(st.lists(ENTRIES, min_size=8, max_size=8), st.lists(ENTRIES, min_size=4, max_size=4), st.booleans())
+def test_alignment_curve_is_finite_or_refused(features, labels, bias):
+    finite_or_refused(lambda x: alignbook.alignment_curve(x, labels, bias=bias), np.reshape(features, (4, 2)))
+
+
+@QUICK
+@given(st.integers(-320, 307), st.integers(-320, 307), st.integers(0, 99))
+def test_misalignment_does_not_depend_on_scale(first, second, seed):
+    draws = np.random.default_rng(seed).normal(size=(2, 3, 40))
+    a, b = (part @ part.T / 400 for part in draws)
+    expected = alignbook.misalignment(a, b)
+    scaled = a * 10.0 ** max(first, -300), b * 10.0 ** max(second, -300)
+    assert alignbook.misalignment(*scaled) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert alignbook.misalignment(*map(torch.from_numpy, scaled)) == alignbook.misalignment(*scaled)
+    finite_or_refused(alignbook.transfer_function, a * 10.0**first, b * 10.0**second)
+
+
+def test_transfer_function_scales_back():
+    a = np.diag([1.0, 2.0, 4.0])
+    sigma, tau = alignbook.transfer_function(a * 4e307, np.eye(3) * 1e-306)
+    assert sigma == pytest.approx(np.sqrt([4e307, 8e307, 1.6e308])) and tau == pytest.approx(1e-153)
+
+
+@pytest.mark.parametrize(
+    "change", [{"size": 2.0}, {"size": True}, {"stride": 1.5}, {"stride": "1"}, {"size": np.nan}]
+)
+def test_sizes_of_patches_are_integers(change):
+    with pytest.raises(ValueError, match="must be an integer from 1 on"):
+        alignbook.patch_covariance(torch.zeros(1, 1, 4, 4), **change)
+
+
+@pytest.mark.parametrize("bias", [2, -1, "yes", None])
+def test_bias_is_a_switch(bias):
+    with pytest.raises(ValueError, match="bias must be True or False"):
+        alignbook.alignment_curve(np.eye(3), np.ones(3), bias=bias)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"tol": value} for value in (np.nan, np.inf, 0, "1", None)]
+    + [{"max_products": value} for value in (np.nan, np.inf, 30.5, None, True)]
+    + [{"k": value} for value in (True, 2.0, None)]
+    + [{"basis": 60.5}, {"basis": np.nan}, {"seed": None}, {"seed": 1.5}, {"seed": -1}],
+    ids=str,
+)
+def test_hessian_eigenvalues_refuses(change):
+    model, x, y = torch.nn.Linear(3, 8), torch.ones(4, 3), torch.zeros(4, dtype=torch.int64)
+    with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
+        alignbook.hessian_eigenvalues(model, torch.nn.functional.cross_entropy, x, y, **{"k": 2} | change)
+
+
+def test_hessian_eigenvalues_below_the_normal_range_are_refused():
+    generator = torch.Generator().manual_seed(0)
+    model = torch.nn.Linear(3, 8)
+    x, y = torch.randn(9, 3, generator=generator), torch.randint(8, (9,), generator=generator)
+
+    def loss(outputs, targets, scale=1e-40):
+        return torch.nn.functional.cross_entropy(outputs, targets) * scale
+
+    with pytest.raises(ValueError, match="too small for torch.float32: scale the loss up or use float64"):
+        alignbook.hessian_eigenvalues(model, loss, x, y, k=2)
+    found = alignbook.hessian_eigenvalues(model.double(), loss, x.double(), y, k=2)
+    gram = found.eigenvectors @ found.eigenvectors.T
+    assert found.converged and torch.allclose(gram, torch.eye(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n": "3"},
+        {"n": 5.0},
+        {"n": True},
+        {"n": 3, "seed": None},
+        {"n": 3, "seed": 1.5},
+        {"seed": -1},
+        {"name": 3},
+    ],
+    ids=str,
+)
+def test_load_refuses(change):
+    with pytest.raises(AlignbookError) as error:
+        alignbook.load(**{"name": "digits"} | change)
+    one_line(error.value, repr(list(change.values())[-1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": np.array([b"a", b"b"])}, "classes as byte strings"),
+        ({"x_train": np.zeros((2, 0, 4), np.uint8)}, "images (0, 4) without a pixel in x_train"),
+        ({"x_test": np.zeros((2, 4, 0, 3), np.uint8)}, "images (4, 0, 3) without a pixel in x_test"),
+    ],
+)
+def test_an_archive_of_no_images_or_texts_is_refused(tmp_path, monkeypatch, change, message):
+    arrays = {f"x_{split}": np.zeros((2, 4, 4), np.uint8) for split in ("train", "test")}
+    arrays |= {f"y_{split}": np.zeros(2, np.uint8) for split in ("train", "test")}
+    np.savez(tmp_path / "toy.npz", **(arrays | {"classes": np.array(["a", "b"])} | change))
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
+    with pytest.raises(AlignbookError) as error:
+        alignbook.load("toy")
+    one_line(error.value, str(tmp_path / "toy.npz"), message, "replace or remove it")
