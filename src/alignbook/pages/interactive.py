@@ -23,7 +23,7 @@ from alignbook.pages import style
 LARGEST = 100_000  # bytes of one picture
 DIGITS = 5  # significant: finer than a pixel, and a fitted slope keeps three decimals
 WIDTH, HEIGHT = 520, 330
-LEFT, RIGHT, TOP, BOTTOM = 58, 496, 30, 282  # of the field between the axes
+LEFT, RIGHT, TOP, BOTTOM = 58, 496, 42, 282  # of the field between the axes
 KINDS = ("line", "band", "dots", "crosses")
 CONTROLS = ("slider", "select", "checks")
 
@@ -385,7 +385,7 @@ def _ticks(axis):
     if not axis.log:
         return [t for t in MaxNLocator(5).tick_values(axis.low, axis.high) if axis.low <= t <= axis.high]
     low, high = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
-    steps = (1, 2, 5) if high - low <= 2 else (1,)
+    steps = (1, 2, 5) if axis.high <= 300 * axis.low else (1,)
     every = [step * 10.0**power for power in range(low, high + 1) for step in steps]
     return [tick for tick in every if axis.low <= tick * (1 + 1e-9) and tick <= axis.high * (1 + 1e-9)]
 
