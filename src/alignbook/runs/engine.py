@@ -370,6 +370,8 @@ def compute(unit, device):
         raise
     except Exception as error:
         raise AlignbookError(_failure(unit, error)) from None
+    if step is None and getattr(table, "empty", True):
+        raise AlignbookError(f"unit {unit.name} of {results.owner(unit)} failed: no table with rows")
     return table, step, time.monotonic() - began
 
 
