@@ -191,6 +191,12 @@ class Checkout:
         return sorted(path.name for path in self.results.glob("toy/fig99_toy/*.json"))
 
 
+@pytest.fixture(scope="session")
+def new_checkout():
+    """Makes a checkout in a folder, for tests that share one."""
+    return Checkout
+
+
 @pytest.fixture
 def checkout(tmp_path):
     return Checkout(tmp_path / "checkout")

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from alignbook import __version__, claims, paths, system
+from alignbook import __version__, paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import notebooks, parameters, results
 
@@ -276,12 +276,13 @@ def _status(options):
 
 
 def _claims(options):
+    from alignbook import claims
     from alignbook.runs import engine
 
     def look(notebook):
         run = engine.most_faithful(notebook)
-        claims = run.claims if run else []
-        return [{"notebook": notebook.name, "profile": run.profile, **claim.as_dict()} for claim in claims]
+        named = {"notebook": notebook.name, "profile": run.profile} if run else {}
+        return [named | claim.as_dict() for claim in (run.claims if run else [])]
 
     rows, status = _of_every_notebook(look)
     if options.json:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+_CHECKOUT = Path(__file__).resolve().parents[2]
 
 def settle():
     """Make the paths in the environment absolute: a notebook's kernel has a working folder of its own."""
@@ -13,7 +14,7 @@ def settle():
 
 def root():
     """The checkout's root: ``ALIGNBOOK_ROOT``, else the folder that holds ``src/alignbook``."""
-    return Path(os.environ.get("ALIGNBOOK_ROOT") or Path(__file__).resolve().parents[2])
+    return Path(os.environ.get("ALIGNBOOK_ROOT") or _CHECKOUT)
 
 
 def results():

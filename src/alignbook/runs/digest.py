@@ -44,6 +44,7 @@ def code_digest(function):
 def forget():
     """Read the sources anew from here on: they may have been edited since."""
     _digest_of.cache_clear()
+    _visit.cache_clear()
     _scope.cache_clear()
 
 
@@ -54,13 +55,19 @@ def _digest_of(module, name):
         place = waiting.pop()
         if place in seen or place in BOUNDARY:
             continue
-        nodes, scope = _definition(*place)
-        routes = frozenset(name for name, source in scope[1].items() if source in BOUNDARY)
-        seen[place] = "\n".join(_text(node, routes) for node in nodes)
-        for node in nodes:
-            waiting.extend(_references(node, scope, place[0]))
+        seen[place], reached = _visit(*place)
+        waiting.extend(reached)
     lines = sorted(f"{name}\n{text}" for (_, name), text in seen.items())  # wherever it stands
     return hashlib.sha256("\n\n".join(lines).encode()).hexdigest()
+
+
+@cache
+def _visit(module, name):
+    """(text, places reached) of what ``name`` is at the top level of ``module``."""
+    nodes, scope = _definition(module, name)
+    routes = frozenset(name for name, source in scope[1].items() if source in BOUNDARY)
+    reached = {place for node in nodes for place in _references(node, scope, module)}
+    return "\n".join(_text(node, routes) for node in nodes), reached
 
 
 @cache

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+import numpy as np
 import pandas as pd
 
 from alignbook import paths, system
@@ -81,18 +82,28 @@ class Run:
 
         Where units of another profile are shown beside, a column ``joined`` tells them.
         """
-        tables = []
+        tables, added = [], []
         for position, item in enumerate(self.shown):
             if item.diverged:
                 continue
             scalars = {
                 k: v for k, v in item.unit.arguments.items() if isinstance(v, str | int | float | bool)
             }
-            added = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.unit.name}
+            more = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.unit.name}
             if self.joined:
-                added["joined"] = position >= len(self.stored)
-            tables.append(item.table.assign(**added))
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"unit": []})
+                more["joined"] = position >= len(self.stored)
+            tables.append(item.table)
+            added.append(more)
+        if not tables:
+            return pd.DataFrame({"unit": []})
+        names = {tuple(more) for more in added}
+        if len(names) > 1:  # some units have columns that others have as arguments, or not at all
+            tables = [table.assign(**more) for table, more in zip(tables, added, strict=True)]
+            return pd.concat(tables, ignore_index=True)
+        # Every unit has the same: one column at a time, of thousands of units each.
+        places = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+        columns = {name: pd.Series([more[name] for more in added]).take(places).array for name in added[0]}
+        return pd.concat(tables, ignore_index=True).assign(**columns)
 
     @property
     def diverged(self):
@@ -143,7 +154,7 @@ class Run:
             return getattr(experiment, name)(self.table, self.parameters)
 
     def _folders(self):
-        return ", ".join(sorted({paths.shown(results.location(item.unit).parent) for item in self.shown}))
+        return ", ".join(map(paths.shown, sorted({results.folder(item.unit) for item in self.shown})))
 
 
 def run(name, *, profile=None, device="auto", workers=None, recompute="missing", progress=None, **overrides):
