@@ -228,16 +228,11 @@ def finding(table, parameters):
         return "Nothing has finished."
     kappa = central_kappa(parameters)
     rows = at(table, kappa=kappa)
-    low, high = rows.width.min(), rows.width.max()
-    far, near = (per_seed(at(rows, width=m), distance).mean() for m in (low, high))
-    values = per_seed(at(rows, width=high), coefficient)
-    falls = "falls" if near < far else "does not fall"
-    found = (
-        f"At width {high} (κ = {kappa:g}) the measured change is {mean_spread(values)} times the theorem's "
-        f"term; their distance {falls}, from {far:.1%} of y_Q'y_Q at width {low} to {near:.1%}. "
-    )
-    same = at(rows, width=high, family="rotated", step=rows[rows.family == "rotated"].step.min())
-    gains = same.groupby("dataset").change.mean()
+    largest = at(rows, width=rows.width.max())
+    values = per_seed(largest, coefficient)
+    found = f"At width {rows.width.max()} the change is {mean_spread(values)} times the theorem's term. "
+    same = largest[largest.family == "rotated"]
+    gains = same[same.step == same.step.min()].groupby("dataset").change.mean()
     better, worse = sorted(gains.index[gains < 0]), sorted(gains.index[gains >= 0])
     said = [
         f"{words} on {', '.join(names)}"

@@ -229,10 +229,9 @@ def finding(table, parameters):
     }
     tests = ", ".join(f"{value:.2f} on {dataset}" for dataset, value in scored.items())
     return (
-        f"At width {high} the weights move {wide.min():.2f} to {wide.max():.2f} times the bound over all "
-        f"sources and seeds, {below} it to {MARGIN:.0%} (width {low}: {narrow.min():.2f} to "
-        f"{narrow.max():.2f}); sources order as it says (rank correlation {orders.mean():.2f}). "
-        f"The rank correlation of bound and test loss is {tests}."
+        f"At width {high} weights move {wide.min():.2f} to {wide.max():.2f} times the bound, {below} it to "
+        f"{MARGIN:.0%} (width {low}: {narrow.min():.2f} to {narrow.max():.2f}); rank correlation "
+        f"{orders.mean():.2f}. That of bound and test loss is {tests}."
     )
 
 
