@@ -236,8 +236,8 @@ def run_units(units, *, device="auto", workers=None, recompute="missing", progre
     say = progress or (lambda text: None)
     if recompute not in RECOMPUTE:
         raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
-    if workers is not None and workers < 1:
-        raise AlignbookError(f"workers must be at least 1, not {workers}")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise AlignbookError(f"workers must be a whole number, at least 1, not {workers!r}")
     device = choose_device(device)
     digest.forget()
     found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}

@@ -88,6 +88,8 @@ def find(name):
 
     Raises AlignbookError with the nearest name when there is none, or with all when several match.
     """
+    if not isinstance(name, str):
+        raise AlignbookError(f"a notebook's name is a text, not {name!r}")
     books = {notebook.name: notebook for notebook in every()}
     if name in books:
         return books[name]
