@@ -98,7 +98,8 @@ def test_claims_on_nothing_and_on_little(table):
 
 
 def test_finding_follows_the_numbers(table):
-    assert ", at or below it" in thm02.finding(made_up(), PARAMETERS)
-    assert ", above it" in thm02.finding(made_up(ratio=1.2), PARAMETERS)
+    assert "0.98 to 0.98 times the bound" in thm02.finding(made_up(), PARAMETERS)
+    assert "sources order as it does (rank correlation 1.00)" in thm02.finding(made_up(), PARAMETERS)
+    assert "do not order as it does (rank correlation -1.00)" in thm02.finding(made_up(order=-1), PARAMETERS)
     assert "digits" in thm02.finding(table, PARAMETERS)
     assert len(thm02.key_numbers(table, PARAMETERS)) == 3

@@ -222,16 +222,16 @@ def finding(table, parameters):
     low, high = rows.width.min(), rows.width.max()
     narrow, wide = (ratio(rows[rows.width == m]) for m in (low, high))
     orders = per_seed(rows[rows.width == high], lambda part: order(part, "deviation", "bound"))
-    below = "at or below" if wide.max() <= 1 + MARGIN else "above"
+    alike = "order as it does" if orders.mean() >= ORDER else "do not order as it does"
     scored = {
         dataset: per_seed(part, lambda rows: order(rows, "test_loss", "bound")).mean()
         for dataset, part in rows[rows.width == high].groupby("dataset")
     }
     tests = ", ".join(f"{value:.2f} on {dataset}" for dataset, value in scored.items())
     return (
-        f"At width {high} weights move {wide.min():.2f} to {wide.max():.2f} times the bound, {below} it to "
-        f"{MARGIN:.0%} (width {low}: {narrow.min():.2f} to {narrow.max():.2f}); rank correlation "
-        f"{orders.mean():.2f}. That of bound and test loss is {tests}."
+        f"At width {high} weights move {wide.min():.2f} to {wide.max():.2f} times the bound (width {low}: "
+        f"{narrow.min():.2f} to {narrow.max():.2f}), and the sources {alike} (rank correlation "
+        f"{orders.mean():.2f}). The rank correlation of bound and test loss is {tests}."
     )
 
 
