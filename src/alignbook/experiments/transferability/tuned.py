@@ -16,7 +16,8 @@ from alignbook.training.pretrained import SOURCES, checkpoint, pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
 
 TEST_IMAGES = 2000  # of a target's test images, on which errors are measured
-SHARES = (0, 1 / 24, 1 / 12, 1 / 6, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8, 1)  # of the steps, with a row each
+# Of the steps, with a row each.
+SHARES = (0, 1 / 24, 1 / 12, 1 / 6, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8, 1)
 
 
 def recorded(steps):
@@ -85,24 +86,27 @@ def tuned(
     device="cpu",
     report=None,
 ):
-    """A :class:`Tuned` network: ``start`` "pretrained" on ``source``, or "scratch", trained on ``dataset``.
+    """A :class:`Tuned` network: ``start`` "pretrained" on ``source``, or random, trained on ``dataset``.
+
+    start : "pretrained"; "scratch", random weights that no other target starts from; "shared", the random
+    weights, but for the head, from which every target of this seed starts.
 
     source, subset, pretrain_epochs, pretrain_images : see :func:`pretrained`; not used from scratch.
     record : steps at which rows are measured; the start (0) and the end always are.
     The other arguments are those of :func:`fine_tune`. Kept as :func:`checkpoint` does.
     Raises Diverged, DataError, and ValueError for another ``start``.
     """
-    if start not in ("pretrained", "scratch"):
-        raise ValueError(f"start is {start!r}; known: pretrained, scratch")
-    own = start == "scratch"
+    if start not in ("pretrained", "scratch", "shared"):
+        raise ValueError(f"start is {start!r}; known: pretrained, scratch, shared")
+    own = start != "pretrained"
     record = sorted({0, *(step for step in record if step < steps), steps})
 
     def initial(share):
         classes = target(dataset, 1, seed, part)[-1]
         if own:
-            return ResNet(
-                classes, width=width, blocks=blocks, generator=torch_stream(seed, "scratch", dataset, part)
-            ).eval()
+            named = (dataset, part) if start == "scratch" else ("shared",)
+            generator = torch_stream(seed, "scratch", *named)
+            return ResNet(classes, width=width, blocks=blocks, generator=generator).eval()
         net = pretrained(
             source,
             epochs=pretrain_epochs,
