@@ -1,0 +1,250 @@
+"""Where the minima lie: distances between the weights of networks trained on several targets (Figure 4).
+
+The paper embeds the weights in the plane by t-SNE, which keeps neighbours and no distances. The distances
+themselves are measured here, and the picture is made from them.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.experiments import Unit
+from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
+from alignbook.experiments.transferability.tuned import recorded, tuned
+
+HEADLINE = "near"
+# The start's name: how it is made. The second source is a part of the first (in place of Places).
+STARTS = {
+    "pretrained": ("pretrained", "all"),
+    "pretrained on a part": ("pretrained", "artificial"),
+    "random, its own": ("scratch", "all"),
+    "random, shared": ("shared", "all"),
+}
+
+
+def units(parameters):
+    """One unit per pair of targets (a target with itself, too) and seed."""
+    made = []
+    for one, two in itertools.combinations_with_replacement(parameters["targets"], 2):
+        second = {"other": named(two)["dataset"], "other_part": named(two)["part"]}
+        arguments = training_of(parameters) | start_of(parameters) | named(one) | second
+        arguments |= {
+            "learning_rate": parameters["learning_rate"],
+            "scratch_rate": parameters["scratch_rate"],
+            "part_epochs": parameters["part_epochs"],
+        }
+        for seed in range(parameters["seeds"]):
+            made.append(Unit(f"{one}-{two}-seed{seed}", compute, arguments | {"seed": seed}))
+    return made
+
+
+def compute(
+    *,
+    dataset,
+    part,
+    other,
+    other_part,
+    learning_rate,
+    scratch_rate,
+    pretrain_epochs,
+    pretrain_images,
+    part_epochs,
+    steps,
+    decay_at,
+    seed,
+    device,
+    report,
+    **given,
+):
+    """Distances between the networks of two targets, from every start, after training.
+
+    Columns ``start``, ``other_start`` (of :data:`STARTS`), ``distance``: ‖W − W'‖ over all convolution
+    kernels in one vector, heads left out (targets differ in their classes). For a target with itself each
+    pair of starts once, and ``moved``: the distance of a network from its own start; ``norm`` of it.
+    """
+    pairs = {}
+    for number, (start, (kind, subset)) in enumerate(STARTS.items()):
+        for image_set, its_part in {(dataset, part), (other, other_part)}:
+            whole = subset == "all"
+            found = tuned(
+                image_set,
+                part=its_part,
+                start=kind,
+                subset=subset,
+                pretrain_epochs=pretrain_epochs if whole else part_epochs,
+                pretrain_images=pretrain_images if whole else None,
+                steps=steps,
+                decay_at=tuple(decay_at),
+                learning_rate=learning_rate if kind == "pretrained" else scratch_rate,
+                record=recorded(steps),
+                seed=seed,
+                device=device,
+                report=lambda done, text, number=number: report((number + done) / len(STARTS), text),
+                **given,
+            )
+            pairs[start, image_set, its_part] = (kernels(found.before), kernels(found.after))
+    same = (dataset, part) == (other, other_part)
+    rows = []
+    for start, other_start in itertools.product(STARTS, repeat=2):
+        before, one = pairs[start, dataset, part]
+        two = pairs[other_start, other, other_part][1]
+        row = {"start": start, "other_start": other_start, "distance": float(np.linalg.norm(one - two))}
+        if same and start == other_start:
+            row |= {"moved": float(np.linalg.norm(one - before)), "norm": float(np.linalg.norm(one))}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def kernels(net):
+    """All convolution kernels of ``net`` in one vector, float64."""
+    return np.concatenate(
+        [
+            value.detach().double().cpu().numpy().ravel()
+            for name, value in net.state_dict().items()
+            if value.ndim == 4
+        ]
+    )
+
+
+def distances(table, seed):
+    """(distances, names): a symmetric matrix over all networks of one seed, ``names`` [(start, target)].
+
+    Raises KeyError where a pair is missing.
+    """
+    rows = with_targets(table[table["seed"] == seed])
+    names = [(start, target) for start in STARTS for target in dict.fromkeys(rows["target"])]
+    place = {name: position for position, name in enumerate(names)}
+    matrix = np.full((len(names), len(names)), np.nan)
+    for row in rows.itertuples():
+        one, two = place[row.start, row.target], place[row.other_start, row.other_target]
+        matrix[one, two] = matrix[two, one] = row.distance
+    if np.isnan(matrix).any():
+        raise KeyError("a pair of networks is missing")
+    return matrix, names
+
+
+def with_targets(table):
+    """``table`` with the targets' names in columns ``target`` and ``other_target``."""
+
+    def name(dataset, part):
+        return [d if p == "all" else f"{d}-{p}" for d, p in zip(dataset, part, strict=True)]
+
+    return table.assign(
+        target=name(table["dataset"], table["part"]),
+        other_target=name(table["other"], table["other_part"]),
+    )
+
+
+def embedded(matrix, perplexity, seed):
+    """t-SNE (scikit-learn) of a matrix of distances: (n, 2). ``perplexity`` at most n - 1."""
+    from sklearn.manifold import TSNE
+
+    chosen = min(perplexity, len(matrix) - 1)
+    return TSNE(
+        metric="precomputed", init="random", perplexity=chosen, learning_rate="auto", random_state=seed
+    ).fit_transform(matrix)
+
+
+def summary(table):
+    """One row per seed and start: mean distances, each over targets.
+
+    within : between different targets, same start; across : to the network of the same target that started
+    from random weights of its own; moved : to its own start; norm : of all kernels in one vector.
+    """
+    rows = with_targets(table)
+    same_target = rows["target"] == rows["other_target"]
+    result = []
+    for (seed, start), own in rows.groupby(["seed", "start"]):
+        within = own[(own["other_start"] == start) & (own["target"] != own["other_target"])]
+        across = own[same_target.loc[own.index] & (own["other_start"] == "random, its own")]
+        result.append(
+            {
+                "seed": seed,
+                "start": start,
+                "within": within["distance"].mean(),
+                "across": across["distance"].mean() if start != "random, its own" else math.nan,
+                "moved": own["moved"].mean(),
+                "norm": own["norm"].mean(),
+            }
+        )
+    return pd.DataFrame(result)
+
+
+def _values(table, start, measure):
+    if table.empty:
+        return []
+    rows = summary(table)
+    values = measure(rows[rows["start"] == start])
+    return [value for value in values if math.isfinite(value)]
+
+
+def _near(rows):
+    return np.log2(rows["across"] / rows["within"])
+
+
+def claims(table, parameters):
+    """Distances compared as base-2 logarithms of ratios of means over targets, one per seed."""
+    made = []
+    near = (
+        "From the same pre-trained weights, minima of different targets lie nearer to each other than two of "
+    )
+    near += "the same target from different starts."
+    around = "Minima lie nearer to the pre-trained weights than to the minimum of training from scratch."
+    for number, start in enumerate(("pretrained", "pretrained on a part")):
+        suffix = "" if number == 0 else "-part"
+        where = f"{start}; log2 of the ratio of the two mean distances"
+        made += [
+            _greater(f"near{suffix}", f"{near} ({where})", _values(table, start, _near)).tagged(near),
+            _greater(
+                f"around{suffix}",
+                f"{around} ({where})",
+                _values(table, start, lambda rows: np.log2(rows["across"] / rows["moved"])),
+            ).tagged(around),
+        ]
+    made.append(
+        _greater(
+            "near-shared",
+            "Pre-training is not needed: from the same random weights, too, minima of different targets lie "
+            "nearer to each other than to that of the same target from others (log2 of the ratio).",
+            _values(table, "random, shared", _near),
+        ).tagged(ours=True)
+    )
+    return made
+
+
+def _greater(id, statement, values):
+    where = "Figure 4, Section 3"
+    if not values:
+        return Claim.missing(id, statement, where, "fewer than two targets")
+    return Claim.greater(id, statement, where, values)
+
+
+def finding(table, parameters):
+    """How much nearer, from pre-trained and from shared random weights."""
+    near, shared = (
+        [2**value for value in _values(table, start, _near)] for start in ("pretrained", "random, shared")
+    )
+    if not near:
+        return "Fewer than two targets: there is nothing to compare."
+    return (
+        f"Two networks of one target from different starts are {interval(near, '{:.1f}')} times as far apart "
+        f"as two of different targets from the same network pre-trained on {parameters['source']} (in place "
+        f"of ImageNet). From the same random weights it is {interval(shared, '{:.1f}')} times."
+    )
+
+
+def key_numbers(table, parameters):
+    """Mean distances, seed by seed."""
+    if table.empty:
+        return []
+    rows = summary(table)
+    own = rows[rows["start"] == "pretrained"]
+    named = {
+        "within": "distance between targets, same pre-trained start",
+        "across": "distance between starts, same target",
+        "moved": "distance from the pre-trained weights",
+    }
+    return [KeyNumber(name, interval(own[column].dropna(), "{:.1f}")) for column, name in named.items()]

@@ -1,0 +1,116 @@
+"""Figure 4: distances between minima, on made-up networks and tables."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.experiments.transferability import fig04_tsne as experiment
+from alignbook.training.resnet import ResNet
+
+TARGETS = ["mnist", "cifar10-natural", "shapes"]
+PARAMETERS = {
+    "targets": TARGETS, "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "part_epochs": 1,
+    "width": 8, "blocks": 1, "examples": 64, "epochs": 1, "decay_epochs": [], "batch_size": 32,
+    "learning_rate": 0.01, "scratch_rate": 0.05, "perplexity": 5.0, "seeds": 2,
+}  # fmt: skip
+
+
+def made_up(apart, moved=1.0, seeds=3):
+    """The table of networks at ``apart`` times random directions per start plus ``moved`` times noise."""
+    tables = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        centres = {start: apart * rng.standard_normal(200) for start in experiment.STARTS}
+        own = {target: apart * rng.standard_normal(200) for target in TARGETS}
+        nets = {}
+        for start, target in itertools.product(experiment.STARTS, TARGETS):
+            centre = own[target] if start == "random, its own" else centres[start]
+            nets[start, target] = (centre, centre + moved * rng.standard_normal(200))
+        for one, two in itertools.combinations_with_replacement(TARGETS, 2):
+            for start, other in itertools.product(experiment.STARTS, repeat=2):
+                before, first = nets[start, one]
+                row = {"start": start, "other_start": other, "seed": seed, "moved": np.nan, "norm": np.nan}
+                row["distance"] = np.linalg.norm(first - nets[other, two][1])
+                if one == two and start == other:
+                    row |= {"moved": np.linalg.norm(first - before), "norm": np.linalg.norm(first)}
+                pair = {"dataset": experiment.named(one)["dataset"], "part": experiment.named(one)["part"]}
+                pair |= {
+                    "other": experiment.named(two)["dataset"],
+                    "other_part": experiment.named(two)["part"],
+                }
+                tables.append(row | pair)
+    return pd.DataFrame(tables)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+
+
+def test_one_unit_per_pair_and_seed():
+    units = experiment.units(PARAMETERS)
+    assert len(units) == 6 * 2 and len({unit.name for unit in units}) == 12
+    assert {unit.arguments["other"] for unit in units} == {"mnist", "cifar10", "shapes"}
+
+
+def test_kernels_leave_out_the_head_and_batch_norm():
+    net = ResNet(3, width=8, generator=torch.Generator().manual_seed(0))
+    other = ResNet(3, width=8, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        other.head.weight.add_(1)
+        other.norm.weight.add_(1)
+    assert np.array_equal(experiment.kernels(net), experiment.kernels(other))
+    with torch.no_grad():
+        other.stem.weight.add_(1)
+    difference = np.linalg.norm(experiment.kernels(net) - experiment.kernels(other))
+    assert difference == pytest.approx(net.stem.weight.numel() ** 0.5)
+
+
+def test_claims_can_hold_and_fail():
+    held = outcomes(made_up(apart=10.0))
+    assert set(held.values()) == {HOLDS} and len(held) == 5
+    failed = outcomes(made_up(apart=0.02, moved=1.0))
+    assert failed["around"] == HOLDS  # a start is 1/√2 as far as another end, wherever it is
+    assert HOLDS not in (failed["near"], failed["near-shared"])
+    swapped = made_up(apart=10.0)
+    swapped["distance"] = 1 / swapped["distance"].clip(1e-3)
+    assert outcomes(swapped)["near"] == DISAGREES
+
+
+def test_a_single_target_has_nothing_to_compare():
+    table = made_up(apart=10.0)
+    alone = table[(table["dataset"] == "mnist") & (table["other"] == "mnist")]
+    assert outcomes(alone)["near"] == NOT_RUN
+    assert "nothing to compare" in experiment.finding(alone, PARAMETERS)
+    assert experiment.key_numbers(alone, PARAMETERS)
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+
+
+def test_the_matrix_is_symmetric_and_complete():
+    table = made_up(apart=10.0)
+    matrix, names = experiment.distances(table, 1)
+    assert len(names) == 4 * 3 and np.array_equal(matrix, matrix.T) and not np.diag(matrix).any()
+    with pytest.raises(KeyError, match="missing"):
+        experiment.distances(table.iloc[:-1], 2)
+
+
+def test_the_picture_keeps_groups_together():
+    matrix, names = experiment.distances(made_up(apart=10.0), 0)
+    places = experiment.embedded(matrix, perplexity=3, seed=0)
+    groups = {
+        start: places[[n for n, name in enumerate(names) if name[0] == start]] for start in experiment.STARTS
+    }
+    near = groups["pretrained"]
+    far = np.linalg.norm(near.mean(0) - groups["pretrained on a part"].mean(0))
+    assert np.linalg.norm(near - near.mean(0), axis=1).max() < far
+
+
+def test_the_finding_states_the_ratio():
+    table = made_up(apart=10.0)
+    rows = experiment.summary(table)
+    own = rows[rows["start"] == "pretrained"]
+    ratio = 2 ** np.log2(own["across"] / own["within"])
+    assert f"{ratio.mean():.1f} (" in experiment.finding(table, PARAMETERS)
