@@ -13,9 +13,9 @@ from alignbook import paths
 
 
 def test_list_show_status_claims_print_text_and_json(checkout):
-    assert checkout.run("list")[1] == "toy/fig99_toy  Figure 99: a toy\n"
+    assert checkout.run("list")[1] == "toy/fig99_toy  Toy Fig. 99 · a toy\n"
     assert json.loads(checkout.run("list", "--json")[1]) == [
-        {"name": "toy/fig99_toy", "title": "Figure 99: a toy"}
+        {"name": "toy/fig99_toy", "title": "Toy Fig. 99 · a toy"}
     ]
     assert "rate: float (0, 1]" in checkout.run("show", "toy/fig99")[1]
     rows = json.loads(checkout.run("show", "fig99", "--json")[1])["parameters"]
@@ -29,7 +29,10 @@ def test_list_show_status_claims_print_text_and_json(checkout):
     assert [(c["id"], c["outcome"], c["profile"], c["seeds"]) for c in claims] == [
         ("above", "holds", "quick", 3)
     ]
-    assert "1 holds" in checkout.run("claims")[1]
+    assert [(c["headline"], c["group"], c["ours"]) for c in claims] == [(True, None, False)]
+    printed = checkout.run("claims")[1].splitlines()
+    assert printed[0] == "holds  toy/fig99_toy#above (quick, headline)"
+    assert printed[-2:] == ["1 claims: 1 holds", "1 headlines: 1 holds"]
     lines = checkout.run("status")[1].splitlines()
     assert lines[0].split() == ["notebook", "profile", "stored", "stale", "diverged"]
     assert lines[2].split() == ["toy/fig99_toy", "quick", "3", "of", "3", "0", "0"]

@@ -288,12 +288,21 @@ def _claims(options):
     if options.json:
         _print_json(rows)
         return status
+    width = max((len(row["outcome"]) for row in rows), default=0)
     for row in rows:
-        print(f"{row['outcome']:12}  {row['notebook']}#{row['id']} ({row['profile']})")
-        print(f"{'':14}{row['statement']}")
-    counts = ", ".join(f"{sum(row['outcome'] == o for row in rows)} {o}" for o in claims.OUTCOMES)
-    print(f"\n{len(rows)} claims: {counts}")
+        kind = "".join(f", {word}" for word in ("headline", "ours") if row[word])
+        print(f"{row['outcome']:{width}}  {row['notebook']}#{row['id']} ({row['profile']}{kind})")
+        print(f"{'':{width}}  {row['statement']}")
+    heads = [row for row in rows if row["headline"]]
+    print(f"\n{len(rows)} claims: {_counts(rows, claims.OUTCOMES)}")
+    print(f"{len(heads)} headlines: {_counts(heads, claims.OUTCOMES)}")
     return status
+
+
+def _counts(rows, outcomes):
+    """How many rows have each of ``outcomes``; those that none has are left out."""
+    counts = {outcome: sum(row["outcome"] == outcome for row in rows) for outcome in outcomes}
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count) or "none"
 
 
 def _print_json(value):

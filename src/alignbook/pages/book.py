@@ -102,6 +102,7 @@ def execute(notebook, values, target):
         where, reason = paths.shown(notebook.source), on_one_line(error) or type(error).__name__
         raise AlignbookError(f"{where} is no notebook: {reason}") from error
     target.parent.mkdir(parents=True, exist_ok=True)
+    _clear_partial(target.parent)
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial.ipynb")
     try:
         executed = papermill.execute_notebook(
@@ -121,6 +122,14 @@ def execute(notebook, values, target):
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+def _clear_partial(folder):
+    """Remove what processes that were killed have left of notebooks in ``folder``."""
+    for path in folder.glob(".*.partial.ipynb"):
+        number = path.name.removesuffix(".partial.ipynb").rpartition(".")[2]
+        if number.isdigit() and not system.runs(int(number)):
+            path.unlink(missing_ok=True)
 
 
 def run_path(run):
@@ -269,8 +278,13 @@ def _quiet_kernels():
 
 
 def _render(pages):
-    """Run Jupyter Book strictly; the new book replaces the old one only if that succeeds."""
+    """Run Jupyter Book strictly; the new book replaces the old one only if that succeeds.
+
+    The build folder must be locked: what a build that was killed has left there is removed.
+    """
     build_folder = paths.build()
+    for left in [*build_folder.glob("render-*"), build_folder / "html.last"]:
+        shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=build_folder, prefix="render-") as work:
         call = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
         command = [sys.executable, "-c", call, "build", str(pages), "--path-output", work]
@@ -284,12 +298,11 @@ def _render(pages):
             return 1
         built = Path(work) / "_build" / "html"
         _add_mathjax(built)
-        book, last = build_folder / "html", build_folder / "html.last"
-        shutil.rmtree(last, ignore_errors=True)
+        book = build_folder / "html"
         if book.exists():
-            os.replace(book, last)
-        os.replace(built, book)
-        shutil.rmtree(last, ignore_errors=True)
+            system.exchange(built, book)  # the old one goes with the folder ``work``
+        else:
+            os.replace(built, book)
     return 0
 
 

@@ -1,0 +1,75 @@
+"""Files and folders: swapped at once, cleared after a kill."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+from alignbook import system
+from alignbook.pages import book
+
+
+def folders(tmp_path):
+    for name in ("new", "old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page").write_text(name)
+    return tmp_path / "new", tmp_path / "old"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_folders_change_places(tmp_path, monkeypatch, at_once):
+    new, old = folders(tmp_path)
+    if not at_once:
+        monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    elif not hasattr(ctypes.CDLL(None), "renameat2"):
+        pytest.skip("the C library has no renameat2")
+    replace, used = os.replace, []
+    monkeypatch.setattr(os, "replace", lambda *pair: (used.append(pair), replace(*pair)))
+    system.exchange(new, old)
+    assert (old / "page").read_text() == "new" and (new / "page").read_text() == "old"
+    assert len(used) == (0 if at_once else 3) and sorted(p.name for p in tmp_path.iterdir()) == ["new", "old"]
+
+
+def test_what_is_not_there_is_an_error(tmp_path):
+    new, old = folders(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        system.exchange(new, tmp_path / "nothing")
+    assert (new / "page").read_text() == "new"
+
+
+def test_a_notebook_that_a_killed_run_left_is_cleared_and_others_are_not(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    names = {
+        f".fig.v2.{dead.pid}.partial.ipynb": False,
+        f".fig.{os.getpid()}.partial.ipynb": True,
+        f".fig.{os.getppid()}.partial.ipynb": True,
+        ".fig.mine.partial.ipynb": True,
+        "fig-quick.ipynb": True,
+    }
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    book._clear_partial(tmp_path)
+    assert {name: (tmp_path / name).exists() for name in names} == names
+    assert not system.runs(10**30)
+
+
+def test_folders_that_a_killed_build_left_are_cleared(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
+    for name in ("render-dead", "html.last", "html"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").write_text("old")
+
+    def build(command, **options):
+        (made,) = tmp_path.glob("render-*")  # the dead one is gone
+        html = made / "_build" / "html"
+        html.mkdir(parents=True)
+        (html / "index.html").write_text("new")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(book.subprocess, "run", build)
+    assert book._render(tmp_path / "pages") == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["html"]
+    assert (tmp_path / "html" / "index.html").read_text() == "new"
