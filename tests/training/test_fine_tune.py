@@ -1,0 +1,144 @@
+"""Fine-tuning against plain loops; crops and flips against cut-outs; when it stops."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from alignbook.errors import Diverged
+from alignbook.training.fine_tune import accuracy_and_loss, crops_and_flips, features_of, fine_tune
+from alignbook.training.resnet import ResNet
+
+cross_entropy = nn.functional.cross_entropy
+
+
+def stream(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def network(classes=3):
+    return ResNet(classes, width=2, generator=stream(1))
+
+
+def case(n=22):
+    return torch.randn(n, 3, 8, 8, generator=stream(n)), torch.randint(3, (n,), generator=stream(n + 1))
+
+
+def plain(net, x, y, *, steps, size, rate, momentum, decay, decay_at, fixed, generator):
+    """Momentum SGD written out; returns the losses."""
+    named = dict((net.head if fixed else net).named_parameters())
+    speed = {name: torch.zeros_like(p) for name, p in named.items()}
+    losses, order = [], []
+    for step in range(1, steps + 1):
+        if len(order) < size:
+            order = torch.randperm(len(x), generator=generator).tolist()
+        index, order = order[:size], order[size:]
+        net.eval() if fixed else net.train()
+        loss = cross_entropy(net(x[index]), y[index])
+        gradients = torch.autograd.grad(loss, list(named.values()))
+        with torch.no_grad():
+            for (name, p), gradient in zip(named.items(), gradients, strict=True):
+                speed[name] = momentum * speed[name] + gradient + decay * p
+                p -= rate * speed[name]
+        losses.append(float(loss.detach()))
+        if step in decay_at:
+            rate /= 10
+    return losses
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_against_plain_sgd(fixed):
+    (x, y), net = case(), network()
+    expected = copy.deepcopy(net)
+    settings = {"steps": 9, "momentum": 0.8, "decay_at": (2, 6), "fixed": fixed}
+    plain(expected, x, y, size=5, rate=0.1, decay=0.01, generator=stream(7), **settings)
+    taken = fine_tune(
+        net, x, y, batch_size=5, learning_rate=0.1, weight_decay=0.01, generator=stream(7), **settings
+    )
+    assert taken == 9
+    for (name, a), b in zip(net.state_dict().items(), expected.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4, msg=name)
+    moved = not torch.equal(net.stem.weight, network().stem.weight)
+    assert moved != fixed and not torch.equal(net.head.weight, network().head.weight)
+
+
+def test_augmented_batches_are_what_is_trained_on():
+    (x, y), net = case(), network()
+    taken = copy.deepcopy(net)
+    fine_tune(net, x, y, steps=1, batch_size=22, fixed=True, augment=True, generator=stream(3))
+    generator = stream(3)
+    order = torch.randperm(22, generator=generator)
+    features = features_of(taken, crops_and_flips(x[order], generator))
+    loss = cross_entropy(taken.head(features), y[order])
+    (gradient,) = torch.autograd.grad(loss, taken.head.weight)
+    torch.testing.assert_close(net.head.weight, taken.head.weight - 0.01 * gradient)
+
+
+def test_on_is_called_where_wanted():
+    (x, y), net, seen = case(), network(), []
+
+    def on(step, net):
+        seen.append((step, net.head.weight.clone()))
+        net.eval()  # must not last
+
+    fine_tune(net, x, y, steps=4, batch_size=5, generator=stream(), at=(0, 3, 4, 9), on=on)
+    assert [step for step, _ in seen] == [0, 3, 4]
+    again = network()
+    fine_tune(again, x, y, steps=4, batch_size=5, generator=stream())
+    assert torch.equal(seen[-1][1], again.head.weight)
+    assert torch.equal(net.stages[0][0].norm1.running_var, again.stages[0][0].norm1.running_var)
+
+
+def test_stops_after_the_first_epoch_whose_mean_loss_is_low():
+    (x, y), settings = case(), {"size": 5, "rate": 0.05, "momentum": 0.9, "decay": 0.0, "decay_at": ()}
+    losses = plain(network(), x, y, steps=40, fixed=False, generator=stream(2), **settings)
+    epochs = np.mean(np.reshape(losses, (10, 4)), axis=1)  # 22 images, 4 batches of 5
+    wanted = float(epochs[:4].min()) * 1.0001
+    first = int(np.argmax(epochs <= wanted))
+    taken = fine_tune(
+        network(), x, y, steps=40, batch_size=5, learning_rate=0.05, stop_at_loss=wanted, generator=stream(2)
+    )
+    assert taken == 4 * (first + 1) < 40
+
+
+def test_diverged_and_bad_input():
+    x, y = case()
+    with pytest.raises(Diverged):
+        fine_tune(network(), x * torch.inf, y, steps=3, batch_size=5, generator=stream())
+    with pytest.raises(ValueError, match="batch of 23"):
+        fine_tune(network(), x, y, steps=3, batch_size=23, generator=stream())
+
+
+def test_accuracy_and_loss():
+    (x, y), net = case(), network()
+    net.norm.eval()
+    modes = [module.training for module in net.modules()]
+    found = accuracy_and_loss(net, x, y, batch_size=5)
+    assert [module.training for module in net.modules()] == modes
+    with torch.no_grad():
+        logits = net.eval()(x)
+    assert found[0] == pytest.approx(np.mean((logits.argmax(1) == y).numpy()))
+    assert found[1] == pytest.approx(float(cross_entropy(logits, y)), rel=1e-5)
+
+
+def test_crops_and_flips():
+    x = torch.randn(300, 2, 6, 6, generator=stream())
+    moved = crops_and_flips(x, stream(1))
+    assert moved.is_contiguous(memory_format=torch.channels_last)
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (4, 4), (4, 4)))
+    seen = set()
+    for before, after in zip(padded, moved.numpy(), strict=True):
+        found = [
+            (top, left, flip)
+            for top in range(9)
+            for left in range(9)
+            for flip in (1, -1)
+            if np.array_equal(before[:, top : top + 6, left : left + 6][:, :, ::flip], after)
+        ]
+        assert len(found) >= 1
+        seen.add(found[0])
+    assert len(seen) > 100  # of 162
+    for axis, values in enumerate((range(9), range(9), (1, -1))):
+        assert {place[axis] for place in seen} == set(values)

@@ -1,0 +1,101 @@
+"""Checkpoints: made once, made anew when broken, waited for; what the arguments do."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from alignbook.data import HALVES, colour32, load
+from alignbook.training import pretrained as module
+from alignbook.training.fine_tune import accuracy_and_loss
+from alignbook.training.pretrained import checkpoint, pretrained
+
+SMALL = {"epochs": 1, "images": 40, "width": 2, "batch_size": 10, "seed": 0}
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
+    return tmp_path / ".checkpoints"
+
+
+def same(a, b):
+    states = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    return all(torch.equal(x, y) for x, y in states)
+
+
+def test_trained_once_and_read_afterwards(store, monkeypatch):
+    net = pretrained("photos", **SMALL)
+    assert not net.training and net.head.weight.shape == (10, 8)
+    (file,) = store.glob("*.pt")
+    torch.save({}, store / "other.pt")
+    with monkeypatch.context() as patch:  # the source text stays: only the call must not happen
+        patch.setattr(module, "checkpoint", lambda key, sources, _: checkpoint(key, sources, None))
+        assert same(pretrained("photos", **SMALL), net)
+    for broken in (b"", b"no archive", file.read_bytes()[:-300]):
+        file.write_bytes(broken)
+        again = pretrained("photos", **SMALL)  # made anew
+        assert same(again, net)
+        assert file.read_bytes() != broken
+    before = {path.name for path in store.iterdir()}
+    assert not same(pretrained("photos", **{**SMALL, "seed": 1}), net)
+    assert len({path.name for path in store.iterdir()} - before) == 2  # a checkpoint and its lock
+
+
+def test_checkpoints_and_schedules():
+    nets = pretrained("photos", **SMALL | {"epochs": 2}, checkpoints=[2, 0, 1], schedule="constant")
+    assert sorted(nets) == [0, 1, 2]
+    assert not same(nets[0], nets[1]) and not same(nets[1], nets[2])
+    assert same(nets[2], pretrained("photos", **SMALL | {"epochs": 2}, schedule="constant"))
+    assert not same(nets[2], pretrained("photos", **SMALL | {"epochs": 2}))
+    assert same(nets[1], pretrained("photos", **SMALL, schedule="constant"))
+
+
+def test_halves_labels_and_grey_images():
+    net = pretrained("photos", **SMALL, subset="natural")
+    assert len(net.head.bias) == len(HALVES["photos"]["natural"])
+    pretrained("digits", **SMALL)
+    x, y, classes = module._examples("photos", 30, "all", "real", 0.0, 5)
+    assert x.shape == (30, 3, 32, 32) and classes == 10
+    noisy, random = (
+        module._examples("photos", 2000, "all", labels, share, 5)[1]
+        for labels, share in (("real", 0.5), ("random", 0.0))
+    )
+    x, y, _ = module._examples("photos", 2000, "all", "real", 0.0, 5)
+    assert 0.40 < (noisy != y).float().mean() < 0.50  # a tenth of the drawn labels are right by chance
+    assert 0.86 < (random != y).float().mean() < 0.94
+
+
+def test_training_learns():
+    net = pretrained("photos", epochs=2, images=600, width=8, batch_size=20, learning_rate=0.1, seed=0)
+    images = load("photos", "test", n=200)
+    accuracy, _ = accuracy_and_loss(net, colour32(images.x), images.y)
+    assert accuracy > 0.3  # chance: 0.1
+
+
+def test_bad_arguments():
+    for change, message in (
+        ({"labels": "wrong"}, "'wrong'; known: real, random"),
+        ({"subset": "both"}, "'both'"),
+        ({"schedule": "cosine"}, "'cosine'"),
+        ({"checkpoints": [2]}, "from 0 to 1"),
+        ({"images": 2001}, "there are 2000"),
+        ({"batch_size": 41}, "batch of 41"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pretrained("photos", **SMALL | change)
+
+
+def test_of_two_that_want_one_one_makes_and_one_waits():
+    calls = []
+
+    def make():
+        calls.append(1)
+        time.sleep(0.5)
+        return {"value": torch.arange(3)}
+
+    with ThreadPoolExecutor(2) as pool:  # a lock of its own for each file that was opened
+        found = [pool.submit(checkpoint, {"n": 1}, (checkpoint,), make) for _ in range(2)]
+    assert [part.result()["value"].tolist() for part in found] == [[0, 1, 2], [0, 1, 2]]
+    assert calls == [1]
