@@ -31,6 +31,7 @@ from .torchvision_shim import import_torchvision
 # name -> class in torchvision.datasets, shape of an image
 DOWNLOADS = {
     "cifar10": ("CIFAR10", (32, 32, 3)),
+    "cifar100": ("CIFAR100", (32, 32, 3)),
     "mnist": ("MNIST", (28, 28)),
     "fashion_mnist": ("FashionMNIST", (28, 28)),
 }
