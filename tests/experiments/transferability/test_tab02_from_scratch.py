@@ -1,0 +1,126 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, NOT_RUN
+from alignbook.experiments.transferability import tab01_weight_deviation as tab01
+from alignbook.experiments.transferability import tab02_from_scratch as tab02
+
+PARAMETERS = {
+    "targets": ["cifar10", "mnist"],
+    "source": "photos",
+    "pretrain_epochs": 1,
+    "pretrain_images": 128,
+    "width": 8,
+    "blocks": 1,
+    "examples": 33,
+    "batch_size": 16,
+    "learning_rate": 0.01,
+    "scratch_rates": [0.02, 0.05],
+    "epochs": 1,
+    "decay_epochs": [1],
+    "seeds": 3,
+}
+
+
+def made(gain=0.5, ratio=2.0, seeds=3):
+    """Errors from scratch 40 and 20 (%), fine-tuned ``1 - gain`` of that; deviations 1 and ``ratio``."""
+    noise, rows = np.random.default_rng(0), []
+    for seed in range(seeds):
+        for name, error in (("cifar10", 40.0), ("mnist", 20.0)):
+            about = tab01.named(name) | {"seed": seed, "classifier": "linear", "step": 5, "train_error": 0.0}
+            factor = noise.uniform(0.99, 1.01)
+            first = {"setting": "fine-tuned", "learning_rate": 0.01, "deviation": factor}
+            rows.append(about | first | {"test_error": error * (1 - gain) * factor})
+            for rate in PARAMETERS["scratch_rates"]:
+                other = {"setting": "scratch", "learning_rate": rate, "deviation": ratio}
+                rows.append(about | other | {"test_error": error})
+    return pd.DataFrame(rows)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in tab02.claims(table, PARAMETERS)}
+
+
+def test_units_are_table_1s_and_those_from_scratch():
+    units = tab02.units(PARAMETERS)
+    first = {(u.name, str(u.arguments)) for u in units if u.compute is tab01.fine_tuned}
+    values = PARAMETERS | {"hidden": 4, "fixed_rate": 0.1, "fixed_epochs": 1}
+    assert first == {(u.name, str(u.arguments)) for u in tab01.units(values) if u.compute is tab01.fine_tuned}
+    own = [u for u in units if u.compute is tab02.scratch]
+    assert len(units) == len({u.name for u in units}) == 6 + 12 and len(own) == 12
+    assert {u.arguments["learning_rate"] for u in own} == {0.02, 0.05}
+    assert not {"source", "pretrain_epochs"} & set(own[0].arguments)
+
+
+def test_a_unit_from_scratch_starts_at_random_and_needs_no_source(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
+    tables = []
+    for unit in tab02.units(PARAMETERS | {"targets": ["photos"]}):
+        if unit.name in ("photos-scratch-0.02-seed0", "photos-scratch-0.02-seed1"):
+            arguments = unit.arguments | {"device": torch.device("cpu"), "report": lambda done, text: None}
+            tables.append(unit.compute(**arguments))
+    assert len(list((tmp_path / ".checkpoints").glob("*.pt"))) == 2  # no source among them
+    for table in tables:
+        assert table["step"].tolist() == [0, 1, 2]
+        assert table["deviation"].iloc[0] == 0 < table["head"].iloc[-1] < table["deviation"].iloc[-1]
+        assert set(table["setting"]) == {"scratch"}
+    assert tables[0]["deviation"].iloc[-1] != tables[1]["deviation"].iloc[-1]
+
+
+def test_pairs_join_a_seed_with_itself_at_one_rate():
+    table = made()
+    table.loc[(table["learning_rate"] == 0.05) & (table["setting"] == "scratch"), "test_error"] = 80.0
+    both = tab02.pairs(table, 0.02)
+    assert len(both) == 6
+    assert both["improvement"].to_numpy() == pytest.approx(100 * (1 - both["error"] / both["error_scratch"]))
+    assert both["improvement"].between(49, 51).all()
+    assert (tab02.pairs(table, 0.05)["error_scratch"] == 80).all()
+    assert tab02.pairs(table, 0.07).empty
+
+
+def test_which_printed_improvements_follow_from_the_printed_errors():
+    printed = tab02.printed().set_index("target")
+    off = (printed["improvement"] - printed["printed"]).abs()
+    assert (off <= printed["rounding"]).to_dict() == {
+        "Webcam": True,
+        "Stanford Cars": False,
+        "Caltech-101": True,
+        "CUB-200": False,
+    }
+    assert printed.loc["Stanford Cars", "improvement"] == pytest.approx(100 * (46.25 - 13.95) / 46.25)
+    found = outcomes(made())
+    assert found["improvement-webcam"] == found["improvement-caltech-101"] == HOLDS
+    assert found["improvement-stanford-cars"] == found["improvement-cub-200"] == CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("gain", "ratio", "error", "deviation"), [(0.5, 2, HOLDS, HOLDS), (-0.5, 0.5, DISAGREES, DISAGREES)]
+)
+def test_both_comparisons_come_out_either_way(gain, ratio, error, deviation):
+    table = made(gain, ratio)
+    found = outcomes(table)
+    assert {found[f"error-{name}"] for name in PARAMETERS["targets"]} == {error}
+    assert {found[f"deviation-{name}"] for name in PARAMETERS["targets"]} == {deviation}
+    text = tab02.finding(table, PARAMETERS)
+    assert ("err less on all 2 targets" in text) == (gain > 0)
+    assert ("err less on 0 of 2 targets" in text) == (gain < 0)
+    assert len(tab02.key_numbers(table, PARAMETERS)) == 2
+
+
+def test_improving_more_on_near_targets_comes_out_either_way():
+    for shift, outcome in ((10.0, DISAGREES), (-10.0, HOLDS)):
+        table = made()
+        near = (table["dataset"] == "cifar10") & (table["setting"] == "fine-tuned")
+        table.loc[near, "test_error"] += shift
+        assert outcomes(table)["nearer-gains"] == outcome
+
+
+def test_nothing_measured():
+    empty = pd.DataFrame({"unit": []})
+    found = outcomes(empty)
+    assert found["error-cifar10"] == found["nearer-gains"] == NOT_RUN
+    assert tab02.finding(empty, PARAMETERS) == "Nothing was measured."
+    assert tab02.key_numbers(empty, PARAMETERS) == []
+    assert tab02.pairs(empty, 0.02).empty
