@@ -1,18 +1,30 @@
-"""A Sphinx extension: plots are numbered per page, and every figure is drawn for the dark mode, too."""
+"""A Sphinx extension: what the book does beyond Jupyter Book.
 
+Plots are numbered per page, every figure is drawn for the dark mode, too, each page says in its head what it
+shows, and notebooks are offered as they run on a reader's machine.
+"""
+
+import html
+import json
 import re
 
+from docutils import nodes
+
+from alignbook.pages import download
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/[^"/]+)\.svg"(?P<after>[^>]*)>')
 DARK = "-dark.svg"
+LONGEST = 300  # characters of a description
 
 
 def setup(app):
     """Called by Sphinx."""
     app.connect("env-check-consistency", number_per_page)
     app.connect("html-page-context", pair_figures)
+    app.connect("html-page-context", describe)
     app.connect("build-finished", draw_for_dark)
+    app.connect("build-finished", offer_notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -40,6 +52,40 @@ def _pair(found):
             before += f'class="only-{mode}" '
         twins.append(f'<img {before}src="{found["place"]}{suffix}"{after}>')
     return "".join(twins)
+
+
+def describe(app, pagename, templatename, context, doctree):
+    """Say in the page's head what it shows: its finding, else its first paragraph; and its first figure."""
+    path = app.srcdir / "shown.json"  # written beside the pages: {page: {"description", "figure"}}
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    shown = known.get(pagename, {})
+    text = shown.get("description") or _first_paragraph(doctree)
+    if not text:
+        return
+    text = text if len(text) <= LONGEST else text[: LONGEST - 1].rsplit(" ", 1)[0] + " …"
+    tags = {"og:title": context.get("title", ""), "og:type": "article", "og:description": text}
+    if shown.get("figure"):
+        tags["og:image"] = context["pathto"](f"_images/{shown['figure']}", 1)
+    lines = [f'<meta name="description" content="{html.escape(text)}">']
+    lines += [f'<meta property="{key}" content="{html.escape(_plain(tags[key]))}">' for key in tags]
+    context["metatags"] = context.get("metatags", "") + "\n".join(lines)
+
+
+def _first_paragraph(doctree):
+    found = doctree.findall(nodes.paragraph) if doctree is not None else ()
+    return next((" ".join(paragraph.astext().split()) for paragraph in found), "")
+
+
+def _plain(text):
+    return html.unescape(re.sub(r"<[^>]*>", "", text))
+
+
+def offer_notebooks(app, error):
+    """Make the notebooks that pages offer ones that run elsewhere; see :mod:`~alignbook.pages.download`."""
+    if error is None:
+        texts = download.Texts(app.env, app.srcdir)
+        for path in sorted((app.outdir / "_sources").rglob("*.ipynb")):
+            download.rewrite(path, texts)
 
 
 def draw_for_dark(app, error):

@@ -1,13 +1,11 @@
-"""Generated pages: scorecard, execution status, benchmarks, and each experiment's code."""
+"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, each experiment's code."""
 
 import html
 import inspect
 import json
-import re
-from collections import Counter
 
-from alignbook import claims, paths
-from alignbook.pages import bench_page, page, tables
+from alignbook import paths
+from alignbook.pages import bench_page, glance, page, scorecard, tables
 
 PAPERS = {
     "random_labels": "What do neural networks learn when trained with random labels?",
@@ -17,19 +15,29 @@ PAPERS = {
 }
 
 
-def write(books, runs, seconds, pages):
-    """Write the scorecard, the execution status, the benchmarks and the code pages into the folder ``pages``.
+def write(books, records, pages):
+    """Write all pages that no one types into the folder ``pages``.
 
-    books : list of Notebook; runs : {name: engine.Run}; seconds : {name: rendering time}
+    books : list of Notebook, in the order of the book; records : {name: record.Record}
     """
-    decided = {book.name: runs[book.name].claims for book in books}
-    (pages / "outcomes.txt").write_text(_outcomes(books, decided), encoding="utf-8")
-    (pages / "scorecard.md").write_text(_scorecard(books, runs, decided), encoding="utf-8")
-    (pages / "status.md").write_text(_status(books, runs, seconds), encoding="utf-8")
+    ordered = [records[book.name] for book in books]
+    introductions = pages / "chapters"
+    (pages / "outcomes.txt").write_text(glance.outcomes(PAPERS, ordered), encoding="utf-8")
+    (pages / "home.txt").write_text(glance.home(ordered), encoding="utf-8")
+    (pages / "findings.md").write_text(glance.findings(PAPERS, ordered), encoding="utf-8")
+    (pages / "scorecard.md").write_text(scorecard.write(PAPERS, ordered), encoding="utf-8")
+    (pages / "status.md").write_text(_status(ordered), encoding="utf-8")
+    for paper in PAPERS:
+        group = [record for record in ordered if record.paper == paper]
+        if group:
+            introduction = (introductions / f"{paper}.md").read_text(encoding="utf-8")
+            (pages / paper / "index.md").write_text(glance.chapter(introduction, group), encoding="utf-8")
+    shown = {r.name: {"description": r.finding, "figure": r.figure and r.figure["file"]} for r in ordered}
+    (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     bench_page.write(pages)
-    if all(run.profile != "smoke" for run in runs.values()):  # where nothing is judged
+    if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
-            benchmarks.write(_before(books, runs, decided))
+            benchmarks.write(_before(ordered))
     code = pages / "code"
     links = "".join(f"- [{book.name}](/code/{book.name})\n" for book in books)
     (code / "pages.txt").write_text(links, encoding="utf-8")
@@ -39,83 +47,26 @@ def write(books, runs, seconds, pages):
         path.write_text(_code_page(book), encoding="utf-8")
 
 
-def _papers(books):
-    """(title, its notebooks) of each paper that has any."""
-    grouped = [(title, [book for book in books if book.paper == paper]) for paper, title in PAPERS.items()]
-    return [(title, group) for title, group in grouped if group]
-
-
-def _counts(group, decided):
-    return Counter(claim.outcome for book in group for claim in decided[book.name])
-
-
-def _listed(counts):
-    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
-
-
-def _outcomes(books, decided):
-    """The introduction's table: how many claims of each paper came out how."""
-    rows = []
-    for title, group in _papers(books):
-        counts = _counts(group, decided)
-        rows.append({"Paper": html.escape(title)} | {tables.badge(o): counts[o] for o in claims.OUTCOMES})
-    return tables.table(rows, "outcomes") + "\n"
-
-
-def _scorecard(books, runs, decided):
-    total = _counts(books, decided)
-    parts = [
-        "# Scorecard",
-        "",
-        f"{sum(total.values())} claims: {_listed(total)}. A test on the seeds decides each outcome, or a",
-        "margin where nothing is random, by a rule that the page of the claim shows; where one was changed",
-        "after a first look at results, the page says so. A claim that disagrees is a finding; what it means",
-        "stands on its page. Where a claim says that one thing exceeds another, *here* is the difference,",
-        "positive where the claim is right; where it says that two are the same, the difference, near 0",
-        "where it is right; where it says “over half” or “most”, the share, to be above 0.5; with its 95 %",
-        "interval. *Not run* is also what was measured where it cannot decide.",
-        "",
-    ]
-    for title, group in _papers(books):
-        line = _listed(_counts(group, decided))
-        rows = [_score_row(book, runs[book.name], c) for book in group for c in decided[book.name]]
-        parts += [f"## {title}", "", line + ".", "", tables.table(rows, "score"), ""]
-    return "\n".join(parts)
-
-
-def _short(book):
-    return html.escape(re.sub(r":.*", "", book.title))
-
-
-def _score_row(book, run, claim):
-    return {
-        **page.claim_cells(claim),
-        "Outcome": tables.badge(claim.outcome),
-        "Page": f'<a href="{book.name}.html#claim-{html.escape(claim.id)}">{_short(book)}</a>',
-        "Profile": run.shown_profile,
-    }
-
-
-def _before(books, runs, decided):
+def _before(records):
     """Outcomes by ``alignbook claims --json`` at the last commit before the kernels, and now."""
     path = paths.root() / "benchmarks" / "claims-before.json"
     if not path.is_file():
         return ""
     before = json.loads(path.read_text(encoding="utf-8"))
     pairs = [
-        (before["outcomes"][f"{book.name}#{claim.id}"], book, claim)
-        for book in books
-        for claim in decided[book.name]
-        if f"{book.name}#{claim.id}" in before["outcomes"]
+        (before["outcomes"][f"{record.name}#{claim.id}"], record, claim)
+        for record in records
+        for claim in record.claims
+        if f"{record.name}#{claim.id}" in before["outcomes"]
     ]
     rows = [
         {
-            "Claim": f"{tables.marked(claim.statement)} <small>({_short(book)})</small>",
-            "Before": f"{tables.badge(outcome)}<br><small>{before['profiles'][book.name]}</small>",
-            "Now": f"{tables.badge(claim.outcome)}<br><small>{runs[book.name].shown_profile}</small>",
+            "Claim": f"{tables.marked(claim.statement)} <small>({html.escape(record.label)})</small>",
+            "Before": f"{tables.badge(outcome)}<br><small>{before['profiles'][record.name]}</small>",
+            "Now": f"{tables.badge(claim.outcome)}<br><small>{record.shown_profile}</small>",
             "How it is judged now": html.escape(claim.test),
         }
-        for outcome, book, claim in pairs
+        for outcome, record, claim in pairs
         if outcome != claim.outcome
     ]
     parts = [
@@ -134,34 +85,32 @@ def _before(books, runs, decided):
     return "\n".join(parts)
 
 
-def _status(books, runs, seconds):
-    rows = [_status_row(book, runs[book.name], seconds[book.name]) for book in books]
+def _status(records):
     return "\n".join(
         [
             "# Execution status",
             "",
             "What each page shows, what computed it and how long that took. *Computing* adds up the stored",
-            "runs, each on one thread; *rendering* is the execution of the notebook from the stored results.",
+            "runs, each on one thread; *rendering* is the execution of the notebook from the stored results,",
+            "when it was last executed.",
             "",
-            tables.table(rows, "status"),
+            tables.table([_status_row(record) for record in records], "status"),
             "",
         ]
     )
 
 
-def _status_row(book, run, seconds):
-    records = [item.provenance for item in run.shown]
-    stale = run.stale
+def _status_row(record):
     return {
-        "Notebook": f'<a href="{book.name}.html">{html.escape(book.title)}</a>',
-        "Profile": run.shown_profile,
-        "State": f"{len(stale)} of {len(records)} stale" if stale else "fresh",
-        "Seeds": run.parameters.get("seeds", ""),
-        "Runs": len(records),
-        "Diverged": len(run.diverged),
-        "Computing": page.duration(sum(record["wall_time_s"] for record in records)),
-        "Rendering": f"{seconds:.1f} s",
-        "Device": html.escape(", ".join(sorted({record["device"] for record in records}))),
+        "Notebook": f'<a href="{record.name}.html">{html.escape(record.title)}</a>',
+        "Profile": record.shown_profile,
+        "State": f"{record.stale} of {record.runs} stale" if record.stale else "fresh",
+        "Seeds": "" if record.seeds is None else record.seeds,
+        "Runs": record.runs,
+        "Diverged": record.diverged,
+        "Computing": page.duration(record.computing),
+        "Rendering": f"{record.rendering:.1f} s",
+        "Device": html.escape(", ".join(record.devices)),
     }
 
 

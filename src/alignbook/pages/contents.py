@@ -1,0 +1,54 @@
+"""The book's table of contents: ``_toc.yml``, with what follows from the notebooks."""
+
+import yaml
+
+LANDING = "index"
+
+
+def staged(text, books):
+    """The text of ``_toc.yml`` for the notebooks ``books``.
+
+    A chapter ``<paper>/index`` without a notebook is left out; notebooks of its paper that it does not list
+    stand at its end. Below ``code/index`` stands the code page of each notebook, in the same order.
+    """
+    toc = yaml.safe_load(text)
+    names = [book.name for book in in_order(text, books)]
+    for part in toc.get("parts", [toc]):
+        part["chapters"] = [_chapter(entry, names) for entry in part["chapters"] if _wanted(entry, names)]
+    return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
+
+
+def in_order(text, books):
+    """``books`` as ``_toc.yml`` lists them; those that it does not list at the end."""
+    listed = files(text)
+    return sorted(books, key=lambda book: listed.index(book.name) if book.name in listed else len(listed))
+
+
+def files(text):
+    """All files that the text of ``_toc.yml`` lists, in order."""
+    toc, found = yaml.safe_load(text), []
+    waiting = [entry for part in toc.get("parts", [toc]) for entry in part["chapters"]]
+    while waiting:
+        entry = waiting.pop(0)
+        found.append(entry["file"])
+        waiting[:0] = entry.get("sections", [])
+    return found
+
+
+def _wanted(entry, names):
+    folder, _, file = entry["file"].rpartition("/")
+    if file != LANDING or folder == "code":
+        return True
+    return any(name.startswith(f"{folder}/") for name in names)
+
+
+def _chapter(entry, names):
+    folder, _, file = entry["file"].rpartition("/")
+    if file != LANDING:
+        return entry
+    if folder == "code":
+        sections = [f"code/{name}" for name in names]
+    else:
+        sections = [section["file"] for section in entry.get("sections", [])]
+        sections += [name for name in names if name.startswith(f"{folder}/") and name not in sections]
+    return {**entry, "sections": [{"file": section} for section in sections]}

@@ -1,0 +1,189 @@
+"""Generated pages that show many notebooks at a glance: the home page's part, chapters, all findings."""
+
+import html
+import re
+from collections import Counter
+
+from alignbook import claims
+from alignbook.pages import page
+from alignbook.pages.tables import badge, folded, marked, table
+
+# What the home page shows: notebooks, in this order.
+HOME = (
+    "random_labels/fig02_misalignment",
+    "random_labels/tab01_covariance_init",
+    "representation_alignment/fig10_peaks_alignment",
+    "signal_propagation/fig03_peak_law",
+    "signal_propagation/cor01_equilibrium",
+)
+HOLDS, PART, NOT, OPEN = "What holds", "What holds in part", "What does not hold", "What is not decided"
+SECTIONS = {
+    HOLDS: "The statement that the figure, table or theorem exists for holds, on every replicate of it.",
+    PART: "It holds on some replicates (data sets, tasks, depths) and not, or not decidedly, on others.",
+    NOT: "It disagrees with what we measured, and holds on no replicate.",
+    OPEN: "Seeds or sizes do not decide it, or nothing is judged at the profile that is shown.",
+}
+_SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
+
+
+def home(records):
+    """HTML of the home page's findings: a thumbnail and a sentence each."""
+    shown = {record.name: record for record in records}
+    cards = []
+    for record in (shown[name] for name in HOME if name in shown):
+        sentence = marked(_SENTENCE.split(record.finding)[0])
+        link = f'<a href="{record.name}.html">{html.escape(record.label)}</a>'
+        cards.append(
+            f'<div class="ab-card ab-small">{thumbnail(record, "")}'
+            f'<div><p>{sentence}</p><p class="ab-card-foot">{link} {verdict(record)}</p></div></div>'
+        )
+    return f'<div class="ab-cards ab-home">{"".join(cards)}</div>\n'
+
+
+def outcomes(papers, records):
+    """HTML of the home page's table: how many claims of each paper came out how.
+
+    papers : {key: title}
+    """
+    rows = []
+    for paper, title in papers.items():
+        group = [record for record in records if record.paper == paper]
+        counts = count(claim for record in group for claim in record.claims if not claim.ours)
+        if group:
+            row = {"Paper": f'<a href="{paper}/index.html">{html.escape(title)}</a>'}
+            rows.append(row | {badge(o): _linked(counts[o], paper, o) for o in claims.OUTCOMES})
+    return table(rows, "outcomes") + "\n"
+
+
+def _linked(number, paper, outcome):
+    state = f"paper={paper}&amp;outcome={outcome.replace(' ', '-')}"
+    return f'<a href="scorecard.html#{state}">{number}</a>' if number else "0"
+
+
+def chapter(introduction, records):
+    """A chapter's landing page: its hand-written introduction, then a card per notebook."""
+    counts = count(claim for record in records for claim in record.claims if not claim.ours)
+    parts = [
+        introduction.rstrip(),
+        "",
+        f"{sum(counts.values())} statements of the paper are checked on {len(records)} "
+        f"page{'s' * (len(records) != 1)}: {listed(counts)}.",
+        "",
+        f'<div class="ab-cards">{"".join(_card(record) for record in records)}</div>',
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _card(record):
+    slug = record.name.split("/")[1]
+    title = f'<a href="{slug}.html">{html.escape(record.label)}<span> · {marked(record.subject)}</span></a>'
+    return (
+        f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
+        f'<p class="ab-card-title">{title}</p>'
+        f'<p class="ab-claim"><span class="ab-word">The paper claims</span> {marked(record.statement)}</p>'
+        f'<p><span class="ab-word">We find</span> {marked(record.finding)} {verdict(record)}</p>'
+        f"</div></div>"
+    )
+
+
+def thumbnail(record, up):
+    """HTML of the page's first figure, small, as a link; ``up`` leads from the page to the book's root."""
+    if record.figure is None:
+        return '<span class="ab-thumbnail ab-none"></span>'
+    alt = html.escape(record.figure["alt"] or f"The first figure of {record.title}")
+    return (
+        f'<a class="ab-thumbnail" href="{up}{record.name}.html" tabindex="-1">'
+        f'<img src="{up}_images/{record.figure["file"]}" alt="{alt}" loading="lazy"></a>'
+    )
+
+
+def verdict(record):
+    """HTML of the outcome of the headline, or of all replicates of its statement."""
+    return f'<span class="ab-verdict">{page.tally(record.headline).replace("<br>", ", ")}</span>'
+
+
+def findings(papers, records):
+    """The page of findings across papers: a section per outcome of the headlines, then further statements."""
+    by_section = {section: [] for section in SECTIONS}
+    for record in records:
+        by_section[_section(record)].append(record)
+    parts = [
+        "# Findings",
+        "",
+        "One line per page: what we found about the statement that its figure, table or theorem exists",
+        "for, with the verdict, and how its other statements came out. Nothing here is typed in: the lines",
+        "follow the results. Where a bound, a reading or a coefficient of ours is judged, this is said.",
+        "",
+    ]
+    for section, group in by_section.items():
+        if group:
+            parts += [f"## {section}", "", SECTIONS[section], "", _lines(papers, group), ""]
+    contradicted = _with_outcome(records, claims.CONTRADICTED)
+    if contradicted:
+        parts += [
+            "## Where a paper contradicts itself",
+            "",
+            "Two places of the same paper, or its text and its proof, say different things.",
+            "",
+            _statements(contradicted),
+            "",
+        ]
+    further = [(r, c) for r, c in _with_outcome(records, claims.DISAGREES) if c not in r.headline]
+    if further:
+        parts += [
+            "## Further statements that disagree",
+            "",
+            folded(f"{len(further)} beside the headlines", _statements(further)),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _section(record):
+    found = {claim.outcome for claim in record.headline}
+    if claims.HOLDS in found:
+        return HOLDS if found == {claims.HOLDS} else PART
+    return NOT if found & {claims.DISAGREES, claims.CONTRADICTED} else OPEN
+
+
+def _lines(papers, group):
+    items = []
+    for paper in papers:
+        for record in (record for record in group if record.paper == paper):
+            others = [claim for claim in record.claims if claim not in record.headline]
+            link = f'<a href="{record.name}.html">{html.escape(record.label)}</a>'
+            items.append(
+                f"<li>{link} {marked(record.finding)} {verdict(record)}"
+                f"<small>{_others(others)}Profile {html.escape(record.shown_profile)}.</small></li>"
+            )
+    return f'<ul class="ab-lines">{"".join(items)}</ul>'
+
+
+def _others(others):
+    theirs, ours = (count(claim for claim in others if claim.ours is own) for own in (False, True))
+    said = f"Its other statements: {listed(theirs)}. " if theirs else ""
+    return said + (f"Readings of ours: {listed(ours)}. " if ours else "")
+
+
+def _with_outcome(records, outcome):
+    return [(record, claim) for record in records for claim in record.claims if claim.outcome == outcome]
+
+
+def _statements(pairs):
+    items = [
+        f'<li><a href="{record.name}.html#claim-{html.escape(claim.id)}">{html.escape(record.label)}</a> '
+        f"{marked(claim.statement)}{page.OURS * claim.ours} <small>{html.escape(claim.test)}</small></li>"
+        for record, claim in pairs
+    ]
+    return f'<ul class="ab-lines">{"".join(items)}</ul>'
+
+
+def count(found):
+    """How many of the claims ``found`` have each outcome."""
+    return Counter(claim.outcome for claim in found)
+
+
+def listed(counts):
+    """``3 holds, 1 not run``: outcomes with how many have them."""
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])

@@ -1,0 +1,110 @@
+"""What other pages say of a notebook's page; kept beside the executed notebook."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from alignbook.claims import Claim
+from alignbook.pages.page import grouped
+from alignbook.runs import notebooks
+
+_SVG = "image/svg+xml"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A page at a glance. Everything is JSON.
+
+    name, title, statement : the notebook's name, its first heading, what the paper claims
+    profile, shown_profile : of the results, the second in words
+    finding : one or two sentences; claims : list of Claim
+    figure : the first figure, {"file": its name in the built book, "alt": str}, or None
+    seeds, runs, stale, diverged : counts (``seeds`` None without randomness)
+    computing, rendering : seconds of the stored runs and of executing the notebook
+    devices : names of what computed the runs
+    """
+
+    name: str
+    title: str
+    statement: str
+    profile: str
+    shown_profile: str
+    finding: str
+    claims: list
+    figure: dict | None
+    seeds: int | None
+    runs: int
+    stale: int
+    diverged: int
+    computing: float
+    rendering: float
+    devices: list
+
+    @property
+    def paper(self):
+        return self.name.split("/")[0]
+
+    @property
+    def label(self):
+        """The title's first part, ``Maennel Fig. 2``."""
+        return self.title.split(" · ")[0]
+
+    @property
+    def subject(self):
+        """The title's second part, ``the transfer function f(σ)``."""
+        return self.title.split(" · ")[-1]
+
+    @property
+    def headline(self):
+        """The claims of the headline's statement: one, or its replicates."""
+        return grouped(self.claims)[0][1]
+
+    def written(self):
+        """The record as JSON text, of which :func:`read` makes it again."""
+        return json.dumps(asdict(self), indent=1)
+
+
+def of(run, executed, rendering):
+    """The :class:`Record` of an engine.Run and the notebook (a Path) that shows it."""
+    notebook = notebooks.find(run.name)
+    provenances = [item.provenance for item in run.shown]
+    return Record(
+        name=run.name,
+        title=notebook.title,
+        statement=notebook.claim,
+        profile=run.profile,
+        shown_profile=run.shown_profile,
+        finding=run.finding,
+        claims=list(run.claims),
+        figure=_first_figure(json.loads(executed.read_text(encoding="utf-8"))),
+        seeds=run.parameters.get("seeds"),
+        runs=len(provenances),
+        stale=len(run.stale),
+        diverged=len(run.diverged),
+        computing=sum(provenance["wall_time_s"] for provenance in provenances),
+        rendering=round(rendering, 1),
+        devices=sorted({provenance["device"] for provenance in provenances}),
+    )
+
+
+def read(text):
+    """The :class:`Record` of JSON ``text``; ValueError, KeyError or TypeError where it is none."""
+    values = json.loads(text)
+    claims = [_claim(**claim) for claim in values.pop("claims")]
+    return Record(**values, claims=claims)
+
+
+def _claim(*, interval, **fields):
+    return Claim(**fields, interval=None if interval is None else tuple(interval))
+
+
+def _first_figure(notebook):
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            svg = output.get("data", {}).get(_SVG)
+            if svg:
+                svg = "\n".join("".join(svg).splitlines())  # MyST-NB names the file of an output by this
+                image = cell["metadata"].get("mystnb", {}).get("image", {})
+                digest = hashlib.sha256(svg.encode()).hexdigest()
+                return {"file": f"{digest}.svg", "alt": image.get("alt", "")}
+    return None

@@ -1,0 +1,97 @@
+"""The scorecard: a row per figure with a sign per claim, which unfolds to statements and then to replicates.
+
+All of it is in the page; ``book/assets/scorecard.js`` filters and sorts what is there.
+"""
+
+import html
+
+from alignbook import claims
+from alignbook.pages import page
+from alignbook.pages.glance import count, listed
+from alignbook.pages.tables import badge, folded, marked, table
+
+# Outcomes are told apart by shape, too.
+SIGNS = {
+    claims.HOLDS: "✓",
+    claims.DISAGREES: "✗",
+    claims.INCONCLUSIVE: "?",
+    claims.CONTRADICTED: "↯",
+    claims.NOT_JUDGED: "·",
+    claims.NOT_RUN: "–",
+}
+
+
+def write(papers, records):
+    """The page's text.
+
+    papers : {key: title}
+    """
+    everything = [claim for record in records for claim in record.claims]
+    theirs, ours = (count(claim for claim in everything if claim.ours is own) for own in (False, True))
+    said = f"{sum(theirs.values())} statements of the papers: {listed(theirs)}."
+    if ours:
+        said += f" {sum(ours.values())} bounds, readings or coefficients of ours: {listed(ours)}."
+    key = ", ".join(f"{_sign(outcome)} {outcome}" for outcome in claims.OUTCOMES)
+    parts = [
+        "# Scorecard",
+        "",
+        said,
+        "",
+        f'<p class="ab-signs">{key}; in a dashed frame: ours, not the paper\'s.</p>',
+        "",
+        "A row is a figure, table or theorem; it opens to its statements, and a statement to its replicates.",
+        "A test on the seeds decides each outcome, or a margin where nothing is random, by a rule that the",
+        "page of the claim shows; [](reading) says how. Where a claim says that one thing exceeds another,",
+        "*here* is the difference, positive where the claim is right; where two are the same, near 0.",
+        "",
+        '<div class="ab-score" id="scorecard">',
+    ]
+    for paper, title in papers.items():
+        rows = [_figure(record) for record in records if record.paper == paper]
+        if rows:
+            heading = f'<h2 class="ab-score-paper" data-paper="{paper}">{html.escape(title)}</h2>'
+            parts.append(heading + "".join(rows))
+    parts += ["</div>", '<script src="_static/scorecard.js"></script>', ""]
+    return "\n".join(parts)
+
+
+def _figure(record):
+    groups = page.grouped(record.claims)
+    strip = "".join(f"<span>{''.join(_sign(c.outcome, c.ours) for c in group)}</span>" for _, group in groups)
+    told = html.escape(listed(count(record.claims)))
+    rows = "".join(_statement(record, statement, group) for statement, group in groups)
+    return (
+        f'<details class="ab-figure" data-paper="{record.paper}" data-profile="{record.profile}" '
+        f'data-name="{record.name}"><summary><span class="ab-figure-title">{html.escape(record.label)}'
+        f"<small> · {marked(record.subject)}</small></span>"
+        f'<span class="ab-strip" role="img" aria-label="{told}" title="{told}">{strip}</span>'
+        f'<span class="ab-figure-profile">{html.escape(record.shown_profile)}</span></summary>'
+        f'<p><a href="{record.name}.html">The page</a></p>{rows}</details>'
+    )
+
+
+def _statement(record, statement, group):
+    rows = [_row(record, claim) for claim in group]
+    if len(rows) == 1:  # the statement stands above
+        rows = [{"Where": marked(group[0].source)} | {k: v for k, v in rows[0].items() if k != "Claim"}]
+    inner = table(rows, "score")
+    found = " ".join(sorted({_word(claim.outcome) for claim in group}))
+    title = f"<span>{marked(statement)}</span> <span>{page.tally(group)}</span>"
+    body = folded(title, inner)
+    return f'<div class="ab-statement" data-outcomes="{found}">{body}</div>'
+
+
+def _row(record, claim):
+    cells = page.claim_cells(claim)
+    link = f'<a href="{record.name}.html#claim-{html.escape(claim.id)}">on its page</a>'
+    outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}<br><small>{html.escape(claim.test)}</small>"
+    return {**cells, "Outcome": outcome, "Page": link}
+
+
+def _sign(outcome, ours=False):
+    own = " ab-own" if ours else ""
+    return f'<i class="ab-sign ab-{_word(outcome)}{own}" data-outcome="{_word(outcome)}">{SIGNS[outcome]}</i>'
+
+
+def _word(outcome):
+    return outcome.replace(" ", "-")
