@@ -47,19 +47,17 @@ def target(dataset, examples, seed, part="all"):
     part : "all", "natural" or "artificial" (:func:`alignbook.data.half`). Of the test images the first
     ``TEST_IMAGES``. Raises ValueError where there are fewer training images.
     """
-    train, test = load(dataset), load(dataset, "test")
-    if part != "all":
-        train, test = half(train, part), half(test, part)
-    if examples > len(train.y):
-        raise ValueError(f"examples is {examples}, but {dataset} ({part}) has {len(train.y)} training images")
-    chosen = torch.randperm(len(train.y), generator=torch_stream(seed, "target", dataset))[:examples]
-    return (
-        colour32(train.x[chosen]),
-        train.y[chosen],
-        colour32(test.x[:TEST_IMAGES]),
-        test.y[:TEST_IMAGES],
-        len(train.classes),
-    )
+    test = load(dataset, "test")
+    if part == "all":
+        train = load(dataset, n=examples, seed=seed)
+        x, y = train.x, train.y
+    else:
+        train, test = half(load(dataset), part), half(test, part)
+        if examples > len(train.y):
+            raise ValueError(f"examples is {examples}, but {dataset}, {part}, has {len(train.y)} images")
+        chosen = torch.randperm(len(train.y), generator=torch_stream(seed, "target", dataset))[:examples]
+        x, y = train.x[chosen], train.y[chosen]
+    return colour32(x), y, colour32(test.x[:TEST_IMAGES]), test.y[:TEST_IMAGES], len(test.classes)
 
 
 def tuned(
@@ -101,8 +99,7 @@ def tuned(
     own = start != "pretrained"
     record = sorted({0, *(step for step in record if step < steps), steps})
 
-    def initial(share):
-        classes = target(dataset, 1, seed, part)[-1]
+    def initial(classes, share):
         if own:
             named = (dataset, part) if start == "scratch" else ("shared",)
             generator = torch_stream(seed, "scratch", *named)
@@ -121,11 +118,10 @@ def tuned(
         return fresh_head_(net, classes, torch_stream(seed, "head", dataset, part)).eval()
 
     def train():
-        before = initial(0.5)
+        *images, classes = target(dataset, examples, seed, part)
+        x, y, x_test, y_test = (tensor.to(device) for tensor in images)
+        before = initial(classes, 0.5)
         start_state = {name: value.clone() for name, value in before.state_dict().items()}
-        x, y, x_test, y_test, _ = (
-            v.to(device) if torch.is_tensor(v) else v for v in target(dataset, examples, seed, part)
-        )
         net, rows = before.to(device), []
 
         def on(step, net):
