@@ -64,6 +64,32 @@ def test_covers(interval, outcome):
     assert claim.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("values", "paper", "outcome"),
+    [
+        ([0.50, 0.51, 0.49], 0.53, HOLDS),  # beyond the interval of the mean, 0.475 to 0.525
+        ([0.50, 0.51, 0.49], 0.56, DISAGREES),
+        ([0.50, 0.51], 0.505, INCONCLUSIVE),
+        ([0.50, 0.50, 0.50], 0.50, INCONCLUSIVE),
+    ],
+)
+def test_one_run(values, paper, outcome):
+    assert Claim.one_run(*WHAT, values, paper).outcome == outcome
+
+
+def test_one_run_whose_interval_is_wider_than_asked_says_little():
+    values = [0.50, 0.51, 0.49]  # ± 0.0497
+    assert Claim.one_run(*WHAT, values, 0.53, tolerance=0.05).outcome == HOLDS
+    assert Claim.one_run(*WHAT, values, 0.53, tolerance=0.04).outcome == INCONCLUSIVE
+    assert Claim.one_run(*WHAT, values, 0.56, tolerance=0.04).outcome == DISAGREES
+
+
+def test_a_further_run_of_ours_in_place_of_the_papers_holds_at_the_stated_rate():
+    draws = np.random.default_rng(0).standard_normal((2000, 6))
+    share = np.mean([Claim.one_run(*WHAT, run[1:], run[0]).outcome == HOLDS for run in draws])
+    assert abs(share - 0.95) < 0.02
+
+
 def test_computed():
     assert Claim.computed(*WHAT, measured=0.61, paper=0.6, tolerance=0.02).outcome == HOLDS
     assert Claim.computed(*WHAT, measured=0.65, paper=0.6, tolerance=0.02).outcome == DISAGREES

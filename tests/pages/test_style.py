@@ -22,7 +22,8 @@ def contrast(one, other):
 
 
 @pytest.mark.parametrize("colour", sorted({*style.COLOURS.values(), *style.SEQUENCE}))
-def test_every_mark_stands_out_on_a_dark_ground(colour):
+def test_every_mark_stands_out_on_both_grounds(colour):
+    assert contrast(colour, "#ffffff") >= 3
     text = style.darkened(f'<svg ><path style="stroke: {colour.lower()}"/>')
     drawn = re.search(r"stroke: (#[0-9a-f]{6})", text)[1]
     assert contrast(drawn, "#121212") >= 4.5

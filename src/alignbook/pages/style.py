@@ -5,13 +5,14 @@ import re
 
 import matplotlib as mpl
 
-# Okabe and Ito's palette; a series keeps its colour on every page.
+# Okabe and Ito's palette, its two lightest colours darkened to stand out on white (3:1 at least); a series
+# keeps its colour on every page.
 COLOURS = {
     "random": "#D55E00",
     "real": "#0072B2",
     "random basis": "#7F7F7F",
     "floor": "#009E73",
-    "original": "#E69F00",
+    "original": "#B87800",
     "init": "#0072B2",
     "transfer": "#009E73",
     "paper": "#000000",
@@ -22,7 +23,7 @@ COLOURS = {
     "pretrained": "#0072B2",
     "scratch": "#D55E00",
 }
-SEQUENCE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F"]
+SEQUENCE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87800", "#2F93CC", "#000000", "#7F7F7F"]
 # A number that the paper prints, beside ours.
 PRINTED = {"marker": "x", "color": "black", "ms": 8, "mew": 2, "ls": "none", "label": "printed", "zorder": 5}
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.experiments.random_labels import fig02_misalignment as experiment
 from alignbook.experiments.random_labels import fig04_transfer_function as fig04
 from alignbook.runs import notebooks, parameters
@@ -171,11 +171,20 @@ def test_claims_follow_the_worst_epoch_after_the_start():
     table = pd.concat([figure_table("real", 1.6, 2.0), figure_table("random", 1.6, 8.0)])
     outcomes = {c.id: c.outcome for c in experiment.claims(table, {"filters": 256})}
     # Random bases pass, too: nothing could have failed.
-    assert outcomes["very-small-real"] == NOT_RUN and outcomes["very-small-random"] == HOLDS
+    assert outcomes["very-small-real"] == NOT_JUDGED and outcomes["very-small-random"] == HOLDS
     one_bad_epoch = figure_table("real", 1.6, 8.0)
     one_bad_epoch.loc[one_bad_epoch["epoch"] == 1, "misalignment"] += 7
     outcomes = [c.outcome for c in experiment.claims(one_bad_epoch, {"filters": 256})]
     assert outcomes == [DISAGREES, HOLDS, DISAGREES, NOT_RUN, NOT_RUN, NOT_RUN]
+
+
+def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
+    table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 2.0)])
+    asked = {"filters": 256, "labels": ["real", "random"]}
+    said = experiment.finding(table, asked)
+    assert "1.61 (1.59 to 1.63) with real labels (random bases: 8)" in said and "7.01" in said
+    ratio, other, floor = experiment.key_numbers(table, asked)
+    assert ratio.here.startswith("4.97") and other.here.startswith("0.285") and floor.here > 1
 
 
 def test_where_every_run_has_diverged_nothing_is_judged():

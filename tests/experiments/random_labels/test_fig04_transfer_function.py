@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN, Claim
+from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN, Claim
 from alignbook.errors import Diverged
 from alignbook.experiments.random_labels import fig04_transfer_function as experiment
 
@@ -163,14 +163,25 @@ def test_claims():
         "falls-real": NOT_RUN,
     }
     short = {c.id: c for c in experiment.claims(table, parameters | {"images": 6_000})}  # 40 · 23 steps
-    assert short["falls-random"].outcome == NOT_RUN and short["falls-random"].measured < 0
+    assert short["falls-random"].outcome == NOT_JUDGED and short["falls-random"].measured < 0
     assert short["falls-gaussian-7"].outcome == HOLDS
+
+
+def test_the_finding_follows_the_curves():
+    gaussian = curves("gaussian", "g", "network", lambda s: 1 + s, inputs=7, tau_start=1.0)
+    falls = curves("transfer", "random-seed0", "seed", lambda s: 2 - s / 2)
+    said = experiment.finding(pd.concat([gaussian, falls]), ASKED)
+    # A rise may not end at the smallest σ, a fall not begin at the largest: hence -2 % and +2 %.
+    assert "images -2 %, then -46 %" in said and "Gaussian inputs +131 %, then +2 %" in said
+    assert [key.what for key in experiment.key_numbers(falls, ASKED)] == [
+        "fall of f(σ) from its top, photos with random labels"
+    ]
 
 
 def test_the_fall_is_not_judged_where_the_paper_says_both(monkeypatch):
     table = curves("gaussian", "g", "network", lambda s: s / (1 + s**4), inputs=7, tau_start=1.0)
     monkeypatch.setattr(experiment, "ONLY_RISES", (27, 16, 7))
     rise, fall = experiment.claims(table, ASKED)[:2]
-    assert (rise.outcome, fall.outcome) == (HOLDS, NOT_RUN) and fall.measured > 0
+    assert (rise.outcome, fall.outcome) == (HOLDS, CONTRADICTED) and fall.measured > 0
     monkeypatch.setattr(experiment, "ONLY_RISES", (30, 16, 7))
     assert experiment.claims(table, ASKED)[1].outcome == HOLDS

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
 from alignbook.experiments.random_labels import tab01_covariance_init as tab01
 
 PARAMETERS = {
@@ -37,16 +37,16 @@ def run(unit, report=lambda done, text: None):
     return table.assign(unit=unit.name, seed=unit.arguments["seed"])
 
 
-def as_printed(shift=0.0, seeds=3):
-    """A table of units whose accuracies are the printed ones plus ``shift``, and hardly any noise."""
+def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0):
+    """A table of units whose accuracies are the printed ones plus ``shift``, and a little ``noise``."""
     printed = tab01.printed().drop_duplicates([*CELL, "part"])
     wide = printed.pivot(index=CELL, columns="part", values="paper").reset_index()
     wide[["train", "test"]] += shift
     names = wide["initialisation"] + "-" + wide["layers"].astype(str)
-    made, noise = [], np.random.default_rng(0)
+    made, rng = [], np.random.default_rng(draw)
     for seed in range(seeds):
         unit = wide.assign(seed=seed, unit=names + f"-seed{seed}")
-        unit[["train", "test"]] += noise.normal(0, 1e-4, size=(len(unit), 2))
+        unit[["train", "test"]] += rng.normal(0, noise, size=(len(unit), 2))
         made.append(unit)
     return pd.concat(made)
 
@@ -192,20 +192,35 @@ def test_training_and_pretraining_images_are_disjoint_and_paired_over_initialisa
 
 
 def test_claims_hold_where_the_paper_is_reproduced():
-    found = outcomes(as_printed())
-    assert {found[f"{name}-as-printed"] for name in ("standard", "f1", "sampled", "pretrained")} == {HOLDS}
-    assert found["cells-as-printed"] == HOLDS
+    found = outcomes(as_printed(seeds=6))
+    assert {found[f"{name}-as-printed"] for name in tab01.TITLES} == {HOLDS}
     assert found["smallest-below-standard"] == HOLDS
-    # What the paper's own numbers contradict.
-    assert found["f1-like-pretrained-1000"] == DISAGREES
-    assert found["shifted-below-standard-1000"] == DISAGREES
+    # What the paper's own numbers contradict, and nothing else.
+    assert {key for key, outcome in found.items() if outcome == CONTRADICTED} == {
+        "f1-like-pretrained-1000",
+        "shifted-below-standard-1000",
+    }
+
+
+def test_one_of_our_own_runs_in_place_of_the_paper_holds_cell_by_cell(monkeypatch):
+    """Runs that share a shift, as ours do: a seed more or less lucky in all of its cells."""
+    printed, held = tab01.printed(), []
+    cells = [*CELL, "part"]
+    rng = np.random.default_rng(0)
+    truth = printed.drop_duplicates(cells).set_index(cells)["paper"].sort_index()
+    for _ in range(60):
+        runs = truth.to_numpy()[:, None] + rng.normal(0, 0.01, (len(truth), 7)) + rng.normal(0, 0.005, 7)
+        wide = pd.DataFrame(runs[:, 1:], index=truth.index)
+        claims = tab01._as_printed(wide, pd.Series(runs[:, 0], index=truth.index))
+        held += [claim.outcome == HOLDS for claim in claims]
+    assert 0.9 < np.mean(held) < 0.99  # the nine claims: 95 % each
 
 
 def test_claims_of_the_text_show_what_the_printed_numbers_say():
     claims = tab01.claims(as_printed(), PARAMETERS)
     of_text = [claim for claim in claims if not claim.id.endswith("-as-printed")]
     shown = {claim.id: float(claim.statement.split("the printed numbers: ")[1][:-1]) for claim in of_text}
-    assert shown == pytest.approx({claim.id: claim.measured for claim in of_text}, abs=1e-3)
+    assert shown == pytest.approx({claim.id: claim.measured for claim in of_text}, abs=3e-3)
     assert shown["shifted-below-standard-1000"] == pytest.approx(-0.022)
     assert not any("printed numbers: " in claim.statement for claim in claims if claim not in of_text)
 
@@ -216,7 +231,7 @@ def test_a_rise_is_asked_only_where_the_printed_means_rise():
 
 
 def test_claims_disagree_where_everything_is_worse():
-    found = outcomes(as_printed(shift=-0.1))
+    found = outcomes(as_printed(shift=-0.1, seeds=6))
     assert found["f1-as-printed"] == found["cells-as-printed"] == DISAGREES
     assert found["f1-rises-2"] == HOLDS  # a comparison within our runs
 
@@ -227,6 +242,16 @@ def test_claims_judge_only_what_was_run():
     assert some["f1-as-printed"] == NOT_RUN
     assert some["f1-rises-2"] == HOLDS
     assert INCONCLUSIVE in outcomes(as_printed(seeds=2)).values()
+
+
+def test_the_finding_has_the_printed_differences_beside():
+    said = tab01.finding(as_printed(noise=1e-5), PARAMETERS)
+    assert said.count("+8.0") >= 2 and said.count("-2.5") >= 2  # ours, as printed, and the printed one
+    assert [key.paper for key in tab01.key_numbers(as_printed(), PARAMETERS)] == pytest.approx(
+        [0.4325, 0.5125, 0.5375]
+    )
+    some = as_printed().query("layers < 3")
+    assert "Not all runs" in tab01.finding(some, PARAMETERS) and tab01.key_numbers(some, PARAMETERS) == []
 
 
 def test_a_diverged_run_takes_its_seed_out_of_its_claims():

@@ -98,6 +98,15 @@ def test_claims_follow_the_areas(table, value, more, less):
     assert [claim.outcome for claim in fig10.claims(rows, PARAMETERS)] == [more] * 4 + [less] * 2
 
 
+def test_the_finding_and_the_key_numbers_follow_the_areas(table):
+    rows = table[table["kind"] == "area"].assign(area=0.5)
+    rows.loc[rows["representation"] == "transfer", "area"] = 0.4
+    rows.loc[(rows["representation"] == "transfer") & (rows["task"] == "source"), "area"] = 1.0
+    said = fig10.finding(rows, PARAMETERS)
+    assert "source +100 %, related -20 %, unrelated -20 %" in said
+    assert [key.here for key in fig10.key_numbers(rows, PARAMETERS)] == ["+0.500", "-0.100", "-0.100"]
+
+
 def test_claims_on_little_or_nothing(table):
     few = fig10.claims(table[table["seed"] == 0], PARAMETERS)
     assert {claim.outcome for claim in few} == {"inconclusive"}

@@ -131,9 +131,43 @@ def test_claims_follow_the_numbers(table, value, related, unrelated):
     for column in measured:
         rows.loc[transferred, column] = value + 0.001 * rows["seed"]
     rows.loc[later, "test_error"] *= 2  # so that there is a gap
-    outcomes = {claim.id: claim.outcome for claim in fig11.claims(rows, PARAMETERS)}
-    assert {v for k, v in outcomes.items() if k.startswith("related")} == {related}
-    assert {v for k, v in outcomes.items() if k.startswith("unrelated")} == {unrelated}
+    rows.loc[~later, "train_error"] = 100.0  # so that all of them have reduced the loss enough
+    found = fig11.claims(rows, PARAMETERS)
+    groups = {group: {c.outcome for c in found if c.group == group} for group in (fig11.BETTER, fig11.WORSE)}
+    assert groups == {fig11.BETTER: {related}, fig11.WORSE: {unrelated}}
+    assert len([c for c in found if c.group == fig11.BETTER]) == 4
+    readings = {c.outcome for c in found if c.id.startswith("related") and c.group == fig11.MIRRORS}
+    assert readings == {related} and all(c.ours for c in found if c.group == fig11.MIRRORS)
+
+
+def test_on_the_related_task_the_paper_compares_with_initial_features(table):
+    rows = table.copy()
+    later, errors = rows["step"] > 0, {"init": 3.0, "transfer": 2.0, "original": 1.0}
+    for name, error in errors.items():
+        mine = later & (rows["representation"] == name)
+        rows.loc[mine, "test_error"] = error + 0.001 * rows["seed"] * error
+    found = {claim.id: claim for claim in fig11.claims(rows, PARAMETERS)}
+    assert found["related-test-fast"].outcome == "holds" and not found["related-test-fast"].ours
+    assert found["related-test-fast-inputs"].outcome == "disagrees" and found["related-test-fast-inputs"].ours
+    assert "related task -33 % (+100 %)" in fig11.finding(rows, PARAMETERS)
+    assert fig11.key_numbers(rows, PARAMETERS)[0].here == "2.002 / 1.001"
+
+
+def test_gaps_are_compared_where_equally_much_of_the_loss_is_gone():
+    """A representation that learns half as fast has the same gap at equal loss, half of it at equal step."""
+    rows = [
+        {"kind": "step", "task": "related", "seed": 0, "representation": name, "step": step}
+        | {"train_error": 1 - speed * step / 100, "gap": speed * step / 50}
+        for name, speed in (("original", 2), ("init", 1), ("transfer", 2))
+        for step in (0, 10, 15, 20, 30)
+    ]
+    steps = pd.DataFrame(rows)
+    found = fig11.at_reductions(steps, [30, 40]).pivot(
+        index="reduction", columns="representation", values="gap"
+    )
+    assert found.loc[30].tolist() == pytest.approx([0.6, 0.6, 0.6])
+    assert np.isnan(found.loc[40, "init"]) and found.loc[40, "transfer"] == pytest.approx(0.8)
+    assert fig11._values(steps, "related", "gap", "gone", 20).loc[0].tolist() == pytest.approx([0.6] * 3)
 
 
 def test_claims_on_shares_and_on_what_mirrors_alignment(table):
@@ -158,7 +192,8 @@ def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table
 def test_norms_cannot_be_compared_when_one_representation_gets_nowhere(table):
     stuck = (table["kind"] == "reduction") & (table["representation"] == "init")
     outcomes = {claim.id: claim.outcome for claim in fig11.claims(table[~stuck], PARAMETERS)}
-    assert {k for k, v in outcomes.items() if v == "not run"} == {"related-norm", "unrelated-norm"}
+    lost = {"related-norm", "related-norm-inputs", "unrelated-norm"}
+    assert {k for k, v in outcomes.items() if v == "not run"} == lost
 
 
 def test_claims_on_little_or_nothing(table):

@@ -30,6 +30,11 @@ PARAMETERS = {
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(autouse=True)
+def short_bootstrap(monkeypatch):
+    monkeypatch.setattr(fig03, "BOOTSTRAP", 200)
+
+
 def compute(unit, **changes):
     return fig03.compute(**{**unit.arguments, **changes}, device=CPU, report=lambda done, text: None)
 
@@ -188,7 +193,7 @@ def test_networks_whose_training_was_cut_short_are_shown_but_not_judged():
     assert judged(table, **FULL)["slope-mnist"].outcome == "disagrees"
     for cut in ({"epochs_factor": 0.5}, {"train_images": 1000}):
         claim = judged(table, **{**FULL, **cut})["slope-mnist"]
-        assert claim.outcome == "not run" and claim.measured == pytest.approx(1)
+        assert claim.outcome == "not judged" and claim.measured == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("power", "outcome"), [(0.6, "holds"), (1.0, "disagrees")])
@@ -217,7 +222,8 @@ def test_networks_of_profile_paper_take_the_place_of_those_cut_short():
     # Not before a seed has all the depths that the parameters ask for; a seed that lacks one stays out.
     part = whole[whole["depth"] != 40]
     claims = judged(pd.concat([brief, part]), depths=list(depths))
-    assert claims["slope-mnist"].outcome == "not run" and claims["slope-mnist"].measured == pytest.approx(1)
+    assert claims["slope-mnist"].outcome == "not judged"
+    assert claims["slope-mnist"].measured == pytest.approx(1)
     nets = fig03.networks(pd.concat([brief, whole, part.assign(seed=1)]))
     assert set(fig03.shown(nets, "mnist", depths)["seed"]) == {0}
 
@@ -259,7 +265,11 @@ def test_accuracy_is_judged_only_at_the_tables_epochs():
     table = made_up({(10, s): 4 for s in range(3)}, accuracy=0.97)
     assert judged(table)["accuracy-mnist"].outcome == "not run"
     full = judged(table, **FULL)["accuracy-mnist"]
-    assert full.outcome == "holds" and full.measured == pytest.approx(0)
+    assert full.outcome == "holds" and (full.measured, full.paper) == pytest.approx((0.97, 0.97))
+    less = made_up({(10, s): 4 for s in range(3)}, accuracy=0.95)
+    assert judged(less, **FULL)["accuracy-mnist"].outcome == "disagrees"
+    table.loc[table["seed"] == 0, "test_accuracy"] = 0.1  # an interval in which nearly everything lies
+    assert judged(table, **FULL)["accuracy-mnist"].outcome == "inconclusive"
 
 
 def test_claims_on_little_or_nothing():
@@ -268,6 +278,17 @@ def test_claims_on_little_or_nothing():
     one = judged(made_up({(10, 0): 4}), **FULL)
     assert one["slope-mnist"].outcome == "not run"
     assert one["hidden-peak-mnist"].outcome == "inconclusive"
+
+
+def test_the_finding_follows_the_fitted_slopes():
+    table = made_up({(d, s): round(d**0.6) for d in (10, 20, 40, 80) for s in range(3)})
+    parameters = {**PARAMETERS, **FULL, "datasets": ["mnist"], "depths": [10, 20, 40, 80]}
+    parameters |= {"variation_dataset": "mnist"}
+    said = fig03.finding(table, parameters)
+    assert "0.60 (" in said and "3 seeds) on MNIST" in said
+    (key,) = fig03.key_numbers(table, parameters)
+    assert key.here == pytest.approx(0.6, abs=0.02) and key.paper == 0.6
+    assert fig03.finding(pd.DataFrame({"unit": []}), parameters) == "Too few networks learned for a slope."
 
 
 def test_hidden_peaks_are_compared_with_those_before_training():

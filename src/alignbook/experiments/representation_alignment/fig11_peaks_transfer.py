@@ -234,13 +234,11 @@ def finding(table, parameters):
     """Test errors after the fast phase, transferred against initial features and inputs, by task."""
     parts = []
     for task, errors in _errors(table, parameters).items():
-        changes = ((errors["transfer"] / errors[name] - 1).mean() for name in ("init", "original"))
-        init, inputs = (f"{abs(c):.0%} {'below' if c < 0 else 'above'}" for c in changes)
-        parts.append(f"on the {task} task {init} that of initial features and {inputs} that of the inputs")
-    if not parts:
-        return "No run has finished."
-    steps = parameters["fast_phase"]
-    return f"After {steps} steps, the test error of transferred features is {', '.join(parts)}."
+        changes = (100 * (errors["transfer"] / errors[name] - 1).mean() for name in ("init", "original"))
+        init, inputs = (f"{change:+.0f} %" for change in changes)
+        parts.append(f"{task} task {init} ({inputs})")
+    where = f"Test error after {parameters['fast_phase']} steps, transferred against initial features (inputs)"
+    return f"{where}: {', '.join(parts)}."
 
 
 def key_numbers(table, parameters):
@@ -306,20 +304,19 @@ def _mirrored(rows, fast_phase):
     return result
 
 
-def at_reductions(steps):
+def at_reductions(steps, reductions):
     """Rows ``step`` of one task where so much of the training loss is gone, at the first stored step.
 
-    ``steps`` : one step size for each representation. Adds ``reduction`` (percent, of ``REDUCTIONS`` up to
-    ``LARGE_REDUCTION``); no row where a run does not get there.
+    steps : one step size for each representation; reductions : percents. Adds a column ``reduction``; no row
+    where a run does not get there.
     """
     keys = ["seed", "representation"]
     start = steps[steps["step"] == 0].set_index(keys)["train_error"]
     gone = 100 * (1 - steps["train_error"].to_numpy() / start.loc[steps.set_index(keys).index].to_numpy())
     found = []
-    for reduction in REDUCTIONS:
-        if reduction <= LARGE_REDUCTION:
-            reached = steps[gone >= reduction].sort_values("step").groupby(keys).head(1)
-            found.append(reached.assign(reduction=reduction))
+    for reduction in reductions:
+        reached = steps[gone >= reduction].sort_values("step").groupby(keys).head(1)
+        found.append(reached.assign(reduction=reduction))
     return pd.concat(found)
 
 
@@ -339,7 +336,8 @@ def _values(rows, task, column, when, fast_phase):
         rows = rows[(rows["kind"] == "reduction") & (rows["reduction"] <= LARGE_REDUCTION)]
         values = _where_all_get(rows, column)
     elif when == "gone":
-        values = _where_all_get(at_reductions(rows[rows["kind"] == "step"]), column)
+        asked = [reduction for reduction in REDUCTIONS if reduction <= LARGE_REDUCTION]
+        values = _where_all_get(at_reductions(rows[rows["kind"] == "step"], asked), column)
     else:
         rows = rows[rows["kind"] == "step"]
         last = rows["step"].max()

@@ -366,7 +366,7 @@ def finding(table, parameters):
     if not deep or not shallow:
         return "No recursion has run."
     return (
-        f"The slope is {min(deep):.3f} to {max(deep):.3f} at L = {parameters['depth']}, where theory says "
+        f"Its slope is {min(deep):.3f} to {max(deep):.3f} at L = {parameters['depth']}, where theory says "
         f"{PAPER_SLOPE:g}, and {min(shallow):.2f} to {max(shallow):.2f} over Figure 3's 10 to 100 layers."
     )
 
