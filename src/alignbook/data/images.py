@@ -34,6 +34,7 @@ DOWNLOADS = {
     "cifar100": ("CIFAR100", (32, 32, 3)),
     "mnist": ("MNIST", (28, 28)),
     "fashion_mnist": ("FashionMNIST", (28, 28)),
+    "svhn": ("SVHN", (32, 32, 3)),
 }
 DOWNLOAD_TIMEOUT = 30  # seconds without a byte
 KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
@@ -255,10 +256,15 @@ def _download(name, path):
     try:
         arrays = {}
         for split in ("train", "test"):
-            dataset = getattr(datasets, DOWNLOADS[name][0])(folder, train=split == "train", download=True)
-            arrays[f"x_{split}"] = np.asarray(dataset.data, dtype=np.uint8)
-            arrays[f"y_{split}"] = np.asarray(dataset.targets, dtype=np.uint8)
-            arrays["classes"] = np.array(dataset.classes)
+            if name == "svhn":  # which torchvision gives otherwise than the others
+                dataset = datasets.SVHN(folder, split=split, download=True)
+                x, y, classes = dataset.data.transpose(0, 2, 3, 1), dataset.labels, list("0123456789")
+            else:
+                dataset = getattr(datasets, DOWNLOADS[name][0])(folder, train=split == "train", download=True)
+                x, y, classes = dataset.data, dataset.targets, dataset.classes
+            arrays[f"x_{split}"] = np.asarray(x, dtype=np.uint8)
+            arrays[f"y_{split}"] = np.asarray(y, dtype=np.uint8)
+            arrays["classes"] = np.array(classes)
         partial = folder / "partial.npz"
         np.savez(partial, **arrays)
         os.replace(partial, path)

@@ -1,0 +1,129 @@
+"""Figure 8: like inputs and like labels, on made-up images and tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.data.street_digits import street_digits
+from alignbook.errors import AlignbookError
+from alignbook.experiments.transferability import fig08_inputs_and_labels as experiment
+from alignbook.runs import notebooks, parameters
+from alignbook.training.lenet import LeNet
+
+BOOK = notebooks.find("transferability/fig08_inputs_and_labels")
+PARAMETERS = parameters.resolve(BOOK, "quick")
+INPUTS = {"none": 60, "fashion_mnist": 61, "upside-down": 70, "mnist": 75}
+LABELS = {"none": 40, "colours": 40.5, "classes": 55}
+CROSSED = {"none": 50, "artificial": 60, "natural": 66}
+
+
+def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, seeds=4, noise=0.4):
+    rng = np.random.default_rng(0)
+    rows = []
+    for seed in range(seeds):
+        for start, mean in inputs.items():
+            moved = {
+                layer: (2.0 if start == "none" else 1.0) + 0.1 * rng.random() for layer in experiment.KERNELS
+            }
+            rows.append(
+                {"panel": "inputs", "start": start, "accuracy": mean + noise * rng.standard_normal()} | moved
+            )
+            rows[-1]["seed"] = seed
+        for start, mean in labels.items():
+            value = mean + noise * rng.standard_normal()
+            rows.append(
+                {"panel": "labels", "start": start, "accuracy": value, "source_accuracy": 50.0, "seed": seed}
+            )
+        for part, means in (("natural", natural), ("artificial", artificial)):
+            for start, mean in means.items():
+                for step, less in ((0, 30), (10, 0)):
+                    error = 100 - mean + less + noise * rng.standard_normal()
+                    row = {"panel": "crossed", "start": start, "part": part, "step": step, "seed": seed}
+                    rows.append(row | {"test_error": error})
+    return pd.DataFrame(rows)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+
+
+def test_claims_hold_where_like_meets_like():
+    judged = outcomes(made_up(artificial={"none": 50, "artificial": 66, "natural": 60}))
+    assert set(judged.values()) == {HOLDS} and len(judged) == 13
+
+
+def test_claims_fail_where_it_does_not_matter():
+    swapped = {"none": 60, "fashion_mnist": 75, "upside-down": 76, "mnist": 61}
+    judged = outcomes(made_up(inputs=swapped, labels={"none": 40, "colours": 55, "classes": 41}))
+    for id in (
+        "both",
+        "inputs",
+        "upside-down-worse",
+        "labels",
+        "crossed-artificial",
+        "clothes-help",
+        "colours-help",
+    ):
+        assert judged[id] == DISAGREES, id
+    assert judged["crossed-natural"] == HOLDS
+
+
+def test_both_needs_both():
+    only = made_up(labels={"none": 40, "colours": 55, "classes": 41})
+    judged = outcomes(only)
+    assert judged["inputs"] == HOLDS and judged["both"] == DISAGREES
+
+
+def test_nothing_and_one_seed():
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+    assert experiment.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "Nothing was measured."
+    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+    assert "+14" in experiment.finding(made_up(noise=0.0), PARAMETERS)
+
+
+def test_street_digits_can_be_read_and_differ():
+    grey = -torch.ones(3, 1, 28, 28)
+    grey[:, :, 10:18, 10:18] = 1
+    made = street_digits(grey, torch.Generator().manual_seed(0))
+    assert made.shape == (3, 3, 32, 32) and made.min() >= -1 and made.max() <= 1
+    for image in made:
+        # The ink, wherever it moved, is some 64 pixels away from the ground's mean colour.
+        away = (image - image.flatten(1).median(1).values[:, None, None]).abs().amax(0)
+        assert 50 < (away > 0.5).sum() < 90
+    assert torch.equal(made, street_digits(grey, torch.Generator().manual_seed(0)))
+    assert not torch.equal(made[0], made[1])
+    with pytest.raises(ValueError, match="28, 28"):
+        street_digits(torch.zeros(2, 1, 8, 8), torch.Generator())
+
+
+def test_colours_are_thirds_of_the_upper_half_alone():
+    generator = torch.Generator().manual_seed(0)
+    x = 2 * torch.rand(900, 3, 1, 1, generator=generator).expand(900, 3, 4, 4).clone() - 1
+    found = experiment.upper_colours(x, x)
+    light, red = found // 3, found % 3
+    assert torch.bincount(light).tolist() == torch.bincount(red).tolist() == [300, 300, 300]
+    order = x[:, :, 0, 0].mean(1).argsort()
+    assert light[order].diff().ge(0).all()
+    changed = x.clone()
+    changed[:, :, 2:] = 1
+    assert torch.equal(experiment.upper_colours(changed, changed), found)
+    assert found[x[:, 0, 0, 0].sub(x[:, 2, 0, 0]).argmax()] % 3 == 2
+
+
+def test_lenet_has_the_layers_that_the_figure_follows():
+    net = LeNet(10, torch.Generator().manual_seed(0))
+    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+    assert set(experiment.KERNELS) <= {name for name, _ in net.named_children()}
+    assert sum(p.numel() for p in net.parameters()) == 62006  # 61,706 with one colour (LeCun et al. 1998)
+
+
+def test_units_and_bad_parameters():
+    made = experiment.units(PARAMETERS)
+    assert len(made) == PARAMETERS["seeds"] * (4 + 3 + 6)
+    assert {unit.arguments["dataset"] for unit in made} == {"mnist", "cifar10"}
+    real = experiment.units(PARAMETERS | {"street": "svhn"})
+    assert {unit.arguments["dataset"] for unit in real} == {"svhn", "cifar10"}
+    with pytest.raises(AlignbookError, match="street"):
+        parameters.resolve(BOOK, "quick", {"street": "walls"})
