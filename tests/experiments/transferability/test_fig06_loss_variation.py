@@ -1,0 +1,122 @@
+"""Figures 6 and 11: ratios over training and at equal loss, on made-up tables."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.errors import AlignbookError
+from alignbook.experiments.transferability import fig06_loss_variation as experiment
+from alignbook.runs import notebooks, parameters
+
+PARAMETERS = {"targets": ["cifar10-natural", "cifar10-artificial"], "source": "photos"}
+STEPS = np.array([0, 1, 5, 10, 40, 100])
+
+
+def made_up(factor=1.0, faster=1.0, seeds=4):
+    """Variation 0.1 loss², times ``factor`` from random weights; pre-trained losses fall ``faster``."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for name in ("natural", "artificial"):
+        for seed in range(seeds):
+            for start in experiment.STARTS:
+                speed = faster if start == "pretrained" else 1.0
+                loss = 2 / (1 + speed * STEPS / 20)
+                scale = factor if start == "scratch" else 1.0
+                for protocol in experiment.PROTOCOLS:
+                    near = 0.1 * scale * loss**2 * np.exp(0.02 * rng.standard_normal())
+                    rows.append(
+                        pd.DataFrame(
+                            {
+                                "dataset": "cifar10", "part": name, "seed": seed, "start": start,
+                                "protocol": protocol, "step": STEPS, "loss": loss,
+                                "near_low": loss - near, "near_high": loss,
+                                "far_low": loss - 2 * near, "far_high": loss + near,
+                            }
+                        )
+                    )  # fmt: skip
+    return pd.concat(rows, ignore_index=True)
+
+
+def outcomes(table):
+    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS)}
+
+
+def test_a_larger_variation_everywhere_holds_everywhere():
+    assert set(outcomes(made_up(factor=2.0)).values()) == {HOLDS}
+    assert set(outcomes(made_up(factor=0.5)).values()) == {DISAGREES}
+
+
+def test_fitting_faster_alone_is_told_apart_from_a_smoother_loss():
+    # The same variation at the same loss: pre-trained is smaller in the mean over steps only.
+    judged = outcomes(made_up(faster=6.0))
+    which = "scaled-cifar10-natural"
+    assert judged[f"smaller-{which}"] == judged[f"late-{which}"] == judged[f"early-{which}"] == HOLDS
+    assert judged[f"first-{which}"] != HOLDS
+    values = experiment.matched(made_up(faster=6.0), "cifar10-natural", "scaled")
+    assert (
+        np.abs(values).max() < 0.15 < min(experiment.ratios(made_up(faster=6.0), "cifar10-natural", "scaled"))
+    )
+
+
+def test_matched_finds_the_factor_at_equal_loss():
+    values = experiment.matched(made_up(factor=4.0, faster=3.0), "cifar10-artificial", "fixed")
+    np.testing.assert_allclose(values, 2, atol=0.15)
+
+
+def test_losses_that_never_meet_are_not_compared():
+    table = made_up()
+    low = table["start"] == "pretrained"
+    table.loc[low, "loss"] = table.loc[low, "loss"] / 1000
+    assert experiment.matched(table, "cifar10-natural", "scaled") == []
+
+
+def test_the_mean_weighs_steps_and_not_records():
+    rows = pd.DataFrame({"step": [0, 1, 2, 100], "near": [8.0, 8.0, 1.0, 1.0]})
+    assert experiment.mean_over(rows, "near") == pytest.approx((8 + 4.5 + 98) / 100)
+    assert experiment.mean_over(rows, "near", (0, 0)) == 8
+    assert experiment.mean_over(rows, "near", (0.01, 0.02)) == pytest.approx(4.5)
+    assert math.isnan(experiment.mean_over(rows, "near", (0.3, 0.4)))
+
+
+def test_losses_that_are_not_finite_and_nothing_at_all():
+    table = made_up(factor=2.0)
+    table.loc[table["seed"] == 0, "far_high"] = math.inf
+    assert len(experiment.ratios(table, "cifar10-natural", "fixed", reach="far")) == 3
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+    assert experiment.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "There is nothing to compare."
+    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+
+
+def test_finding_gives_the_ratios():
+    table = made_up(factor=2.0)
+    text = experiment.finding(table, PARAMETERS)
+    for protocol, name in experiment.shown(PARAMETERS):
+        assert experiment.times(experiment.ratios(table, name, protocol)) in text
+    assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
+
+
+def test_recorded_is_dense_early_and_reaches_the_end():
+    assert experiment.recorded(465) == [0, 1, 2, 4, 8, 16, 32, 58, 116, 174, 232, 291, 349, 407, 465]
+    assert experiment.recorded(3) == [0, 1, 2, 3]
+
+
+def test_only_known_targets():
+    book = notebooks.find("transferability/fig06_loss_variation")
+    with pytest.raises(AlignbookError, match="targets"):
+        parameters.resolve(book, "quick", {"targets": ["none"]})
+
+
+def test_a_unit_measures_both_ways_of_stepping():
+    book = notebooks.find("transferability/fig06_loss_variation")
+    unit = experiment.units(parameters.resolve(book, "smoke", {"epochs": 1}))[0]
+    table = unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None)
+    scaled, fixed = (table[table["protocol"] == name].set_index("step") for name in experiment.PROTOCOLS)
+    np.testing.assert_allclose(scaled["loss"], fixed["loss"])
+    assert (table["far_high"] - table["far_low"] >= table["near_high"] - table["near_low"]).all()
+    # Along the unit vector short steps see the slope: four times the rate times the gradient's norm.
+    np.testing.assert_allclose(
+        fixed["near_high"] - fixed["near_low"], 0.04 * fixed["gradient_norm"], rtol=0.3
+    )
