@@ -105,6 +105,9 @@ def _parser():
     verify.add_argument(
         "--tolerance", type=float, help="largest difference allowed, as a share of its column's largest value"
     )
+    verify.add_argument(
+        "--base", metavar="COMMIT", help="compare with what its code computes here, not with stored tables"
+    )
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     verify.add_argument("--workers", type=_count, help="units at once (default: one per core)")
     command(_status, "what is stored, and what of it is stale")
@@ -226,6 +229,7 @@ def _verify(options):
         units=options.units,
         minutes=options.minutes,
         tolerance=options.tolerance,
+        base=options.base,
         device=options.device,
         workers=options.workers,
         progress=engine.to_stderr,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -113,6 +114,36 @@ def test_a_path_for_which_there_is_no_time_stays_stale(checkout):
     change(checkout, 'if label == "slow":', 'if label == "slow" and seed:')
     code, found = verification(checkout, "--minutes", "0.2", "--workers", "1")
     assert code == 1 and found["stale"]["not recomputed in time"] == ["slow-seed0"]
+
+
+def test_a_base_stands_in_for_tables_of_another_processor(checkout):
+    def git(*arguments):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, *arguments], cwd=checkout.root, check=True, capture_output=True)
+
+    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 1}")
+    checkout.run(*RUN)
+    git("init", "-q")
+    git("add", "src")
+    git("commit", "-qm", "as it was")
+    (table,) = checkout.results.glob("toy/fig99_toy/*.csv")
+    table.write_text(table.read_text().replace("\n1,", "\n1,1"))  # rounding, much amplified
+    record = json.loads(table.with_suffix(".json").read_text())
+    record["table"]["sha256"] = hashlib.sha256(table.read_bytes()).hexdigest()
+    table.with_suffix(".json").write_text(json.dumps(record | {"device": "another, 1 thread"}))
+    change(checkout, f"{DRAWS} * 1.001")
+    code, found = verification(checkout, "--base", "HEAD")
+    assert (code, found["outcomes"][0]["agrees"], found["outcomes"][0]["column"]) == (1, False, "value")
+    change(checkout, f"1 * {DRAWS}", f"{DRAWS} * 1.001")
+    assert verification(checkout)[0] == 1  # the stored table is another
+    code, found = verification(checkout, "--base", "HEAD")
+    assert (code, found["verified"]) == (0, 1) and records(checkout)[0]["base"]
+    git("commit", "-qam", "as it is")
+    change(checkout, f"2 / 2 * {DRAWS}", f"1 * {DRAWS}")
+    code, _, err = checkout.run("verify", "fig99", "--base", "HEAD")  # which did not make the table
+    assert code == 2 and "has not the code that made plain-seed0" in err.splitlines()[-1]
+    code, _, err = checkout.run("verify", "fig99", "--base", "nothing")
+    assert code == 2 and err.startswith("alignbook: git: ")
 
 
 @pytest.mark.parametrize("option", [("--units", "0"), ("--minutes", "0"), ("--tolerance", "1")])

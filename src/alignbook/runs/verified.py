@@ -10,6 +10,8 @@ One entry per unit that was recomputed and agreed (:mod:`alignbook.runs.verify`)
     the stored unit's file name and the SHA-256 of its table;
 ``largest_difference``, ``column``, ``tolerance``
     as a share of the largest value in its column; 0.0 where the tables are the same, bit for bit;
+``base``
+    the commit whose code was run beside, so that the two are of one processor; null: the stored table
 ``stored_device``, ``device``, ``date``, ``commit``, ``wall_time_s``
     where and when, then and now.
 

@@ -10,22 +10,34 @@ any outcome was seen:
   absolute value in its column of that unit's table. Training amplifies rounding: long runs may need a
   tolerance of their own, which is recorded; one as large as a change that matters proves nothing.
 - On CUDA, where sums have no fixed order, the second rule holds everywhere.
+- Against a base, a commit with the very code that made the stored table, both are computed here and are
+  the same, bit for bit, whatever processor the stored table is from. Deep networks need this: unchanged
+  code gave Figure 3's alignments 7 % apart on two processors.
 
 Where they agree an entry is written (:mod:`alignbook.runs.verified`). Where one differs, nothing is
 recorded for its compute function, and what was is withdrawn.
 """
 
+import io
+import json
 import math
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
-from alignbook import system
-from alignbook.errors import AlignbookError
+from alignbook import paths, system
+from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import digest, engine, notebooks, parameters, results, verified
 
 TOLERANCE = 1e-6
@@ -40,6 +52,7 @@ class Outcome:
     largest, column : the largest difference as a share of its column's largest value (inf where what must
         be the same is not), and where; 0.0 and None where the tables are the same, bit for bit
     tolerance : what was allowed; seconds : what it took
+    base : the commit with whose table it was compared, or None: with the stored one
     """
 
     stored: results.Stored
@@ -48,9 +61,11 @@ class Outcome:
     column: str | None
     tolerance: float
     seconds: float
+    base: str | None = None
 
     def __str__(self):
         name = f"{results.owner(self.stored.unit)}: {results.location(self.stored.unit).name}"
+        name += f" against {self.base}" if self.base else ""
         if self.column is None:
             return f"{name} agrees bit for bit ({self.seconds:.1f} s)"
         by = "in what must be the same" if math.isinf(self.largest) else f"by {self.largest:.1e}"
@@ -80,6 +95,7 @@ class Verification:
                 "largest_difference": None if math.isinf(outcome.largest) else outcome.largest,
                 "column": outcome.column,
                 "tolerance": outcome.tolerance,
+                "base": outcome.base,
                 "seconds": round(outcome.seconds, 3),
             }
             for outcome in self.outcomes
@@ -87,12 +103,23 @@ class Verification:
         return {"outcomes": outcomes, "verified": self.verified, "stale": self.stale}
 
 
-def verify(name, *, units=1, minutes=MINUTES, tolerance=None, device="auto", workers=None, progress=None):
+def verify(
+    name,
+    *,
+    units=1,
+    minutes=MINUTES,
+    tolerance=None,
+    base=None,
+    device="auto",
+    workers=None,
+    progress=None,
+):
     """Recompute stale units of notebook ``name`` (of all profiles) and record which of them stand.
 
     units : how many per path through the code, the cheapest first
     minutes : for all of them; a path that does not fit into what is left stays stale
     tolerance : in place of the module's rule, as a share of a column's largest value; 0: bit for bit
+    base : a commit that has the code that made the stored tables: what it computes here is compared with
     device, workers, progress : as in :func:`engine.run`
 
     Returns a :class:`Verification`. Raises AlignbookError for bad input or a unit that fails.
@@ -106,14 +133,16 @@ def verify(name, *, units=1, minutes=MINUTES, tolerance=None, device="auto", wor
     digest.forget()
     stale, broken = _stale_units(notebook)
     result = Verification(stale={"broken": broken} if broken else {})
-    paths = _by_path(stale)
+    routes = _by_path(stale)
     workers = 1 if device == "cuda" else workers or system.cores()
-    chosen, left_out = _choose(paths, units, 60 * minutes * workers)
+    times = 1 if base is None else 2  # each is computed so often
+    chosen, left_out = _choose(routes, units, 60 * minutes * workers / times)
+    base = None if base is None else _hash(base)
     if chosen:
         results.require_writable()
         engine.require_data([item.unit for item in chosen])
-        say(f"{len(stale)} units are stale by their code, recomputing {len(chosen)} of {len(paths)} paths")
-    waiting = {path: set() for path in paths}  # that must agree before the path is recorded
+        say(f"{len(stale)} units are stale by their code, recomputing {len(chosen)} of {len(routes)} paths")
+    waiting = {path: set() for path in routes}  # that must agree before the path is recorded
     for item in chosen:
         waiting[_path(item)].add(results.location(item.unit))
     agreed, differing = {}, set()
@@ -121,8 +150,11 @@ def verify(name, *, units=1, minutes=MINUTES, tolerance=None, device="auto", wor
 
     def done(unit, answer):
         place = results.location(unit)
-        item, (code, table, step, seconds) = items[place], answer
-        outcome = compare(item, table, step, seconds, tolerance=tolerance, device=engine.describe(device))
+        item, (code, table, step, seconds, before) = items[place], answer
+        if before is None:
+            outcome = compare(item, table, step, seconds, tolerance=tolerance, device=engine.describe(device))
+        else:
+            outcome = _compare_with_base(item, table, step, seconds, before, tolerance or 0.0, base)
         result.outcomes.append(outcome)
         say(str(outcome))
         path = _path(item)
@@ -138,8 +170,9 @@ def verify(name, *, units=1, minutes=MINUTES, tolerance=None, device="auto", wor
 
     if chosen:
         workers = min(workers, len(chosen))
-        task = partial(_recompute, device=device)
-        engine.in_workers([item.unit for item in chosen], task, workers, say, done=done, until=until)
+        with _sources(base) as folder:
+            task = partial(_recompute, device=device, base=folder)
+            engine.in_workers([item.unit for item in chosen], task, workers, say, done=done, until=until)
     result.outcomes.sort(key=lambda outcome: results.location(outcome.stored.unit))
     for item in stale:
         if item.verified_by() is not None:
@@ -202,10 +235,97 @@ def _share(old, new):
     return float(difference / scale) if scale else math.inf
 
 
-def _recompute(unit, device):
-    """(digest of the code, table, steps until it diverged or None, seconds), in a worker."""
+def _compare_with_base(stored, table, step, seconds, before, tolerance, base):
+    """Like :func:`compare`, with what the code of commit ``base`` has computed here: ``before``."""
+    if before["code"] != stored.provenance["code"]:
+        name = results.location(stored.unit).name
+        raise AlignbookError(f"{base} has not the code that made {name}: name another commit")
+    largest, column = 0.0, None
+    if before["step"] != step:
+        largest, column = math.inf, "diverged_after_steps"
+    elif table is not None:
+        text = before["table"].encode()
+        largest, column = difference(results.read(text), results.written(table), sha256(text).hexdigest())
+    agrees = column is None or 0 < tolerance >= largest
+    return Outcome(stored, agrees, largest, column, tolerance, seconds, base)
+
+
+def _recompute(unit, device, base=None):
+    """(digest of the code, table, steps until it diverged or None, seconds, what ``base`` says), in a worker.
+
+    base : folder with the sources of another commit, or None: it says nothing
+    """
     code = digest.code_digest(unit.compute)
-    return code, *engine.compute(unit, device)
+    return code, *engine.compute(unit, device), None if base is None else _ask(base, unit, device)
+
+
+_ASKED = """
+import importlib, json, sys
+import torch
+from alignbook.errors import Diverged
+from alignbook.runs.digest import code_digest
+
+torch.set_num_threads(1)
+module, function, arguments, device, answer = json.load(sys.stdin)
+compute, table, step = getattr(importlib.import_module(module), function), None, None
+try:
+    table = compute(**arguments, device=torch.device(device), report=lambda done, text="": None)
+    table = table.to_csv(index=False, lineterminator="\\n")
+except Diverged as error:
+    step = error.step
+with open(answer, "w", encoding="utf-8", newline="") as file:
+    json.dump({"code": code_digest(compute), "table": table, "step": step}, file)
+"""
+
+
+def _ask(sources, unit, device):
+    """{code, table, step}: what the code in the folder ``sources`` makes of ``unit``, in a process apart."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        asked = [unit.compute.__module__, unit.compute.__name__, unit.arguments, device, str(answer)]
+        environment = os.environ | {
+            "PYTHONPATH": str(sources),
+            "ALIGNBOOK_DATA": os.environ.get("ALIGNBOOK_DATA") or str(paths.root() / "data"),
+            "ALIGNBOOK_RESULTS": str(paths.results()),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", _ASKED],
+            env=environment,
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            reason = on_one_line((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+            raise AlignbookError(f"the base cannot compute {unit.name}: {reason}")
+        return json.loads(answer.read_text(encoding="utf-8"))
+
+
+def _git(*arguments):
+    """What git prints, bytes. Raises AlignbookError where it fails."""
+    try:
+        done = subprocess.run(["git", "-C", str(paths.root()), *arguments], capture_output=True)
+    except OSError as error:
+        raise AlignbookError(f"a base needs git: {error.strerror}") from None
+    if done.returncode:
+        raise AlignbookError(f"git: {on_one_line(done.stderr.decode(errors='replace'))}")
+    return done.stdout
+
+
+def _hash(commit):
+    return _git("rev-parse", "--short=12", "--verify", f"{commit}^{{commit}}").decode().strip()
+
+
+@contextmanager
+def _sources(commit):
+    """Inside, a folder with the sources of ``commit``; None for None."""
+    if commit is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit, "src"))) as archive:
+            archive.extractall(folder, filter="data")
+        yield Path(folder) / "src"
 
 
 def _entry(outcome, code, device):
@@ -221,6 +341,7 @@ def _entry(outcome, code, device):
         "largest_difference": outcome.largest,
         "column": outcome.column,
         "tolerance": outcome.tolerance,
+        "base": outcome.base,
         "stored_device": record["device"],
         "device": device,
         "wall_time_s": round(outcome.seconds, 3),
@@ -264,10 +385,10 @@ def _by_path(stale):
     return found
 
 
-def _choose(paths, units, seconds):
+def _choose(routes, units, seconds):
     """(units to recompute, the cheapest paths first; {path: seconds of its cheapest unit} of the others)."""
     chosen, left_out = [], {}
-    for path, lists in sorted(paths.items(), key=lambda pair: _cost(pair[1], units)):
+    for path, lists in sorted(routes.items(), key=lambda pair: _cost(pair[1], units)):
         cost = _cost(lists, units)
         if cost <= seconds:
             seconds -= cost
