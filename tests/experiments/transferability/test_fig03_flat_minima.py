@@ -1,0 +1,130 @@
+"""Figures 3 and 10: spectra and circles around minima, on made-up networks and tables."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.experiments.transferability import fig03_flat_minima as experiment
+from alignbook.training.resnet import ResNet
+
+PARAMETERS = {
+    "targets": ["cifar10", "mnist"], "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64,
+    "width": 8, "blocks": 1, "examples": 64, "batch_size": 32, "learning_rate": 0.01, "stop_at_loss": 0.1,
+    "max_epochs": 2, "epochs": 1, "decay_epochs": [], "images": 16, "eigenvalues": 3, "radii": [0.1, 0.3],
+    "points": 5, "seeds": 3,
+}  # fmt: skip
+
+
+def made_up(sharper=2.0, reached=True, norm=1.0):
+    """A table in which eigenvalues and rises from random weights are ``sharper`` times the others'."""
+    tables = []
+    for unit in experiment.units(PARAMETERS):
+        given = unit.arguments
+        rng = np.random.default_rng([given["seed"], len(given["dataset"]), len(given["start"])])
+        factor = (sharper if given["start"] == "scratch" else 1.0) * (1 + 1e-3 * rng.random())
+        if unit.compute is experiment.spectrum:
+            rows = {
+                "index": [1, 2, 3], "eigenvalue": factor * np.array([5.0, -2.0, 1.0]), "residual": 1e-4,
+                "images_loss": 0.1 * factor, "test_error": 40.0, "taken": 2, "reached": reached,
+                "norm": norm if given["start"] == "scratch" else 1.0,
+            }  # fmt: skip
+        elif unit.compute is experiment.circles:
+            rows = {"circle": given["radii"], "rise": factor * np.square(given["radii"]), "reached": reached}
+        else:
+            continue
+        scalars = {
+            name: value
+            for name, value in given.items()
+            if isinstance(value, str | int | float) and name not in rows
+        }
+        tables.append(pd.DataFrame(rows).assign(**scalars))
+    return pd.concat(tables, ignore_index=True)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+
+
+def test_units_are_named_apart_and_variations_are_of_the_first_target():
+    units = experiment.units(PARAMETERS)
+    names = [unit.name for unit in units]
+    assert len(set(names)) == len(names) == 2 * 3 * 2 * 2 + 3 * 2 * 2 + 2 * 2
+    assert not any("mnist-batch" in name or "mnist-steps" in name for name in names)
+
+
+def test_claims_can_hold_and_fail():
+    held = outcomes(made_up(sharper=2.0))
+    assert held.pop("eigenvalues-steps") == NOT_JUDGED
+    assert len(held) == 3 + 4 and set(held.values()) == {HOLDS}
+    failed = outcomes(made_up(sharper=0.5))
+    assert failed.pop("eigenvalues-steps") == NOT_JUDGED and set(failed.values()) == {DISAGREES}
+    same = outcomes(made_up(sharper=1.0))
+    assert same["eigenvalues"] == INCONCLUSIVE
+
+
+def test_networks_that_did_not_reach_the_loss_are_left_out():
+    table = made_up(reached=False)
+    fixed = table["stop_at_loss"].isna()
+    table.loc[fixed & table["eigenvalue"].notna(), "reached"] = True
+    found = outcomes(table)
+    assert found.pop("eigenvalues-steps") == NOT_JUDGED and set(found.values()) == {NOT_RUN}
+    assert "nothing to compare" in experiment.finding(table, PARAMETERS)
+    assert experiment.key_numbers(table, PARAMETERS) == []
+
+
+def test_an_empty_table_has_no_verdicts():
+    empty = pd.DataFrame({"unit": []})
+    assert set(outcomes(empty).values()) == {NOT_RUN}
+    assert experiment.conditions(empty, PARAMETERS).empty and math.isnan(experiment.worst_residual(empty))
+
+
+def test_ratios_of_the_table_take_out_loss_and_norm():
+    table = experiment.conditions(made_up(sharper=2.0, norm=2.0), PARAMETERS)
+    assert list(table["stopped"]) == ["by loss"] * 3 + ["by steps"]
+    first = table.iloc[0]
+    assert [first[name][:4] for name in ("log2 λ", "log2 λ/loss", "log2 λ‖W‖²")] == ["1.00", "0.00", "3.00"]
+
+
+def test_the_finding_follows_the_ratio():
+    assert "eigenvalues are 2.0 (" in experiment.finding(made_up(sharper=2.0), PARAMETERS)
+    assert "eigenvalues are 0.5 (" in experiment.finding(made_up(sharper=0.5), PARAMETERS)
+    assert experiment.key_numbers(made_up(), PARAMETERS)[2].here.startswith("2.0")
+
+
+def test_own_statistics_are_those_of_training_mode():
+    net = ResNet(3, width=8, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(7, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        wanted = net.train()(x)
+        running = net.norm.running_mean.clone()
+        copy = experiment.own_statistics(net).eval()
+        assert torch.allclose(copy(x), wanted, atol=1e-5)
+        assert not torch.allclose(net.eval()(x), wanted, atol=1e-2)
+    assert torch.equal(net.norm.running_mean, running)
+
+
+def test_units_measure_the_same_minimum(monkeypatch):
+    """A plane's centre is a spectrum's loss, and circles rise from it as the plane's points do."""
+    monkeypatch.setattr(experiment, "ANGLES", 4)  # which lie on the plane's axes
+    given = {
+        "dataset": "photos", "part": "all", "start": "scratch", "source": "photos", "pretrain_epochs": 1,
+        "pretrain_images": 64, "width": 8, "blocks": 1, "examples": 24, "batch_size": 12,
+        "learning_rate": 0.05, "steps": 8, "decay_at": [], "stop_at_loss": 50.0, "images": 10, "seed": 0,
+        "device": "cpu", "report": lambda done, text: None,
+    }  # fmt: skip
+    rows = experiment.spectrum(count=2, mode="eval", **given)
+    plane = experiment.plane(radius=0.4, points=3, **given)
+    circle = experiment.circles(radii=[0.4], **given).iloc[0]
+    assert rows["taken"].iloc[0] == 2 and rows["reached"].all() and circle["reached"]
+    centre = plane[(plane["alpha"] == 0) & (plane["beta"] == 0)]["loss"].item()
+    assert centre == pytest.approx(rows["images_loss"].iloc[0], rel=1e-4)
+    axes = plane[(plane["alpha"] == 0) ^ (plane["beta"] == 0)]["loss"]
+    assert len(axes) == 4 and circle["rise"] == pytest.approx(axes.mean() - centre, rel=1e-3)
+    assert (rows["residual"] <= experiment.TOLERANCE * rows["eigenvalue"].abs()).all()
+    monkeypatch.setattr(experiment, "PRODUCTS", 5)  # the loss alone is looked at
+    batch = experiment.spectrum(count=2, mode="train", **given)
+    assert batch["images_loss"].iloc[0] != pytest.approx(centre, rel=1e-3)

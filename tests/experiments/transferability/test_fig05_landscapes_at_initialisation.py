@@ -1,0 +1,131 @@
+"""Figures 5, 12 and 13: landscapes before training, on made-up planes and tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.experiments.transferability import fig05_landscapes_at_initialisation as experiment
+from alignbook.training.resnet import ResNet
+
+PARAMETERS = {
+    "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
+    "blocks": 1, "examples": 24, "batch_size": 12, "learning_rate": 0.01, "epochs": 1, "decay_epochs": [],
+    "images": 9, "radius": 0.1, "far_radius": 1.0, "points": 5, "layer_points": 3, "seeds": 3,
+}  # fmt: skip
+LAYERS = ["stem", "one", "two", "three", "four"]
+
+
+def bowl(radius, points, bend):
+    """Rows of ``bend``/2 · (α² + β²), whose second differences over h² are ``bend``."""
+    alpha = np.linspace(-radius, radius, points)
+    first, second = (part.ravel() for part in np.meshgrid(alpha, alpha, indexing="ij"))
+    loss = 2 + bend / 2 * (first**2 + second**2)
+    return pd.DataFrame({"alpha": first.round(9), "beta": second.round(9), "loss": loss})
+
+
+def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0):
+    """Planes that bend ``rougher`` times as much at random weights, and grow by layers towards the input."""
+    tables = []
+    for unit in experiment.units(PARAMETERS):
+        given = unit.arguments
+        random = given["start"] == "scratch"
+        noise = 1 + 0.05 * np.random.default_rng([given["seed"], random]).random()
+        if unit.compute is experiment.training:
+            loss = noise * (slower if random else 1.0)
+            tables.append(
+                pd.DataFrame({"step": [0, 5, 9], "train_loss": [3.0, loss, loss / 2]}).assign(
+                    **given_of(given)
+                )
+            )
+            continue
+        everything = list(enumerate(LAYERS))
+        for position, layer in everything if given["layers"] == "all" else [(2, "two")]:
+            growth = random_growth if random else own_growth
+            slope = growth * (len(LAYERS) - 1 - position) + 0.01 * given["seed"] * position * (1 + random)
+            bend = noise * (rougher if random else 1.0) * 2**slope
+            rows = bowl(given["radius"], given["points"], bend).assign(layer=layer, position=position)
+            tables.append(rows.assign(**given_of(given)))
+    return pd.concat(tables, ignore_index=True)
+
+
+def given_of(arguments):
+    return {name: value for name, value in arguments.items() if isinstance(value, str | int | float)}
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+
+
+def test_units_are_named_apart():
+    names = [unit.name for unit in experiment.units(PARAMETERS)]
+    assert len(set(names)) == len(names) == 6 * 3 * 2
+
+
+@pytest.mark.parametrize("points", [3, 5, 11, 21, 41])
+def test_curvature_of_a_bowl_whatever_the_number_of_points(points):
+    loss = bowl(0.3, points, 1.7)["loss"].to_numpy().reshape(points, points)
+    assert experiment.curvature(loss, 0.3) == pytest.approx(1.7)
+
+
+def test_curvature_sees_no_slope_and_counts_ridges_of_either_sign():
+    x = np.linspace(-1, 1, 11)
+    assert experiment.curvature(x[:, None] + 3 * x, 1.0) == pytest.approx(0, abs=1e-12)
+    ridges = np.where(np.arange(11) % 2, 1.0, -1.0)[:, None] * np.ones(11)
+    # |±1 ∓ 2 ± 1| = 4 along one axis, 0 along the other; h = 0.2
+    assert experiment.curvature(ridges, 1.0) == pytest.approx(2 / 0.2**2)
+    assert experiment.variation(ridges) == pytest.approx(ridges.std())
+
+
+def test_claims_can_hold_and_fail():
+    held = outcomes(made_up())
+    assert len(held) == 9 and set(held.values()) == {HOLDS}
+    failed = outcomes(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.5, slower=0.5))
+    assert set(failed.values()) == {DISAGREES}
+    assert outcomes(made_up(own_growth=0.25))["even"] == INCONCLUSIVE  # the margin itself
+
+
+def test_an_empty_table_has_no_verdicts():
+    empty = pd.DataFrame({"unit": []})
+    assert set(outcomes(empty).values()) == {NOT_RUN}
+    assert "Nothing" in experiment.finding(empty, PARAMETERS)
+    assert experiment.key_numbers(empty, PARAMETERS) == [] and experiment.dependence(empty, PARAMETERS).empty
+
+
+def test_finding_and_tables_state_the_ratio():
+    table = made_up(rougher=2.0, random_growth=0.0)
+    own = next(iter(experiment.cases(PARAMETERS).values()))
+    ratios = experiment.ratios(experiment.roughness(table, **own), "curvature")
+    assert f"bends {np.mean(2 ** np.array(ratios)):.2f} (" in experiment.finding(table, PARAMETERS)
+    found = experiment.dependence(table, PARAMETERS)
+    assert len(found) == 4 and found["log2 of the ratio"].iloc[0].startswith(f"{np.mean(ratios):.2f}")
+
+
+def test_a_scaled_head_gives_logits_of_standard_deviation_one():
+    generator = torch.Generator().manual_seed(0)
+    net = ResNet(5, width=8, generator=generator)
+    x = torch.randn(11, 3, 32, 32, generator=generator)
+    before = {name: value.clone() for name, value in net.named_buffers()}
+    experiment.scale_head_(net, x, "train")
+    assert all(torch.equal(value, before[name]) for name, value in net.named_buffers())
+    with torch.no_grad():
+        logits = net.train()(x)
+    assert (logits - logits.mean(1, keepdim=True)).std().item() == pytest.approx(1, rel=1e-5)
+
+
+def test_the_middle_layer_is_the_first_of_the_second_stage():
+    names = experiment.main_layers(ResNet(3, width=8))
+    assert len(names) == 7 and experiment.middle(names) == (3, "stages.1.0.conv1")
+
+
+def test_planes_before_training():
+    given = next(u.arguments for u in experiment.units(PARAMETERS) if u.name == "layers-scratch-seed0")
+    rows = experiment.planes(**given, device="cpu", report=lambda done, text: None)
+    assert len(rows) == 7 * 9 and rows["position"].nunique() == 7
+    centres = rows[(rows["alpha"] == 0) & (rows["beta"] == 0)]["loss"]
+    assert centres.nunique() == 1  # the same network, whichever layer moves
+    part = {"layers": "middle", "points": 3}
+    alone = experiment.planes(**given | part, device="cpu", report=lambda done, text: None)
+    wanted = rows[rows["position"] == 3].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, wanted, check_dtype=False)

@@ -1,0 +1,48 @@
+"""Landscapes as rows of a table, and their common scale in pictures."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from alignbook.experiments.transferability.planes import grid, rows_of, where
+from alignbook.metrics.landscape import Landscape
+from alignbook.pages.planes import common_scale, draw
+
+
+def found():
+    alpha, beta = np.linspace(-0.3, 0.3, 5), np.linspace(-0.1, 0.1, 3)
+    return Landscape(alpha, beta, np.arange(15.0).reshape(5, 3))
+
+
+def test_rows_and_back():
+    rows = rows_of(found())
+    alpha, beta, loss = grid(rows.sample(frac=1, random_state=0))
+    assert np.allclose(alpha, found().alpha) and np.allclose(beta, found().beta)
+    assert np.array_equal(loss, found().loss)
+    with pytest.raises(ValueError, match="duplicate"):
+        grid(pd.concat([rows, rows]))
+
+
+def test_where_takes_every_condition():
+    table = pd.DataFrame({"a": [1, 1, 2], "b": ["x", "y", "x"]})
+    assert list(where(table, a=1, b="x").index) == [0]
+    assert where(table, a=1, c=3).empty
+
+
+@pytest.mark.parametrize(("high", "apart"), [(1.0, 0.05), (1.01, 0.1), (3.0, 0.2), (30.0, 2.0)])
+def test_contours_lie_as_near_as_twenty_of_them_allow(high, apart):
+    planes = [(None, None, np.array([[0.0, 0.5]])), (None, None, np.array([[high, np.inf]]))]
+    norm, levels, step = common_scale(planes)
+    assert (norm.vmin, norm.vmax) == (0.0, high) and step == pytest.approx(apart)
+    assert np.allclose(np.diff(levels), apart) and len(levels) <= 21
+
+
+def test_drawing_a_flat_plane_has_no_contours():
+    fig, ax = plt.subplots()
+    norm, levels, _ = common_scale([(0, 0, found().loss)])
+    mesh = draw(ax, (found().alpha, found().beta, np.full((5, 3), 2.2)), norm, levels)
+    assert len(ax.collections) == 1 and mesh.get_array().size == 15
+    draw(ax, (found().alpha, found().beta, found().loss), norm, levels)
+    assert len(ax.collections) == 3
+    plt.close(fig)
