@@ -1,7 +1,7 @@
 // Filters and sorts the scorecard's rows, which are all in the page. The state stands in the address after #.
 "use strict";
 (() => {
-  const card = document.getElementById("scorecard");
+  const card = document.getElementById("ab-scorecard");
   if (!card) return;
   const figures = [...card.querySelectorAll("details.ab-figure")];
   const papers = [...card.querySelectorAll(".ab-score-paper")];

@@ -16,13 +16,26 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 
 from alignbook import paths
 from alignbook.runs import notebooks, parameters
 
 pytestmark = pytest.mark.book
 NAMES = [book.name for book in notebooks.every()]
-PROSE = ["index", "reading", "rerun", "scorecard", "status", "benchmarks", "references", "code/index"]
+PROSE = [
+    "index",
+    "findings",
+    "scorecard",
+    "reading",
+    "rerun",
+    "status",
+    "benchmarks",
+    "references",
+    "code/index",
+]
+CHAPTERS = sorted({f"{book.paper}/index" for book in notebooks.every()})
+PAGES = [*NAMES, *PROSE, *CHAPTERS]
 PHONE = {"width": 390, "height": 844}
 
 
@@ -113,7 +126,7 @@ def test_every_page_is_there_and_every_link_leads_somewhere(built):
     html, _ = built
     found = [path.relative_to(html).as_posix() for path in html.rglob("*.html")]
     pages = {name: parsed(html / name) for name in found if not name.startswith("_static/")}
-    assert {f"{name}.html" for name in [*NAMES, *PROSE, *(f"code/{name}" for name in NAMES)]} <= set(pages)
+    assert {f"{name}.html" for name in [*PAGES, *(f"code/{name}" for name in NAMES)]} <= set(pages)
     broken = []
     for page, content in pages.items():
         for link in content.links:
@@ -123,6 +136,8 @@ def test_every_page_is_there_and_every_link_leads_somewhere(built):
             target = (html / page).parent / unquote(parts.path) if parts.path else html / page
             if not target.exists():
                 broken.append((page, link))
+            elif "=" in parts.fragment:  # not a place but the state of the scorecard's filters
+                assert target.name == "scorecard.html"
             elif parts.fragment and target.suffix == ".html":
                 anchors = pages[os.path.relpath(target.resolve(), html.resolve())].anchors
                 if unquote(parts.fragment) not in anchors:
@@ -135,12 +150,24 @@ def test_every_picture_is_described_and_drawn_as_vectors(built):
     html, _ = built
     for name in NAMES:
         content = parsed(html / f"{name}.html")
-        pictures = [alt for alt in content.pictures if alt is not None]
-        assert len(pictures) == len(content.pictures)
-        if "/fig" in name or "/cor" in name:
-            assert pictures, name
-        assert all(len(alt) > 40 for alt in pictures), name
+        assert content.pictures, name
+        assert all(alt and len(alt) > 40 for alt in content.pictures), name
+        figures = re.findall(r'<img [^>]*src="[^"]*_images/[^"]*"[^>]*>', (html / f"{name}.html").read_text())
+        light, dark = ([f for f in figures if f'class="only-{mode}' in f] for mode in ("light", "dark"))
+        assert len(light) == len(dark) > 0 and len(light) + len(dark) == len(figures), name
+        for picture, twin in zip(light, dark, strict=True):
+            assert picture.replace(".svg", "-dark.svg").replace("only-light", "only-dark") == twin
     assert not list((html / "_images").glob("*.png"))
+
+
+@BOTH
+def test_plots_are_counted_on_each_page(built):
+    html, _ = built
+    for name in NAMES:
+        numbers = re.findall(
+            r'class="caption-number">Plot (\S+) ?</span>', (html / f"{name}.html").read_text()
+        )
+        assert numbers == [str(number) for number in range(1, len(numbers) + 1)] and numbers, name
 
 
 def test_smoke_is_never_taken_for_a_reproduction(built):
@@ -149,21 +176,53 @@ def test_smoke_is_never_taken_for_a_reproduction(built):
         text = (html / f"{name}.html").read_text()
         assert "ab-banner ab-smoke" in text and re.search(r"It\s+reproduces nothing", text)
         assert 'class="ab-outcome ab-holds"' not in text and 'class="ab-outcome ab-disagrees"' not in text
+    for name in ("index", "findings", *CHAPTERS):
+        assert 'class="ab-outcome ab-holds"' not in (html / f"{name}.html").read_text(), name
     card = (html / "scorecard.html").read_text()
-    assert "ab-not-run" in card and 'class="ab-outcome ab-holds"' not in card
+    assert "ab-not-judged" in card and 'class="ab-outcome ab-holds"' not in card
 
 
 @BOTH
 def test_every_cell_stands_under_its_column(built):
     html, _ = built
     for name in ("scorecard", "status", *NAMES):
-        text = (html / f"{name}.html").read_text()
-        tables = re.findall(r'<table class="ab-table.*?</table>', text, re.DOTALL)
-        assert tables, name
-        for table in tables:
-            columns = re.findall(r"<th>(.*?)</th>", table)
-            for row in re.findall(r"<tr[^>]*>(.*?)</tr>", table, re.DOTALL)[1:]:
-                assert re.findall(r'<td data-label="(.*?)"', row) == columns
+        found = _Tables()
+        found.feed((html / f"{name}.html").read_text())
+        assert found.tables, name
+        for columns, rows in found.tables:
+            assert rows and all(row == columns for row in rows), name
+
+
+class _Tables(HTMLParser):
+    """(columns, [the columns that each row's cells name]) of every table of ours, nested ones, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables, self.open, self.heading = [], [], False
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "table":
+            self.open.append(([], []))
+            if "ab-table" in (attributes.get("class") or "").split():
+                self.tables.append(self.open[-1])
+        elif tag == "tr" and self.open and self.open[-1][0]:
+            self.open[-1][1].append([])
+        elif tag == "td" and "data-label" in attributes:
+            self.open[-1][1][-1].append(attributes["data-label"])
+        elif tag == "th" and self.open:
+            self.open[-1][0].append("")
+            self.heading = True
+
+    def handle_data(self, data):
+        if self.heading:
+            self.open[-1][0][-1] += data
+
+    def handle_endtag(self, tag):
+        if tag == "th":
+            self.heading = False
+        elif tag == "table":
+            self.open.pop()
 
 
 def test_every_parameter_stands_beside_its_value_and_the_papers(built):
@@ -191,7 +250,11 @@ def test_downloads_are_executed_notebooks_without_machine_paths(built):
         )
         cells = json.loads(text)["cells"]
         code = [cell for cell in cells if cell["cell_type"] == "code"]
-        assert all(cell["execution_count"] for cell in code)
+        assert "%pip install" in "".join(code[0]["source"]) and "clone" in "".join(cells[0]["source"])
+        assert all(cell["execution_count"] for cell in code[1:])
+        assert "parameters" in code[1]["metadata"]["tags"]
+        prose = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        assert not re.search(r"\{(cite|ref|numref|doc)[:a-z]*\}", prose) and "\n# " in f"\n{prose}"
         page = parsed(html / f"{name}.html")
         assert any(link.endswith(f"_sources/{name}.ipynb") for link in page.links)
 
@@ -283,7 +346,7 @@ def reader(browser, base):
 @BOTH
 def test_reads_on_a_phone_without_asking_for_anything_outside(reader):
     phone = reader(viewport=PHONE)
-    for name in [*NAMES, *PROSE, f"code/{NAMES[0]}"]:
+    for name in [*PAGES, f"code/{NAMES[0]}"]:
         page = phone.open(name)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= PHONE["width"], (name, width)
@@ -312,7 +375,9 @@ def test_search_finds_a_page(reader):
     desktop.page.goto(f"{desktop.base}search.html?q=misalignment")
     desktop.page.wait_for_selector("#search-results li a")
     found = desktop.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
-    assert any("random_labels/fig02_misalignment" in link for link in found)
+    assert "/code/" not in found[0] and any("random_labels/fig02_misalignment" in link for link in found)
+    code = [position for position, link in enumerate(found) if "/code/" in link]
+    assert code and code == list(range(len(found) - len(code), len(found)))  # they come last
     assert desktop.outside == [] and desktop.errors == []
 
 
@@ -323,7 +388,7 @@ def test_follows_the_readers_colours_and_the_switch(reader, scheme):
     theme = "document.documentElement.dataset.theme"
     assert page.evaluate(theme) == scheme
     # Text and ground of our own parts differ enough to be read (WCAG AA).
-    for selector in (".ab-banner dd", ".ab-outcome", "table.ab-claims small", ".ab-banner p"):
+    for selector in (".ab-banner span", ".ab-outcome", "table.ab-claims small", ".ab-word"):
         assert contrast(page, selector) >= 4.5, (selector, scheme)
     page.locator("button.theme-switch-button:visible").first.click()
     page.wait_for_function(f"{theme} !== '{scheme}' || document.documentElement.dataset.mode !== 'auto'")
@@ -364,7 +429,7 @@ def test_a_notebook_is_downloaded(reader, built):
 def test_folded_code_opens_and_leads_to_its_function(reader):
     desktop = reader()
     page = desktop.open(NAMES[0])
-    page.get_by_text("The code of the experiment").click()
+    page.get_by_text("The code of this page").click()
     assert page.locator("details.ab-details[open] .highlight pre").is_visible()
     page.locator('a[href*="/code/"][href*="#"]').first.click()
     page.wait_for_load_state()
@@ -375,11 +440,91 @@ def test_folded_code_opens_and_leads_to_its_function(reader):
 def test_a_claim_on_the_scorecard_leads_to_its_page(reader):
     desktop = reader()
     page = desktop.open("scorecard")
+    figure = page.locator("details.ab-figure").first
+    figure.locator("summary").first.click()
+    figure.locator(".ab-statement summary").first.click()
     link = page.locator('table.ab-score a[href*="#claim-"]').first
     target = link.get_attribute("href").split("#")[1]
     link.click()
     page.wait_for_load_state()
     assert page.locator(f"[id='{target}']").is_visible()
+
+
+def test_the_scorecard_filters_sorts_and_keeps_its_state_in_the_address(reader):
+    desktop = reader()
+    page = desktop.open("scorecard")
+    figures = page.locator("details.ab-figure")
+    assert figures.count() == len(NAMES) and page.locator("details.ab-figure:visible").count() == len(NAMES)
+    paper, slug = NAMES[-1].split("/")
+    page.locator("select[name=paper]").select_option(paper)
+    shown = page.locator("details.ab-figure:visible")
+    assert shown.count() == sum(name.startswith(f"{paper}/") for name in NAMES)
+    assert f"paper={paper}" in page.url
+    page.locator("select[name=outcome]").select_option("holds")
+    assert page.locator("details.ab-figure:visible").count() == 0  # at profile smoke nothing is judged
+    page.locator("select[name=outcome]").select_option("not-judged")
+    page.locator("input[name=text]").fill("no page says this")
+    assert page.locator("details.ab-figure:visible").count() == 0
+    page.get_by_role("button", name="Clear").click()
+    assert page.locator("details.ab-figure:visible").count() == len(NAMES)
+    page.goto(f"{desktop.base}scorecard.html#sort=title&open={NAMES[0]}")
+    page.reload()
+    titles = page.locator(".ab-figure-title").all_inner_texts()
+    assert len(titles) == len(NAMES) and titles == sorted(titles, key=natural)
+    assert page.locator(f"details[data-name='{NAMES[0]}'][open]").count() == 1
+    assert desktop.outside == [] and desktop.errors == []
+
+
+def natural(title):
+    """As a reader sorts: ``Fig. 4`` before ``Fig. 10``."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", title.lower())]
+
+
+def test_the_scorecard_reads_without_javascript(reader):
+    desktop = reader(java_script_enabled=False)
+    page = desktop.open("scorecard")
+    assert page.locator("details.ab-figure:visible").count() == len(NAMES)
+    assert page.locator("form.ab-filters").count() == 0
+    figure = page.locator("details.ab-figure").first
+    figure.locator("summary").first.click()
+    assert figure.locator(".ab-statement").first.is_visible()
+
+
+@BOTH
+def test_chapters_findings_and_scorecard_show_every_notebook(built):
+    html, _ = built
+    card, findings = (parsed(html / f"{name}.html") for name in ("scorecard", "findings"))
+    for name in NAMES:
+        paper, slug = name.split("/")
+        assert f"{name}.html" in card.links and f"{name}.html" in findings.links
+        chapter = parsed(html / paper / "index.html")
+        assert f"{slug}.html" in chapter.links and slug in chapter.anchors
+        assert any("_images/" in link for link in chapter.links)
+
+
+@BOTH
+def test_every_page_says_in_its_head_what_it_shows(built):
+    html, _ = built
+    for name in PAGES:
+        head = (html / f"{name}.html").read_text().split("</head>")[0]
+        (description,) = re.findall(r'<meta name="description" content="([^"]*)">', head)
+        assert 20 < len(unescape(description)) <= 300, name
+        assert f'<meta property="og:description" content="{description}">' in head
+        if name in NAMES:
+            (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
+            assert ((html / f"{name}.html").parent / image).is_file(), name
+
+
+def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
+    chapters = {}
+    for part in yaml.safe_load((paths.root() / "_toc.yml").read_text())["parts"]:
+        for chapter in part["chapters"]:
+            chapters[chapter["file"]] = [section["file"] for section in chapter.get("sections", [])]
+    listed = [name for sections in chapters.values() for name in sections]
+    assert sorted(listed) == NAMES
+    for chapter in CHAPTERS:
+        assert all(name.startswith(chapter.removesuffix("index")) for name in chapters[chapter])
+        assert (paths.root() / "book" / "chapters" / f"{chapter.split('/')[0]}.md").is_file()
 
 
 # Faults
@@ -415,7 +560,7 @@ def test_shows_the_most_faithful_results_and_computes_broken_ones_again(checkout
 def test_shows_smoke_where_the_data_cannot_be_had(checkout):
     code = checkout.experiment.read_text().replace('"label": label, ', '"label": label, **DATA, ')
     code = code.replace("def compute(*, label, ", "def compute(*, label, dataset=None, ")
-    code = code.replace("def units(", 'DATA = {}\n\n\ndef units(')
+    code = code.replace("def units(", "DATA = {}\n\n\ndef units(")
     data = 'DATA["dataset"] = "digits" if parameters["rate"] == 1 else "cifar10"'
     code = code.replace("    return [\n", f"    {data}\n    return [\n")
     checkout.experiment.write_text(code)
@@ -427,18 +572,81 @@ def test_shows_smoke_where_the_data_cannot_be_had(checkout):
     assert (profile, units) == ("smoke", 1) and "cifar10" in said and "computing profile smoke" in said
 
 
-def test_a_book_with_a_notebook_that_raises_is_not_built(checkout):
+def prepared(checkout):
+    """The toy's book: its pages and a table of contents."""
     shutil.copytree(paths.root() / "book", checkout.root / "book")
     shutil.copy(paths.root() / "_config.yml", checkout.root)
     toc = ["format: jb-book", "root: index", "chapters:"]
-    toc += [f"- file: {name}" for name in (*PROSE[1:], "toy/fig99_toy", "code/toy/fig99_toy")]
+    toc += [f"- file: {name}" for name in (*PROSE[1:], "toy/fig99_toy")]
     (checkout.root / "_toc.yml").write_text("\n".join(toc))
     index = checkout.root / "book" / "index.md"
     index.write_text("# Toy\n")
+    return index
+
+
+CHANGES = """
+import json
+from alignbook import paths
+from alignbook.pages import book, executed, record
+from alignbook.runs import digest, notebooks
+
+toy = notebooks.every()[0]
+
+
+def unchanged():
+    executed._module.cache_clear()
+    digest.forget()
+    return book._unchanged(toy, None) is not None
+
+
+def after(path, change):
+    whole = path.read_bytes()
+    changed = change(whole.decode()).encode()
+    assert changed != whole, path
+    path.write_bytes(changed)
+    found = unchanged()
+    path.write_bytes(whole)
+    return found
+
+
+run = book._results(toy, None, print)
+key = executed.key(toy, run.profile)
+target = paths.build() / "toy.ipynb"
+book.execute(toy, run.parameters, target)
+executed.keep(toy, run.profile, key, target, record.of(run, target, 1.0))
+kept = paths.build() / "executed" / "quick" / "toy" / "fig99_toy.ipynb"
+package = paths.root() / "src" / "alignbook"
+stored = sorted(paths.results().glob("toy/fig99_toy/*.json"))[0]
+found = {
+    "nothing": unchanged(),
+    "an unrelated module": after(package / "pages" / "bench_page.py", lambda text: text + "# more"),
+    "the notebook": after(toy.source, lambda text: text + "More."),
+    "the experiment": after(package / "experiments" / "toy" / "fig99_toy.py", lambda text: text + "# more"),
+    "what it imports": after(package / "seeding.py", lambda text: text + "# more"),
+    "a result": after(stored, lambda text: text.replace('"device": "', '"device": "another ')),
+    "a profile": after(paths.root() / "notebooks/profiles/quick.yaml", lambda text: text.replace("3", "2")),
+    "half a copy": after(kept, lambda text: text[: len(text) // 2]),
+    "half a record": after(kept.with_suffix(".json"), lambda text: text[: len(text) // 2]),
+    "nothing again": unchanged(),
+}
+print(json.dumps(found))
+"""
+
+
+def test_only_what_has_changed_is_executed_again(checkout):
+    found = json.loads(checkout.python(CHANGES))
+    kept = {what for what, fits in found.items() if fits}
+    assert kept == {"nothing", "an unrelated module", "nothing again"}
+
+
+def test_a_book_with_a_notebook_that_raises_is_not_built(checkout):
+    index = prepared(checkout)
     status, out, err = checkout.run("book")
     assert status == 0, out + err
     built = checkout.root / "_build" / "html"
     before = (built / "toy" / "fig99_toy.html").read_text()
+    status, out, err = checkout.run("book")
+    assert status == 0 and "executed" not in out and "the pages are unchanged" in out
 
     good = checkout.notebook.read_text()
     checkout.notebook.write_text(good.replace("page.table.head()", "page.table.nothing()"))

@@ -14,13 +14,13 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.pages import contents, executed, generated, record
+from alignbook.pages import contents, executed, generated, kernels, record
 from alignbook.runs import engine, notebooks, parameters
 
 WORKERS = 2
@@ -83,8 +83,10 @@ def _require_whole(books):
         raise AlignbookError("; ".join(dict.fromkeys(faults)))
 
 
-def execute(notebook, values, target):
+def execute(notebook, values, target, manager=None):
     """Run ``notebook`` with parameter ``values`` into the file ``target``; returns ``target``.
+
+    manager : a class of kernel managers, or None for Jupyter's own
 
     Nothing is left at ``target`` unless every cell has run. Raises AlignbookError otherwise.
     """
@@ -108,6 +110,7 @@ def execute(notebook, values, target):
         executed = papermill.execute_notebook(
             text, partial, kernel_name="python3", progress_bar=False, cwd=paths.root(),
             extra_arguments=["--log-level=CRITICAL"],  # at its end a kernel may report that it is ended
+            **({"kernel_manager_class": manager} if manager else {}),
         )  # fmt: skip
         _write_notebook(executed, partial)
         os.replace(partial, target)
@@ -204,7 +207,7 @@ def _execute_all(books, runs, kept, keys, pages, progress):
             return made
         start = time.monotonic()
         run = runs[notebook.name]
-        execute(notebook, run.parameters, target)
+        execute(notebook, run.parameters, target, manager)
         taken = time.monotonic() - start
         made = record.of(run, target, taken)
         if keys[notebook.name]:
@@ -212,7 +215,8 @@ def _execute_all(books, runs, kept, keys, pages, progress):
         progress(f"executed {notebook.name} in {taken:.1f} s")
         return made
 
-    with ThreadPoolExecutor(WORKERS) as pool:
+    many = sum(kept[notebook.name] is None for notebook in books) > 1
+    with kernels.forked() if many else nullcontext() as manager, ThreadPoolExecutor(WORKERS) as pool:
         futures = {notebook.name: pool.submit(one, notebook) for notebook in books}
     failures = [str(future.exception()) for future in futures.values() if future.exception()]
     if failures:

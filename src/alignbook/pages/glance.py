@@ -23,6 +23,7 @@ SECTIONS = {
     NOT: "It disagrees with what we measured, and holds on no replicate.",
     OPEN: "Seeds or sizes do not decide it, or nothing is judged at the profile that is shown.",
 }
+_PLURAL = {claims.HOLDS: "hold", claims.DISAGREES: "disagree"}
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 
 
@@ -46,12 +47,14 @@ def outcomes(papers, records):
     papers : {key: title}
     """
     rows = []
+    total = count(claim for record in records for claim in record.claims if not claim.ours)
+    columns = [outcome for outcome in claims.OUTCOMES if total[outcome]]
     for paper, title in papers.items():
         group = [record for record in records if record.paper == paper]
         counts = count(claim for record in group for claim in record.claims if not claim.ours)
         if group:
             row = {"Paper": f'<a href="{paper}/index.html">{html.escape(title)}</a>'}
-            rows.append(row | {badge(o): _linked(counts[o], paper, o) for o in claims.OUTCOMES})
+            rows.append(row | {badge(o): _linked(counts[o], paper, o) for o in columns})
     return table(rows, "outcomes") + "\n"
 
 
@@ -99,8 +102,11 @@ def thumbnail(record, up):
 
 
 def verdict(record):
-    """HTML of the outcome of the headline, or of all replicates of its statement."""
-    return f'<span class="ab-verdict">{page.tally(record.headline).replace("<br>", ", ")}</span>'
+    """HTML of the outcome of the headline, or of the replicates of its statement, where they differ."""
+    counts, own = count(record.headline), all(claim.ours for claim in record.headline)
+    several = [outcome for outcome in claims.OUTCOMES if counts[outcome]]
+    parts = [badge(o) + (f" on {counts[o]}" if len(several) > 1 else "") for o in several]
+    return f'<span class="ab-verdict">{", ".join(parts)}{page.OURS * own}</span>'
 
 
 def findings(papers, records):
@@ -185,5 +191,9 @@ def count(found):
 
 
 def listed(counts):
-    """``3 holds, 1 not run``: outcomes with how many have them."""
-    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in claims.OUTCOMES if counts[outcome])
+    """``3 hold, 1 not run``: outcomes with how many have them."""
+    said = []
+    for outcome in (outcome for outcome in claims.OUTCOMES if counts[outcome]):
+        word = _PLURAL.get(outcome, outcome) if counts[outcome] > 1 else outcome
+        said.append(f"{'on ' * (outcome == claims.CONTRADICTED)}{counts[outcome]} {word}")
+    return ", ".join(said)

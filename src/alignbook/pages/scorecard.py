@@ -44,7 +44,7 @@ def write(papers, records):
         "page of the claim shows; [](reading) says how. Where a claim says that one thing exceeds another,",
         "*here* is the difference, positive where the claim is right; where two are the same, near 0.",
         "",
-        '<div class="ab-score" id="scorecard">',
+        '<div class="ab-score" id="ab-scorecard">',
     ]
     for paper, title in papers.items():
         rows = [_figure(record) for record in records if record.paper == paper]
