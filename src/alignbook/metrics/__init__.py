@@ -4,6 +4,7 @@ from .alignment_curve import alignment_curve
 from .any_network import tangent_alignment
 from .hessian_eigenvalues import HessianEigenvalues, hessian_eigenvalues
 from .landscape import Landscape, filter_normalised_directions, landscape
+from .layer_gradients import LayerGradients, gradient_projections, layer_gradients
 from .loss_variation import LossVariation, loss_variation
 from .misalignment import misalignment, misalignment_basis
 from .patch_covariance import PatchCovariance, patch_covariance
@@ -13,13 +14,16 @@ from .weight_deviation import WeightDeviation, weight_deviation
 __all__ = [
     "HessianEigenvalues",
     "Landscape",
+    "LayerGradients",
     "LossVariation",
     "PatchCovariance",
     "WeightDeviation",
     "alignment_curve",
     "filter_normalised_directions",
+    "gradient_projections",
     "hessian_eigenvalues",
     "landscape",
+    "layer_gradients",
     "loss_variation",
     "misalignment",
     "misalignment_basis",
