@@ -55,8 +55,9 @@ def test_growth_with_pretrained_weights_disagrees():
     assert set(judged.values()) == {DISAGREES}
 
 
-def test_the_slope_is_towards_the_images():
-    rows = pd.DataFrame({"position": [2, 0, 1], "inputs": [1.0, 100.0, 10.0]})
+def test_the_slope_is_towards_the_images_and_without_the_head():
+    rows = pd.DataFrame({"position": [2, 0, 1, 3], "inputs": [1.0, 100.0, 10.0, 50.0]})
+    rows["layer"] = ["three", "one", "two", "head"]  # the head does not count
     assert experiment.slope(rows) == pytest.approx(1)
     assert experiment.growth(rows) == pytest.approx(math.log2(100))
 

@@ -287,13 +287,13 @@ def finding(table, parameters):
         values = ratios(table, name, protocol)
         if values:
             same = matched(table, name, protocol)
-            equal = f", {times(same)} times at equal training loss" if same else ""
-            parts.append(f"{times(values)} times with {PROTOCOLS[protocol]} ({name}){equal}")
+            equal = f"; at equal training loss {times(same)} times" if same else ""
+            parts.append(f"{times(values)} times with {PROTOCOLS[protocol]} ({name}{equal})")
     if not parts:
         return "There is nothing to compare."
     return (
-        f"How much the loss varies along its gradient, mean over training: from random weights, over what it "
-        f"is from weights pre-trained on {parameters['source']} (in place of ImageNet), {'; '.join(parts)}."
+        f"Variation of the loss along its gradient, mean over training, from random weights over that from "
+        f"weights pre-trained on {parameters['source']} (in place of ImageNet): {', '.join(parts)}."
     )
 
 

@@ -1,7 +1,7 @@
 """How the gradient's size changes on its way back to the images, random and pre-trained weights (Figure 7).
 
 The gradient of each image's loss by what a layer reads is what back-propagation hands on (∂L/∂X, Section 4).
-Its size is followed from the head to the images, beside that of the gradient by the layer's weights.
+Its size is followed from the last convolution to the images, beside that of the gradient by the layer's weights.
 """
 
 import math
@@ -34,7 +34,9 @@ READINGS = {  # of "projection of weight on the singular vectors of gradient"
     "right": "‖W v_i‖, on the one of the inputs",
 }
 LEADING = 0.1  # share of the singular vectors that lead
-STABLE = 1.0  # |log2| of the size at the images over that at the head, up to which we call it stable
+STABLE = (
+    1.0  # |log2| of the size at the images over that at the last convolution, up to which we call it stable
+)
 
 
 def units(parameters):
@@ -165,21 +167,31 @@ def rows_of(table, target, kind, step=None):
     return rows if rows.empty else rows[rows["step"] == (rows["step"].min() if step is None else step)]
 
 
+def convolutions(rows):
+    """The rows without the head's, from the images on.
+
+    The mean over places before the head divides the gradient by the root of their number, whatever the
+    weights; sizes are therefore compared from the last convolution on.
+    """
+    return rows[rows["layer"] != "head"].sort_values("position")
+
+
 def slope(rows, measure="inputs"):
-    """By how many decades per layer log10 of a measure grows towards the images, least squares; 0: stays."""
+    """By how many decades per convolution log10 of a measure grows towards the images, least squares."""
+    rows = convolutions(rows)
     return -float(np.polyfit(rows["position"], np.log10(rows[measure]), 1)[0])
 
 
 def growth(rows):
-    """log2 of the size of the gradient at the images over that at the head."""
-    sizes = rows.sort_values("position")["inputs"]
+    """log2 of the size of the gradient at the images over that at the last convolution."""
+    sizes = convolutions(rows)["inputs"]
     return math.log2(sizes.iloc[0] / sizes.iloc[-1])
 
 
 def middle_of(rows):
     """The rows of the middle one of the convolutions."""
-    convolutions = list(rows[rows["layer"] != "head"].sort_values("position")["layer"].unique())
-    return rows[rows["layer"] == middle(convolutions)[1]]
+    rows = convolutions(rows)
+    return rows[rows["layer"] == middle(list(rows["layer"].unique()))[1]]
 
 
 def leading(rows, reading="both"):
@@ -238,7 +250,7 @@ def claims(table, parameters):
     )
     judge(
         "stays",
-        "With pre-trained weights it stays: at the images within a factor of two of that at the head (log2).",
+        "With pre-trained weights it stays: at the images within a factor of two of the last convolution's (log2).",
         of("pretrained", growth),
         True,
         Claim.equals,
@@ -288,7 +300,7 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """Growth from the head to the images with both weights, and the leading projections."""
+    """Growth from the last convolution to the images with both weights, and the leading projections."""
     name = parameters["targets"][0]
     sizes = values_of(rows_of(table, name, "scale"), growth)
     if sizes.empty:
@@ -298,7 +310,7 @@ def finding(table, parameters):
     shares = values_of(rows, lambda part: leading(middle_of(part)))
     drawn, learned = (interval(shares[start], "{:.2f}") for start in STARTS)
     return (
-        f"From the head to the images ({name}, before training) the gradient becomes {random} times as large "
+        f"From the last convolution to the images ({name}, before training) the gradient becomes {random} times as large "
         f"with random weights and {trained} times with those pre-trained on {parameters['source']} (in place "
         f"of ImageNet). The projection on the leading singular vectors of the middle layer's gradient is "
         f"{learned} times the mean one with pre-trained weights, {drawn} times with random ones."
