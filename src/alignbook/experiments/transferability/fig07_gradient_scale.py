@@ -1,7 +1,8 @@
 """How the gradient's size changes on its way back to the images, random and pre-trained weights (Figure 7).
 
 The gradient of each image's loss by what a layer reads is what back-propagation hands on (∂L/∂X, Section 4).
-Its size is followed from the last convolution to the images, beside that of the gradient by the layer's weights.
+Its size is followed from the last convolution to the images, beside that of the gradient by the layer's
+weights.
 """
 
 import math
@@ -250,7 +251,8 @@ def claims(table, parameters):
     )
     judge(
         "stays",
-        "With pre-trained weights it stays: at the images within a factor of two of the last convolution's (log2).",
+        "With pre-trained weights it stays: at the images within a factor of two of that at the last "
+        "convolution (log2).",
         of("pretrained", growth),
         True,
         Claim.equals,
@@ -310,9 +312,9 @@ def finding(table, parameters):
     shares = values_of(rows, lambda part: leading(middle_of(part)))
     drawn, learned = (interval(shares[start], "{:.2f}") for start in STARTS)
     return (
-        f"From the last convolution to the images ({name}, before training) the gradient becomes {random} times as large "
-        f"with random weights and {trained} times with those pre-trained on {parameters['source']} (in place "
-        f"of ImageNet). The projection on the leading singular vectors of the middle layer's gradient is "
+        f"From the last convolution to the images ({name}, before training) the gradient becomes {random} "
+        f"times as large with random weights and {trained} times with those pre-trained on "
+        f"{parameters['source']} (in place of ImageNet). The projection on the leading singular vectors of the middle layer's gradient is "
         f"{learned} times the mean one with pre-trained weights, {drawn} times with random ones."
     )
 
