@@ -314,7 +314,8 @@ def finding(table, parameters):
     return (
         f"From the last convolution to the images ({name}, before training) the gradient becomes {random} "
         f"times as large with random weights and {trained} times with those pre-trained on "
-        f"{parameters['source']} (in place of ImageNet). The projection on the leading singular vectors of the middle layer's gradient is "
+        f"{parameters['source']} (in place of ImageNet). "
+        f"The projection on the leading singular vectors of the middle layer's gradient is "
         f"{learned} times the mean one with pre-trained weights, {drawn} times with random ones."
     )
 
