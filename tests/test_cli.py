@@ -89,8 +89,8 @@ def test_values_near_profile_smoke_get_no_verdict(checkout):
     checkout.profile("smoke", "{labels: [diverge, plain], rate: 1.0, seeds: 1}")
     run = "from alignbook.pages import page; from alignbook.runs import engine; "
     run += "made = engine.run('fig99', profile='smoke', seeds=4); "
-    judged = "print(made.profile, [c.outcome for c in made.claims()])"
-    assert checkout.python(run + judged) == "None ['not run']"
+    judged = "print(made.profile, [c.outcome for c in made.claims])"
+    assert checkout.python(run + judged) == "None ['not judged']"
     banner = checkout.python(run + "print(page.banner(made))")
     assert "nearest to those of profile smoke, which reproduces nothing" in banner
     assert checkout.python(run.replace("profile='smoke', seeds=4", "seeds=5") + judged) == "None ['holds']"
@@ -189,7 +189,7 @@ def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
     assert "rate: float = 0.001  # (0, 1]: size of the numbers" in "".join(parameters["source"])
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
-    assert "Custom parameters" in shown and "values are above -9" in shown
+    assert "values of your own" in shown and "values are above -9" in shown
     assert "code/toy/fig99_toy.html#compute" in shown and "Random numbers, or trouble." in shown
 
 
