@@ -210,6 +210,8 @@ class _Tables(HTMLParser):
             self.open[-1][1].append([])
         elif tag == "td" and "data-label" in attributes:
             self.open[-1][1][-1].append(attributes["data-label"])
+        elif tag == "td" and "colspan" in attributes:  # what stands under a row, as wide as the table
+            self.open[-1][1].pop()
         elif tag == "th" and self.open:
             self.open[-1][0].append("")
             self.heading = True

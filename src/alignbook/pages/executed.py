@@ -71,6 +71,11 @@ def digest_of(folder, *others):
     return hashlib.sha256(json.dumps([parts, _installed()]).encode()).hexdigest()
 
 
+def sources(*start):
+    """Paths of the package's modules named in ``start`` and of those that they import, sorted."""
+    return [Path(importlib.util.find_spec(module).origin) for module in sorted(_sources(start))]
+
+
 def _place(notebook, profile):
     return paths.build() / "executed" / (profile or "custom") / f"{notebook.name}.ipynb"
 

@@ -3,9 +3,10 @@
 import html
 import inspect
 import json
+import shutil
 
-from alignbook import paths
-from alignbook.pages import bench_page, glance, page, scorecard, tables
+from alignbook import paths, system
+from alignbook.pages import bench_page, executed, glance, page, scorecard, tables
 
 PAPERS = {
     "random_labels": "What do neural networks learn when trained with random labels?",
@@ -34,7 +35,7 @@ def write(books, records, pages):
             (pages / paper / "index.md").write_text(glance.chapter(introduction, group), encoding="utf-8")
     shown = {r.name: {"description": r.finding, "figure": r.figure and r.figure["file"]} for r in ordered}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
-    bench_page.write(pages)
+    _benchmarks(pages)
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(ordered))
@@ -45,6 +46,20 @@ def write(books, records, pages):
         path = code / f"{book.name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_code_page(book), encoding="utf-8")
+
+
+def _benchmarks(pages):
+    """The page of benchmarks, drawn anew only when what it shows or what draws it has changed."""
+    kept = paths.build() / "executed" / "benchmarks"
+    key = executed.digest_of(paths.root() / "benchmarks" / "results", *executed.sources(bench_page.__name__))
+    mark = kept.with_suffix(".txt")
+    made = mark.read_text(encoding="utf-8") if mark.is_file() else ""
+    if not kept.is_dir() or made != f"{key} {executed.digest_of(kept)}":
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        bench_page.write(kept)
+        system.replace(mark, f"{key} {executed.digest_of(kept)}".encode())
+    shutil.copytree(kept, pages, dirs_exist_ok=True)
 
 
 def _before(records):
