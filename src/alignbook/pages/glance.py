@@ -33,10 +33,9 @@ def home(records):
     cards = []
     for record in (shown[name] for name in HOME if name in shown):
         sentence = marked(_SENTENCE.split(record.finding)[0])
-        link = f'<a href="{record.name}.html">{html.escape(record.label)}</a>'
         cards.append(
-            f'<div class="ab-card ab-small">{thumbnail(record, "")}'
-            f'<div><p>{sentence}</p><p class="ab-card-foot">{link} {verdict(record)}</p></div></div>'
+            f'<div class="ab-card ab-small">{thumbnail(record, "")}<div><p class="ab-card-title">'
+            f"{_link(record, record.name)}</p><p>{sentence} {verdict(record)}</p></div></div>"
         )
     return f'<div class="ab-cards ab-home">{"".join(cards)}</div>\n'
 
@@ -69,7 +68,7 @@ def chapter(introduction, records):
     parts = [
         introduction.rstrip(),
         "",
-        f"{sum(counts.values())} statements of the paper are checked on {len(records)} "
+        f"{sum(counts.values())} claims of the paper are checked on {len(records)} "
         f"page{'s' * (len(records) != 1)}: {listed(counts)}.",
         "",
         f'<div class="ab-cards">{"".join(_card(record) for record in records)}</div>',
@@ -80,14 +79,17 @@ def chapter(introduction, records):
 
 def _card(record):
     slug = record.name.split("/")[1]
-    title = f'<a href="{slug}.html">{html.escape(record.label)}<span> · {marked(record.subject)}</span></a>'
     return (
         f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
-        f'<p class="ab-card-title">{title}</p>'
+        f'<p class="ab-card-title">{_link(record, slug)}</p>'
         f'<p class="ab-claim"><span class="ab-word">The paper claims</span> {marked(record.statement)}</p>'
         f'<p><span class="ab-word">We find</span> {marked(record.finding)} {verdict(record)}</p>'
         f"</div></div>"
     )
+
+
+def _link(record, page):
+    return f'<a href="{page}.html">{html.escape(record.label)}<span> · {marked(record.subject)}</span></a>'
 
 
 def thumbnail(record, up):
@@ -158,9 +160,8 @@ def _lines(papers, group):
     for paper in papers:
         for record in (record for record in group if record.paper == paper):
             others = [claim for claim in record.claims if claim not in record.headline]
-            link = f'<a href="{record.name}.html">{html.escape(record.label)}</a>'
             items.append(
-                f"<li>{link} {marked(record.finding)} {verdict(record)}"
+                f"<li>{_link(record, record.name)}<br>{marked(record.finding)} {verdict(record)}"
                 f"<small>{_others(others)}Profile {html.escape(record.shown_profile)}.</small></li>"
             )
     return f'<ul class="ab-lines">{"".join(items)}</ul>'
@@ -168,7 +169,7 @@ def _lines(papers, group):
 
 def _others(others):
     theirs, ours = (count(claim for claim in others if claim.ours is own) for own in (False, True))
-    said = f"Its other statements: {listed(theirs)}. " if theirs else ""
+    said = f"The paper's other claims: {listed(theirs)}. " if theirs else ""
     return said + (f"Readings of ours: {listed(ours)}. " if ours else "")
 
 

@@ -28,7 +28,7 @@ def write(papers, records):
     """
     everything = [claim for record in records for claim in record.claims]
     theirs, ours = (count(claim for claim in everything if claim.ours is own) for own in (False, True))
-    said = f"{sum(theirs.values())} statements of the papers: {listed(theirs)}."
+    said = f"{sum(theirs.values())} claims of the papers: {listed(theirs)}."
     if ours:
         said += f" {sum(ours.values())} bounds, readings or coefficients of ours: {listed(ours)}."
     key = ", ".join(f"{_sign(outcome)} {outcome}" for outcome in claims.OUTCOMES)
@@ -66,7 +66,7 @@ def _figure(record):
         f"<small> · {marked(record.subject)}</small></span>"
         f'<span class="ab-strip" role="img" aria-label="{told}" title="{told}">{strip}</span>'
         f'<span class="ab-figure-profile">{html.escape(record.shown_profile)}</span></summary>'
-        f'<p><a href="{record.name}.html">The page</a></p>{rows}</details>'
+        f'<p>Page: <a href="{record.name}.html">{html.escape(record.title)}</a></p>{rows}</details>'
     )
 
 
@@ -85,7 +85,7 @@ def _row(record, claim):
     cells = page.claim_cells(claim)
     link = f'<a href="{record.name}.html#claim-{html.escape(claim.id)}">on its page</a>'
     outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}<br><small>{html.escape(claim.test)}</small>"
-    return {**cells, "Outcome": outcome, "Page": link}
+    return {**cells, "Outcome": f"<div>{outcome}</div>", "Page": link}
 
 
 def _sign(outcome, ours=False):
