@@ -68,4 +68,6 @@ def test_numbers_ready():
 
 def test_table_labels_its_cells_for_phones():
     text = table([{"id": "one", "<b>Here</b>": "1", "Paper": "2"}], "claims")
+    below = table([{"Claim": "a", "Here": "1", "below": "<p>more</p>"}], "claims")
+    assert below.count("<th>") == 2 and '<td colspan="2"' in below and "<p>more</p></td></tr>" in below
     assert '<tr id="one">' in text and 'data-label="Here"' in text and "<th>id</th>" not in text

@@ -219,11 +219,13 @@ def claims_table(claims):
         source = ", ".join(dict.fromkeys(claim.source for claim in group))
         rows.append(
             {
-                "Claim": f"{marked(statement)} <small>({marked(source)})</small>"
-                + folded(f"{len(group)} replicates", inner, open=any(claim.headline for claim in group)),
+                "Claim": f"{marked(statement)} <small>({marked(source)})</small>",
                 "Paper": "",
                 "Here": "",
                 "Outcome": tally(group),
+                "below": folded(
+                    f"{len(group)} replicates", inner, open=any(claim.headline for claim in group)
+                ),
             }
         )
     return table(rows, "claims")
@@ -242,7 +244,8 @@ def tally(group):
     """HTML of the outcomes of claims of one statement, each with how many have it where there are several."""
     counts = Counter(claim.outcome for claim in group)
     several = len(group) > 1
-    parts = [f"{counts[o]} " * several + badge(o) for o in OUTCOMES if counts[o]]
+    # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
+    parts = [f"<span>{counts[o]} {badge(o)}</span>" if several else badge(o) for o in OUTCOMES if counts[o]]
     return "<br>".join(parts) + OURS * all(claim.ours for claim in group)
 
 

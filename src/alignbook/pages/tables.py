@@ -49,16 +49,20 @@ def badge(outcome):
 def table(rows, kind):
     """HTML of a table of class ``ab-<kind>``.
 
-    rows : list of {column: HTML}, the same columns in each; ``id`` is no column but the row's anchor.
-    Narrow screens show the column's name beside each cell.
+    rows : list of {column: HTML}, the same columns in each; ``id`` is no column but the row's anchor, and
+    ``below`` what stands under it, as wide as the table. Phones show a column's name beside its cells.
     """
-    columns = [name for name in rows[0] if name != "id"] if rows else []
+    columns = [name for name in rows[0] if name not in ("id", "below")] if rows else []
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = []
     for row in rows:
         anchored = f' id="{html.escape(row["id"])}"' if "id" in row else ""
         cells = "".join(f'<td data-label="{_TAG.sub("", name)}">{row[name]}</td>' for name in columns)
         body.append(f"<tr{anchored}>{cells}</tr>")
+        if "below" in row:
+            plain = 'style="border-top: 0; font-weight: normal"'
+            wide = f'<td colspan="{len(columns)}" {plain}>{row["below"]}</td>'
+            body.append(f"<tr {plain}>{wide}</tr>")
     return (
         f'<div class="ab-scroll"><table class="ab-table ab-{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"

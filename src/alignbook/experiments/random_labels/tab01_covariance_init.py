@@ -107,7 +107,7 @@ CELL = ["initialisation", "layers", "iterations", "part"]
 # Statements that several claims share.
 AS_PRINTED = "One run of ours could have given the printed accuracies (mean over the cells of a table)."
 RISES = "Accuracy rises with every further layer of computed filters (f1)."
-RISE_ELSEWHERE = "So it does with f2, f3 and sampled filters, where the printed means of their tables rise."
+RISE_ELSEWHERE = "Accuracy rises with every further layer (f2, f3, sampled), where the printed means rise."
 ALIKE = "With two or three layers computed, the curves f1, f2 and f3 give the same accuracy."
 FIRST = "With only the first layer computed, f1 is the best of the three curves."
 SHIFTED = "Without the largest eigenvectors, accuracy is below that of random initialisation."

@@ -366,8 +366,8 @@ def finding(table, parameters):
     if not deep or not shallow:
         return "No recursion has run."
     return (
-        f"Its slope is {min(deep):.3f} to {max(deep):.3f} at L = {parameters['depth']}, where theory says "
-        f"{PAPER_SLOPE:g}, and {min(shallow):.2f} to {max(shallow):.2f} over Figure 3's 10 to 100 layers."
+        f"Its slope over depth is {min(deep):.3f} to {max(deep):.3f} at L = {parameters['depth']} (theory: "
+        f"{PAPER_SLOPE:g}), and {min(shallow):.2f} to {max(shallow):.2f} over Figure 3's 10 to 100 layers."
     )
 
 
