@@ -19,6 +19,8 @@ if importlib.util.find_spec("alignbook") is None:
 
 _ROLE = re.compile(r"\{(?P<role>[a-z:]+)\}`(?P<text>[^`]+)`")
 _TARGET = re.compile(r"^(?P<title>.*?)\s*<(?P<target>[^<>]+)>$", re.DOTALL)
+_FOLD = re.compile(r"^:{3,}\{dropdown\} *(.*)\n(?::[\w-]+:.*\n)*", re.MULTILINE)
+_END = re.compile(r"^:{3,}$\n?", re.MULTILINE)
 _LABEL = re.compile(r"^\([\w-]+\)=\n", re.MULTILINE)
 
 
@@ -73,7 +75,8 @@ def rewrite(path, texts):
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = _LABEL.sub("", _ROLE.sub(lambda found: _plain(found, texts), cell.source))
+            source = _ROLE.sub(lambda found: _plain(found, texts), cell.source)
+            cell.source = _LABEL.sub("", _END.sub("", _FOLD.sub(r"**\1**\n\n", source)))
     ids = {"id": "alignbook-source"}, {"id": "alignbook-install"}
     notebook.cells[:0] = [
         nbformat.v4.new_markdown_cell(INTRODUCTION, **ids[0]),

@@ -46,7 +46,7 @@ def forked():
         address = os.path.join(folder, "kernels")
         door.bind(address)
         door.listen()
-        command = [sys.executable, "-c", f"from {__name__} import serve; serve({door.fileno()})"]
+        command = [sys.executable, "-c", f"from {__name__} import serve; serve({door.fileno()}, {IMPORTS})"]
         environment = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], env=environment, start_new_session=True
@@ -65,9 +65,12 @@ def forked():
             server.wait()
 
 
-def serve(door):
-    """Fork a kernel for whoever asks at the socket ``door`` (a file descriptor), until stdin is closed."""
-    for module in IMPORTS:
+def serve(door, imports):
+    """Fork a kernel for whoever asks at the socket ``door`` (a file descriptor), until stdin is closed.
+
+    imports : names of the modules to import first
+    """
+    for module in imports:
         importlib.import_module(module)
     door = socket.socket(fileno=door)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels

@@ -1,0 +1,219 @@
+"""What is generated around the notebooks' pages, on made-up notebooks."""
+
+import json
+import os
+import re
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+import yaml
+
+from alignbook.claims import Claim
+from alignbook.pages import contents, download, executed, glance, kernels, record, scorecard
+
+PAPERS = {"one": "The first paper", "two": "The second paper"}
+TOC = """
+format: jb-book
+root: index
+parts:
+  - caption: Start
+    chapters: [{file: findings}]
+  - caption: Papers
+    chapters:
+      - file: one/index
+        sections: [{file: one/b}, {file: one/a}]
+      - file: two/index
+  - caption: Behind
+    chapters: [{file: code/index}]
+"""
+
+
+def books(*names):
+    return [SimpleNamespace(name=name, paper=name.split("/")[0]) for name in names]
+
+
+def test_the_contents_follow_the_file_and_forget_no_notebook():
+    known = books("one/a", "one/b", "one/c")
+    parts = yaml.safe_load(contents.staged(TOC, known))["parts"]
+    (chapter,) = parts[1]["chapters"]  # the second paper has no notebook
+    assert [section["file"] for section in chapter["sections"]] == ["one/b", "one/a", "one/c"]
+    (code,) = parts[2]["chapters"]
+    assert [section["file"] for section in code["sections"]] == ["code/one/b", "code/one/a", "code/one/c"]
+    assert [book.name for book in contents.in_order(TOC, known)] == ["one/b", "one/a", "one/c"]
+    more = yaml.safe_load(contents.staged(TOC, [*known, *books("two/x")]))["parts"]
+    assert more[1]["chapters"][1] == {"file": "two/index", "sections": [{"file": "two/x"}]}
+    assert contents.files(TOC) == ["findings", "one/index", "one/b", "one/a", "two/index", "code/index"]
+
+
+def test_the_contents_may_have_no_parts():
+    toc = "format: jb-book\nroot: index\nchapters: [{file: one/a}, {file: two/index}]"
+    assert yaml.safe_load(contents.staged(toc, books("one/a")))["chapters"] == [{"file": "one/a"}]
+
+
+def claims(*outcomes, headline=True, group=None, ours=False):
+    made = []
+    for number, outcome in enumerate(outcomes):
+        claim = Claim(
+            f"c{number}", f"claim {number}", "Fig. 1", None, None, 1.0, (0.5, 1.5), outcome, 3, "rule"
+        )
+        made.append(replace(claim, headline=headline and number == 0, group=group, ours=ours))
+    return made
+
+
+def made(name="one/a", found=(), finding="It rises to 3. It falls after that."):
+    return record.Record(
+        name=name, title=f"Paper Fig. 1 · subject of {name}", statement="c_l rises", profile="quick",
+        shown_profile="quick", finding=finding, claims=list(found) or claims("holds"),
+        figure={"file": "f.svg", "alt": "A <line>"}, seeds=3, runs=4, stale=0, diverged=0, computing=5.0,
+        rendering=1.0, devices=["a processor"],
+    )  # fmt: skip
+
+
+def test_a_record_is_read_as_it_was_written():
+    kept = made(found=claims("holds", "disagrees", group="together", ours=True))
+    assert record.read(kept.written()) == kept
+    for broken in ("{}", "[]", kept.written().replace('"seeds"', '"seed"'), kept.written()[:-5]):
+        with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
+            record.read(broken)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "section"),
+    [
+        (["holds", "holds"], glance.HOLDS),
+        (["holds", "disagrees"], glance.PART),
+        (["holds", "inconclusive"], glance.PART),
+        (["disagrees", "inconclusive"], glance.NOT),
+        (["the paper contradicts itself"], glance.NOT),
+        (["inconclusive"], glance.OPEN),
+        (["not judged", "not run"], glance.OPEN),
+    ],
+)
+def test_findings_stand_where_the_headline_came_out(outcomes, section):
+    text = glance.findings(PAPERS, [made(found=claims(*outcomes, group="of the headline"))])
+    assert f"## {section}\n" in text and "one/a.html" in text
+    assert [known for known in glance.SECTIONS if f"## {known}\n" in text] == [section]
+    assert ("## Where a paper contradicts itself" in text) == ("the paper contradicts itself" in outcomes)
+    assert "## Further statements that disagree" not in text  # the headline's own are told above
+
+
+def test_findings_tell_the_papers_other_claims_from_ours():
+    headline, *others = claims("holds", "disagrees", "disagrees")
+    own = [replace(claim, id=f"own-{claim.id}", ours=True) for claim in claims("holds", headline=False)]
+    text = glance.findings(PAPERS, [made(found=[headline, *others, *own])])
+    assert "The paper's other claims: 2 disagree." in text and "Readings of ours: 1 holds." in text
+    assert "<summary>2 beside the headlines</summary>" in text and 'href="one/a.html#claim-c1"' in text
+
+
+def test_a_chapter_shows_each_notebook_with_its_first_figure():
+    bare = replace(made("one/b"), figure=None)
+    text = glance.chapter("# One\n\nWhy.\n", [made(), bare])
+    assert text.startswith("# One\n\nWhy.\n\n2 claims of the paper are checked on 2 pages: 2 hold.")
+    assert re.findall(r'class="ab-card" id="(\w+)"', text) == ["a", "b"]
+    assert text.count("<img") == 1 and 'src="../_images/f.svg" alt="A &lt;line&gt;"' in text
+    assert '<span class="ab-letter">c<sub>l</sub></span> rises' in text
+
+
+def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
+    monkeypatch.setattr(glance, "HOME", ("two/x", "one/a", "not/there"))
+    text = glance.home([made(), made("two/x", finding="At 0.5. Then more.")])
+    assert re.findall(r'href="([^"]*)" tabindex', text) == ["two/x.html", "one/a.html"]
+    assert "It rises to 3. " in text and "falls" not in text and "Then more" not in text
+
+
+def test_the_table_of_outcomes_counts_the_papers_claims_alone():
+    own = claims("disagrees", headline=False, ours=True)
+    text = glance.outcomes(PAPERS, [made(found=[*claims("holds", "holds"), *own])])
+    assert "scorecard.html#paper=one&amp;outcome=holds" in text and ">2</a>" in text
+    assert "disagrees" not in text and "second" not in text
+
+
+def test_the_scorecard_has_a_sign_for_every_claim_and_a_fold_for_every_statement():
+    together = claims("holds", "not judged", group="of both")
+    alone = replace(claims("disagrees", headline=False, ours=True)[0], id="alone")
+    text = scorecard.write(PAPERS, [made(found=[*together, alone])])
+    assert re.findall(r'data-outcome="([\w-]+)">[^<]*</i>', text.split('class="ab-strip"')[1]) == [
+        "holds", "not-judged", "disagrees",
+    ]  # fmt: skip
+    assert re.findall(r'class="ab-statement" data-outcomes="([^"]*)"', text) == [
+        "holds not-judged",
+        "disagrees",
+    ]
+    assert "2 claims of the papers: 1 holds, 1 not judged. 1 bounds, readings" in text
+    assert {f"#claim-{name}" for name in ("c0", "c1", "alone")} <= set(re.findall(r"#claim-[\w-]+", text))
+
+
+def test_a_kept_notebook_counts_only_whole_and_under_its_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
+    notebook = SimpleNamespace(name="one/a")
+    source = tmp_path / "source.ipynb"
+    source.write_text("{}")
+    executed.keep(notebook, "quick", "key", source, made())
+    path, kept = executed.find(notebook, "quick", "key")
+    assert path.read_text() == "{}" and kept == made()
+    assert executed.find(notebook, "quick", "another") is None
+    assert executed.find(notebook, "paper", "key") is None
+    path.write_text("{ }")
+    assert executed.find(notebook, "quick", "key") is None
+
+
+def test_offered_notebooks_have_plain_text_for_roles(tmp_path):
+    (tmp_path / "bibliography.bib").write_text(
+        "@misc{solo, author={{Anonymous}}, year={2020}}\n"
+        "@misc{pair, author={Ada Aa and Bo Bb}, year={2021}}\n"
+        "@misc{many, author={Aa, A. and Bb, B. and Cc, C.}, year={2022}}\n"
+    )
+    domain = SimpleNamespace(
+        labels={"fig01": ("one/a", "fig01", "Paper Fig. 1 · title")},
+        anonlabels={"fig01": ("one/a", "fig01"), "plot": ("one/a", "plot")},
+    )
+    fignumbers = {"one/a": {"figure": {"plot": (2,)}}}
+    env = SimpleNamespace(get_domain=lambda name: domain, toc_fignumbers=fignumbers)
+    path = tmp_path / "a.ipynb"
+    prose = (
+        "(fig01)=\n# Title\n\n{cite:t}`many` and {cite:p}`solo,pair`; {ref}`fig01`, {ref}`that <fig01>`, "
+        "{numref}`plot`, {math}`x`.\n\n:::{dropdown} More\n:open:\nInside.\n:::\n"
+    )
+    cells = [nbformat.v4.new_markdown_cell(prose), nbformat.v4.new_code_cell("x = '{cite}`solo`'")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    download.rewrite(path, download.Texts(env, tmp_path))
+    first, install, text, code = json.loads(path.read_text())["cells"]
+    assert "clone" in "".join(first["source"]) and "%pip install" in "".join(install["source"])
+    assert "".join(text["source"]) == (
+        "# Title\n\nAa et al. (2022) and (Anonymous, 2020; Aa and Bb, 2021); "
+        "*Paper Fig. 1 · title* (page `one/a`), *that* (page `one/a`), Plot 2 (page `one/a`), {math}`x`.\n\n"
+        "**More**\n\nInside.\n"
+    )
+    assert "{cite}" in "".join(code["source"])
+
+
+def test_forked_kernels_run_code_and_end(monkeypatch):
+    monkeypatch.setattr(kernels, "IMPORTS", ("ipykernel.kernelapp", "json"))
+    from nbclient import NotebookClient
+
+    with kernels.forked() as manager:
+        if manager is None:
+            pytest.skip("kernels are forked on Linux alone")
+        ran = []
+        for text in ("import os, json; print(os.getpid(), os.getppid())", "print(0, 0)"):
+            notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text)])
+            NotebookClient(notebook, kernel_name="python3", kernel_manager_class=manager).execute()
+            ran.append([int(number) for number in notebook.cells[0].outputs[0]["text"].split()])
+        assert ran[1] == [0, 0]
+        kernel, server = ran[0]
+        deadline = time.monotonic() + 10
+        while alive(kernel) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not alive(kernel) and alive(server)
+    assert not alive(server)
+
+
+def alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
