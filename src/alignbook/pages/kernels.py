@@ -55,6 +55,8 @@ def forked():
         class Manager(AsyncKernelManager):
             def format_kernel_cmd(self, extra_arguments=None):
                 usual = super().format_kernel_cmd(extra_arguments)
+                if server.poll() is not None:  # it has ended, and would not answer
+                    return usual
                 arguments = usual[usual.index("ipykernel_launcher") + 1 :]
                 return [sys.executable, "-S", "-c", _ASK, address, *arguments]
 
