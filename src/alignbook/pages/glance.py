@@ -14,7 +14,7 @@ HOME = (
     "random_labels/tab01_covariance_init",
     "representation_alignment/fig10_peaks_alignment",
     "signal_propagation/fig03_peak_law",
-    "signal_propagation/cor01_equilibrium",
+    "transferability/thm01_lipschitz",
 )
 HOLDS, PART, NOT, OPEN = "What holds", "What holds in part", "What does not hold", "What is not decided"
 SECTIONS = {
