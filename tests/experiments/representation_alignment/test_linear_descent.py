@@ -1,0 +1,73 @@
+"""Equation 3, the first step below a level and gradient descent, beside plain loops."""
+
+import numpy as np
+import pytest
+
+from alignbook.experiments.representation_alignment import linear_descent
+from alignbook.metrics import alignment_curve
+
+
+def problem(n, d, rank=None, seed=0):
+    draw = np.random.default_rng(seed)
+    phi = (
+        draw.normal(size=(n, d))
+        if rank is None
+        else draw.normal(size=(n, rank)) @ draw.normal(size=(rank, d))
+    )
+    return phi / np.linalg.norm(phi, axis=1, keepdims=True), draw.normal(size=n)
+
+
+@pytest.mark.parametrize("n, d, rank", [(20, 7, None), (7, 20, None), (20, 9, 3), (1, 1, None)])
+@pytest.mark.parametrize("multiple", [0.1, 1.0, 1.9, 2.1])
+def test_equation_3_against_a_loop(n, d, rank, multiple):
+    phi, y = problem(n, d, rank)
+    left, singular = linear_descent.spectrum(phi)
+    gains = np.square(left.T @ y)
+    rate = multiple / singular[0] ** 2
+    weights = np.zeros(d)
+    best = phi @ np.linalg.lstsq(phi, y, rcond=None)[0]
+    loss, distance = linear_descent.descend(phi, y, [rate], 60)
+    equation = linear_descent.reducible(singular, gains, rate, np.arange(61))
+    for t in range(61):
+        assert loss[t, 0] == pytest.approx(np.sum((phi @ weights - y) ** 2), rel=1e-9, abs=1e-12)
+        assert distance[t, 0] == pytest.approx(np.sum((phi @ weights - best) ** 2), rel=1e-9, abs=1e-12)
+        assert equation[t] == pytest.approx(distance[t, 0], rel=1e-9, abs=1e-12)
+        weights = weights - rate * phi.T @ (phi @ weights - y)
+
+
+def test_several_step_sizes_do_not_meet():
+    phi, y = problem(12, 5)
+    rates = [0.05, 0.5, 40.0]  # the last overflows
+    together, _ = linear_descent.descend(phi, y, rates, 400)
+    alone, _ = linear_descent.descend(phi, y, rates[:1], 400)
+    np.testing.assert_allclose(together[:, 0], alone[:, 0], rtol=1e-9)
+    assert not np.isfinite(together[-1, 2])
+
+
+def test_the_spectrum_gives_the_alignment_curve():
+    phi, y = problem(15, 8, rank=4)
+    left, singular = linear_descent.spectrum(phi)
+    assert left.shape == (15, 4) and len(singular) == 4
+    thresholds, alignment = alignment_curve(phi, y, bias=False)
+    np.testing.assert_allclose(singular[::-1], thresholds[1:])
+    np.testing.assert_allclose(np.cumsum(np.square(left.T @ y))[::-1], alignment[1:])
+
+
+@pytest.mark.parametrize("multiple", [0.3, 1.0, 1.7])
+def test_first_steps_against_counting(multiple):
+    singular, gains = np.array([3.0, 1.0, 0.3]), np.array([5.0, 2.0, 1.0])
+    rate = multiple / 9
+    levels = np.array([9.0, 8.0, 4.0, 1.0, 0.5, 1e-3])
+    curve = linear_descent.reducible(singular, gains, rate, np.arange(5000))
+    counted = [np.argmax(curve <= level) for level in levels]
+    assert linear_descent.first_steps(singular, gains, rate, levels).tolist() == counted
+
+
+def test_what_is_never_reached():
+    singular, gains = np.array([2.0, 1.0]), np.ones(2)
+    assert np.isinf(linear_descent.first_steps(singular, gains, 0.1, [0.0, -1.0])).all()
+    assert np.isinf(linear_descent.first_steps(singular, gains, 2.1 / 4, [0.5])).all()
+    # A step of exactly 1/σ² ends a process at once; beyond 2^53 steps are counted as floats.
+    assert linear_descent.reducible(np.ones(1), np.ones(1), 1.0, [0, 1]).tolist() == [1.0, 0.0]
+    slow = linear_descent.first_steps(np.array([1.0, 1e-9]), gains, 0.5, [0.5])[0]
+    assert slow == pytest.approx(np.log(2) / 2 / 0.5e-18, rel=1e-6)
