@@ -213,7 +213,7 @@ def claims(table, parameters):
     groups = (
         (
             "equation-3",
-            "Equation 3 is gradient descent to rounding for step sizes below σ^-2_max (largest difference).",
+            "Equation 3 is gradient descent to rounding for step sizes below σ^-2_1 (largest difference).",
             "Proposition 1, Equation 3",
             rows["multiple"] < 1,
             False,
@@ -221,7 +221,7 @@ def claims(table, parameters):
         (
             "equation-3-beyond",
             "Equation 3 is gradient descent to rounding for larger step sizes, too (largest difference).",
-            "Proposition 1 states it below σ^-2_max",
+            "Proposition 1 states it below σ^-2_1",
             rows["multiple"] >= 1,
             True,
         ),
@@ -237,7 +237,7 @@ def claims(table, parameters):
         made.append(claim.tagged(ours=ours))
     about = (
         "stable-below-2",
-        "No step raises the loss below 2 σ^-2_max, and some do above (cases otherwise).",
+        "No step raises the loss below 2 σ^-2_1, and some do above (cases otherwise).",
         "Section 6.1 asks for half of it",
     )
     apart = rows[rows["multiple"] != 2]
@@ -302,14 +302,14 @@ def finding(table, parameters):
     below, beyond = rows[rows["multiple"] < 1], rows[rows["multiple"] >= 1]
     parts = [
         f"{part['deviation'].max():.0e} {where}"
-        for part, where in ((below, "below σ^-2_max"), (beyond, "beyond it"))
+        for part, where in ((below, "below σ^-2_1"), (beyond, "beyond it"))
         if len(part)
     ]
     falling = rows[rows["multiple"] < 2]
-    said = f"Equation 3 and gradient descent differ by at most {' and '.join(parts)} of the loss or of |y|^2"
+    said = f"Equation 3 and gradient descent differ by at most {' and '.join(parts)} of the loss or of ‖y‖²"
     if len(falling):
         until = falling["falls"].eq(1).all()
-        said += f"; below 2 σ^-2_max the loss {'always falls' if until else 'rises in some runs'}"
+        said += f"; below 2 σ^-2_1 the loss {'always falls' if until else 'rises in some runs'}"
     values = crossing(table, parameters["step_size"])
     if len(values) and values["step"].notna().all():
         said += f". Figure 9's curves cross after {interval(values['step'], '{:.0f}')} steps"
@@ -335,7 +335,7 @@ def key_numbers(table, parameters):
     return [
         KeyNumber("largest difference from Equation 3", f"{rows['deviation'].max():.0e}", "0"),
         KeyNumber(
-            "largest step size tried of which no step raises the loss, η over σ^-2_max",
+            "largest step size tried of which no step raises the loss, η over σ^-2_1",
             f"{stable.max():g}" if len(stable) else None,
             "below 1",
         ),
