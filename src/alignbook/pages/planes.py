@@ -4,34 +4,40 @@ import numpy as np
 from matplotlib.colors import Normalize
 
 APART = 0.05  # nats between two contours (ICLR 2020 submission on transferability, Appendix A)
-MOST = 20  # contours on the whole scale, above which they are drawn farther apart
+FEWEST, MOST = 4, 20  # contours on the whole scale, outside of which they are drawn nearer or farther apart
 
 
 def common_scale(planes):
     """(Normalize, levels, nats between levels) for landscapes [(alpha, beta, loss)] that share a scale.
 
-    Contours lie 0.05 apart, as in the paper, or 2, 4, 10, 20 … times that where it would be more than 20.
+    Contours lie 0.05 apart, as in the paper, where these are 4 to 20; else 1, 2 or 4 times a power of ten of
+    it apart, the smallest of which there are at most 20.
     """
     values = np.concatenate([loss.ravel() for _, _, loss in planes])
     values = values[np.isfinite(values)]
     low, high = values.min(), values.max()
-    apart = next(
-        APART * factor * 10**power
-        for power in range(300)
-        for factor in (1, 2, 4)
-        if high - low <= MOST * APART * factor * 10**power
-    )
+    apart = APART
+    if not FEWEST * APART <= high - low <= MOST * APART:
+        apart = next(
+            APART * factor * 10.0**power
+            for power in range(-5, 300)
+            for factor in (1, 2, 4)
+            if high - low <= MOST * APART * factor * 10.0**power
+        )
     levels = apart * np.arange(np.ceil(low / apart), np.floor(high / apart) + 1)
-    return Normalize(low, max(high, low + APART)), levels, apart
+    return Normalize(low, max(high, low + apart)), levels, apart
 
 
 def draw(ax, plane, norm, levels):
-    """Draw one landscape (alpha, beta, loss): colours, white contours, a cross at the centre. Returns the mesh."""
+    """Draw (alpha, beta, loss): colours, white contours, a cross in the middle. Returns the image."""
     alpha, beta, loss = plane
-    mesh = ax.pcolormesh(alpha, beta, loss.T, norm=norm, cmap="viridis", shading="nearest")
+    half = [(axis[1] - axis[0]) / 2 for axis in (alpha, beta)]
+    extent = (alpha[0] - half[0], alpha[-1] + half[0], beta[0] - half[1], beta[-1] + half[1])
+    image = ax.imshow(
+        loss.T, norm=norm, cmap="viridis", origin="lower", extent=extent, interpolation="nearest"
+    )
     crossed = [level for level in levels if np.nanmin(loss) < level < np.nanmax(loss)]
     if crossed:
         ax.contour(alpha, beta, loss.T, levels=crossed, colors="white", linewidths=0.8)
     ax.plot(0, 0, "+", color="white", ms=7)
-    ax.set_aspect("equal")
-    return mesh
+    return image

@@ -30,7 +30,7 @@ def test_where_takes_every_condition():
     assert where(table, a=1, c=3).empty
 
 
-@pytest.mark.parametrize(("high", "apart"), [(1.0, 0.05), (1.01, 0.1), (3.0, 0.2), (30.0, 2.0)])
+@pytest.mark.parametrize(("high", "apart"), [(1.0, 0.05), (0.6, 0.05), (1.01, 0.1), (3.0, 0.2), (30.0, 2.0)])
 def test_contours_lie_as_near_as_twenty_of_them_allow(high, apart):
     planes = [(None, None, np.array([[0.0, 0.5]])), (None, None, np.array([[high, np.inf]]))]
     norm, levels, step = common_scale(planes)
@@ -38,11 +38,16 @@ def test_contours_lie_as_near_as_twenty_of_them_allow(high, apart):
     assert np.allclose(np.diff(levels), apart) and len(levels) <= 21
 
 
+def test_a_nearly_flat_plane_has_nearer_contours():
+    _, levels, step = common_scale([(None, None, np.array([[2.2, 2.3]]))])
+    assert step == pytest.approx(0.005) and 19 <= len(levels) <= 21
+
+
 def test_drawing_a_flat_plane_has_no_contours():
     fig, ax = plt.subplots()
     norm, levels, _ = common_scale([(0, 0, found().loss)])
     mesh = draw(ax, (found().alpha, found().beta, np.full((5, 3), 2.2)), norm, levels)
-    assert len(ax.collections) == 1 and mesh.get_array().size == 15
+    assert not ax.collections and mesh.get_array().size == 15
     draw(ax, (found().alpha, found().beta, found().loss), norm, levels)
-    assert len(ax.collections) == 3
+    assert len(ax.collections) == 1
     plt.close(fig)

@@ -132,6 +132,12 @@ def curvature(loss, radius):
     return float(np.concatenate(second).mean() / (lag * step) ** 2)
 
 
+def rise(rows):
+    """(alpha, beta, loss less that at the centre) of rows of one landscape, as :func:`grid`."""
+    alpha, beta, loss = grid(rows)
+    return alpha, beta, loss - loss[len(alpha) // 2, len(beta) // 2]
+
+
 def roughness(table, **conditions):
     """One row per start, seed and layer: ``curvature``, ``variation``, ``centre`` (the loss there).
 
