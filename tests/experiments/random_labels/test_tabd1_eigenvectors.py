@@ -34,6 +34,9 @@ def test_halves_are_disjoint_and_products_those_of_their_eigenvectors(monkeypatc
         vectors.append(basis[:, ::-1])
     products = np.abs((vectors[0] * vectors[1]).sum(0))
     assert 1 - table["apart"].to_numpy() == pytest.approx(products, abs=1e-12)
+    best = np.abs(vectors[0].T @ vectors[1]).max(1)
+    assert 1 - table["partner"].to_numpy() == pytest.approx(best, abs=1e-12)
+    assert (best > products + 0.1).any()  # some change places
     with pytest.raises(ValueError, match="two halves"):
         experiment.split(dataset="photos", size=2, images=10**6, seed=3, **QUIET)
 
@@ -95,8 +98,9 @@ def made_up(shift=0.0, least=0.98, scale=1.0, splits=5):
             apart = 10 ** (experiment.printed_apart(entry.index) + shift + rng.normal(0, 0.1))
             variance = scale * float(entry.variance) * rng.normal(1, 1e-5)
             rows.append({"seed": seed, "index": entry.index, "apart": apart, "variance": variance})
-        rows.append({"seed": seed, "index": 13, "apart": 1 - least + rng.normal(0, 1e-4), "variance": 0.01})
-    return pd.DataFrame(rows).assign(kind="split")
+        rows.append({"seed": seed, "index": 13, "apart": 1 - least + rng.normal(0, 1e-3), "variance": 0.01})
+    table = pd.DataFrame(rows).assign(kind="split")
+    return table.assign(partner=table["apart"])
 
 
 def judged(table):
@@ -108,7 +112,9 @@ def test_printed_products_and_eigenvalues_hold():
     assert {found[f"{kind}-{i}"] for kind in ("agreement", "eigenvalue") for i in range(1, 13)} == {HOLDS}
     assert found["agreement"] == found["least"] == HOLDS
     said = experiment.finding(made_up(), ASKED)
-    assert "least of all products is 0.980" in said
+    assert "least of all products is 0.98 in a typical split" in said
+    better = made_up()
+    assert judged(better.assign(apart=better["apart"] / 10))["least"] == HOLDS  # far beyond the bound
 
 
 def test_others_disagree():
