@@ -17,7 +17,7 @@ PARAMETERS = {
     "examples": 33,
     "batch_size": 16,
     "learning_rate": 0.01,
-    "scratch_rates": [0.02, 0.05],
+    "scratch_rate": 0.02,
     "epochs": 1,
     "decay_epochs": [1],
     "seeds": 3,
@@ -31,11 +31,9 @@ def made(gain=0.5, ratio=2.0, seeds=3):
         for name, error in (("cifar10", 40.0), ("mnist", 20.0)):
             about = tab01.named(name) | {"seed": seed, "classifier": "linear", "step": 5, "train_error": 0.0}
             factor = noise.uniform(0.99, 1.01)
-            first = {"setting": "fine-tuned", "learning_rate": 0.01, "deviation": factor}
+            first = {"setting": "fine-tuned", "deviation": factor}
             rows.append(about | first | {"test_error": error * (1 - gain) * factor})
-            for rate in PARAMETERS["scratch_rates"]:
-                other = {"setting": "scratch", "learning_rate": rate, "deviation": ratio}
-                rows.append(about | other | {"test_error": error})
+            rows.append(about | {"setting": "scratch", "deviation": ratio, "test_error": error})
     return pd.DataFrame(rows)
 
 
@@ -49,8 +47,8 @@ def test_units_are_table_1s_and_those_from_scratch():
     values = PARAMETERS | {"hidden": 4, "fixed_rate": 0.1, "fixed_epochs": 1}
     assert first == {(u.name, str(u.arguments)) for u in tab01.units(values) if u.compute is tab01.fine_tuned}
     own = [u for u in units if u.compute is tab02.scratch]
-    assert len(units) == len({u.name for u in units}) == 6 + 12 and len(own) == 12
-    assert {u.arguments["learning_rate"] for u in own} == {0.02, 0.05}
+    assert len(units) == len({u.name for u in units}) == 6 + 6 and len(own) == 6
+    assert {u.arguments["learning_rate"] for u in own} == {0.02}
     assert not {"source", "pretrain_epochs"} & set(own[0].arguments)
 
 
@@ -69,15 +67,14 @@ def test_a_unit_from_scratch_starts_at_random_and_needs_no_source(tmp_path, monk
     assert tables[0]["deviation"].iloc[-1] != tables[1]["deviation"].iloc[-1]
 
 
-def test_pairs_join_a_seed_with_itself_at_one_rate():
+def test_pairs_join_a_seed_with_itself():
     table = made()
-    table.loc[(table["learning_rate"] == 0.05) & (table["setting"] == "scratch"), "test_error"] = 80.0
-    both = tab02.pairs(table, 0.02)
+    table.loc[(table["seed"] == 1) & (table["setting"] == "scratch"), "test_error"] = 80.0
+    both = tab02.pairs(table.sample(frac=1, random_state=0))
     assert len(both) == 6
     assert both["improvement"].to_numpy() == pytest.approx(100 * (1 - both["error"] / both["error_scratch"]))
-    assert both["improvement"].between(49, 51).all()
-    assert (tab02.pairs(table, 0.05)["error_scratch"] == 80).all()
-    assert tab02.pairs(table, 0.07).empty
+    assert ((both["error_scratch"] == 80) == (both["seed"] == 1)).all()
+    assert both.loc[both["seed"] != 1, "improvement"].between(49, 51).all()
 
 
 def test_which_printed_improvements_follow_from_the_printed_errors():
@@ -123,4 +120,4 @@ def test_nothing_measured():
     assert found["error-cifar10"] == found["nearer-gains"] == NOT_RUN
     assert tab02.finding(empty, PARAMETERS) == "Nothing was measured."
     assert tab02.key_numbers(empty, PARAMETERS) == []
-    assert tab02.pairs(empty, 0.02).empty
+    assert tab02.pairs(empty).empty

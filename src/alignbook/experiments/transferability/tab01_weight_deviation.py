@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval, t_interval
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 from alignbook.metrics import weight_deviation
@@ -304,10 +304,13 @@ def by_seed(rows, measure):
 
 
 def settled(claim, end):
-    """The claim on :func:`ordering`, by another test where all seeds rank alike and have no spread.
+    """The claim on :func:`ordering`, its interval within what correlations can be.
 
-    Then the rank correlation is held against every order of the targets, two-sided at 5 %.
+    Where all seeds rank alike there is no spread: then the correlation is held against every order of the
+    targets, two-sided at 5 %.
     """
+    if claim.interval:
+        claim = replace(claim, interval=_within(claim.interval))
     values = by_seed(end, ordering)
     if len(values) < 3 or np.ptp(values) > 0:
         return claim
@@ -320,6 +323,18 @@ def settled(claim, end):
     outcome = claim.outcome if chance > 0.05 else HOLDS if values[0] > 0 else DISAGREES
     test = f"the same in all {len(values)} seeds; against every order of the targets: p = {chance:.3f}"
     return replace(claim, outcome=outcome, test=test)
+
+
+def _within(ends):
+    return tuple(float(end) for end in np.clip(ends, -1, 1))
+
+
+def correlations(values):
+    """Mean of rank correlations with its interval, as text."""
+    _, mean, ends = t_interval(values)
+    if ends is None:
+        return interval(values)
+    return "{:.2f} ({:.2f} to {:.2f})".format(mean, *_within(ends))
 
 
 def claims(table, parameters):
@@ -422,7 +437,7 @@ def finding(table, parameters):
         rows = ends(series(table, setting))
         values = by_seed(rows, ordering)
         if values:
-            said.append(f"{interval(values)} {setting} (printed: {ordering(printed(setting)):.1f})")
+            said.append(f"{correlations(values)} {setting} (printed: {ordering(printed(setting)):.1f})")
             signs.add(np.sign(np.mean(values)))
     if not said:
         return "Too few targets to rank."
@@ -446,7 +461,7 @@ def key_numbers(table, parameters):
     numbers = [
         KeyNumber(
             f"rank correlation of deviation and test error, {setting}",
-            interval(by_seed(ends(series(table, setting)), ordering)),
+            correlations(by_seed(ends(series(table, setting)), ordering)),
             f"{ordering(printed(setting)):.1f} (Table 1's own, {len(PRINTED)} targets)",
         )
         for setting in SETTINGS

@@ -27,18 +27,14 @@ BOTH = "On every target fine-tuning ends with a smaller error and nearer to its 
 
 
 def units(parameters):
-    """Table 1's fine-tuned units, and one per target, rate from scratch and seed."""
+    """Table 1's fine-tuned units, and one from scratch per target and seed."""
     made = []
     for name in parameters["targets"]:
         made += tab01.fine_tuned_units(name, parameters)
-        arguments = tab01.named(name) | tab01.training_of(parameters)
+        rate = parameters["scratch_rate"]
+        arguments = tab01.named(name) | tab01.training_of(parameters) | {"learning_rate": rate}
         made += [
-            Unit(
-                f"{name}-scratch-{rate:g}-seed{seed}",
-                scratch,
-                arguments | {"learning_rate": rate, "seed": seed},
-            )
-            for rate in parameters["scratch_rates"]
+            Unit(f"{name}-scratch-{rate:g}-seed{seed}", scratch, arguments | {"seed": seed})
             for seed in range(parameters["seeds"])
         ]
     return made
@@ -64,15 +60,14 @@ def scratch(*, dataset, decay_at, steps, seed, device, report, **given):
     return table
 
 
-def pairs(table, rate):
+def pairs(table):
     """One row per target and seed that has both: errors and deviations fine-tuned and from scratch.
 
-    rate : from scratch. Columns target, seed, error, error_scratch, deviation, deviation_scratch,
+    Columns target, seed, error, error_scratch, deviation, deviation_scratch,
     train_error, train_error_scratch and improvement, 100 (1 − error / error_scratch).
     """
     own = tab01.ends(tab01.series(table, "fine-tuned"))
-    other = tab01.series(table, "scratch")
-    other = tab01.ends(other[other["learning_rate"] == rate] if len(other) else other)
+    other = tab01.ends(tab01.series(table, "scratch"))
     columns = {"test_error": "error", "deviation": "deviation", "train_error": "train_error"}
     keys = ["target", "seed"]
     if own.empty or other.empty:
@@ -123,7 +118,7 @@ def farther(both):
 
 def claims(table, parameters):
     """Both comparisons on every target, and what the printed improvements rest on."""
-    both = pairs(table, parameters["scratch_rates"][0])
+    both = pairs(table)
     theirs = printed()
     made = []
     for name in parameters["targets"]:
@@ -169,7 +164,7 @@ def claims(table, parameters):
 
 def finding(table, parameters):
     """On how many targets fine-tuning is ahead, and what the printed table says of itself."""
-    both = pairs(table, parameters["scratch_rates"][0])
+    both = pairs(table)
     if both.empty:
         return "Nothing was measured."
     means = both.groupby("target").mean(numeric_only=True)
@@ -192,7 +187,7 @@ def _of(count, total):
 
 def key_numbers(table, parameters):
     """Improvements, how much farther networks from scratch move, and the improvement that does not follow."""
-    both = pairs(table, parameters["scratch_rates"][0])
+    both = pairs(table)
     theirs = printed()
     ratio = theirs["deviation_scratch"] / theirs["deviation"]
     numbers = []
