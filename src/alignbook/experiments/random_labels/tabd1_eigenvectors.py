@@ -313,9 +313,9 @@ def key_numbers(table, parameters):
         for i in (1, 9):
             printed = PRINTED["agreement"][i - 1]
             form = f"{{:.{len(printed) - 2}f}}"
-            result.append(
-                KeyNumber(f"scalar product, eigenvector {i}", interval(1 - apart[i], form), printed)
-            )
+            middle, low, high = (form.format(1 - apart[i].quantile(q)) for q in (0.5, 1, 0))
+            here = f"{middle} ({low} to {high})"
+            result.append(KeyNumber(f"scalar product, eigenvector {i}: median (range)", here, printed))
     rows = of_kind(table, "angles")
     for ratio, n in diagonal(parameters)[:1]:
         values = rows[(rows["ratio"] == ratio) & (rows["samples"] == n)]["spread"] if len(rows) else []
