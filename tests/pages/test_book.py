@@ -255,7 +255,7 @@ def test_downloads_are_executed_notebooks_without_machine_paths(built):
         assert "%pip install" in "".join(code[0]["source"]) and "clone" in "".join(cells[0]["source"])
         assert all(cell["execution_count"] for cell in code[1:])
         assert "parameters" in code[1]["metadata"]["tags"]
-        prose = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        prose = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
         assert not re.search(r"\{(cite|ref|numref|doc)[:a-z]*\}", prose) and "\n# " in f"\n{prose}"
         page = parsed(html / f"{name}.html")
         assert any(link.endswith(f"_sources/{name}.ipynb") for link in page.links)
