@@ -28,7 +28,7 @@ STARTS = {"scratch": "random", "pretrained": "pre-trained"}
 MODES = {"eval": "running statistics", "train": "statistics of the batch"}  # of batch norm
 ANGLES = 16  # points on a circle
 TOLERANCE = 0.01  # residual of an eigenvalue over its magnitude: an error of about its square
-PRODUCTS = 400  # Hessian-vector products at most
+PRODUCTS = 150  # Hessian-vector products at most
 
 
 def units(parameters):
