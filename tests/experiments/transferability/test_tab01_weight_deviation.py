@@ -198,8 +198,8 @@ def test_ordering_and_nearness_come_out_either_way(sign, outcome):
     assert found["ordering-fixed"] == found["ordering-fine-tuned"] == outcome
     assert found["nearer-fine-tuned"] == (DISAGREES if sign > 0 else HOLDS)  # here the near ones err more
     text = tab01.finding(table, PARAMETERS)
-    assert ("farther where they err more" in text) == (sign > 0)
-    assert ("less far where they err more" in text) == (sign < 0)
+    assert ("farther where the test error is larger" in text) == (sign > 0)
+    assert ("less far where it is larger" in text) == (sign < 0)
 
 
 def test_paths_that_fall_or_do_not_end_disagree():

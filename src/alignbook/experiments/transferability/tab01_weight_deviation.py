@@ -441,12 +441,14 @@ def finding(table, parameters):
             signs.add(np.sign(np.mean(values)))
     if not said:
         return "Too few targets to rank."
-    words = {(1.0,): "farther where they err more", (-1.0,): "less far where they err more"}
-    found = words.get(tuple(signs), "farther where they err more in one setting and not in the other")
+    words = {(1.0,): "farther where the test error is larger", (-1.0,): "less far where it is larger"}
+    found = words.get(
+        tuple(signs), "farther where the test error is larger in one setting and not in the other"
+    )
     count = len(table[["dataset", "part"]].drop_duplicates())
     text = (
         f"From our own network, pre-trained on {parameters['source']} in place of ImageNet's ResNet-50, "
-        f"weights move {found}: rank correlation over {count} targets {', '.join(said)}."
+        f"the weights move {found}: rank correlation over {count} targets {', '.join(said)}."
     )
     rows = ends(series(table, "fine-tuned"))
     if len(rows):

@@ -171,10 +171,13 @@ def finding(table, parameters):
     gain = (means["error"] < means["error_scratch"]).sum()
     near = (means["deviation"] < means["deviation_scratch"]).sum()
     count, improvement = len(means), means["improvement"]
+    moved = (both["deviation_scratch"] / both["deviation"]).mean()
+    times = (printed()["deviation_scratch"] / printed()["deviation"]).mean()
     off = max(printed().itertuples(), key=lambda row: abs(row.improvement - row.printed))
     return (
         f"Fine-tuned, the networks err less on {_of(gain, count)} and lie nearer to their start on "
-        f"{_of(near, count)} than those trained from scratch. Fine-tuning improves the test error by "
+        f"{_of(near, count)} than those trained from scratch, which move {moved:.2f} times as far "
+        f"(printed: {times:.2f}). Fine-tuning improves the test error by "
         f"{improvement.min():.0f} % ({improvement.idxmin()}) to {improvement.max():.0f} % "
         f"({improvement.idxmax()}). For {off.target} the paper prints {off.printed:.2f} %, but its own "
         f"errors give {off.improvement:.2f} %."
