@@ -318,6 +318,7 @@ def conditions(table, parameters):
                 "steps": f"{steps['scratch']:.0f} / {steps['pretrained']:.0f}",
                 "test error, %": f"{error['scratch']:.0f} / {error['pretrained']:.0f}",
                 "loss": f"{loss['scratch']:.3f} / {loss['pretrained']:.3f}",
+                "worst residual": f"{worst_residual(part):.2g}",
                 "log2 λ": interval(ratios(part, magnitude)),
                 "log2 λ/loss": interval(
                     ratios(part, lambda one: magnitude(one) / one["images_loss"].iloc[0])
@@ -328,8 +329,6 @@ def conditions(table, parameters):
     return pd.DataFrame(rows)
 
 
-def worst_residual(table):
-    """The largest ‖H v − λ v‖ / |λ| of all eigenvalues shown; nan without any."""
-    if "residual" not in table:
-        return math.nan
-    return float((table["residual"] / table["eigenvalue"].abs()).max())
+def worst_residual(rows):
+    """The largest ‖H v − λ v‖ / |λ| of the eigenvalues in ``rows``."""
+    return float((rows["residual"] / rows["eigenvalue"].abs()).max())
