@@ -376,6 +376,7 @@ def test_search_finds_a_page(reader):
     desktop.open("search")
     desktop.page.goto(f"{desktop.base}search.html?q=misalignment")
     desktop.page.wait_for_selector("#search-results li a")
+    desktop.page.get_by_text("Search finished").wait_for()
     found = desktop.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
     assert "/code/" not in found[0] and any("random_labels/fig02_misalignment" in link for link in found)
     code = [position for position, link in enumerate(found) if "/code/" in link]
@@ -432,7 +433,7 @@ def test_folded_code_opens_and_leads_to_its_function(reader):
     desktop = reader()
     page = desktop.open(NAMES[0])
     page.get_by_text("The code of this page").click()
-    assert page.locator("details.ab-details[open] .highlight pre").is_visible()
+    assert page.locator("details.ab-details[open] .highlight pre").first.is_visible()
     page.locator('a[href*="/code/"][href*="#"]').first.click()
     page.wait_for_load_state()
     assert "/code/" in page.url and page.url.split("#")[1]

@@ -1,7 +1,7 @@
 """A Sphinx extension: what the book does beyond Jupyter Book.
 
 Plots are numbered per page, every figure is drawn for the dark mode, too, each page says in its head what it
-shows, and notebooks are offered as they run on a reader's machine.
+shows, searches find findings first, and notebooks are offered as they run on a reader's machine.
 """
 
 import html
@@ -20,12 +20,18 @@ LONGEST = 300  # characters of a description
 
 def setup(app):
     """Called by Sphinx."""
+    app.connect("config-inited", rank_search)
     app.connect("env-check-consistency", number_per_page)
     app.connect("html-page-context", pair_figures)
     app.connect("html-page-context", describe)
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def rank_search(app, config):
+    """What was found comes first in a search, code last."""
+    config.html_search_scorer = str(app.srcdir / "assets" / "scorer.js")  # Sphinx looks in its working folder
 
 
 def number_per_page(app, env):
