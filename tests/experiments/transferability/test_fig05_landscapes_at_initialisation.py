@@ -97,7 +97,7 @@ def test_finding_and_tables_state_the_ratio():
     table = made_up(rougher=2.0, random_growth=0.0)
     own = next(iter(experiment.cases(PARAMETERS).values()))
     ratios = experiment.ratios(experiment.roughness(table, **own), "curvature")
-    assert f"bends {np.mean(2 ** np.array(ratios)):.2f} (" in experiment.finding(table, PARAMETERS)
+    assert f"bends {2 ** np.mean(ratios):.1f} (" in experiment.finding(table, PARAMETERS)
     found = experiment.dependence(table, PARAMETERS)
     assert len(found) == 4 and found["log2 of the ratio"].iloc[0].startswith(f"{np.mean(ratios):.2f}")
 

@@ -2,6 +2,8 @@
 
 import pandas as pd
 
+from alignbook.claims import t_interval
+
 
 def per_seed(rows, measure):
     """{(data set, seed): measure of its rows} as a Series of floats."""
@@ -12,3 +14,16 @@ def mean_spread(values, digits=2):
     """``0.97 ± 0.01`` of a Series: mean and standard deviation; the mean alone of a single value."""
     spread = f" ± {values.std():.{digits}f}" if len(values) > 1 else ""
     return f"{values.mean():.{digits}f}{spread}"
+
+
+def factor(logs, digits=1):
+    """``2.5 (1.1 to 5.9)``: the factor of which ``logs`` are base-2 logarithms, one per seed.
+
+    The geometric mean, and the 95 % t interval of the mean logarithm where there is one; a dash for none.
+    """
+    _, mean, ends = t_interval(logs)
+    if mean is None:
+        return "–"
+    return f"{2**mean:.{digits}f}" + (
+        f" ({2 ** ends[0]:.{digits}f} to {2 ** ends[1]:.{digits}f})" if ends else ""
+    )

@@ -15,6 +15,7 @@ from torch.func import functional_call
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
+from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig04_tsne import kernels
 from alignbook.experiments.transferability.planes import rows_of, where
 from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
@@ -252,9 +253,9 @@ def finding(table, parameters):
     """Ratios of eigenvalues and of rises, in plain text."""
     said = []
     for name in parameters["targets"]:
-        values = [2**value for value in ratios(spectra(table, name), magnitude)]
+        values = ratios(spectra(table, name), magnitude)
         if values:
-            said.append(f"{interval(values, '{:.1f}')} times on {name}")
+            said.append(f"{factor(values)} times on {name}")
     if not said:
         return "No two networks of the same training loss: there is nothing to compare."
     text = (
@@ -289,7 +290,7 @@ def key_numbers(table, parameters):
         ),
         KeyNumber(
             f"mean of the top {parameters['eigenvalues']}, random over pre-trained",
-            interval([2**value for value in ratios(rows, magnitude)], "{:.2f}"),
+            factor(ratios(rows, magnitude)),
         ),
     ]
 

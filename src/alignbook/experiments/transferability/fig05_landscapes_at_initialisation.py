@@ -11,6 +11,7 @@ from torch import nn
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
+from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.planes import grid, rows_of, where
 from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
@@ -289,22 +290,21 @@ def _greater(id, statement, where, values):
 def finding(table, parameters):
     """Curvatures of the middle layer and their growth over the layers, in plain text."""
     (_, own), *_, (_, scaled) = cases(parameters).items()
-    found = [2**value for value in ratios(roughness(table, **own), "curvature")]
+    found = ratios(roughness(table, **own), "curvature")
     if not found:
         return "Nothing was measured with both starts."
     text = (
-        f"Where training starts, the middle layer's landscape bends {interval(found)} times as much with "
+        f"Where training starts, the middle layer's landscape bends {factor(found)} times as much with "
         f"random weights as with those pre-trained on {parameters['source']} (in place of ImageNet)"
     )
-    equal = [2**value for value in ratios(roughness(table, **scaled), "curvature")]
-    text += f", {interval(equal)} times where both heads give equal logits." if equal else "."
+    equal = ratios(roughness(table, **scaled), "curvature")
+    text += f", {factor(equal)} times where both heads give equal logits." if equal else "."
     rows = all_layers(table, parameters)
     random, own = (growth(rows, start) for start in STARTS)
     if random and own:
         text += (
             f" Per layer towards the input the curvature changes by a factor of "
-            f"{interval([2**value for value in random])} with random and "
-            f"{interval([2**value for value in own])} with pre-trained weights."
+            f"{factor(random, 2)} with random and {factor(own, 2)} with pre-trained weights."
         )
     return text
 
