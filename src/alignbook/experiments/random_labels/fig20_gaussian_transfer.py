@@ -137,7 +137,7 @@ def _rows(sigma, first, last):
 
 def rows_of(table, panel):
     """The rows of one panel; none where nothing is stored."""
-    return table[table["unit"].str.startswith(UNITS[panel])]
+    return table[table["unit"].astype(str).str.startswith(UNITS[panel])]
 
 
 def growth(rows):

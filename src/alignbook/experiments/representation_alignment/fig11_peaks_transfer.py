@@ -237,8 +237,8 @@ def finding(table, parameters):
         changes = (100 * (errors["transfer"] / errors[name] - 1).mean() for name in ("init", "original"))
         init, inputs = (f"{change:+.0f} %" for change in changes)
         parts.append(f"{task} task {init} ({inputs})")
-    where = f"Test error after {parameters['fast_phase']} steps, transferred against initial features (inputs)"
-    return f"{where}: {', '.join(parts)}."
+    after = f"Test error after {parameters['fast_phase']} steps"
+    return f"{after}, transferred against initial features (inputs): {', '.join(parts)}."
 
 
 def key_numbers(table, parameters):
