@@ -17,7 +17,7 @@ OURS = ' <small class="ab-ours">a reading of ours, not the paper\'s</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
-    "quick": "real data, reduced size",
+    "quick": "reduced size",
     "paper": "the paper's own size",
 }
 IN_PART = "real data, reduced size, and where they are stored runs of the paper's own size"
@@ -141,13 +141,14 @@ def banner(run):
     datasets = sorted({name for item in run.stored for name in results.datasets(item.unit).values()})
     count = run.parameters.get("seeds")
     facts = [
-        ", ".join(datasets) or "synthetic",
-        "no randomness" if count is None else f"{count} seed{'s' * (count != 1)}",
+        ", ".join(datasets) or "made data",
         _state(run, len(run.shown)),
     ]
+    if count is not None:
+        facts.insert(1, f"{count} seed{'s' * (count != 1)}")
     if run.joined:
         profile, total = run.joined_profile
-        facts[1] += f" at {run.profile}, and {len(run.joined)} of the {total} runs of profile {profile}"
+        facts[-2] += f" at {run.profile}, and {len(run.joined)} of the {total} runs of profile {profile}"
     if run.diverged:
         facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
     kind = run.profile or "custom"
