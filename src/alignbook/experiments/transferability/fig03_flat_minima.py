@@ -264,14 +264,13 @@ def finding(table, parameters):
         f"pre-trained on {parameters['source']} (in place of ImageNet)."
     )
     radius = max(parameters["radii"])
-    rise = [
-        pairs(rises(table, name, radius), lambda part: part["rise"].iloc[0]).mean()
-        for name in parameters["targets"]
-    ]
-    rise = [means for means in rise if np.isfinite(means).all()]
-    if rise:
-        both = " and ".join(f"{means['scratch']:.2f} against {means['pretrained']:.2f}" for means in rise)
-        text += f" At radius {radius:g} around the minimum the loss rises by {both}."
+    rose = []
+    for name in parameters["targets"]:
+        both = pairs(rises(table, name, radius), lambda part: part["rise"].iloc[0]).mean()
+        if both.notna().all():
+            rose.append(f"{both['scratch']:.1f} and {both['pretrained']:.1f} on {name}")
+    if rose:
+        text += f" At radius {radius:g} the loss rises by {', '.join(rose)} (random, pre-trained; nats)."
     return text
 
 
