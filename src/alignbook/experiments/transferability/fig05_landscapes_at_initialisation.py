@@ -321,7 +321,7 @@ def key_numbers(table, parameters):
         )
         for start, label in STARTS.items()
     ]
-    losses = [interval(rows.loc[rows["start"] == start, "centre"], "{:.2f}") for start in STARTS]
+    losses = [f"{rows.loc[rows['start'] == start, 'centre'].mean():.2f}" for start in STARTS]
     return [*numbers, KeyNumber("loss at the start, random / pre-trained (nats)", " / ".join(losses))]
 
 
