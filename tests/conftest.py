@@ -200,3 +200,23 @@ def new_checkout():
 @pytest.fixture
 def checkout(tmp_path):
     return Checkout(tmp_path / "checkout")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, one per worker: playwright allows one at a time in a process."""
+    executable = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if executable is None:
+        if os.environ.get("ALIGNBOOK_REQUIRE_BROWSER"):
+            pytest.fail("no Chromium on this machine")
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=executable, args=flags)
+        yield chromium
+        chromium.close()

@@ -264,25 +264,6 @@ def test_downloads_are_executed_notebooks_without_machine_paths(built):
 # In a browser
 
 
-@pytest.fixture(scope="session")
-def browser():
-    executable = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    if executable is None:
-        if os.environ.get("ALIGNBOOK_REQUIRE_BROWSER"):
-            pytest.fail("no Chromium on this machine")
-        pytest.skip("no Chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=flags)
-        yield chromium
-        chromium.close()
-
-
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass

@@ -1,7 +1,6 @@
 """Pictures with controls: the data and the still drawing, and what a browser makes of them."""
 
 import json
-import os
 import re
 import shutil
 
@@ -144,25 +143,6 @@ def test_what_does_not_fit_together_is_refused(changes, said):
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    if executable is None:
-        if os.environ.get("ALIGNBOOK_REQUIRE_BROWSER"):
-            pytest.fail("no Chromium on this machine")
-        pytest.skip("no Chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=flags)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,7 @@ def _fetched(unit, read_table):
     try:
         try:
             provenance, text, whole = _read(place)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         if not whole:  # perhaps it is being replaced at this moment, the table first
             time.sleep(0.2)
