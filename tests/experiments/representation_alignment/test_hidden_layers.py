@@ -1,0 +1,72 @@
+"""Networks with several hidden layers: layers, losses and when training ends, against plain references."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from alignbook.experiments.representation_alignment import hidden_layers
+from alignbook.seeding import torch_stream
+
+
+def test_representations_are_the_relus_outputs():
+    net = hidden_layers.network([5, 7, 3, 1], torch_stream(0, "test"), dtype=torch.float64)
+    x = torch.randn(11, 5, generator=torch_stream(1, "test"), dtype=torch.float64)
+    first, second = hidden_layers.representations(net, x.float())
+    weights = [parameter.detach().numpy() for parameter in net.parameters()]
+    by_hand = np.maximum(x.float().double().numpy() @ weights[0].T + weights[1], 0)
+    np.testing.assert_allclose(first, by_hand, atol=1e-12)
+    by_hand = np.maximum(by_hand @ weights[2].T + weights[3], 0)
+    np.testing.assert_allclose(second, by_hand, atol=1e-12)
+    np.testing.assert_allclose(
+        net(x.float().double()).detach(), by_hand @ weights[4].T + weights[5], atol=1e-12
+    )
+
+
+def test_initial_weights_fill_their_range_and_do_not_depend_on_the_dtype():
+    made = [hidden_layers.network([50, 40, 1], torch_stream(0, "test"), dtype=kind) for kind in
+            (torch.float32, torch.float64)]  # fmt: skip
+    for single, double in zip(*(net.parameters() for net in made), strict=True):
+        torch.testing.assert_close(single, double.float(), rtol=0, atol=0)
+    largest = made[1][0].weight.abs().max().item()
+    assert 0.98 / math.sqrt(50) < largest <= 1 / math.sqrt(50)
+
+
+def test_losses_by_hand():
+    outputs, y = torch.tensor([[0.5], [-2.0]]), torch.tensor([1.0, 1.0])
+    assert hidden_layers.squared(outputs, y).item() == pytest.approx((0.25 + 9) / 2)
+    expected = (math.log2(1 + math.exp(-0.5)) + math.log2(1 + math.exp(2))) / 2
+    assert hidden_layers.logistic(outputs, y).item() == pytest.approx(expected)
+    assert hidden_layers.logistic(torch.zeros(2, 1), y).item() == pytest.approx(1)
+
+
+def fit(**changes):
+    x = torch.randn(37, 4, generator=torch_stream(0, "inputs"))
+    y = x[:, 0] + 0.5
+    net = hidden_layers.network([4, 16, 16, 1], torch_stream(0, "net"))
+    given = {"loss": hidden_layers.squared, "batch_size": 10, "rate": 0.01, "remaining": 0.01}
+    given |= {"max_epochs": 300, "generator": torch_stream(0, "batches"), "report": None}
+    return net, x, y, hidden_layers.fit(net, x, y, **given | changes)
+
+
+def test_training_ends_at_the_share_of_the_loss_or_at_the_last_epoch():
+    seen = []
+    _, _, y, trained = fit(at=[1, 3, 1000], on=seen.append)
+    assert trained.loss <= 0.01 * y.square().mean() and 3 < trained.epochs < 300
+    assert seen == [1, 3]
+    assert fit(max_epochs=trained.epochs - 1)[3].loss > 0.01 * y.square().mean()
+    assert fit(max_epochs=2)[3].epochs == 2
+
+
+def test_training_is_adam_on_batches():
+    net, x, y, _ = fit(max_epochs=1)
+    plain = hidden_layers.network([4, 16, 16, 1], torch_stream(0, "net"))
+    optimiser = torch.optim.Adam(plain.parameters(), lr=0.01)
+    order = torch.randperm(37, generator=torch_stream(0, "batches"))
+    for index in order.split(10):
+        optimiser.zero_grad()
+        (plain(x[index])[:, 0] - y[index]).square().mean().backward()
+        optimiser.step()
+    for ours, reference in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-6)
