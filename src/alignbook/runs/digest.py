@@ -22,6 +22,7 @@ PACKAGE = __package__.split(".")[0]
 BOUNDARY = {
     (f"{PACKAGE}.data.arguments", "checked"),
     (f"{PACKAGE}.data.images", "fetch"),
+    (f"{PACKAGE}.data.tables", "fetch_table"),
     (f"{PACKAGE}.kernels.cuda_graph", "replayed"),
     (f"{PACKAGE}.kernels.gram_product", "squared_sum"),
     (f"{PACKAGE}.kernels.products", "float32_products"),

@@ -403,10 +403,10 @@ def _failure(unit, error):
 
 def require_data(units):
     """Have the data sets of ``units`` at hand. Raises DataError where one cannot be had."""
-    from alignbook import data
+    from alignbook.data import tables
 
     for name in sorted({name for unit in units for name in results.datasets(unit).values()}):
-        data.fetch(name)
+        tables.fetch(name)
 
 
 def choose_device(device):

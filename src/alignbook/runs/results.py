@@ -60,17 +60,17 @@ class Stored:
         numbers: see :meth:`verified_by`. The data are compared only where they are at hand: a result from
         elsewhere can be shown without them.
         """
-        from alignbook import data
+        from alignbook.data import DataError, tables
 
         reasons = []
         if self.verified_by() is None:
             reasons.append(CODE)
         for made_from in self.made_from.values():
-            if data.available(made_from["name"]):
+            if tables.available(made_from["name"]):
                 try:
-                    if data.digest(made_from["name"]) != made_from["sha256"]:
+                    if tables.digest(made_from["name"]) != made_from["sha256"]:
                         reasons.append("the data have changed")
-                except data.DataError:
+                except DataError:
                     reasons.append("the data at hand cannot be read")
         return list(dict.fromkeys(reasons))
 
@@ -211,10 +211,10 @@ def origin(unit):
 
     Taken before it is computed: sources and archives may change while it runs.
     """
-    from alignbook import data
+    from alignbook.data import tables
 
     needed = datasets(unit)
-    made_from = {name: {"name": name, "sha256": data.digest(name)} for name in set(needed.values())}
+    made_from = {name: {"name": name, "sha256": tables.digest(name)} for name in set(needed.values())}
     return {
         "code": code_digest(unit.compute),
         **{field: made_from.get(needed.get(argument)) for argument, field in DATASETS.items()},
