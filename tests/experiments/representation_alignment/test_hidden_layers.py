@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from alignbook.data import load
+from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import hidden_layers
 from alignbook.seeding import torch_stream
 
@@ -70,3 +72,28 @@ def test_training_is_adam_on_batches():
         optimiser.step()
     for ours, reference in zip(net.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-6)
+
+
+def test_two_classes_half_of_each_or_as_they_come():
+    x, y = hidden_layers.two_classes("digits", 60, 3, halves=True)
+    assert x.shape == (60, 64) and y.sum() == 0 and set(y.tolist()) == {-1.0, 1.0}
+    assert x.min() == 0 and x.max() == 1 and not y[:30].eq(y[0]).all()
+    free, labels = hidden_layers.two_classes("digits", 61, 3, halves=False)
+    assert len(free) == 61 and labels.sum() % 2 == 1
+    again, _ = hidden_layers.two_classes("digits", 60, 4, halves=True)
+    assert not torch.equal(x, again)
+    data = load("digits")
+    images = {tuple(image.tolist()) for image in (data.x[data.y == 0].flatten(1) + 1) / 2}
+    assert {tuple(image.tolist()) for image in x[y == 1]} <= images
+    with pytest.raises(AlignbookError, match="first two classes"):
+        hidden_layers.two_classes("digits", 5000, 0, halves=True)
+
+
+def test_spectrum_against_a_full_decomposition():
+    draw = np.random.default_rng(0)
+    features, y = draw.normal(size=(30, 4)), draw.normal(size=30)
+    phi = np.hstack([features, np.ones((30, 1))])
+    left, singular, _ = np.linalg.svd(phi / np.linalg.norm(phi, axis=1, keepdims=True))
+    ours, gains = hidden_layers.spectrum(features, y)
+    np.testing.assert_allclose(ours, singular)
+    np.testing.assert_allclose(gains, np.square(left.T @ y)[:5], atol=1e-12)

@@ -2,9 +2,14 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 
+from alignbook.data import load
+from alignbook.errors import AlignbookError
+from alignbook.metrics import alignment_curve
+from alignbook.seeding import numpy_stream
 from alignbook.training.loop import module_step, train
 
 
@@ -73,3 +78,34 @@ def fit(net, x, y, *, loss, batch_size, rate, remaining, max_epochs, generator, 
         until=lambda now: now.loss <= remaining * start,
         report=report,
     )
+
+
+def two_classes(dataset, points, seed, *, halves):
+    """Images of the first two classes: x (points, pixels) float32 in [0, 1] and y (points,) float32 of ±1.
+
+    halves : as many images of each class (Figure 2), or as they come at random (Figure 7). In random order.
+    Raises AlignbookError where there are too few images.
+    """
+    data = load(dataset)
+    order = numpy_stream(seed, "two classes", dataset).permutation(len(data))
+    classes = data.y.numpy()[order]
+    if halves:
+        chosen = np.concatenate([order[classes == label][: points // 2] for label in (0, 1)])
+    else:
+        chosen = order[classes < 2][:points]
+    if len(chosen) < points:
+        raise AlignbookError(f"{dataset} has {len(chosen)} images of its first two classes, not {points}")
+    chosen = numpy_stream(seed, "order", dataset).permutation(chosen)
+    x = (data.x[chosen].flatten(1) + 1) / 2
+    return x, 1 - 2 * data.y[chosen].float()
+
+
+def spectrum(features, labels):
+    """Singular values and squared projections of labels: (σ_i (r,), (u_iᵀ y)² (r,)), largest σ_i first.
+
+    features (n, d), labels (n,) : a constant is appended and rows scaled to length one, as
+    :func:`alignbook.metrics.alignment_curve` does; r is the rank.
+    """
+    singular, alignment = alignment_curve(features, labels)
+    gains = alignment[1:] - np.append(alignment[2:], 0.0)  # the first threshold is 0
+    return singular[:0:-1], gains[::-1]
