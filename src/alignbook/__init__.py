@@ -2,8 +2,8 @@
 
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
 ``alignment_curve``, ``tangent_alignment``, ``hessian_eigenvalues``, ``weight_deviation``,
-``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``run`` and ``Claim``. The command is
-``alignbook``.
+``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``, ``run`` and ``Claim``. The
+command is ``alignbook``.
 """
 
 import importlib
@@ -23,6 +23,7 @@ PUBLIC = {
     "filter_normalised_directions": "alignbook.metrics",
     "landscape": "alignbook.metrics",
     "loss_variation": "alignbook.metrics",
+    "probe": "alignbook.probing",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
 }

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import warnings
+from pathlib import Path
 
 from alignbook import __version__, paths, system
 from alignbook.errors import AlignbookError, on_one_line
@@ -110,6 +111,17 @@ def _parser():
     )
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     verify.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
+    probe.add_argument("network", metavar="NETWORK", help="module:callable, or a file (TorchScript, weights)")
+    probe.add_argument("--arch", help="torchvision's name of the network that a state dict belongs to")
+    probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
+    probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
+    probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
+    probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
+    probe.add_argument("-n", dest="examples", type=_count, default=1000, help="examples (default: 1000)")
+    probe.add_argument("--seed", type=int, default=0, help="of the examples' and all other draws")
+    probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
+    probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
@@ -244,6 +256,32 @@ def _verify(options):
     for reason, units in found.stale.items():
         print(f"{len(units)} stay stale ({reason}): {', '.join(units)}")
     return status
+
+
+def _probe(options):
+    from alignbook.pages import probe_page
+    from alignbook.probing import INSTRUMENTS, probe, sources
+
+    for name in options.without:
+        if name not in INSTRUMENTS:
+            raise AlignbookError(f"no instrument {name}; known: {', '.join(INSTRUMENTS)}")
+    if why := system.unwritable(options.out):
+        raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
+    model = sources.network(options.network, options.arch)
+    before = options.before and sources.network(options.before, options.arch, like=model)
+    inputs, targets = sources.examples(
+        options.data, options.examples, split=options.split, size=options.size, seed=options.seed
+    )
+    try:
+        found = probe(
+            model, inputs, targets, before=before, without=options.without, seed=options.seed,
+            report=lambda text: print(text, file=sys.stderr, flush=True),
+        )  # fmt: skip
+    except ValueError as error:
+        raise AlignbookError(on_one_line(error)) from None
+    for name, why in found.left_out.items():
+        print(f"{name}: {why}", file=sys.stderr)
+    print(probe_page.write(found, options.out, f"{options.network} on {options.data}"))
 
 
 def _status(options):

@@ -1,0 +1,213 @@
+"""The probe: each instrument against a plain reference, networks of every make, and nothing changed by it."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import alignbook
+from alignbook.errors import AlignbookError
+from alignbook.experiments.random_labels.fig02_misalignment import expected_floor
+from alignbook.probing import INSTRUMENTS, instruments, probe
+from alignbook.probing.tangents import parameter_alignment
+
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+N, CLASSES = 24, 3
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def images(side=8, channels=3):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(N, channels, side, side, generator=generator)
+    return x, torch.arange(N) % CLASSES
+
+
+def conv(filters=32, groups=1):
+    return nn.Sequential(
+        nn.Conv2d(3, filters, 3, padding=1), nn.ReLU(), nn.Dropout(0.5),
+        nn.Conv2d(filters, 8, 3, stride=2, groups=groups), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Flatten(), nn.Linear(72, CLASSES),
+    )  # fmt: skip
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.shared, self.head = nn.Linear(192, 9), nn.Linear(9, 9), nn.Linear(9, CLASSES)
+
+    def forward(self, x):
+        x = self.first(x.flatten(1)).relu()
+        return self.head(self.shared(self.shared(x).relu()).relu())
+
+
+class Attention(nn.Module):
+    """A transformer of one block on 4×4 patches."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 4, 4)
+        self.block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(16, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.block(self.patches(x).flatten(2).mT).mean(1))
+
+
+def frozen():
+    net = conv()
+    for parameter in net[:5].parameters():
+        parameter.requires_grad_(False)
+    return net
+
+
+NETWORKS = {
+    "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 12), nn.ReLU(), nn.Linear(12, CLASSES)),
+    "convolutions": conv,
+    "groups": lambda: conv(groups=4),
+    "tied": Tied,
+    "attention": Attention,
+    "frozen": frozen,
+    "bfloat16": lambda: conv().bfloat16(),
+    "script": lambda: torch.jit.script(conv()),
+}
+# What does not apply to which network, and a word of the reason.
+LEFT_OUT = {
+    "mlp": {"filters": "no two-dimensional convolution"},
+    "tied": {"filters": "no two-dimensional convolution"},
+    "script": {"filters": "TorchScript", "features": "TorchScript"},
+}
+
+
+@pytest.mark.parametrize("make", NETWORKS)
+def test_every_instrument_on_networks_of_every_make(make):
+    net = NETWORKS[make]().train()
+    before = {name: (value.clone(), value.dtype) for name, value in net.state_dict().items()}
+    required = [parameter.requires_grad for parameter in net.parameters()]
+    found = probe(net, *images())
+    expected = {"deviation": "no network before", **LEFT_OUT.get(make, {})}
+    assert found.left_out.keys() == expected.keys()
+    assert all(said in found.left_out[name] for name, said in expected.items())
+    assert {*found.tables, *found.left_out} == {*INSTRUMENTS}
+    for table in found.tables.values():
+        assert len(table) and table.select_dtypes("number").drop(
+            columns=["misalignment", "floor", "random_bases"], errors="ignore"
+        ).notna().all(axis=None)  # fmt: skip
+    after = net.state_dict()
+    assert all(
+        torch.equal(value, after[name]) and kind == after[name].dtype
+        for name, (value, kind) in before.items()
+    )
+    assert required == [parameter.requires_grad for parameter in net.parameters()]
+    assert all(module.training for module in net.modules())
+    assert found.as_dict()["network"]["network"]["parameters"] == sum(p.numel() for p in net.parameters())
+
+
+def test_beside_the_network_before():
+    before = conv()
+    after = copy.deepcopy(before)
+    with torch.no_grad():
+        after[0].weight.add_(0.5)
+    found = probe(after, *images(), before=before, without=["curvature", "tangent"])
+    assert set(found.tables["filters"]["network"]) == {"before", "network"}
+    deviation = found.tables["deviation"].set_index("layer")["deviation"]
+    assert deviation["0.weight"] == pytest.approx(0.5 * (32 * 27) ** 0.5)
+    assert deviation.drop("0.weight").eq(0).all()
+    assert found.left_out == {"curvature": "left out as asked", "tangent": "left out as asked"}
+
+
+def test_numbers_as_targets():
+    x, y = images()
+    found = probe(
+        nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.Tanh(), nn.Linear(5, 1)), x, x.mean((1, 2, 3))
+    )
+    assert found.left_out.keys() == {"filters", "deviation"} and "accuracy" not in found.network["network"]
+    assert found.tables["tangent"]["alignment"].between(0, 1).all()
+
+
+def test_features_are_those_of_alignment_curve():
+    x, y = images()
+    net = NETWORKS["mlp"]()
+    table = probe(net, x, y, without=["tangent", "curvature"]).tables["features"]
+    hidden = net[1](x.flatten(1)).relu().detach()
+    centred = instruments.labels(y).numpy()
+    for layer, values in (("1", x.flatten(1)), ("3", hidden), ("output", net(x).detach())):
+        rows = table[table["layer"] == layer]
+        curves = []
+        for column in centred.T:
+            thresholds, curve = alignbook.alignment_curve(values, column)
+            curves.append(curve[1:][::-1])  # largest singular value first
+        share = np.sum(curves, 0) / (centred**2).sum()
+        assert rows["share"].to_numpy() == pytest.approx(share[rows["k"] - 1], abs=1e-6)
+        sigma = thresholds[1:][::-1]
+        assert rows["sigma"].to_numpy() == pytest.approx(sigma[rows["k"] - 1] / sigma[0], abs=1e-6)
+
+
+def test_of_wide_features_some_coordinates_are_drawn():
+    x = torch.randn(N, 1, 1, 9000)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(9000, CLASSES))
+    rows = instruments.features(net.eval(), x, torch.arange(N) % CLASSES, 0)
+    assert set(rows.loc[rows["layer"] == "1", "coordinates"]) == {instruments.COORDINATES}
+    assert set(rows.loc[rows["layer"] == "1", "width"]) == {9000}
+
+
+@pytest.mark.parametrize(("buckets", "error"), [(10**6, 1e-6), (300, 0.15)])
+def test_alignment_of_parameters_is_that_of_layers(buckets, error):
+    x, y = images()
+    net = conv().eval()
+    centred = functional.one_hot(y, CLASSES).double() - 1 / CLASSES
+    names, alignment, exact = parameter_alignment(net, x, centred, buckets=buckets)
+    assert names == ["0.weight", "3.weight", "7.weight"] and exact.all() == (buckets > 300)
+    reference = alignbook.tangent_alignment(net, x, y)
+    assert alignment == pytest.approx(reference, rel=error)
+
+
+def test_the_slice_is_the_loss_along_one_direction():
+    x, y = images()
+    net = conv().eval()
+    rows = instruments.slice_(net, x, y, seed=3, radius=0.2, points=3)
+    start = functional.cross_entropy(net(x), y).item()
+    assert rows["alpha"].tolist() == [-0.2, 0.0, 0.2] and rows["loss"][1] == pytest.approx(start, rel=1e-6)
+    assert (rows["loss"][[0, 2]] - start).abs().min() > 1e-4
+
+
+def test_filters_are_measured_as_on_the_page():
+    x, _ = images()
+    net = conv(filters=40).eval()
+    rows = instruments.filters(net, x, None, 0)
+    flat = net[0].weight.detach().flatten(1).double().numpy()
+    covariance = np.cov(flat, rowvar=False, bias=True)
+    patches = alignbook.patch_covariance(x).cov
+    assert rows["misalignment"][0] == pytest.approx(alignbook.misalignment(patches, covariance))
+    assert rows["tau"].to_numpy() == pytest.approx(alignbook.transfer_function(patches, covariance)[1])
+    # Gaussian filters: neither the data's eigenvectors nor random bases come nearer than sampling alone.
+    floor = expected_floor(40, 27)
+    assert rows["floor"][0] == pytest.approx(floor, rel=0.25) == rows["random_bases"][0] and len(rows) == 27
+    few = instruments.filters(conv(filters=16).eval(), x, None, 0)
+    assert few["misalignment"].isna().all() and few["tau"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"without": ["colour"]}, ValueError, "no instrument colour"),
+        ({"inputs": torch.zeros(N, 3, 8, 8, dtype=torch.int64)}, ValueError, "floating-point"),
+        ({"inputs": torch.full((N, 3, 8, 8), torch.nan)}, ValueError, "not finite"),
+        ({"targets": torch.zeros(N - 1, dtype=torch.int64)}, ValueError, "24 inputs and 23 targets"),
+        ({"targets": torch.full((N,), -1)}, ValueError, "from 0 on"),
+        ({"targets": torch.full((N,), 7)}, AlignbookError, "fails on these inputs"),
+        ({"inputs": torch.zeros(N, 3, 9, 9)}, AlignbookError, "fails on these inputs"),
+        ({"model": lambda x: x}, ValueError, "must be an nn.Module"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, error, said):
+    x, y = images()
+    arguments = {"model": conv(), "inputs": x, "targets": y} | change
+    with pytest.raises(error, match=said):
+        probe(arguments.pop("model"), arguments.pop("inputs"), arguments.pop("targets"), **arguments)

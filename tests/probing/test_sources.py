@@ -1,0 +1,182 @@
+"""Networks and data of the reader's own, and the command, in a folder of theirs."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from alignbook import cli
+from alignbook.data import load
+from alignbook.errors import AlignbookError
+from alignbook.probing import sources
+
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+
+MODULE = """
+import torch
+from torch import nn
+
+def make():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(432, 10))
+
+def number():
+    return 3
+
+def broken():
+    raise KeyError("weights")
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_network.py").write_text(MODULE)
+    yield tmp_path
+    sys.modules.pop("my_network", None)
+
+
+def test_networks_by_callable_weights_and_script(mine):
+    net = sources.network("my_network:make")
+    with torch.no_grad():
+        net[0].weight.zero_()
+    torch.save({"epoch": 3, "state_dict": net.state_dict()}, "weights.pt")
+    again = sources.network("weights.pt", like=sources.network("my_network:make"))
+    assert all(torch.equal(a, b) for a, b in zip(net.parameters(), again.parameters(), strict=True))
+    torch.jit.script(net).save("script.pt")
+    x = torch.randn(2, 1, 8, 8)
+    assert torch.equal(sources.network("script.pt")(x), net(x))
+
+
+def test_torchvisions_networks_by_name(mine):
+    from alignbook.data.torchvision_shim import import_torchvision
+
+    import_torchvision()
+    from torchvision.models import squeezenet1_1
+
+    net = squeezenet1_1(num_classes=4)
+    torch.save(net.state_dict(), "weights.pt")
+    assert torch.equal(
+        sources.network("weights.pt", "squeezenet1_1").classifier[1].bias, net.classifier[1].bias
+    )
+
+
+class Touch:
+    def __reduce__(self):
+        return open, ("touched", "w")
+
+
+@pytest.mark.parametrize(
+    ("source", "arch", "said"),
+    [
+        ("nothing", None, "no file nothing"),
+        ("my_network:number", None, "no nn.Module but a int"),
+        ("my_network:broken", None, "cannot be called: KeyError"),
+        ("my_network:absent", None, "cannot be called: AttributeError"),
+        ("absent:make", None, "cannot be called: ModuleNotFoundError"),
+        ("weights.pt", None, "say of which network"),
+        ("weights.pt", "resnet999", "no network 'resnet999'"),
+        ("weights.pt", "squeezenet1_1", "does not fit the network"),
+        ("list.pt", None, "no state dict"),
+        ("code.pt", None, "cannot be read"),
+        ("my_network.py", None, "cannot be read"),
+    ],
+)
+def test_a_network_that_cannot_be_had_is_one_line(mine, source, arch, said):
+    torch.save({"weight": torch.zeros(3)}, "weights.pt")
+    torch.save([1, 2], "list.pt")
+    torch.save(Touch(), "code.pt")
+    with pytest.raises(AlignbookError, match=re.escape(said)) as error:
+        sources.network(source, arch)
+    assert "\n" not in str(error.value) and not (mine / "touched").exists()
+
+
+def test_an_image_set_of_ours_resized(mine):
+    x, y = sources.examples("digits", 20, size=12, seed=1)
+    assert x.shape == (20, 1, 12, 12) and y.dtype == torch.int64
+    assert torch.equal(y, sources.examples("digits", 20, seed=1)[1])
+    assert len(sources.examples("digits", 10**6)[0]) == len(load("digits", "test"))
+
+
+def test_archives(mine):
+    rng = np.random.default_rng(0)
+    grey, colour = rng.integers(0, 256, (7, 5, 6), np.uint8), rng.integers(0, 256, (7, 5, 6, 3), np.uint8)
+    for values, channels in ((grey, 1), (colour, 3)):
+        np.savez("mine.npz", x=values, y=np.arange(7, dtype=np.uint8))
+        x, y = sources.examples("mine.npz", 7)
+        assert x.shape == (7, channels, 5, 6) and x.dtype == torch.float32
+        assert x[y == 2][0, 0, 1, 2] == pytest.approx(np.ravel(values[2, 1, 2])[0] / 127.5 - 1)
+    np.savez("vectors.npz", x=rng.standard_normal((7, 4)), y=rng.standard_normal(7))
+    x, y = sources.examples("vectors.npz", 5)
+    assert x.shape == (5, 4) and y.is_floating_point()
+
+
+def test_a_folder_of_images(mine):
+    from PIL import Image
+
+    for name, grey in (("cats", 0), ("dogs", 255)):
+        (mine / "pets" / name).mkdir(parents=True)
+        for k in range(2):
+            Image.new("RGB", (9, 7), (grey,) * 3).save(mine / "pets" / name / f"{k}.png")
+    x, y = sources.examples("pets", 4, size=8)
+    assert x.shape == (4, 3, 8, 8) and sorted(y.tolist()) == [0, 0, 1, 1]
+    assert (x[y == 1] == 1).all() and (x[y == 0] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("broken.npz", "cannot be read"), ("uneven.npz", "3 inputs"), ("empty", "cannot be read")],
+)
+def test_data_that_cannot_be_had_are_one_line(mine, source, said):
+    (mine / "broken.npz").write_text("no archive")
+    (mine / "empty").mkdir()
+    np.savez("uneven.npz", x=np.zeros((3, 2)), y=np.zeros(2))
+    with pytest.raises(AlignbookError, match=said):
+        sources.examples(source, 3)
+
+
+def run(*arguments):
+    return cli.main(["probe", *arguments])
+
+
+def test_the_command_writes_a_page_and_numbers(mine, capsys):
+    torch.save(sources.network("my_network:make").state_dict(), "start.pt")
+    where = ("--data", "digits", "-n", "60", "--out", "report")
+    assert run("my_network:make", *where, "--before", "start.pt") == 0
+    page, said = (
+        (mine / "report/report.html").read_text(),
+        json.loads((mine / "report/report.json").read_text()),
+    )
+    assert {path.name for path in (mine / "report").iterdir()} == {"report.html", "report.json"}
+    assert "my_network:make on digits" in page and page.count("<figure") == 6 == len(said["tables"])
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', page)  # it stands by itself
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert all(row["deviation"] == 0 for row in said["tables"]["deviation"])
+    assert "tangent of the network" in capsys.readouterr().err
+
+
+def test_the_command_refuses_in_one_line(mine, capsys):
+    for arguments, words in (
+        (("absent:make", "--data", "digits", "--out", "report"), "cannot be called"),
+        (("my_network:make", "--data", "digits", "--out", "my_network.py"), "cannot write"),
+        (
+            ("my_network:make", "--data", "digits", "--out", "r", "--without", "colour"),
+            "no instrument colour",
+        ),
+        (("my_network:make", "--data", "photos", "--out", "r", "-n", "20"), "fails on these inputs"),
+    ):
+        assert run(*arguments) == 2
+        assert words in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not list(mine.glob("r*/*"))
+
+
+def test_nets_of_modules_are_unchanged_by_loading(mine):
+    like = nn.Linear(2, 2)
+    before = like.weight.clone()
+    torch.save({"weight": torch.ones(2, 2), "bias": torch.ones(2)}, "ones.pt")
+    assert sources.network("ones.pt", like=like).weight.eq(1).all() and torch.equal(like.weight, before)
