@@ -8,6 +8,10 @@ import time
 
 import pytest
 
+from alignbook import system
+from alignbook.errors import AlignbookError
+from alignbook.runs import engine
+
 RUN = ("run", "toy/fig99_toy", "--no-notebook")
 
 
@@ -377,3 +381,35 @@ def test_a_device_that_is_not_there_is_refused(checkout, device):
         pytest.skip("there is a CUDA device")
     status, _, err = checkout.run(*RUN, "--device", device)
     assert status == 2 and device in one_line(err)
+
+
+class Named:
+    """What stands for a unit."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+def pid_of(unit):
+    if unit.name == "broken":
+        raise AlignbookError("no such thing")
+    return os.getpid()
+
+
+def pids(*names):
+    found = []
+    units = [Named(name) for name in names]
+    engine.in_workers(units, pid_of, 1, print, done=lambda unit, pid: found.append(pid))
+    return found
+
+
+def test_kept_workers_go_on_to_the_next_run_until_one_fails():
+    with engine.kept_workers():
+        first, second = pids("a", "b"), pids("c")
+        assert {*first, *second} == {first[0]}
+        with pytest.raises(AlignbookError):
+            pids("broken")
+        third = pids("d")
+        assert third != second
+    assert not any(system.runs(pid) for pid in (*first, *third))
+    assert pids("e") != third

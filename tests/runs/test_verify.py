@@ -112,7 +112,7 @@ def test_a_path_for_which_there_is_no_time_stays_stale(checkout):
     assert stale(checkout) == {"quick": 1}
     long.write_text(kept)  # it seems short, and is not
     change(checkout, 'if label == "slow":', 'if label == "slow" and seed:')
-    code, found = verification(checkout, "--minutes", "0.2", "--workers", "1")
+    code, found = verification(checkout, "--minutes", "0.5", "--workers", "1")
     assert code == 1 and found["stale"]["not recomputed in time"] == ["slow-seed0"]
 
 

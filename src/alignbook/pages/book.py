@@ -38,16 +38,17 @@ def build(profile=None, progress=print):
     _require_whole(books)
     with _alone(), _fresh_store(profile):
         kept, runs, keys = {}, {}, {}
-        for number, notebook in enumerate(books, 1):
-            start = time.monotonic()
-            say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
-            kept[notebook.name] = _unchanged(notebook, profile)
-            if kept[notebook.name]:
-                say(f"profile {kept[notebook.name][1].profile}, unchanged")
-                continue
-            run = runs[notebook.name] = _results(notebook, profile, say)
-            keys[notebook.name] = executed.key(notebook, run.profile)
-            say(f"profile {run.profile}, results after {time.monotonic() - start:.1f} s")
+        with engine.kept_workers():
+            for number, notebook in enumerate(books, 1):
+                start = time.monotonic()
+                say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
+                kept[notebook.name] = _unchanged(notebook, profile)
+                if kept[notebook.name]:
+                    say(f"profile {kept[notebook.name][1].profile}, unchanged")
+                    continue
+                run = runs[notebook.name] = _results(notebook, profile, say)
+                keys[notebook.name] = executed.key(notebook, run.profile)
+                say(f"profile {run.profile}, results after {time.monotonic() - start:.1f} s")
         computed = time.monotonic()
         pages = paths.build() / "pages"
         _clear(pages)

@@ -268,20 +268,17 @@ def in_workers(units, task, workers, say, *, done, until=math.inf):
 
     Raises AlignbookError for the first unit that fails, once those in hand are finished.
     """
-    context = multiprocessing.get_context("spawn")
-    reports = context.Queue()
     finished_units, began = 0, time.monotonic()
+    crew = (_kept or {}).pop(workers, None) or _Crew(workers)
     with system.environment(_WORKER_ENVIRONMENT), _interrupts_ignored():
-        pool = ProcessPoolExecutor(
-            workers, context, initializer=_enter_worker, initargs=(os.getpid(), reports)
-        )
-        pending = {pool.submit(task, unit): unit for unit in units}
+        pending = {crew.pool.submit(task, unit): unit for unit in units}
     shares, failure, told = {}, None, 0.0
+    sound = False
     try:
         while pending:
             left = until - time.monotonic()
             finished, _ = wait(pending, timeout=max(0, min(1.0, left)), return_when=FIRST_COMPLETED)
-            _drain(reports, shares)
+            _drain(crew.reports, shares)
             for future in [f for f in pending if f in finished]:  # in order: the first failure is told
                 unit = pending.pop(future)
                 shares.pop(unit.name, None)
@@ -291,7 +288,7 @@ def in_workers(units, task, workers, say, *, done, until=math.inf):
                 except BrokenProcessPool:
                     failure = failure or AlignbookError(
                         "a worker process ended early (out of memory? or a script that calls alignbook.run "
-                        'outside "if __name__ == \'__main__\':"?); finished units are stored'
+                        "outside \"if __name__ == '__main__':\"?); finished units are stored"
                     )
                 except AlignbookError as error:
                     failure = failure or error
@@ -306,22 +303,55 @@ def in_workers(units, task, workers, say, *, done, until=math.inf):
                 )
                 say(f"[{finished_units}/{len(units)} units, {told - began:.0f} s] {running}")
             if pending and left <= 0:
-                _terminate(pool)
+                crew.terminate()
                 break
+        sound = not pending and not failure
     except BaseException:
-        _terminate(pool)
+        crew.terminate()
         raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        reports.close()
-        reports.cancel_join_thread()
+        if _kept is not None and sound:
+            _kept[workers] = crew
+        else:
+            crew.close()
     if failure:
         raise failure
 
 
-def _terminate(pool):
-    for process in list((pool._processes or {}).values()):
-        process.terminate()
+class _Crew:
+    """Worker processes of one thread each, and the queue of what they report."""
+
+    def __init__(self, workers):
+        context = multiprocessing.get_context("spawn")
+        self.reports = context.Queue()
+        self.pool = ProcessPoolExecutor(
+            workers, context, initializer=_enter_worker, initargs=(os.getpid(), self.reports)
+        )
+
+    def terminate(self):
+        for process in list((self.pool._processes or {}).values()):
+            process.terminate()
+
+    def close(self):
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self.reports.close()
+        self.reports.cancel_join_thread()
+
+
+_kept = None  # inside kept_workers: {how many: those of the last run that ended well}
+
+
+@contextmanager
+def kept_workers():
+    """Inside, workers of one run go on to the next: each new one imports PyTorch, which takes seconds."""
+    global _kept
+    _kept = {}
+    try:
+        yield
+    finally:
+        for crew in _kept.values():
+            crew.close()
+        _kept = None
 
 
 @contextmanager
