@@ -4,6 +4,7 @@ A unit is one network: data set, depth, setting, seed. Its table has one row per
 """
 
 import time
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -302,9 +303,13 @@ def slope_interval(learned, *stream):
     networks as there are, with replacement; draws of a single depth are taken again. Percentiles.
     ``stream`` names the random stream. None below ``MIN_DEPTHS`` depths.
     """
-    groups = [(np.log(depth), np.log(rows["peak"].to_numpy())) for depth, rows in learned.groupby("depth")]
-    if len(groups) < MIN_DEPTHS:
-        return None
+    groups = tuple((depth, tuple(rows["peak"])) for depth, rows in learned.groupby("depth"))
+    return _slope_interval(groups, stream) if len(groups) >= MIN_DEPTHS else None
+
+
+@cache  # a page asks for each many times
+def _slope_interval(groups, stream):
+    groups = [(np.log(depth), np.log(peaks)) for depth, peaks in groups]
     rng = numpy_stream(0, "fig03", "bootstrap", *stream)
     slopes = []
     while len(slopes) < BOOTSTRAP:
