@@ -1,0 +1,135 @@
+"""Figures 1 and 5: linear models against gradient descent, the representations, claims on made-up tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.errors import AlignbookError
+from alignbook.experiments.representation_alignment import fig01_three_representations as experiment
+from alignbook.runs import notebooks, parameters
+
+PARAMETERS = {
+    "dataset": "diabetes", "points": 40, "width": 50, "training_steps": 20, "bandwidth": 1.0,
+    "other_bandwidth": 0.3, "penalty": 0.1, "dictionary_epochs": 1, "step_sizes": [0.1, 1.0],
+    "iterations": 200, "early": 30, "seeds": 3,
+}  # fmt: skip
+
+
+def made_up(areas=(0.5, 0.3, 0.1), errors=(0.1, 0.2, 0.4), kept=0.8, unfitted=1e-20, seeds=4):
+    rng, rows = np.random.default_rng(0), []
+    for seed in range(seeds):
+        for name, area, error in zip(
+            [*experiment.NAMES, experiment.OTHER], (*areas, areas[1]), (*errors, errors[1]), strict=True
+        ):
+            about = {"seed": seed, "representation": name}
+            whole = {"area": area + 0.01 * rng.standard_normal(), "points": 40, "square": 0.2}
+            rows.append(about | {"kind": "area", "unfitted": unfitted} | whole)
+            rows += [
+                about | {"kind": "curve", "threshold": t, "alignment": kept + 0.01 * rng.standard_normal()}
+                for t in (0.0, 0.25)
+            ]
+            for size, factor in ((0.1, 2.0), (1.0, 1.0)):
+                for step in (30, 200):
+                    value = 0.2 * factor * error * (1 + 0.01 * rng.standard_normal())
+                    found = {"step_size": size, "step": step, "train_error": value, "test_error": 2 * value}
+                    rows.append(about | {"kind": "step"} | found)
+    return pd.DataFrame(rows)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+
+
+def test_the_printed_order_holds():
+    table = made_up()
+    assert set(outcomes(table).values()) == {HOLDS}
+    assert "the same order" in experiment.finding(table, PARAMETERS)
+    assert experiment.key_numbers(table, PARAMETERS)[2].here.startswith("200")
+
+
+def test_another_order_disagrees():
+    table = made_up(areas=(0.5, 0.1, 0.3), errors=(0.2, 0.1, 0.4), kept=0.3, unfitted=0.1)
+    judged = outcomes(table)
+    assert judged["alignment"] == judged["training"] == judged["test"] == judged["most"] == DISAGREES
+    assert judged["relu-first"] == HOLDS and judged["relu-fastest"] == DISAGREES == judged["fits"]
+    said = experiment.finding(table, PARAMETERS)
+    assert "another order" in said and said.index("dictionary 0.3") < said.index("RBF network 0.1")
+
+
+def test_linear_models_are_gradient_descent():
+    draw = np.random.default_rng(0)
+    phi, phi_test = draw.normal(size=(12, 20)), draw.normal(size=(5, 20))
+    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
+    y, y_test = draw.normal(size=12), draw.normal(size=5)
+    size = 1.9 * 12 / np.linalg.norm(phi, 2) ** 2  # close to where it diverges: factors below 0
+    steps = np.array([0, 1, 2, 7])
+    found = experiment.linear_model(phi, y, phi_test, y_test, size, steps)
+    weights, train_error, test_error = np.zeros(20), [], []
+    for _ in range(8):
+        train_error.append(np.mean((phi @ weights - y) ** 2))
+        test_error.append(np.mean((phi_test @ weights - y_test) ** 2))
+        weights -= size / 12 * phi.T @ (phi @ weights - y)
+    np.testing.assert_allclose(found["train_error"], np.array(train_error)[steps], rtol=1e-9)
+    np.testing.assert_allclose(found["test_error"], np.array(test_error)[steps], rtol=1e-9)
+
+
+def test_radial_basis_functions_and_their_centres():
+    draw = torch.Generator().manual_seed(0)
+    centres, x = torch.randn(6, 4, generator=draw), torch.randn(3, 4, generator=draw)
+    net = experiment.RadialBasis(centres, 0.7, draw)
+    plain = [[torch.exp(-(a - c).square().sum() / (2 * 0.49)) for c in centres] for a in x]
+    torch.testing.assert_close(net.features(x), torch.tensor(plain))
+    net(x).sum().backward()
+    assert net.centres.grad.abs().sum() > 0 and net(x).shape == (3, 1)
+
+
+def test_codes_are_sparse_and_their_penalty_counts():
+    x = torch.nn.functional.normalize(torch.randn(30, 8, generator=torch.Generator().manual_seed(0)).double())
+    codes, test = experiment.sparse_codes(x, x[:5], 40, 0.1, 2, seed=0)
+    assert codes.shape == (30, 40) and test.shape == (5, 40)
+    assert 0 < (codes != 0).double().mean() < 0.3
+    assert not experiment.sparse_codes(x, x, 40, 1.0, 1, seed=0)[0].any()
+
+
+@pytest.fixture(scope="module")
+def table():
+    made = []
+    for unit in experiment.units(PARAMETERS):
+        rows = unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
+        made.append(rows.assign(seed=unit.arguments["seed"]))
+    return pd.concat(made, ignore_index=True)
+
+
+def test_a_run_from_nothing(table):
+    assert set(experiment.areas(table)) == {*experiment.NAMES, experiment.OTHER}
+    assert HOLDS in outcomes(table).values() or DISAGREES in outcomes(table).values()
+    steps = table[table["kind"] == "step"]
+    assert {0, 1, 30, 200} <= set(steps["step"])
+    start = steps[steps["step"] == 0].groupby("seed")["train_error"].first()
+    square = table[table["kind"] == "area"].groupby("seed")["square"].first()
+    np.testing.assert_allclose(start, square)
+
+
+def test_step_sizes_that_diverge_are_left_out():
+    draw = np.random.default_rng(0)
+    phi = np.hstack([np.abs(draw.normal(size=(30, 5))), np.ones((30, 1))])
+    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
+    y = draw.normal(size=30)
+    made = experiment.measured(phi, y, phi, y, [0.1, 10.0], 50, 10)
+    assert set(made["step_size"].dropna()) == {0.1}
+    fast = made_up()
+    fast.loc[(fast["step_size"] == 1.0) & (fast["seed"] == 2), "kind"] = "gone"
+    assert set(experiment.best_step_sizes(fast).values()) == {0.1}
+
+
+def test_one_seed_nothing_and_bad_parameters():
+    assert {v for k, v in outcomes(made_up(seeds=1)).items() if k != "fits"} == {INCONCLUSIVE}
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN}
+    assert experiment.key_numbers(nothing, PARAMETERS) == []
+    book = notebooks.find("representation_alignment/fig01_three_representations")
+    for bad in ({"bandwidth": 0.0}, {"dataset": "mnist"}, {"step_sizes": [-1.0]}):
+        with pytest.raises(AlignbookError):
+            parameters.resolve(book, "smoke", bad)
