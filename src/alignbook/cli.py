@@ -93,6 +93,7 @@ def _parser():
     )
     run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     run.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    run.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that computes the units")
     run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
     book = command(_book, "execute every notebook and build the book", as_json=False)
@@ -186,6 +187,7 @@ def _run(options):
         profile=profile,
         device=options.device,
         workers=options.workers,
+        scheduler=options.scheduler,
         recompute=options.recompute,
         progress=engine.to_stderr,
         **values,

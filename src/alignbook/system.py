@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,11 @@ except ImportError:  # not on Windows, where nothing is locked
 def cores():
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def host():
+    """The machine's name."""
+    return platform.node() or "unknown"
 
 
 def replace(path, content):

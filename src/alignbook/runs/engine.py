@@ -41,6 +41,7 @@ _WORKER_ENVIRONMENT = {
 }
 
 
+_worker_reports = None  # in a worker of ours, where its units report
 RECOMPUTE = ("missing", "stale", "all")
 FAITHFUL = tuple(name for name in parameters.PROFILES if name != "smoke")  # they reproduce something
 
@@ -157,11 +158,22 @@ class Run:
         return ", ".join(map(paths.shown, sorted({results.folder(item.unit) for item in self.shown})))
 
 
-def run(name, *, profile=None, device="auto", workers=None, recompute="missing", progress=None, **overrides):
+def run(
+    name,
+    *,
+    profile=None,
+    device="auto",
+    workers=None,
+    scheduler=None,
+    recompute="missing",
+    progress=None,
+    **overrides,
+):
     """Compute or load the results of notebook ``name``, e.g. ``random_labels/fig02_misalignment``.
 
     profile : ``smoke``, ``quick`` or ``paper``; None takes the notebook's own values
     device : ``auto``, ``cpu`` or ``cuda``; workers : processes at once, by default one per core
+    scheduler : of a Dask cluster that computes instead, its address or a ``distributed.Client``
     recompute : ``missing``, ``stale`` (units whose code or data have changed, too) or ``all``
     progress : callable(text) for lines of progress, by default none
     overrides : any parameter of the notebook
@@ -171,7 +183,9 @@ def run(name, *, profile=None, device="auto", workers=None, recompute="missing",
     notebook = notebooks.find(name)
     values = parameters.resolve(notebook, profile, overrides)
     units = units_of(notebook, values)
-    stored = run_units(units, device=device, workers=workers, recompute=recompute, progress=progress)
+    stored = run_units(
+        units, device=device, workers=workers, scheduler=scheduler, recompute=recompute, progress=progress
+    )
     return _run(notebook, parameters.profile_of(notebook, values), values, stored)
 
 
@@ -231,14 +245,15 @@ def _told(what):
         raise AlignbookError(f"{what} ({fault(error)})") from error
 
 
-def run_units(units, *, device="auto", workers=None, recompute="missing", progress=None):
+def run_units(units, *, device="auto", workers=None, scheduler=None, recompute="missing", progress=None):
     """Every unit's :class:`results.Stored`, in order, computing what is missing."""
     say = progress or (lambda text: None)
     if recompute not in RECOMPUTE:
         raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise AlignbookError(f"workers must be a whole number, at least 1, not {workers!r}")
-    device = choose_device(device)
+    if scheduler is None:
+        device = choose_device(device)
     digest.forget()
     found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}
     if recompute == "stale":
@@ -246,12 +261,18 @@ def run_units(units, *, device="auto", workers=None, recompute="missing", progre
     waiting = [unit for unit in units if found[unit.name] is None]
     if waiting:
         results.require_writable()
-        require_data(waiting)
+        if scheduler is None:
+            require_data(waiting)
         workers = 1 if device == "cuda" else min(workers or system.cores(), len(waiting))
         say(f"{len(units) - len(waiting)} of {len(units)} units stored, computing {len(waiting)}")
         # A unit that another process stored meanwhile is taken from there, unless it is to be replaced.
         task = partial(_compute_one, device=device, replace=recompute != "missing")
-        in_workers(waiting, task, workers, say, done=lambda unit, text: say(f"{unit.name}: {text}"))
+        if scheduler is None:
+            in_workers(waiting, task, workers, say, done=lambda unit, text: say(f"{unit.name}: {text}"))
+        else:
+            from alignbook.runs import cluster
+
+            cluster.compute(waiting, scheduler, device=device, say=say)
         found.update({unit.name: results.fetch(unit) for unit in waiting})
         lost = [name for name, item in found.items() if item is None]
         if lost:
@@ -400,6 +421,8 @@ def compute(unit, device):
     def report(done, text=""):
         if time.monotonic() - last[0] > 0.5:
             last[0] = time.monotonic()
+            if _worker_reports is None:  # a cluster's worker: its units only say that they have begun
+                return
             _worker_reports.put((unit.name, float(done), text))
 
     step = None

@@ -211,23 +211,28 @@ def origin(unit):
 
     Taken before it is computed: sources and archives may change while it runs.
     """
+    return origin_of_code(unit) | origin_of_data(unit)
+
+
+def origin_of_code(unit):
+    """The part of :func:`origin` that does not depend on the data."""
+    return {"code": code_digest(unit.compute), "versions": versions(), "commit": commit()}
+
+
+def origin_of_data(unit):
+    """The part of :func:`origin` that says which data are at hand."""
     from alignbook.data import tables
 
     needed = datasets(unit)
     made_from = {name: {"name": name, "sha256": tables.digest(name)} for name in set(needed.values())}
-    return {
-        "code": code_digest(unit.compute),
-        **{field: made_from.get(needed.get(argument)) for argument, field in DATASETS.items()},
-        "versions": versions(),
-        "commit": commit(),
-    }
+    return {field: made_from.get(needed.get(argument)) for argument, field in DATASETS.items()}
 
 
-def store(unit, table, origin, *, device, wall_time, step=None):
+def store(unit, table, origin, *, device, wall_time, step=None, host=None):
     """Write ``table`` (DataFrame; None for a run that diverged after ``step`` steps) and provenance.
 
     origin : what :func:`origin` said before the unit was computed; device : str, what computed it;
-    wall_time : float, seconds.
+    wall_time : float, seconds; host : the machine, where it is not this one.
     """
     text = written(table)
     provenance = origin | {
@@ -240,6 +245,7 @@ def store(unit, table, origin, *, device, wall_time, step=None):
         "device": device,
         "wall_time_s": round(wall_time, 3),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **({"host": host} if host else {}),
     }
     place = location(unit)
     place.parent.mkdir(parents=True, exist_ok=True)

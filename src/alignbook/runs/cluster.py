@@ -1,0 +1,271 @@
+"""Units on the workers of a Dask cluster: many machines compute, the one who asks stores.
+
+A worker needs alignbook of the same code and versions, and the data sets; no shared folder. What a worker
+returns goes into the asker's store at once, so that an asker who was killed asks again for the rest alone.
+Optional: ``pip install alignbook[cluster]``.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+
+from alignbook import system
+from alignbook.errors import AlignbookError, Diverged, on_one_line
+from alignbook.runs import engine, results
+
+PATIENCE = 120.0  # seconds that a scheduler may be away
+KILLS = 3  # a unit that ends so many workers is set aside
+RESOURCE = "unit"  # where workers have it, a unit takes one
+TOPIC = "alignbook"
+TELL_EVERY = 5.0
+
+
+class Refused(AlignbookError):
+    """A worker's code or versions are not the asker's; ``worker`` is its address."""
+
+    def __init__(self, message, worker):
+        super().__init__(message, worker)
+        self.worker = worker
+
+    def __str__(self):
+        return self.args[0]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What comes back.
+
+    table : DataFrame, None where it diverged after ``step``; ``seconds``, the ``device`` and ``host`` that
+    computed it; ``data``: the digests of its data sets there.
+    """
+
+    table: object
+    step: int | None
+    seconds: float
+    device: str
+    host: str
+    data: dict
+
+
+def compute(units, scheduler, *, device="auto", say):
+    """Have every unit computed by the workers of ``scheduler`` and store it as it comes back.
+
+    scheduler : address such as ``tcp://host:8786``, or a ``distributed.Client``. A scheduler whose address
+    is known may be away for two minutes; what it had in hand is asked for again.
+    device : ``auto``, ``cpu`` or ``cuda``, chosen on the worker.
+
+    A worker of other code or versions is told and gets no more units. A unit that raises, or ends three
+    workers, is told and set aside, the rest goes on. At the end AlignbookError, if any was set aside; at once
+    where there is no scheduler, or none but refused workers.
+    """
+    distributed = _distributed()
+    ours = isinstance(scheduler, str)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells a lost connection by a traceback
+    asked = _Asked(units, device, say)
+    while asked.left:
+        client = _connected(distributed, scheduler, say) if ours else scheduler
+        try:
+            asked.over(client)
+        except _Away:
+            if not ours:
+                raise AlignbookError("the connection to the scheduler was lost") from None
+            say("the scheduler is away")
+        finally:
+            if ours:
+                client.close(timeout=2)
+    if asked.failures:
+        first = next(iter(asked.failures.values()))
+        more = f" (and {len(asked.failures) - 1} more units)" if len(asked.failures) > 1 else ""
+        raise AlignbookError(f"{first}{more}; finished units are stored")
+
+
+class _Away(Exception):
+    """The scheduler, or the connection to it, is gone."""
+
+
+class _Asked:
+    """What has been asked for: units that are ``left``, and those that failed, {name: why}."""
+
+    def __init__(self, units, device, say):
+        self.left = {unit.name: unit for unit in units}
+        self.failures, self.refused, self.begun = {}, {}, set()
+        self.device, self.say, self.total = device, say, len(units)
+        self.started = self.told = time.monotonic()
+        self.stored = 0
+        self.origins = {}
+        for unit in units:  # code and versions; units of one function share them
+            if unit.compute not in self.origins:
+                self.origins[unit.compute] = results.origin_of_code(unit)
+
+    def over(self, client):
+        """Until none is left; raises _Away where the connection ends before."""
+        from distributed import as_completed
+
+        client.run_on_scheduler(_set_aside_after, kills=KILLS)
+        client.subscribe_topic(TOPIC, self._heard)
+        futures = {}
+        try:
+            waiting = as_completed(loop=client.loop)
+            self._submit(client, self.left.values(), futures, waiting)
+            while self.left:
+                ended = waiting.next_batch(block=False)
+                if not ended:
+                    if client.status != "running":
+                        raise _Away
+                    time.sleep(0.05)
+                again = [unit for future in ended if (unit := self._ended(future, futures.pop(future.key)))]
+                if again:
+                    self._submit(client, again, futures, waiting)
+                if self.left and not futures:
+                    raise _Away
+                self._tell()
+        except (OSError, TimeoutError):  # what Dask raises of a lost connection is one
+            raise _Away from None
+        finally:
+            if client.status == "running":
+                client.unsubscribe_topic(TOPIC)
+                client.cancel(list(futures))
+
+    def _submit(self, client, units, futures, waiting):
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        fit = [address for address in workers if address not in self.refused]
+        if self.refused and not fit:
+            raise AlignbookError(f"no worker may compute: {next(iter(self.refused.values()))}")
+        asked = (
+            {"resources": {RESOURCE: 1}} if any(RESOURCE in w["resources"] for w in workers.values()) else {}
+        )
+        if self.refused:
+            asked["workers"] = fit
+        for unit in units:
+            origin = self.origins[unit.compute]
+            key = (
+                f"{results.owner(unit)}-{results.location(unit).name}-{origin['code'][:12]}-{time.time_ns()}"
+            )
+            future = client.submit(work, unit, origin, self.device, key=key, pure=False, **asked)
+            futures[future.key] = (future, unit)
+            waiting.add(future)
+
+    def _ended(self, future, of):
+        """Store what came back; returns the unit where it is to be asked for again."""
+        _, unit = of
+        if future.status in ("cancelled", "lost"):
+            raise _Away
+        if future.status == "error":
+            error = future.exception()
+            if isinstance(error, Refused):
+                if error.worker not in self.refused:
+                    self.refused[error.worker] = str(error)
+                    self.say(str(error))
+                return unit
+            self._failed(unit, error)
+            return None
+        done = future.result()
+        origin = self.origins[unit.compute] | done.data
+        results.store(
+            unit,
+            done.table,
+            origin,
+            device=done.device,
+            wall_time=done.seconds,
+            step=done.step,
+            host=done.host,
+        )
+        self.left.pop(unit.name)
+        self.begun.discard(unit.name)
+        self.stored += 1
+        how = "done" if done.step is None else f"diverged: {Diverged(done.step)}"
+        if self.total <= 100:
+            self.say(f"{unit.name}: {how} in {done.seconds:.1f} s on {done.host}")
+        return None
+
+    def _failed(self, unit, error):
+        self.left.pop(unit.name)
+        self.begun.discard(unit.name)
+        if type(error).__name__ == "KilledWorker":
+            why = f"unit {unit.name} of {results.owner(unit)} ended {KILLS} workers and is set aside"
+        elif isinstance(error, AlignbookError):
+            why = on_one_line(error)
+        else:
+            what = f"{type(error).__name__}: {on_one_line(error)}"
+            why = f"unit {unit.name} of {results.owner(unit)} failed: {what}"
+        self.failures[unit.name] = why
+        self.say(why)
+
+    def _heard(self, event):
+        self.begun.add(event[1])
+
+    def _tell(self):
+        now = time.monotonic()
+        if now - self.told < TELL_EVERY:
+            return
+        self.told = now
+        end = ""
+        if self.stored:
+            end = f", about {(now - self.started) / self.stored * len(self.left):.0f} s to go"
+        running = len(self.begun & self.left.keys())
+        self.say(
+            f"{self.stored} of {self.total} units done, {running} running, {len(self.failures)} failed{end}"
+        )
+
+
+def work(unit, origin, device):
+    """On a worker: :class:`Computed` of ``unit``, with one thread; Refused where its code is another."""
+    from distributed import get_worker
+    from threadpoolctl import threadpool_limits
+
+    worker = get_worker()
+    differences = _differences(origin, results.origin_of_code(unit))
+    if differences:
+        raise Refused(f"worker {worker.address} is refused: {differences}", worker.address)
+    worker.log_event(TOPIC, unit.name)
+    engine.require_data([unit])
+    device = engine.choose_device(device)
+    data = results.origin_of_data(unit)
+    import torch
+
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        table, step, seconds = engine.compute(unit, device)
+    return Computed(table, step, seconds, engine.describe(device), system.host(), data)
+
+
+def _differences(ours, theirs):
+    """What differs between the asker's and a worker's code and versions, as text."""
+    odd = [
+        f"{package} {theirs['versions'].get(package)} there, {version} here"
+        for package, version in ours["versions"].items()
+        if theirs["versions"].get(package) != version
+    ]
+    if ours["code"] != theirs["code"]:
+        odd.append("the experiment's code is another")
+    return ", ".join(odd)
+
+
+def _set_aside_after(dask_scheduler, kills):
+    dask_scheduler.allowed_failures = kills - 1
+
+
+def _connected(distributed, address, say):
+    """A client; AlignbookError where no scheduler answers within the patience."""
+    began, told = time.monotonic(), False
+    while True:
+        left = PATIENCE - (time.monotonic() - began)
+        try:
+            return distributed.Client(address, timeout=max(1.0, min(10.0, left)), set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            if left <= 0:
+                raise AlignbookError(f"no scheduler at {address}: {on_one_line(error)}") from None
+        except ValueError as error:
+            raise AlignbookError(f"{address} is no address of a scheduler: {on_one_line(error)}") from None
+        if not told:
+            told = True
+            say(f"no scheduler at {address} yet; waiting up to {PATIENCE:.0f} s")
+        time.sleep(1.0)
+
+
+def _distributed():
+    try:
+        import distributed
+    except ImportError:
+        raise AlignbookError("a scheduler needs Dask: install alignbook[cluster]") from None
+    return distributed

@@ -1,0 +1,141 @@
+"""Units on a real Dask scheduler with real workers: same bits, what gets lost, other versions."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("distributed")
+
+RUN = ("run", "toy/fig99_toy", "--no-notebook", "--json")
+START = "import sys; from dask.__main__ import main; sys.argv[0] = 'dask'; main()"
+
+
+class Cluster:
+    """A scheduler and workers, each a process, with the code of a checkout."""
+
+    def __init__(self, checkout):
+        self.checkout, self.workers = checkout, []
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.start()
+
+    def _process(self, *arguments, root=None):
+        root = root or self.checkout.root
+        return subprocess.Popen(
+            [sys.executable, "-c", START, *arguments], cwd=root, start_new_session=True,
+            env=self.checkout.environment(PYTHONPATH=str(root / "src")),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def start(self):
+        where = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard", "--no-jupyter")
+        self.scheduler = self._process("scheduler", *where)
+
+    def worker(self, root=None, **options):
+        more = [text for name, value in options.items() for text in (f"--{name}", value)]
+        arguments = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60")
+        self.workers.append(self._process("worker", self.address, *arguments, *more, root=root))
+
+    def stop(self):
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(checkout):
+    made = Cluster(checkout)
+    yield made
+    made.stop()
+
+
+def csvs(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("toy/fig99_toy/*.csv")}
+
+
+def records(checkout):
+    return [json.loads(path.read_text()) for path in checkout.results.glob("toy/fig99_toy/*.json")]
+
+
+def test_same_bits_while_a_unit_ends_three_workers(checkout, cluster):
+    for _ in range(4):
+        cluster.worker(resources="unit=1")
+    checkout.profile("quick", "{labels: [plain, diverge, kill], rate: 0.5, seeds: 3}")
+    checkout.profile("paper", "{labels: [plain, diverge], rate: 0.5, seeds: 3}")
+    status, _, err = checkout.run(
+        *RUN, "-p", "labels=[plain, diverge]", "--scheduler", cluster.address, ALIGNBOOK_RESULTS="here"
+    )
+    assert status == 0, err
+    here = csvs(checkout.root / "here")
+    checkout.run(*RUN, "--profile", "paper")
+    assert here == csvs(checkout.results) and len(here) == 6
+    checkout.run(*RUN, "--profile", "paper", "--recompute", "all", "--scheduler", cluster.address)
+    assert all(record["host"] for record in records(checkout))
+    # Each of the three kills a worker of its own: the first to be set aside has ended three.
+    status, _, err = checkout.run(*RUN, "-p", "seeds=1", "--scheduler", cluster.address)
+    assert status == 2 and "Traceback" not in err
+    assert "unit kill-seed0 of toy/fig99_toy ended 3 workers and is set aside" in err
+    assert [process.poll() for process in cluster.workers].count(None) == 1
+
+
+def test_a_worker_of_another_version_is_refused_by_name(checkout, new_checkout, cluster, tmp_path):
+    other = new_checkout(tmp_path / "other")
+    other.experiment.write_text(other.experiment.read_text().replace("* rate", "* rate * 2"))
+    cluster.worker(root=other.root)
+    status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
+    said = err.strip().splitlines()[-1]
+    assert status == 2 and "no worker may compute: worker tcp://127.0.0.1:" in said
+    assert said.endswith("is refused: the experiment's code is another")
+    cluster.worker()
+    time.sleep(5)
+    status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
+    assert status == 0 and len(csvs(checkout.results)) == 3, err
+
+
+def test_a_scheduler_that_is_lost_and_back_and_an_asker_that_is_killed(checkout, cluster):
+    checkout.experiment.write_text(checkout.experiment.read_text().replace("time.sleep(60)", "time.sleep(3)"))
+    checkout.profile("quick", "{labels: [plain, slow], rate: 0.5, seeds: 3}")
+    cluster.worker()
+    asker = checkout.start(*RUN, "--scheduler", cluster.address)
+    deadline = time.monotonic() + 60
+    while len(csvs(checkout.results)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(asker.pid, signal.SIGKILL)
+    asker.communicate()
+    stored = {path: path.stat().st_mtime_ns for path in checkout.results.glob("toy/*/*.csv")}
+    assert 2 <= len(stored) < 6
+    asker = checkout.start(*RUN, "--scheduler", cluster.address)
+    while len(csvs(checkout.results)) <= len(stored) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    cluster.scheduler.kill()
+    cluster.scheduler.wait()
+    cluster.start()
+    cluster.worker()
+    out, err = asker.communicate(timeout=120)
+    assert asker.returncode == 0 and "Traceback" not in err, err
+    assert len(csvs(checkout.results)) == 6
+    assert all(path.stat().st_mtime_ns == before for path, before in stored.items())
+
+
+def test_no_scheduler_is_one_line(checkout):
+    code = "from alignbook.runs import cluster, engine\ncluster.PATIENCE = 1\n"
+    code += (
+        "try:\n    engine.run('fig99', profile='quick', scheduler={!r})\nexcept Exception as e:\n    print(e)"
+    )
+    assert "no scheduler at tcp://127.0.0.1:9" in checkout.python(code.format("tcp://127.0.0.1:9"))
+    assert "no address of a scheduler" in checkout.python(code.format("nonsense://x"))
+
+
+def test_without_dask_it_says_what_to_install(checkout, tmp_path):
+    (tmp_path / "distributed.py").write_text("raise ImportError")
+    path = os.pathsep.join((str(tmp_path), str(checkout.root / "src")))
+    status, _, err = checkout.run(*RUN, "--scheduler", "tcp://127.0.0.1:9", PYTHONPATH=path)
+    assert status == 2 and "install alignbook[cluster]" in err
