@@ -226,24 +226,27 @@ def share_of_thresholds(table, split="train"):
     return float((moved > 0).mean())
 
 
+# {id: (split, what is compared with, in short, statement, source)}
 STATEMENTS = {
     "raises": (
         "train",
         "init",
-        "Training raises alignment with the training labels (difference of areas).",
+        "area after training less before it",
+        "Training raises alignment with the training labels.",
         "Figures 6 and 17, Section 5",
     ),
     "inputs": (
         "train",
         "inputs",
-        "After training, the last hidden layer aligns more than the inputs (difference of areas).",
+        "area after training less that of the inputs",
+        "After training, the last hidden layer aligns more than the inputs.",
         "Figures 6 and 17, Section 5",
     ),
     "test": (
         "test",
         "larger",
-        "On test data, too, training raises alignment above that before training and that of the inputs "
-        "(difference of areas).",
+        "area on test data after training less the larger of both",
+        "On test data, too, training raises alignment above that before training and that of the inputs.",
         "Figure 18, Section 5",
     ),
 }
@@ -252,15 +255,12 @@ STATEMENTS = {
 def claims(table, parameters):
     """One claim per statement, data set and setting; and what Section 5 and the abstract say of depth."""
     made = []
-    for id, (split, against, statement, source) in STATEMENTS.items():
+    for id, (split, against, short, statement, source) in STATEMENTS.items():
         for dataset in parameters["datasets"]:
             found = gains(table, dataset, split, against)
             for name in settings(parameters):
-                about = (
-                    f"{id}-{dataset}-{name.replace(' ', '-')}",
-                    f"{NAMES.get(dataset, dataset)}, {name}: {statement}",
-                    source,
-                )
+                said = f"{NAMES.get(dataset, dataset)}, {name}: {short}."
+                about = (f"{id}-{dataset}-{name.replace(' ', '-')}", said, source)
                 if found.empty:
                     claim = Claim.missing(*about, "nothing was computed")
                 else:
@@ -270,10 +270,11 @@ def claims(table, parameters):
 
 
 def _depth_claims(table, parameters):
-    statement = "The deeper the network, the more alignment after training (slope of the area per doubling)."
+    statement = "The deeper the network, the more alignment after training."
     made = []
     for dataset in parameters["datasets"]:
-        about = (f"depth-{dataset}", f"{NAMES.get(dataset, dataset)}: {statement}", "Abstract, (a); Figure 6")
+        said = f"{NAMES.get(dataset, dataset)}: slope of the area over the number of layers, per doubling."
+        about = (f"depth-{dataset}", said, "Abstract, (a); Figure 6")
         slopes = depth_slopes(table, parameters, dataset)
         if slopes is None:
             claim = Claim.missing(*about, "fewer than two depths")

@@ -257,26 +257,26 @@ def claims(table, parameters):
     return made
 
 
-def _about(dataset, id, group, source, what=""):
-    named = f"{TITLES.get(dataset, dataset)}{what}"
-    return (f"{id}-{dataset}", f"{named}: {group}", source)
+def _about(dataset, id, short, source):
+    return (f"{id}-{dataset}", f"{TITLES.get(dataset, dataset)}, {short}.", source)
 
 
 def _alignment_claims(table, dataset):
     found = areas(table, dataset)
-    group = "Features of the pre-trained network align better (area above the other's)."
+    group = "Features of the pre-trained network align better than others."
     made = []
     for name in ("original", "init", "hog", "sift", "rbf"):
         figure = "Figures 13 (a) and 19" if name in ("original", "init") else "Figures 13 (b) and 20 (a)"
-        about = _about(dataset, "better", group, f"{figure}, Section 7.2", f", than {NAMES[name]}")
+        short = f"{NAMES[name]}: how far their area lies below"
+        about = _about(dataset, "better", short, f"{figure}, Section 7.2")
         about = (f"{about[0]}-{name}", *about[1:])
         if found.empty:
             claim = Claim.missing(*about, "nothing was computed")
         else:
             claim = Claim.greater(*about, found["transfer"] - found[name])
         made.append(claim.tagged(group=group))
-    group = "At random initialisation, the network aligns less than the inputs (difference of areas)."
-    about = _about(dataset, "poor", group, "Figures 13 (a) and 19, Section 7.2")
+    group = "At random initialisation, the network aligns less than the inputs."
+    about = _about(dataset, "poor", "how far its area lies below", "Figures 13 (a) and 19, Section 7.2")
     if found.empty:
         claim = Claim.missing(*about, "nothing was computed")
     else:
@@ -287,24 +287,24 @@ def _alignment_claims(table, dataset):
 def _learning_claims(table, parameters, dataset):
     early = min(parameters["early"], parameters["iterations"])
     source = "Figures 13 (c, d) and 20 (b, c)"
-    faster = f"Linear models train fastest on pre-trained features (loss below others' at step {early})."
-    test = "They also end with the lowest test loss (below the lowest of the others)."
-    slow = "Gradient descent leaves the largest squared training error on RBF features (above the others')."
-    fits = (
-        "The closed-form solution on RBF features fits the training labels: no error and no label missed "
-        "(the larger of both shares)."
-    )
+    faster = "Linear models train fastest on pre-trained features."
+    test = "They also end with the lowest test loss."
+    slow = "Gradient descent leaves the largest squared training error on RBF features."
+    fits = "The closed-form solution on RBF features has no training error and misses no label."
     made = []
     for loss in LOSSES:
         for id, group, split, step in (("faster", faster, "train", early), ("test", test, "test", None)):
-            about = _about(dataset, f"{id}-{loss}", group, source, f", {loss} loss")
+            when = "the last step" if step is None else f"step {step}"
+            short = f"{loss} {split} loss at {when}: how far below the lowest of the others"
+            about = _about(dataset, f"{id}-{loss}", short, source)
             if "kind" in table:
                 claim = Claim.greater(*about, ahead(losses(table, dataset, loss, split, step)))
             else:
                 claim = Claim.missing(*about, "nothing was computed")
             made.append(claim.tagged(group=group))
-    slowly = _about(dataset, "rbf-slow", slow, f"{source}, Section 7.2")
-    closed = _about(dataset, "rbf-fits", fits, "Section 7.2")
+    above = "error after the last step less the largest of the others"
+    slowly = _about(dataset, "rbf-slow", above, f"{source}, Section 7.2")
+    closed = _about(dataset, "rbf-fits", "the larger share of both, worst run", "Section 7.2")
     if "kind" not in table:
         pair = [Claim.missing(*about, "nothing was computed") for about in (slowly, closed)]
     else:
