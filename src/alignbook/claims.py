@@ -9,7 +9,6 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 HOLDS, DISAGREES, INCONCLUSIVE = "holds", "disagrees", "inconclusive"
 CONTRADICTED = "the paper contradicts itself"
@@ -214,6 +213,8 @@ def t_interval(values):
     mean = float(values.mean()) if len(values) else None
     if len(values) < 3 or _alike(values):
         return values, mean, None
+    from scipy import stats  # here: it takes a second, and commands that judge nothing need none
+
     half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
     return values, mean, (float(mean - half), float(mean + half))
 

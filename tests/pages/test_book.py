@@ -28,6 +28,7 @@ PROSE = [
     "findings",
     "scorecard",
     "reading",
+    "probe",
     "rerun",
     "status",
     "benchmarks",

@@ -6,7 +6,7 @@ import json
 import shutil
 
 from alignbook import paths, system
-from alignbook.pages import bench_page, executed, glance, page, scorecard, tables
+from alignbook.pages import bench_page, executed, glance, page, probe_page, scorecard, tables
 
 PAPERS = {
     "random_labels": "What do neural networks learn when trained with random labels?",
@@ -36,6 +36,7 @@ def write(books, records, pages):
     shown = {r.name: {"description": r.finding, "figure": r.figure and r.figure["file"]} for r in ordered}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     _benchmarks(pages)
+    probe_page.guide(pages)
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(ordered))

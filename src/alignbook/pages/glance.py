@@ -105,10 +105,7 @@ def thumbnail(record, up):
 
 def verdict(record):
     """HTML of the outcome of the headline, or of the replicates of its statement, where they differ."""
-    counts, own = count(record.headline), all(claim.ours for claim in record.headline)
-    several = [outcome for outcome in claims.OUTCOMES if counts[outcome]]
-    parts = [badge(o) + (f" on {counts[o]}" if len(several) > 1 else "") for o in several]
-    return f'<span class="ab-verdict">{", ".join(parts)}{page.OURS * own}</span>'
+    return f'<span class="ab-verdict">{page.spread(record.headline)}</span>'
 
 
 def findings(papers, records):

@@ -18,7 +18,7 @@ _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "pa
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
     "quick": "reduced size",
-    "paper": "the paper's own size",
+    "paper": "the paper's own values, where it prints them",
 }
 IN_PART = "real data, reduced size, and where they are stored runs of the paper's own size"
 
@@ -133,7 +133,14 @@ def head(run):
 def verdicts(run):
     """HTML of the outcome of the headline, or of all replicates of its statement."""
     _, group = grouped(run.claims)[0]
-    return tally(group).replace("<br>", ", ")
+    return spread(group)
+
+
+def spread(group):
+    """HTML of the outcome of ``group``, claims of one statement; where they differ, on how many each."""
+    counts = Counter(claim.outcome for claim in group)
+    parts = [badge(o) + f" on {counts[o]}" * (len(counts) > 1) for o in OUTCOMES if counts[o]]
+    return ", ".join(parts) + OURS * all(claim.ours for claim in group)
 
 
 def banner(run):

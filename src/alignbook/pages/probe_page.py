@@ -13,8 +13,10 @@ from alignbook import paths, system
 from alignbook.errors import AlignbookError
 from alignbook.pages import style
 from alignbook.pages.tables import folded, number, table
+from alignbook.probing import Probe
 from alignbook.runs import engine, notebooks
 
+EXAMPLE = "data/probe-example.json"
 COLOURS = {"network": style.SEQUENCE[0], "before": style.SEQUENCE[1]}
 ABOUT = {
     "filters": (
@@ -103,19 +105,7 @@ def write(probe, folder, title):
 
 def _page(probe, title):
     style.apply()
-    facts = [
-        {
-            "": who,
-            **{
-                name: number(value)
-                if isinstance(value, float)
-                else html.escape(f"{value:,}" if isinstance(value, int) else value)
-                for name, value in known.items()
-            },
-        }
-        for who, known in probe.network.items()
-    ]
-    parts = [f"<h1>{html.escape(title)}</h1>", _boxed(table(facts, "facts")), _found(probe)]
+    parts = [f"<h1>{html.escape(title)}</h1>", _boxed(table(_facts(probe), "facts")), _found(probe)]
     for name, (heading, paper, page, meaning) in ABOUT.items():
         parts.append(
             f'<h2 id="{name}">{heading}</h2>'
@@ -133,6 +123,21 @@ def _page(probe, title):
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{CSS}</style></head><body>{body}</body></html>\n"
     )
+
+
+def _facts(probe):
+    return [
+        {
+            "": who,
+            **{
+                name: number(value)
+                if isinstance(value, float)
+                else html.escape(f"{value:,}" if isinstance(value, int) else value)
+                for name, value in known.items()
+            },
+        }
+        for who, known in probe.network.items()
+    ]
 
 
 def _boxed(text):
@@ -161,10 +166,14 @@ def _found(probe):
     """A line per instrument, with numbers from its table."""
     lines = []
     for name, rows in probe.tables.items():
-        said = "; ".join(filter(None, (_sentence(name, part) for part in _parts(rows))))
+        said = _sentences(name, rows)
         if said:
             lines.append(f'<li><a href="#{name}">{ABOUT[name][0]}</a>: {html.escape(said)}.</li>')
     return f"<ul>{''.join(lines)}</ul>"
+
+
+def _sentences(name, rows):
+    return "; ".join(filter(None, (_sentence(name, part) for part in _parts(rows))))
 
 
 def _parts(rows):
@@ -210,7 +219,37 @@ def _sentence(name, part):
     return f"farthest in {far['layer']} ({far['deviation']:.3g})"
 
 
-def _figure(name, rows):
+def guide(pages):
+    """Write the figures and findings of the example in ``data/probe-example.json`` into the folder ``pages``.
+
+    The page ``probe.md`` includes ``probe-example.txt``.
+    """
+    style.apply()
+    path = paths.root() / EXAMPLE
+    if not path.is_file():
+        (pages / "probe-example.txt").write_text("No example is stored.\n", encoding="utf-8")
+        return
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    tables = {name: pd.DataFrame(rows).dropna(axis=1, how="all") for name, rows in stored["tables"].items()}
+    found = Probe(stored["network"], tables, stored["left_out"])
+    folder = pages / "probe"
+    folder.mkdir(exist_ok=True)
+    parts = [_boxed(table(_facts(found), "probe")), "", _found(found), ""]
+    for name, rows in tables.items():
+        heading, paper, page, meaning = ABOUT[name]
+        (folder / f"{name}.svg").write_text(_drawn(name, rows), encoding="utf-8")
+        parts += [f"({'probe-' + name})=", f"### {heading}", "", f"{meaning} {paper}: [](/{page}).", ""]
+        parts += [
+            f"```{{figure}} probe/{name}.svg",
+            f":alt: {_sentences(name, rows) or heading}",
+            ":width: 100%",
+        ]
+        parts += ["", f"{heading}: {_sentences(name, rows)}.", "```", ""]
+        parts += [*_beside(name, rows), ""]
+    (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _drawn(name, rows):
     fig, ax = plt.subplots()
     {
         "filters": _filters,
@@ -223,7 +262,11 @@ def _figure(name, rows):
     drawn = io.StringIO()
     fig.savefig(drawn, format="svg", metadata={"Date": None})
     plt.close(fig)
-    svg = drawn.getvalue()
+    return drawn.getvalue()
+
+
+def _figure(name, rows):
+    svg = _drawn(name, rows)
     svg = svg[svg.index("<svg") :]
     both = []
     for mode, text in (("light", svg), ("dark", style.darkened(svg))):

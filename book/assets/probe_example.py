@@ -1,0 +1,37 @@
+"""A small ResNet-18 on CIFAR-10, at its start and trained: python probe_example.py takes a few minutes."""
+
+import torch
+
+from alignbook import load
+from alignbook.training.deep import ResNet18
+from alignbook.training.loop import module_step, train
+from alignbook.training.nets import he_normal_
+
+EPOCHS, IMAGES = 10, 10_000
+
+
+def start():
+    return he_normal_(ResNet18((3, 32, 32), 10, width=16), 1.0, torch.Generator().manual_seed(0))
+
+
+def trained():
+    net = start()
+    net.load_state_dict(torch.load("trained.pt", weights_only=True))
+    return net
+
+
+if __name__ == "__main__":
+    net, data = start().to(memory_format=torch.channels_last), load("cifar10", n=IMAGES)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    step = module_step(net, data.x, data.y, optimiser)
+    steps = EPOCHS * (IMAGES // 100)
+    train(
+        step,
+        IMAGES,
+        batch_size=100,
+        steps=steps,
+        rate=lambda k: 0.1 * (1 - k / (steps + 1)),
+        generator=torch.Generator().manual_seed(0),
+        report=lambda done, text: print(text, end="\r"),
+    )
+    torch.save(net.state_dict(), "trained.pt")
