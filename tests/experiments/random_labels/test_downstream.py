@@ -1,0 +1,84 @@
+"""From random labels to a second task: images, head, learning curve."""
+
+import numpy as np
+import pytest
+import torch
+
+from alignbook.experiments.random_labels import downstream
+from alignbook.training.nets import SimpleCNN, he_normal_
+from alignbook.training.train import accuracy, fit
+
+
+def made(**other):
+    sizes = {"upstream": 30, "upstream_classes": 3, "downstream": 70, "classes": 10, "side": 8, "seed": 2}
+    return downstream.tasks("photos", **sizes | other)
+
+
+def keys(images):
+    return {image.numpy().tobytes() for image in images}
+
+
+def test_tasks_are_disjoint_and_labels_are_drawn_for_each():
+    split = made(upstream=300, downstream=700, test=40, side=32)
+    assert not keys(split.upstream_x) & keys(split.x) and not keys(split.x) & keys(split.test_x)
+    assert [len(split.upstream_x), len(split.x), len(split.test_x)] == [300, 700, 40]
+    assert split.upstream_y.unique().tolist() == [0, 1, 2]
+    assert split.classes == {"upstream": 3, "real": 10, "random": 10}
+    agreement = (split.y["real"] == split.y["random"]).float().mean()
+    assert 0.03 < agreement < 0.2  # a tenth by chance
+    assert torch.equal(split.x, made(upstream=300, downstream=700, side=32).x)
+    assert not torch.equal(split.x, made(upstream=300, downstream=700, side=32, seed=3).x)
+    assert made().test_x.shape == (0, 3, 8, 8)
+    with pytest.raises(ValueError, match="disjoint"):
+        made(upstream=2000)
+
+
+def test_shrunk_images_are_means_of_blocks():
+    x = torch.randn(2, 3, 12, 8, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match="whole blocks"):
+        downstream.shrunk(x, 8)
+    small = downstream.shrunk(x, 4)
+    assert small.shape == (2, 3, 4, 4)
+    torch.testing.assert_close(small[1, 2, 3, 0], x[1, 2, 9:12, 0:2].mean())
+    assert torch.equal(downstream.shrunk(x[:, :, :8], 8), x[:, :, :8])
+
+
+def test_a_fresh_head_leaves_the_body_alone():
+    net = he_normal_(SimpleCNN((3, 8, 8), [4], 12, 5), 1.0, torch.Generator().manual_seed(0))
+    before = net.dense.weight.clone()
+    downstream.fresh_head_(net, 7, 2.0, torch.Generator().manual_seed(1))
+    assert net.head.weight.shape == (7, 12) and not net.head.bias.any()
+    assert float(net.head.weight.detach().std()) == pytest.approx(2 * np.sqrt(2 / 12), rel=0.3)
+    assert torch.equal(net.dense.weight, before)
+
+
+def test_a_learning_curve_is_training_seen_from_time_to_time():
+    split = made()
+
+    def network():
+        return he_normal_(SimpleCNN((3, 8, 8), [8], 16, 10), 1.0, torch.Generator().manual_seed(0))
+
+    training = {"batch_size": 16, "learning_rate": 0.05}
+    seen = downstream.learning_curve(
+        network(), split.x, split.y["real"], epochs=6, record=[3, 2, 9], **training,
+        generator=torch.Generator().manual_seed(1),
+        extra=lambda net: {"norm": float(net.dense.weight.detach().norm())},
+    )  # fmt: skip
+    net = network()
+    fit(
+        net,
+        split.x,
+        split.y["real"],
+        steps=6 * 4,
+        generator=torch.Generator().manual_seed(1),
+        **training,
+    )
+    assert seen["epoch"].tolist() == [0, 2, 3, 6]  # 9 is never reached
+    assert seen["accuracy"].iloc[-1] == accuracy(net, split.x, split.y["real"])
+    assert seen["norm"].iloc[-1] == float(net.dense.weight.detach().norm()) != seen["norm"].iloc[0]
+
+
+def test_the_area_is_that_of_the_trapezoids():
+    assert downstream.area([0, 1, 5], [0.0, 0.5, 1.0]) == pytest.approx((0.25 + 4 * 0.75) / 5)
+    both = downstream.area([0, 2], np.array([[0, 1.0], [1.0, 1.0]]))
+    assert both.tolist() == [0.5, 1.0]
