@@ -1,0 +1,119 @@
+"""Figure 8 of Maennel et al. 2020: width against negative transfer."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.errors import AlignbookError
+from alignbook.experiments.random_labels import fig08_width as experiment
+from alignbook.runs import notebooks, parameters
+from alignbook.training.nets import SimpleCNN
+
+SMALL = {
+    "dataset": "photos", "labels": ["real", "random"], "dense_units": 12, "convolutions": 2, "filters": 8,
+    "side": 8, "upstream_images": 32, "upstream_classes": 2, "upstream_epochs": 2, "downstream_images": 50,
+    "classes": 10, "epochs": 2, "record": [1], "batch_size": 16, "learning_rate": 0.01,
+    "init_scale": 1.0, "test_images": 30, "seed": 1,
+}  # fmt: skip
+PARAMETERS = {
+    "labels": ["random"], "dense_units": [8, 64], "side": 16, "other_sides": [8], "seeds": 4
+}  # fmt: skip
+
+
+def run(**other):
+    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+def made_up(gaps, dead=None, seeds=4, side=16):
+    """Learning curves with the given gaps (by width) between scratch and pre-trained, and dead units."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for width, gap in gaps.items():
+        for seed in range(seeds):
+            shift = gap + 0.01 * rng.standard_normal()
+            gone = (dead or {}).get(width, 0.0) + 0.01 * rng.random()
+            for start, lower in (("scratch", 0.0), ("pretrained", shift)):
+                for epoch, value in ((0, 0.5), (1, 0.5), (4, 0.5)):
+                    rows.append(
+                        {"labels": "random", "dense_units": width, "side": side, "seed": seed,
+                         "start": start, "epoch": epoch, "accuracy": value - lower, "dead": gone}
+                    )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def outcomes(table, **other):
+    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS | other)}
+
+
+def test_both_networks_of_a_seed_differ_by_pretraining_alone():
+    table = run()
+    assert len(table) == 2 * 2 * 3 and table["dead"].between(0, 1).all()
+    pd.testing.assert_frame_equal(table, run(), check_exact=True)
+    # Without pre-training the two are one and the same.
+    rest = run(upstream_epochs=0).set_index(["labels", "epoch"]).drop(columns="upstream_accuracy")
+    one, other = (
+        rest[rest["start"] == start].drop(columns="start").round(6) for start in ("scratch", "pretrained")
+    )
+    pd.testing.assert_frame_equal(one, other)
+    assert not table[table["start"] == "scratch"]["accuracy"].equals(
+        table[table["start"] == "pretrained"]["accuracy"]
+    )
+
+
+def test_dead_units_are_those_that_no_image_activates():
+    net = SimpleCNN((3, 4, 4), [4], 5, 2)
+    x = torch.randn(7, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        net.dense.weight.zero_()
+        net.dense.bias.copy_(torch.tensor([1.0, -1.0, 0.0, 1.0, -1.0]))
+        assert experiment.dead_share(net, x, batch_size=3) == pytest.approx(0.6)
+        # A unit that one image alone activates, the last one.
+        inputs = net.features(x, 1).permute(0, 2, 3, 1).flatten(1)
+        net.dense.weight[1] = inputs[-1] - inputs[:-1].mean(0)
+        values = inputs @ net.dense.weight[1]
+        net.dense.bias[1] = -(values.sort().values[-2:].mean())
+    assert experiment.dead_share(net, x, batch_size=3) == pytest.approx(0.4)
+
+
+def test_a_gap_that_closes_and_one_that_opens():
+    closing = made_up({8: 0.2, 64: 0.0}, dead={8: 0.5, 64: 0.1})
+    assert outcomes(closing) == {"closes-random": HOLDS, "negative-random": HOLDS, "dead-random": HOLDS}
+    opening = made_up({8: -0.1, 64: 0.1}, dead={8: 0.1, 64: 0.5})
+    assert set(outcomes(opening).values()) == {DISAGREES}
+    assert experiment.negative(closing, PARAMETERS) and not experiment.negative(opening, PARAMETERS)
+    assert "costs nothing" in experiment.finding(opening, PARAMETERS)
+    assert "+20" in experiment.finding(closing, PARAMETERS)
+    assert "costs nothing" not in experiment.finding(closing, PARAMETERS)
+
+
+def test_gaps_are_areas_per_seed():
+    table = made_up({8: 0.2})
+    table.loc[(table["epoch"] == 4) & (table["start"] == "scratch"), "accuracy"] += 0.4
+    gap = experiment.gaps(table, "random", 8, 16)
+    # The first three quarters of … : the last three of four epochs rise by 0.4, in a straight line.
+    assert gap.to_numpy() == pytest.approx(0.2 + 0.4 * 3 / 8, abs=0.05)
+    assert experiment.gaps(table, "random", 8, 8).empty
+
+
+def test_only_seeds_with_all_widths_are_compared():
+    table = made_up({8: 0.2, 64: 0.0})
+    table = table[(table["dense_units"] == 8) | (table["seed"] > 0)]
+    assert {c.id: c.seeds for c in experiment.claims(table, PARAMETERS)}["closes-random"] == 3
+    assert set(outcomes(table[table["dense_units"] == 8]).values()) == {NOT_RUN}
+
+
+def test_the_narrowest_network_has_other_images():
+    book = notebooks.find("random_labels/fig08_width")
+    values = parameters.resolve(book, "quick")
+    made = experiment.units(values)
+    assert len({unit.name for unit in made}) == len(made)
+    other = [unit for unit in made if unit.arguments["side"] != values["side"]]
+    assert {unit.arguments["dense_units"] for unit in other} == {min(values["dense_units"])}
+    table = pd.concat([made_up({8: 0.2, 64: 0.0}), made_up({8: -0.1}, side=8)])
+    by_side = experiment.by_side(table, PARAMETERS, "random")
+    assert list(by_side) == [8, 16] and by_side[8].mean() < 0 < by_side[16].mean()
+    assert "at 8×8" in experiment.finding(table, PARAMETERS)
+    with pytest.raises(AlignbookError, match="side"):
+        parameters.resolve(book, "quick", {"side": 7})
