@@ -62,6 +62,18 @@ def test_the_curve_is_equation_2():
     np.testing.assert_allclose(alignment, plain, atol=1e-12)
 
 
+def test_nonnegative_features_have_a_ceiling():
+    # The page's bound: 1/√2 for two balanced classes, reached by one direction for each class.
+    labels = torch.tensor([1.0, -1.0] * 20)
+    draw = np.random.default_rng(0)
+    for sharpness in (1, 5, 50):
+        features = torch.tensor(draw.random((40, 3))) + sharpness * torch.eye(3)[(labels > 0).long()]
+        assert experiment.curve(features, labels)[0] < 0.5**0.5
+    apart = 1e4 * torch.eye(2)[(labels > 0).long()]
+    assert experiment.curve(apart, labels)[0] == pytest.approx(0.5**0.5, rel=1e-3)
+    assert experiment.curve(1e4 * labels[:, None], labels)[0] == pytest.approx(1, rel=1e-3)
+
+
 @pytest.mark.parametrize("activation", experiment.ACTIVATIONS)
 def test_networks_have_the_shape_of_their_setting(activation):
     setting = experiment.Setting(depth=3, width=5, activation=activation)
@@ -93,6 +105,7 @@ def test_training_that_raises_alignment_holds():
         assert set(outcomes(table, id).values()) == {HOLDS}
     assert outcomes(table, "depth") == {"depth-mnist": CONTRADICTED}
     said = experiment.finding(table, PARAMETERS)
+    assert experiment.over_thresholds(table) == (1.0, 0.0)
     assert "5 of 5 settings" in said and "100% of the thresholds" in said and "exceptions" not in said
 
 
