@@ -34,6 +34,7 @@ DOWNLOADS = {
     "cifar100": ("CIFAR100", (32, 32, 3)),
     "mnist": ("MNIST", (28, 28)),
     "fashion_mnist": ("FashionMNIST", (28, 28)),
+    "kmnist": ("KMNIST", (28, 28)),
     "svhn": ("SVHN", (32, 32, 3)),
 }
 DOWNLOAD_TIMEOUT = 30  # seconds without a byte

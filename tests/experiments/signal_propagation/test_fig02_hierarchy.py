@@ -1,0 +1,171 @@
+"""Figure 2's experiment on digits, and its numbers and verdicts on made-up curves."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.errors import AlignbookError, Diverged
+from alignbook.experiments.signal_propagation import fig02_hierarchy as fig02
+from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.runs import notebooks, parameters
+
+PARAMETERS = {
+    "datasets": ["digits"], "deep_datasets": ["digits"], "rate_datasets": ["digits"], "depth": 4, "deep": 5,
+    "width": 12, "learning_rate": 0.01, "rates": [0.01, 0.05], "batch_size": 30, "epochs": 2,
+    "record": [0.5, 1.0, 9.0], "momentum": 0.9, "weight_decay": 0.0005, "train_images": 100,
+    "alignment_images": 7, "test_images": 50, "seeds": 2,
+}  # fmt: skip
+EPOCHS = (0.0, 1.0, 2.0, 8.0)
+
+
+def compute(unit, **changes):
+    arguments = unit.arguments | changes
+    return fig02.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+def made_up(at_two, at_end, *, start=0.05, noise=0.005, seeds=4, dataset="mnist", rate=0.003, accuracy=0.9):
+    """A table of networks whose alignments, one per layer, are ``at_two`` epochs and ``at_end``."""
+    rng, frames = np.random.default_rng(1), []
+    for seed in range(seeds):
+        shift = noise * rng.standard_normal((len(EPOCHS), len(at_end)))
+        curves = np.array([np.full(len(at_end), start), at_two, at_two, at_end]) + shift
+        for epoch, values in zip(EPOCHS, curves, strict=True):
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "epoch": epoch, "layer": np.arange(1, len(values) + 1), "alignment": values,
+                        "train_loss": 0.1, "test_loss": 0.4 + 0.01 * seed, "dataset": dataset, "seed": seed,
+                        "test_accuracy": accuracy + 0.001 * seed, "depth": len(values), "learning_rate": rate,
+                    }
+                )
+            )  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def judged(table, **changes):
+    p = PARAMETERS | {"datasets": ["mnist"], "deep_datasets": [], "rate_datasets": [], "learning_rate": 0.003}
+    p |= {"depth": 6, **changes}
+    return {claim.id: claim for claim in fig02.claims(table, p)}
+
+
+HILL = [0.3, 0.5, 0.6, 0.5, 0.4, 0.2]
+
+
+def test_a_unit_measures_at_its_records_and_starts_from_the_untrained_network():
+    unit = fig02.units(PARAMETERS)[0]
+    table = compute(unit)
+    # Four batches an epoch, the last of ten; epoch 9 lies past the end.
+    assert table.groupby("step")["epoch"].first().to_dict() == {0: 0.0, 2: 0.5, 4: 1.0, 8: 2.0}
+    assert table["layer"].tolist() == [1, 2, 3, 4] * 4
+    assert table["alignment"].between(0, 1).all()
+    losses = table.groupby("step")["train_loss"].first()
+    assert losses[8] < losses[0]
+    untrained = compute(unit, epochs=1, learning_rate=1e-12)
+    ends = [untrained.loc[untrained["step"] == step, "alignment"].to_numpy() for step in (0, 4)]
+    np.testing.assert_allclose(*ends, rtol=1e-4)
+    np.testing.assert_array_equal(ends[0], table.loc[table["step"] == 0, "alignment"])
+
+
+def test_alignments_are_those_of_training_images(monkeypatch):
+    seen = []
+
+    def spy(net, x, y):
+        seen.append((x, y))
+        return tangent_alignment(net, x, y)
+
+    monkeypatch.setattr(fig02, "tangent_alignment", spy)
+    compute(fig02.units(PARAMETERS)[0])
+    images = fig02.load("digits", "train", n=100, seed=0)
+    x, y = seen[0]
+    assert len(x) == 7 and all(torch.equal(x, other) for other, _ in seen)
+    places = [torch.nonzero((images.x.flatten(1) == row).all(1)).flatten() for row in x]
+    assert all(len(place) and images.y[place[0]] == label for place, label in zip(places, y, strict=True))
+
+
+def test_a_loss_that_is_not_finite_diverges():
+    with pytest.raises(Diverged):
+        compute(fig02.units(PARAMETERS)[0], learning_rate=1e6)
+
+
+def test_numbers_of_a_network():
+    table = made_up([0.2, 0.3, 0.4, 0.3, 0.2, 0.1], [0.3, 0.5, 0.4, 0.3, 0.2, 0.1], noise=0, seeds=1)
+    (net,) = fig02.networks(table).to_dict("records")
+    assert (net["peak"], net["learned"]) == (2, True)
+    # Of layer 2, the highest at the end: 0.05 → 0.3 → 0.5.
+    assert net["rise"] == pytest.approx(0.25) and net["late"] == pytest.approx(0.2)
+    assert net["hidden"] == pytest.approx(0.2) and net["ends"] == pytest.approx(0.1)
+    # Layers 2 to 5 of 6 against layers 1 and 6.
+    assert net["middle"] == pytest.approx(1.4 / 4 - 0.2)
+
+
+def test_a_hierarchy_that_rises_early_holds():
+    claims = judged(made_up(HILL, HILL))
+    assert {claim.outcome for id, claim in claims.items() if id != "middle-mnist-6"} == {HOLDS}
+    assert claims["middle-mnist-6"].outcome == HOLDS and claims["middle-mnist-6"].ours
+    assert len({claim.group for claim in claims.values()}) == 3
+
+
+def test_a_late_rise_or_an_outer_peak_disagrees():
+    late = judged(made_up(np.array(HILL) / 4, HILL))
+    assert late["hierarchy-rises-mnist-6"].outcome == DISAGREES
+    assert late["hierarchy-hidden-mnist-6"].outcome == HOLDS
+    falling = [0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    outer = judged(made_up(falling, falling))
+    assert outer["hierarchy-hidden-mnist-6"].outcome == DISAGREES
+    assert outer["hierarchy-rises-mnist-6"].outcome == outer["ends-mnist-6"].outcome == HOLDS
+    valley = judged(made_up(HILL, 1 - np.array(HILL)))
+    assert valley["ends-mnist-6"].outcome == valley["middle-mnist-6"].outcome == DISAGREES
+    # Noise alone decides nothing of the peak's place, though a fall after an early rise is a change, too.
+    assert judged(made_up([0.4] * 6, [0.4] * 6, noise=1e-9, seeds=2))["ends-mnist-6"].outcome == INCONCLUSIVE
+
+
+def test_rates_are_compared_within_a_seed():
+    changes = {"rate_datasets": ["mnist"], "rates": [0.05, 0.003]}
+    early, late = [0.6, 0.5, 0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4, 0.5, 0.3]
+    kind = {"noise": 0.0, "seeds": 3}
+
+    def outcome(low, high):
+        table = pd.concat([made_up(low, low, **kind), made_up(high, high, rate=0.05, **kind)])
+        # One seed peaks a layer further, else there is no spread.
+        first = table["seed"] == 0
+        table.loc[first, "alignment"] += table["layer"].isin([2, 6])[first] * 0.25
+        return judged(table, **changes)["earlier-mnist"]
+
+    assert outcome(late, early).outcome in (HOLDS, INCONCLUSIVE) and outcome(late, early).measured > 3
+    assert outcome(early, late).measured < -3
+
+
+def test_printed_accuracies_need_all_images():
+    table = made_up(HILL, HILL, dataset="cifar10", rate=0.05, accuracy=0.514)
+    changes = {"rate_datasets": ["cifar10"], "rates": [0.003, 0.05]}
+    assert judged(table, **changes)["printed-cifar10"].outcome == NOT_JUDGED
+    assert judged(table, **changes, train_images=0)["printed-cifar10"].outcome == HOLDS
+    assert judged(made_up(HILL, HILL), **changes)["printed-cifar10"].outcome == NOT_RUN
+    far = made_up(HILL, HILL, dataset="cifar10", rate=0.05, accuracy=0.8)
+    assert judged(far, **changes, train_images=0)["printed-cifar10"].outcome == DISAGREES
+
+
+def test_networks_that_did_not_learn_are_left_out():
+    chance = made_up(HILL, HILL, accuracy=0.1)
+    assert {claim.outcome for claim in judged(chance).values()} == {NOT_RUN}
+    p = PARAMETERS | {"datasets": ["mnist"], "deep_datasets": [], "depth": 6, "learning_rate": 0.003}
+    assert fig02.finding(chance, p) == "No network learned." == fig02.finding(pd.DataFrame({"unit": []}), p)
+    said = fig02.finding(made_up(HILL, HILL), p)
+    assert "with 6 layers in layer 3 (MNIST)" in said and "KMNIST" in said
+    assert "could not be had" not in fig02.finding(made_up(HILL, HILL), p | {"datasets": ["mnist", "kmnist"]})
+
+
+def test_units_are_unique_and_share_the_figures_rate():
+    made = fig02.units(PARAMETERS)
+    assert len({unit.name for unit in made}) == len(made) == 3 * 2
+    assert json.loads(json.dumps(made[0].arguments)) == made[0].arguments
+    book = notebooks.find("signal_propagation/fig02_hierarchy")
+    paper = {unit.arguments["dataset"] for unit in fig02.units(parameters.resolve(book, "paper"))}
+    assert paper == {"mnist", "fashion_mnist", "kmnist", "cifar10"}
+    for bad in ({"depth": 3}, {"rates": []}, {"datasets": ["letters"]}):
+        with pytest.raises(AlignbookError, match=next(iter(bad))):
+            parameters.resolve(book, "quick", bad)
