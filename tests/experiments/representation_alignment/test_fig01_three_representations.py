@@ -58,6 +58,15 @@ def test_another_order_disagrees():
     assert "another order" in said and said.index("dictionary 0.3") < said.index("RBF network 0.1")
 
 
+def test_an_order_that_changes_late_is_told():
+    table = made_up()
+    late = (table["step"] == 200) & (table["representation"] == "dictionary")
+    table.loc[late, "train_error"] = 0.0
+    said = experiment.finding(table, PARAMETERS)
+    assert said.endswith("after 200: dictionary < ReLU network < RBF network.")
+    assert "after 200" not in experiment.finding(made_up(), PARAMETERS)
+
+
 def test_linear_models_are_gradient_descent():
     draw = np.random.default_rng(0)
     phi, phi_test = draw.normal(size=(12, 20)), draw.normal(size=(5, 20))

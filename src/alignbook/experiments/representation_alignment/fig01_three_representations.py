@@ -357,13 +357,17 @@ def finding(table, parameters):
     said = " > ".join(f"{NAMES[name]} {value:.2f}" for name, value in aligned.items())
     left = " < ".join(f"{NAMES[name]} {value:.1%}" for name, value in fast.items())
     same = "the same" if list(aligned.index) == list(fast.index) else "another"
+    late = errors(table, None, "train_error")[list(NAMES)].mean().sort_values()
+    last = ""
+    if list(late.index) != list(fast.index):
+        last = f"; after {parameters['iterations']}: {' < '.join(NAMES[name] for name in late.index)}"
     rows = table[table["kind"] == "area"]
     part = ""
     if parameters["dataset"] == "ct_slices":
         part = f" ({rows['points'].min():.0f} training rows of a part of CT Position)"
     return (
         f"Area under the alignment curve{part}: {said}. Training errors after {early} steps, over the "
-        f"labels' mean square, come in {same} order: {left}."
+        f"labels' mean square, come in {same} order: {left}{last}."
     )
 
 
