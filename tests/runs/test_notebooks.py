@@ -149,7 +149,8 @@ def test_every_stored_result_is_one_that_a_profile_asks_for():
 def test_printed_python_runs(tmp_path):
     (block,) = re.findall(r"```python\n(.*?)```", PAGES[1].read_text(), re.DOTALL)
     exec(compile(block, "README.md", "exec"), {})
-    run, instruments = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
+    run, instruments, cluster = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
+    compile(cluster, "rerun.md", "exec")  # it needs SLURM
     space = {}
     exec(compile(instruments, "rerun.md", "exec"), space)
     assert len(space["alignbook"].tangent_alignment(space["net"], space["x"], space["y"])) == 2
