@@ -380,9 +380,10 @@ def key_numbers(table, parameters):
     start = PRINTED_POINTS * table[table["kind"] == "area"].groupby("seed")["square"].first()
     labels = " / ".join(NAMES.values())
     return [
-        KeyNumber(f"area: {labels}", " / ".join(interval(found[name]) for name in NAMES)),
+        KeyNumber(f"area: {labels}", " / ".join(f"{found[name].mean():.2f}" for name in NAMES)),
         KeyNumber(
-            f"test error after {early} steps over mean square", " / ".join(interval(after[n]) for n in NAMES)
+            f"test error after {early} steps over mean square",
+            " / ".join(f"{after[name].mean():.1%}" for name in NAMES),
         ),
         KeyNumber("‖y‖² of 1000 points", interval(start, "{:.0f}"), f"{PRINTED_START:.0f}"),
     ]

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import Claim, KeyNumber
 from alignbook.data.tables import TABLES
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment.hidden_layers import logistic, squared
@@ -332,7 +332,7 @@ def key_numbers(table, parameters):
         found = areas(table, dataset, "train")
         if not found.empty and "base" in found["trained"]:
             values = (found["init", "inputs"], found["init", "base"], found["trained", "base"])
-            shown = " / ".join(interval(part, "{:.2f}") for part in values)
+            shown = " / ".join(f"{part.mean():.2f}" for part in values)
             name = NAMES.get(dataset, dataset)
             result.append(KeyNumber(f"area, {name}: inputs / before / after training", shown))
     return result

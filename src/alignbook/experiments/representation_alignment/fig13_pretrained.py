@@ -346,12 +346,12 @@ def key_numbers(table, parameters):
     early, made = min(parameters["early"], parameters["iterations"]), []
     dataset = parameters["datasets"][0]
     title, found = TITLES.get(dataset, dataset), areas(table, dataset)
-    shown = " / ".join(interval(found[name]) for name in ("transfer", "original", "init"))
+    shown = " / ".join(f"{found[name].mean():.2f}" for name in ("transfer", "original", "init"))
     made.append(KeyNumber(f"area, {title}: pre-trained / inputs / initialisation", shown))
-    shown = " / ".join(interval(found[name]) for name in ("hog", "sift", "rbf"))
+    shown = " / ".join(f"{found[name].mean():.2f}" for name in ("hog", "sift", "rbf"))
     made.append(KeyNumber(f"area, {title}: HOG / SIFT / RBF", shown))
     left = losses(table, dataset, "squared", "train", early)
-    shown = " / ".join(interval(left[name]) for name in LEARNED)
+    shown = " / ".join(f"{left[name].mean():.2f}" for name in LEARNED)
     made.append(
         KeyNumber(f"squared training error, {title}, {early} steps: pre-trained / HOG / SIFT / RBF", shown)
     )
