@@ -1,0 +1,168 @@
+"""Figures 19 to 23: a network on photographs, and verdicts on made-up spectra."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.errors import AlignbookError
+from alignbook.experiments.signal_propagation import fig19_stable_rank as fig19
+from alignbook.experiments.signal_propagation import small_deep
+from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.runs import notebooks, parameters
+from alignbook.seeding import torch_stream
+
+PARAMETERS = {
+    "dataset": "photos", "images": 24, "test_images": 30, "side": 8, "width": 8, "rates": [0.001, 0.02],
+    "label_noises": [0.0, 0.5], "batch_size": 10, "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005,
+    "alignment_images": 6, "seeds": 2,
+}  # fmt: skip
+
+
+def made_up(accuracy_of_rank, *, seeds=4, noise=0.01, fisher=0.5, correlation=0.2):
+    """Networks of two rates and two shares; accuracy is ``accuracy_of_rank(mean ln R)``."""
+    rng, rows = np.random.default_rng(2), []
+    for seed in range(seeds):
+        for rate in (0.001, 0.02):
+            for share in (0.0, 0.2):
+                log_rank = 1 + 2 * share + (rate < 0.01) * 0.3 + noise * rng.standard_normal()
+                accuracy = accuracy_of_rank(log_rank) + 0.01 * rng.standard_normal()
+                for layer in range(1, 6):
+                    rank = math.exp(log_rank + (0.3 + 0.02 * rng.random()) * (layer - 3))
+                    rows.append(
+                        {
+                            "learning_rate": rate, "label_noise": share, "seed": seed, "layer": layer,
+                            "rank": rank, "fisher_rank": rank**fisher, "kernel_rank": rank,
+                            "correlation": correlation + 0.1 * accuracy + 0.003 * rng.random(),
+                            "alignment": accuracy / 4 + 0.01 * rng.random(),
+                            "fisher_correlation": 0.05 + 0.01 * rng.random(), "test_accuracy": accuracy,
+                            "train_accuracy": 0.99, "train_loss": 0.1, "passes": 9,
+                            "eigenvalue_050": 10 ** -(3 - 2 * share + 0.01 * rng.random()),
+                        }
+                    )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def outcomes(table, **changes):
+    return {claim.id: claim.outcome for claim in fig19.claims(table, PARAMETERS | changes)}
+
+
+def test_a_unit_has_every_layers_spectrum(monkeypatch):
+    seen = {}
+    spectra = fig19.tangent_spectra
+
+    def spy(net, x, y):
+        seen.update(net=net, x=x, y=y)
+        return spectra(net, x, y)
+
+    monkeypatch.setattr(fig19, "tangent_spectra", spy)
+    unit = fig19.units(PARAMETERS)[-1]
+    table = fig19.compute(**unit.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    assert table["layer"].tolist() == list(range(1, 18)) and (table["passes"] == 1).all()
+    found = table.dropna(subset="rank")
+    # G.1: A_l = correlation / √R_l, by the metric that forms no matrix.
+    np.testing.assert_allclose(
+        table["alignment"], tangent_alignment(seen["net"], seen["x"], seen["y"]), rtol=1e-3
+    )
+    assert (found["eigenvalue_001"] == 1).all() and (found["eigenvalue_002"] <= 1).all()
+    assert table["eigenvalue_080"].isna().all()  # 6 images of 10 classes have 60
+    assert table["train_loss"].gt(0).all() and table["test_accuracy"].between(0, 1).all()
+
+
+def test_labels_are_drawn_anew_for_a_share_of_the_images():
+    kind = {"images": 100, "test_images": 0, "side": 16, "seed": 1}
+    x, y, x_test, y_test, classes = small_deep.images_of("photos", label_noise=0.0, **kind)
+    noisy = small_deep.images_of("photos", label_noise=0.4, **kind)
+    assert torch.equal(x, noisy[0]) and torch.equal(y_test, noisy[3]) and classes == 10
+    changed = (y != noisy[1]).sum()
+    assert 25 <= changed <= 40  # a tenth of the 40 drawn keep their label by chance
+    whole = small_deep.load("photos", "train", n=100, seed=1).x
+    np.testing.assert_allclose(x[3, 1, 2, 5], whole[3, 1, 4:6, 10:12].mean(), rtol=1e-5)
+    assert len(x_test) == len(y_test) == len(small_deep.load("photos", "test"))
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_training_ends_at_the_loss(optimiser, monkeypatch):
+    x, y, *_, classes = small_deep.images_of(
+        "photos", images=20, test_images=5, side=8, label_noise=0.0, seed=0
+    )
+    kind = {
+        "learning_rate": 0.01, "batch_size": 7, "momentum": 0.9, "weight_decay": 0.0, "epochs": 3, "seed": 0,
+        "device": "cpu", "report": None, "optimiser": optimiser,
+    }  # fmt: skip
+    net = small_deep.network("resnet18", x.shape[1:], classes, width=8, seed=0)
+    assert small_deep.fit(net, x, y, **kind).epochs == 3
+    monkeypatch.setattr(small_deep, "GOAL", 100.0)
+    assert small_deep.fit(net, x, y, **kind).epochs == 1
+
+
+def test_networks_of_a_seed_start_alike():
+    nets = [small_deep.network("vgg19", (3, 8, 8), 10, width=8, seed=seed) for seed in (0, 0, 1)]
+    first = [net.convs[3].weight for net in nets]
+    assert torch.equal(first[0], first[1]) and not torch.equal(first[0], first[2])
+    generator = torch_stream(0, "small deep", "vgg19", "weights")
+    drawn = torch.empty(8, 3, 3, 3).normal_(generator=generator) * math.sqrt(2 / 27)
+    torch.testing.assert_close(nets[0].convs[0].weight.detach(), drawn)
+
+
+def test_lower_ranks_in_better_networks_hold():
+    table = made_up(lambda rank: 0.9 - 0.3 * rank)
+    judged = outcomes(table)
+    assert set(judged.values()) == {HOLDS}
+    claims = {claim.id: claim for claim in fig19.claims(table, PARAMETERS)}
+    assert {id for id, claim in claims.items() if claim.ours} == {"rate", "fisher-correlation"}
+    assert 0.9 < claims["rank"].measured <= 1
+
+
+def test_higher_ranks_in_better_networks_disagree():
+    judged = outcomes(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5, correlation=-0.5))
+    wrong = {"rank", "fisher-rank", "fisher-below", "fisher-even", "fisher-correlation"}
+    assert {id for id, outcome in judged.items() if outcome == DISAGREES} == wrong
+    turned = made_up(lambda rank: 0.9 - 0.3 * rank)
+    turned["label_noise"] = 0.2 - turned["label_noise"]
+    judged = outcomes(turned)
+    assert judged["noise"] == judged["decay"] == DISAGREES and judged["rank"] == HOLDS
+
+
+def test_the_correlation_over_all_networks():
+    nets = fig19.networks(made_up(lambda rank: 0.9 - 0.3 * rank, noise=0.2))
+    r, (low, high) = fig19.over_networks(nets, "log_rank")
+    assert r == pytest.approx(np.corrcoef(nets["test_accuracy"], nets["log_rank"])[0, 1])
+    # Fisher's z of 16 networks.
+    assert [math.atanh(end) - math.atanh(r) for end in (low, high)] == pytest.approx(
+        [-1.96 / 13**0.5, 1.96 / 13**0.5]
+    )
+    assert fig19.over_networks(nets.iloc[:3], "log_rank") is None
+
+
+def test_what_is_said_follows_the_numbers():
+    falling, rising = (
+        fig19.finding(made_up(f), PARAMETERS) for f in (lambda r: 1 - 0.3 * r, lambda r: 0.3 * r)
+    )
+    assert "correlate at -" in falling and "correlate at +" in rising and "width 8" in rising
+    few = made_up(lambda rank: 0.5, seeds=1).query("label_noise == 0")
+    assert "no correlation" in fig19.finding(few, PARAMETERS)
+    assert outcomes(few)["rank"] == outcomes(few)["noise"] == NOT_RUN
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+
+
+def test_layers_without_a_spectrum_are_left_out():
+    table = made_up(lambda rank: 0.9 - 0.3 * rank)
+    dead = table["layer"] == 5
+    nets = fig19.networks(table.assign(rank=table["rank"].where(~dead)))
+    expected = fig19.networks(table[~dead])
+    pd.testing.assert_frame_equal(nets, expected)
+
+
+def test_units_and_parameters():
+    made = fig19.units(PARAMETERS)
+    assert len({unit.name for unit in made}) == len(made) == 8
+    assert json.loads(json.dumps(made[0].arguments)) == made[0].arguments
+    book = notebooks.find("signal_propagation/fig19_stable_rank")
+    for bad in ({"side": 12}, {"label_noises": [1.5]}, {"images": -1}):
+        with pytest.raises(AlignbookError, match=next(iter(bad))):
+            parameters.resolve(book, "quick", bad)
