@@ -14,7 +14,7 @@ BOOK = notebooks.find("random_labels/fig01_transfer")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
 SMALL = {
     "side": 8, "upstream": 12, "downstream": 20, "test": 10, "batch_size": 5, "points": 2, "seeds": 1,
-    "grid_seeds": 1, "grid_scales": [0.5, 0.75], "grid_classes": [2, 3], "epoch_share": 0.01,
+    "stops": 2, "epoch_share": 0.015,
 }  # fmt: skip
 
 
@@ -71,31 +71,18 @@ def test_nothing_and_parts():
 
 def test_runs_share_all_but_pre_training():
     units = {unit.name: unit for unit in experiment.units(asked(**SMALL))}
-    assert len(units) == 2 + 4
+    assert len(units) == 2
     setting = units["3-and-4-seed0"].arguments
     assert setting["init_scale"] == pytest.approx(0.612 * 2.0) and setting["learning_rate"] == 0.009
-    assert (setting["classes"], setting["upstream_epochs"], setting["epochs"]) == (50, 1, 2)
+    assert (setting["classes"], setting["upstream_epochs"], setting["epochs"]) == (50, 1, 3)
     table = experiment.compute(**setting, **QUIET)
     counts = table.groupby(["start", "labels"], dropna=False).size()
-    assert counts["pretrained", "real"] == counts["scratch", "random"] == 3  # epochs 0, 1, 2
+    assert counts["pretrained", "real"] == counts["scratch", "random"] == 3  # epochs 0, 1, 2, and not 3
     assert table["test"].notna().equals(table["labels"] == "real")
     # Without pre-training there is nothing between the two.
     none = experiment.compute(**setting | {"upstream_epochs": 0, "labels": ["real"]}, **QUIET)
     parts = [none[none["start"] == start]["accuracy"].tolist() for start in ("pretrained", "scratch")]
     assert parts[0] == parts[1]
-
-
-def test_the_map_has_a_cell_per_scale_and_classes():
-    asks = asked(**SMALL)
-    tables = []
-    for unit in experiment.units(asks):
-        if unit.name.startswith("grid"):
-            made = unit.compute(**unit.arguments, **QUIET)
-            tables.append(made.assign(unit=unit.name, seed=unit.arguments["seed"]))
-    frame = experiment.grid(pd.concat(tables))
-    assert frame.index.tolist() == [0.75, 0.5] and frame.columns.tolist() == [2, 3]
-    assert frame.notna().all(axis=None)
-    assert experiment.grid(pd.DataFrame({"unit": []})).empty
 
 
 def test_bad_parameters():

@@ -11,8 +11,8 @@ from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
 from alignbook.training.train import accuracy
 
-from .downstream import area, fresh_head_, learning_curve, shrunk, tasks
-from .vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS, network, pretrained
+from .downstream import area, fresh_head_, shrunk, tasks
+from .vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS, first_epochs, network, pretrained
 
 HEADLINE = "signs"
 # Experiment of Figure 1 -> (its setting, downstream labels, sign of what pre-training does).
@@ -22,40 +22,26 @@ EXPERIMENTS = {
     3: ("3 and 4", "real", -1),
     4: ("3 and 4", "random", -1),
 }
-GRID_SEED = 1000  # the seeds of the map are not those of the figure
 SOURCE = "Figure 1, A.5"
 
 
 def units(parameters):
-    """One unit per setting and seed, and per cell and seed of the map of signs."""
+    """One unit per setting and seed."""
+    names = "dataset side width upstream downstream test batch_size points stops".split()
+    shared = {name: parameters[name] for name in names} | {"labels": ["real", "random"]}
+    share = parameters["epoch_share"]
     made = []
     for seed in range(parameters["seeds"]):
         for name, setting in SETTINGS.items():
-            arguments = _arguments(parameters, setting, setting.init_scale, setting.classes, seed)
-            made.append(Unit(f"{name.replace(' ', '-')}-seed{seed}", compute, arguments))
-    first = SETTINGS["1 and 2"]
-    for seed in range(GRID_SEED, GRID_SEED + parameters["grid_seeds"]):
-        for scale in parameters["grid_scales"]:
-            for classes in parameters["grid_classes"]:
-                arguments = _arguments(parameters, first, scale, classes, seed) | {"labels": ["random"]}
-                made.append(Unit(f"grid-scale{scale:g}-classes{classes}-seed{seed}", compute, arguments))
+            own = {
+                "init_scale": setting.init_scale * parameters["scale_factor"],
+                "learning_rate": setting.learning_rate,
+                "classes": setting.classes,
+                "upstream_epochs": max(1, round(setting.epochs * share)),
+                "epochs": max(1, round(DOWNSTREAM_EPOCHS * share)),
+            }
+            made.append(Unit(f"{name.replace(' ', '-')}-seed{seed}", compute, shared | own | {"seed": seed}))
     return made
-
-
-def _arguments(parameters, setting, scale, classes, seed):
-    """Arguments of one unit: the setting with another printed scale and number of classes upstream."""
-    names = "dataset side width upstream downstream test batch_size points".split()
-    share = parameters["epoch_share"]
-    return {name: parameters[name] for name in names} | {
-        "labels": ["real", "random"],
-        "printed_scale": scale,
-        "init_scale": scale * parameters["scale_factor"],
-        "learning_rate": setting.learning_rate,
-        "classes": classes,
-        "upstream_epochs": max(1, round(setting.epochs * share)),
-        "epochs": max(1, round(DOWNSTREAM_EPOCHS * share)),
-        "seed": seed,
-    }
 
 
 def compute(
@@ -64,7 +50,6 @@ def compute(
     side,
     width,
     labels,
-    printed_scale,
     init_scale,
     learning_rate,
     classes,
@@ -72,6 +57,7 @@ def compute(
     upstream_epochs,
     downstream,
     epochs,
+    stops,
     test,
     batch_size,
     points,
@@ -84,8 +70,8 @@ def compute(
     From scratch means the weights that pre-training started from, with the same new head and the same order
     of images: the two differ by pre-training alone. Columns ``start`` ("upstream" for pre-training itself,
     "pretrained", "scratch"), ``labels``, ``epoch``, ``accuracy`` on all training images and ``test`` on
-    held-out ones (real labels), both 0..1: before training and after about ``points`` evenly spaced epochs.
-    ``printed_scale`` only names ``init_scale``. Raises Diverged.
+    held-out ones (real labels), both 0..1, over the first ``stops`` of ``epochs``: see
+    :func:`.vgg_transfer.first_epochs`. Raises Diverged.
     """
     data = tasks(
         dataset, upstream=upstream, upstream_classes=classes, downstream=downstream,
@@ -96,7 +82,8 @@ def compute(
     shape = data.x.shape[1:]
     made = {"width": width, "init_scale": init_scale, "seed": seed}
     training = {"batch_size": batch_size, "learning_rate": learning_rate}
-    share = upstream * upstream_epochs / (upstream * upstream_epochs + 2 * len(labels) * downstream * epochs)
+    before, each = upstream * upstream_epochs, downstream * min(stops, epochs)
+    share = before / (before + 2 * len(labels) * each)
     net = pretrained(
         data.upstream_x, data.upstream_y, classes, epochs=upstream_epochs, **made, **training,
         report=lambda done, text: report(done * share, f"pre-training, {text}"),
@@ -112,9 +99,8 @@ def compute(
             net.load_state_dict(weights)
         outputs = data.classes[kind]
         fresh_head_(net, outputs, init_scale, torch_stream(seed, "vgg", "head", kind)).to(device)
-        curve = learning_curve(
-            net, data.x, data.y[kind],
-            epochs=epochs, record=range(0, epochs, max(1, epochs // points)), **training,
+        curve = first_epochs(
+            net, data.x, data.y[kind], epochs=epochs, stops=stops, points=points, **training,
             generator=torch_stream(seed, "vgg", "downstream batches", kind),
             report=lambda done, text, number=number: report(
                 share + (1 - share) * (number + done) / len(runs), text
@@ -122,56 +108,29 @@ def compute(
             extra=(lambda net: {"test": accuracy(net, test_x, test_y)}) if kind == "real" else None,
         )  # fmt: skip
         tables.append(curve.assign(start=start, labels=kind))
-    return pd.concat(tables, ignore_index=True).assign(printed_scale=printed_scale, upstream_classes=classes)
-
-
-def rows_of(table, grid=False):
-    """The rows of the figure's units, or of the map's; none where nothing is stored."""
-    names = table["unit"].astype(str)
-    return table[names.str.startswith("grid-") == grid] if "start" in table else table.iloc[:0]
+    return pd.concat(tables, ignore_index=True)
 
 
 def curves(table, experiment, start, column="accuracy"):
     """(seeds × epochs) frame of one experiment of Figure 1: ``start`` "pretrained" or "scratch"."""
     name, labels, _ = EXPERIMENTS[experiment]
-    rows = rows_of(table)
-    if rows.empty:
+    if "start" not in table:
         return pd.DataFrame()
-    here = rows["unit"].str.startswith(name.replace(" ", "-"))
-    rows = rows[here & (rows["start"] == start) & (rows["labels"] == labels)]
+    here = table["unit"].astype(str).str.startswith(name.replace(" ", "-"))
+    rows = table[here & (table["start"] == start) & (table["labels"] == labels)]
     return rows.pivot(index="seed", columns="epoch", values=column)
 
 
-def gains(pre, scratch):
-    """Area between two learning curves (seeds × epochs), one value per seed in points of accuracy.
+def gain(table, experiment):
+    """Area between the learning curves of an experiment, pre-trained less from scratch (points of accuracy).
 
-    The mean over training of one accuracy minus the other; empty where either is missing.
+    The mean over training of the difference, one value per seed; empty where either curve is missing.
     """
+    pre, scratch = (curves(table, experiment, start) for start in ("pretrained", "scratch"))
     if pre.empty or scratch.empty:
         return pd.Series(dtype=float)
     difference = (pre - scratch).dropna()
     return pd.Series(100 * area(difference.columns, difference.to_numpy()), index=difference.index)
-
-
-def gain(table, experiment):
-    """:func:`gains` of one experiment of Figure 1."""
-    return gains(*(curves(table, experiment, start) for start in ("pretrained", "scratch")))
-
-
-def grid(table):
-    """Mean gain (points) by printed scale (rows, falling) and number of classes upstream, random labels."""
-    rows = rows_of(table, grid=True)
-    rows = rows[rows["start"] != "upstream"] if len(rows) else rows
-    if rows.empty:
-        return pd.DataFrame()
-    found = {}
-    for cell, part in rows.groupby(["printed_scale", "upstream_classes"]):
-        pre, scratch = (
-            part[part["start"] == start].pivot(index="seed", columns="epoch", values="accuracy")
-            for start in ("pretrained", "scratch")
-        )
-        found[cell] = gains(pre, scratch).mean()
-    return pd.Series(found).unstack().sort_index(ascending=False)
 
 
 def claims(table, parameters):
@@ -219,10 +178,10 @@ def _tests(table):
 
 
 def memorised(table):
-    """Training accuracy at the end of pre-training (0..1) of the figure's units, indexed by unit."""
-    rows = rows_of(table)
-    rows = rows[rows["start"] == "upstream"] if len(rows) else rows
-    return pd.Series(rows["accuracy"].to_numpy(), index=rows["unit"]) if len(rows) else pd.Series(dtype=float)
+    """Training accuracies at the end of pre-training (0..1), of all units."""
+    if "start" not in table:
+        return pd.Series(dtype=float)
+    return table.loc[table["start"] == "upstream", "accuracy"]
 
 
 def finding(table, parameters):

@@ -9,23 +9,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import torch
 
 from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
-from alignbook.training.loop import module_step, train
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 
 from . import fig01_transfer as fig01
 from .downstream import area, fresh_head_, tasks
-from .vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS
+from .vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, first_epochs
 
 HEADLINE = "more-layers"
-MOMENTUM = 0.9  # A.3
 CNN_FILTERS, CNN_UNITS, CNN_CONVOLUTIONS = 16, 1024, 3  # A.10
 VGG_LAYERS = 13
 RESNET_STAGES = 4
@@ -62,9 +59,9 @@ def units(parameters):
         (whole,) = (unit for unit in fig01.units(shared) if unit.name == f"1-and-2-seed{seed}")
         made.append(whole)
         arguments = {"column": "vgg", "layers": parameters["vgg_layers"], "labels": parameters["vgg_labels"]}
-        same = set(whole.arguments) - {"labels", "printed_scale", "test"}
+        same = set(whole.arguments) - {"labels", "test"}
         arguments |= {name: whole.arguments[name] for name in sorted(same)}
-        made.append(Unit(f"vgg-seed{seed}", compute, arguments | {"stops": arguments["epochs"]}))
+        made.append(Unit(f"vgg-seed{seed}", compute, arguments))
     return made
 
 
@@ -72,8 +69,7 @@ def figure_1(parameters):
     """Figure 1's parameters, for its units of VGG-16."""
     names = "dataset side width scale_factor epoch_share batch_size points test seeds"
     shared = {name: parameters[name] for name in names.split()}
-    images = {"upstream": parameters["vgg_upstream"], "downstream": parameters["vgg_downstream"]}
-    return shared | images | {"grid_seeds": 0, "grid_scales": [], "grid_classes": []}
+    return shared | {name: parameters[f"vgg_{name}"] for name in ("upstream", "downstream", "stops")}
 
 
 def _arguments(parameters, column, seed):
@@ -178,44 +174,19 @@ def compute(
     if column != "resnet":
         rescale_(source, norms)
     known = accuracy(source, data.upstream_x, data.upstream_y)
-    rows = [{"layers": -1, "epoch": upstream_epochs, "accuracy": known}]
+    tables = [pd.DataFrame([{"layers": -1, "epoch": upstream_epochs, "accuracy": known}])]
     runs = [(kind, count) for kind in labels for count in layers]
     for number, (kind, count) in enumerate(runs):
         net = transfer_(fresh(data.classes[kind], "downstream"), source, count)
         fresh_head_(net, data.classes[kind], init_scale, torch_stream(seed, "figure 6", "head", kind))
         start = (before + number * each) / total
-        for epoch, value in _curve(
-            net.to(device), data.x, data.y[kind], epochs, stops, points, training,
-            torch_stream(seed, "figure 6", column, "batches", kind),
-            lambda done, text, start=start: report(start + done * each / total, text),
-        ):  # fmt: skip
-            rows.append({"layers": count, "labels": kind, "epoch": epoch, "accuracy": value})
-    return pd.DataFrame(rows).assign(column=column)
-
-
-def _curve(net, x, y, epochs, stops, points, training, generator, report):
-    """[(epoch, accuracy)] of the first ``stops`` of ``epochs`` epochs of training (A.3)."""
-    size, rate = training["batch_size"], training["learning_rate"]
-    per_epoch = len(x) // size
-    last, steps = min(stops, epochs), epochs * per_epoch
-    record = {*range(0, last, max(1, last // points)), last}
-    net.to(memory_format=torch.channels_last)
-    optimiser = torch.optim.SGD(net.parameters(), lr=rate, momentum=MOMENTUM)
-    curve = []
-    train(
-        module_step(net, x, y, optimiser),
-        len(x),
-        batch_size=size,
-        steps=last * per_epoch,
-        rate=lambda count: rate / 3 ** (3 * (count - 1) // steps),
-        last_batch="drop",
-        generator=generator,
-        device=x.device,
-        at=[epoch * per_epoch for epoch in record],
-        on=lambda step: curve.append((step // per_epoch, accuracy(net, x, y))),
-        report=report,
-    )
-    return curve
+        curve = first_epochs(
+            net.to(device), data.x, data.y[kind], epochs=epochs, stops=stops, points=points, **training,
+            generator=torch_stream(seed, "figure 6", column, "batches", kind),
+            report=lambda done, text, start=start: report(start + done * each / total, text),
+        )  # fmt: skip
+        tables.append(curve.assign(layers=count, labels=kind))
+    return pd.concat(tables, ignore_index=True).assign(column=column)
 
 
 def curves(table, column, labels):
