@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.small_deep import evaluated, fit, images_of, network
 from alignbook.metrics.tangent_spectrum import tangent_spectra
@@ -264,21 +264,27 @@ def size_of(parameters):
 
 
 def finding(table, parameters):
-    """The correlation of accuracy and stable rank over all networks, and the ranks of the extremes."""
+    """The correlation of accuracy and stable rank over all networks, and what moves the rank."""
     nets = networks(table)
     found = over_networks(nets, "log_rank")
     if found is None:
         return f"{size_of(parameters)}: fewer than four networks, no correlation."
     r, (low, high) = found
-    best, worst = nets.loc[nets["test_accuracy"].idxmax()], nets.loc[nets["test_accuracy"].idxmin()]
-    ranks = ", ".join(
-        f"{math.exp(net['log_rank']):.2f} at {100 * net['test_accuracy']:.1f} % on test images"
-        for net in (best, worst)
+    accuracies = 100 * nets["test_accuracy"]
+    said = (
+        f"{size_of(parameters)}: over {len(nets)} networks test accuracy ({accuracies.min():.0f} to "
+        f"{accuracies.max():.0f} %) and the logarithm of the stable rank correlate at {r:+.2f} "
+        f"({low:+.2f} to {high:+.2f})."
     )
-    return (
-        f"{size_of(parameters)}: over {len(nets)} networks test accuracy and the logarithm of the stable "
-        f"rank correlate at {r:+.2f} ({low:+.2f} to {high:+.2f}); geometric mean of the ranks {ranks}."
-    )
+    parts = [
+        f"{what} {interval(np.exp(values), '{:.2f}')}"
+        for what, values in (
+            ("a lower rate", by_rate(nets, "log_rank")),
+            ("random labels at the same rate", by_noise(nets, "log_rank")),
+        )
+        if len(values)
+    ]
+    return said + (f" Factor on the stable rank of {', of '.join(parts)}." if parts else "")
 
 
 def key_numbers(table, parameters):
