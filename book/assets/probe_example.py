@@ -7,7 +7,7 @@ from alignbook.training.deep import ResNet18
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_
 
-EPOCHS, IMAGES = 10, 10_000
+EPOCHS, IMAGES = 6, 5_000
 
 
 def start():

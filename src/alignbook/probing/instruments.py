@@ -277,7 +277,7 @@ def curvature(model, inputs, targets, seed, k=5):
     if sum(p.numel() for p in model.parameters()) <= 10 * k:
         raise DoesNotApply("the network has too few parameters")
     found = hessian_eigenvalues(
-        model, loss_of(targets), inputs, targets, k=k, tol=1e-2, batch_size=64, max_products=150, seed=seed
+        model, loss_of(targets), inputs, targets, k=k, tol=1e-2, batch_size=128, max_products=80, seed=seed
     )
     return pd.DataFrame(
         {"index": range(1, k + 1), "eigenvalue": found.eigenvalues, "residual": found.residuals}

@@ -21,7 +21,7 @@ MEASURES = {
     "filters": (instruments.filters, instruments.PATCH_IMAGES),
     "features": (instruments.features, 1000),
     "tangent": (instruments.tangent, 100),
-    "curvature": (instruments.curvature, 256),
+    "curvature": (instruments.curvature, 128),
     "slice": (instruments.slice_, 256),
 }
 INSTRUMENTS = (*MEASURES, "deviation")
@@ -63,7 +63,7 @@ def probe(model, inputs, targets, *, before=None, without=(), seed=0, report=Non
     model : nn.Module, ScriptModule included, that maps ``inputs`` (n, …) to outputs (n, k). Measured in
     evaluation mode on a copy in float32; the model itself is never changed.
     inputs : floating-point tensor; targets : (n,) int64 classes, or (n,) or (n, k) floats. The first of them
-    count: 1,000 for features and filters, 100 for tangent kernels, 256 for curvature and slice.
+    count: 1,000 for features and filters, 100 for tangent kernels, 128 for curvature, 256 for the slice.
     before : the same network at another time (its initialisation, say), measured beside it.
     without : names of ``INSTRUMENTS`` to leave out. report : ``report(text)`` before each measurement.
 
