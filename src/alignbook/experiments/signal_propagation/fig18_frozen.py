@@ -330,12 +330,8 @@ def claims(table, parameters):
 def finding(table, parameters):
     """The rise of the alignment, Table 4's accuracies beside ours, and the limit."""
     parts = []
-    said = []
-    for noise in parameters["noise_scales"]:
-        change, rise = changes(table, noise), rises(table, noise)
-        if len(change):
-            by = f"{100 * change.mean():.0f} % (their mean by {interval(rise, '{:+.3f}')})"
-            said.append(f"{by} at noise scale {noise:g}")
+    changed = {noise: changes(table, noise) for noise in parameters["noise_scales"]}
+    said = [f"{100 * v.mean():.0f} % at noise scale {noise:g}" for noise, v in changed.items() if len(v)]
     if said:
         parts.append(
             f"Training the last layer alone changes the hidden layers' alignments by {', '.join(said)}."
