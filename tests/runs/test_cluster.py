@@ -95,8 +95,9 @@ def test_a_worker_of_another_version_is_refused_by_name(checkout, new_checkout, 
     assert status == 2 and "no worker may compute: worker tcp://127.0.0.1:" in said
     assert said.endswith("is refused: the experiment's code is another")
     cluster.worker()
-    time.sleep(5)
-    status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
+    deadline = time.monotonic() + 60  # until it is there
+    while status and time.monotonic() < deadline:
+        status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
     assert status == 0 and len(csvs(checkout.results)) == 3, err
 
 
