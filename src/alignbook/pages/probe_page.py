@@ -105,7 +105,7 @@ def write(probe, folder, title):
 
 def _page(probe, title):
     style.apply()
-    parts = [f"<h1>{html.escape(title)}</h1>", _boxed(table(_facts(probe), "facts")), _found(probe)]
+    parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe)]
     for name, (heading, paper, page, meaning) in ABOUT.items():
         parts.append(
             f'<h2 id="{name}">{heading}</h2>'
@@ -116,7 +116,7 @@ def _page(probe, title):
             continue
         rows = probe.tables[name]
         parts += [_figure(name, rows), *_beside(name, rows)]
-        parts.append(folded("The numbers", _boxed(table(_cells(rows), name))))
+        parts.append(folded("The numbers", table(_cells(rows), name)))
     body = "\n".join(parts)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -138,10 +138,6 @@ def _facts(probe):
         }
         for who, known in probe.network.items()
     ]
-
-
-def _boxed(text):
-    return f'<div class="ab-scroll">{text}</div>'
 
 
 def _link(page):
@@ -230,23 +226,30 @@ def guide(pages):
         (pages / "probe-example.txt").write_text("No example is stored.\n", encoding="utf-8")
         return
     stored = json.loads(path.read_text(encoding="utf-8"))
-    tables = {name: pd.DataFrame(rows).dropna(axis=1, how="all") for name, rows in stored["tables"].items()}
+    tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
     found = Probe(stored["network"], tables, stored["left_out"])
     folder = pages / "probe"
     folder.mkdir(exist_ok=True)
-    parts = [_boxed(table(_facts(found), "probe")), "", _found(found), ""]
+    parts = [table(_facts(found), "probe"), "", _found(found).replace('href="#', 'href="#probe-'), ""]
     for name, rows in tables.items():
         heading, paper, page, meaning = ABOUT[name]
         (folder / f"{name}.svg").write_text(_drawn(name, rows), encoding="utf-8")
         parts += [f"({'probe-' + name})=", f"### {heading}", "", f"{meaning} {paper}: [](/{page}).", ""]
         parts += [
             f"```{{figure}} probe/{name}.svg",
-            f":alt: {_sentences(name, rows) or heading}",
+            f":alt: {heading}",
             ":width: 100%",
         ]
         parts += ["", f"{heading}: {_sentences(name, rows)}.", "```", ""]
         parts += [*_beside(name, rows), ""]
     (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _frame(rows):
+    """A table from JSON: columns without a number hold nan, which JSON does not have."""
+    frame = pd.DataFrame(rows)
+    empty = [name for name in frame if frame[name].isna().all()]
+    return frame.astype(dict.fromkeys(empty, float))
 
 
 def _drawn(name, rows):
