@@ -60,7 +60,8 @@ def compute(units, scheduler, *, device="auto", say):
     """
     distributed = _distributed()
     ours = isinstance(scheduler, str)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells a lost connection by a traceback
+    for name in ("distributed", "distributed.client"):  # they tell a lost connection by a traceback
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     asked = _Asked(units, device, say)
     while asked.left:
         client = _connected(distributed, scheduler, say) if ours else scheduler
