@@ -262,11 +262,9 @@ def _verify(options):
 
 def _probe(options):
     from alignbook.pages import probe_page
-    from alignbook.probing import INSTRUMENTS, probe, sources
+    from alignbook.probing import probe, sources
+    from alignbook.runs import engine
 
-    for name in options.without:
-        if name not in INSTRUMENTS:
-            raise AlignbookError(f"no instrument {name}; known: {', '.join(INSTRUMENTS)}")
     if why := system.unwritable(options.out):
         raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
     model = sources.network(options.network, options.arch)
@@ -277,7 +275,7 @@ def _probe(options):
     try:
         found = probe(
             model, inputs, targets, before=before, without=options.without, seed=options.seed,
-            report=lambda text: print(text, file=sys.stderr, flush=True),
+            report=engine.to_stderr,
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None

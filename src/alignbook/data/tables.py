@@ -11,7 +11,6 @@
 import csv
 import hashlib
 import io
-import os
 import urllib.request
 import zipfile
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from functools import cache
 
 import numpy as np
 
+from .. import system
 from . import images
 from .images import DataError
 
@@ -72,9 +72,9 @@ def fetch_table(name):
             with urllib.request.urlopen(URL, timeout=TIMEOUT) as answer:
                 arrays = unpacked(answer.read())
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(f".{os.getpid()}.npz")
-            np.savez(partial, **arrays)
-            os.replace(partial, path)
+            whole = io.BytesIO()
+            np.savez(whole, **arrays)
+            system.replace(path, whole.getvalue())
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise DataError(
                 f"{name} is not at {path} and its download failed ({error}); "

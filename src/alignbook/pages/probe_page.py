@@ -158,13 +158,13 @@ def _cells(rows):
     ]
 
 
-def _found(probe):
-    """A line per instrument, with numbers from its table."""
+def _found(probe, prefix=""):
+    """A line per instrument, with numbers from its table, each a link to the anchor ``prefix`` + its name."""
     lines = []
     for name, rows in probe.tables.items():
         said = _sentences(name, rows)
         if said:
-            lines.append(f'<li><a href="#{name}">{ABOUT[name][0]}</a>: {html.escape(said)}.</li>')
+            lines.append(f'<li><a href="#{prefix}{name}">{ABOUT[name][0]}</a>: {html.escape(said)}.</li>')
     return f"<ul>{''.join(lines)}</ul>"
 
 
@@ -230,11 +230,11 @@ def guide(pages):
     found = Probe(stored["network"], tables, stored["left_out"])
     folder = pages / "probe"
     folder.mkdir(exist_ok=True)
-    parts = [table(_facts(found), "probe"), "", _found(found).replace('href="#', 'href="#probe-'), ""]
+    parts = [table(_facts(found), "probe"), "", _found(found, "probe-"), ""]
     for name, rows in tables.items():
         heading, paper, page, meaning = ABOUT[name]
         (folder / f"{name}.svg").write_text(_drawn(name, rows), encoding="utf-8")
-        parts += [f"({'probe-' + name})=", f"### {heading}", "", f"{meaning} {paper}: [](/{page}).", ""]
+        parts += [f"(probe-{name})=", f"### {heading}", "", f"{meaning} {paper}: [](/{page}).", ""]
         parts += [
             f"```{{figure}} probe/{name}.svg",
             f":alt: {heading}",

@@ -79,15 +79,18 @@ def probe(model, inputs, targets, *, before=None, without=(), seed=0, report=Non
     inputs, targets = _checked(inputs, targets)
     networks = {"network": model} if before is None else {"before": before, "network": model}
     copies = {who: _copied(network) for who, network in networks.items()}
-    facts, tables, left_out = {}, {}, {}
+    facts, tables = {}, {}
+    left_out = dict.fromkeys(without, "left out as asked")
+    if before is None:
+        left_out.setdefault("deviation", "there is no network before")
     with measurable(), torch.inference_mode(False):
         for who, network in copies.items():
             facts[who] = _facts(network, inputs, targets)
         for name, (measure, most) in MEASURES.items():
+            if name in left_out:
+                continue
             found = []
             for who, network in copies.items():
-                if name in without or name in left_out:
-                    break
                 if report is not None:
                     report(f"{name} of the network" + (" before" if who == "before" else ""))
                 try:
@@ -95,21 +98,16 @@ def probe(model, inputs, targets, *, before=None, without=(), seed=0, report=Non
                         table = measure(network, inputs[:most], targets[:most], seed)
                 except (DoesNotApply, ValueError, RuntimeError) as error:
                     left_out[name] = on_one_line(error)
-                else:
-                    found.append(table.assign(network=who))
-            if name in without:
-                left_out[name] = "left out as asked"
-            elif name not in left_out:
+                    break
+                found.append(table.assign(network=who))
+            else:
                 tables[name] = pd.concat(found, ignore_index=True)
-    try:
-        if "deviation" in without:
-            raise ValueError("left out as asked")
-        if before is None:
-            raise ValueError("there is no network before")
-        layers = weight_deviation(copies["before"], copies["network"], n=len(inputs)).layers
-        tables["deviation"] = pd.DataFrame({"layer": layers.keys(), "deviation": layers.values()})
-    except ValueError as error:
-        left_out["deviation"] = on_one_line(error)
+    if "deviation" not in left_out:
+        try:
+            layers = weight_deviation(copies["before"], copies["network"], n=len(inputs)).layers
+            tables["deviation"] = pd.DataFrame({"layer": layers.keys(), "deviation": layers.values()})
+        except ValueError as error:
+            left_out["deviation"] = on_one_line(error)
     return Probe(facts, tables, left_out)
 
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from alignbook import system
-from alignbook.errors import AlignbookError, Diverged, on_one_line
+from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import engine, results
 
 PATIENCE = 120.0  # seconds that a scheduler may be away
@@ -174,9 +174,8 @@ class _Asked:
         self.left.pop(unit.name)
         self.begun.discard(unit.name)
         self.stored += 1
-        how = "done" if done.step is None else f"diverged: {Diverged(done.step)}"
         if self.total <= 100:
-            self.say(f"{unit.name}: {how} in {done.seconds:.1f} s on {done.host}")
+            self.say(f"{unit.name}: {engine.ended(done.step, done.seconds)} on {done.host}")
         return None
 
     def _failed(self, unit, error):

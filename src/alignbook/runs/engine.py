@@ -405,7 +405,12 @@ def _compute_and_store(unit, device):
     origin = results.origin(unit)
     table, step, elapsed = compute(unit, device)
     results.store(unit, table, origin, device=describe(device), wall_time=elapsed, step=step)
-    return f"{'done' if step is None else f'diverged: {Diverged(step)}'} in {elapsed:.1f} s"
+    return ended(step, elapsed)
+
+
+def ended(step, seconds):
+    """How a unit ended, as a text: ``step`` after which it diverged, or None."""
+    return f"{'done' if step is None else f'diverged: {Diverged(step)}'} in {seconds:.1f} s"
 
 
 def compute(unit, device):

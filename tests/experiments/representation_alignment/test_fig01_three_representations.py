@@ -103,12 +103,8 @@ def test_codes_are_sparse_and_their_penalty_counts():
 
 
 @pytest.fixture(scope="module")
-def table():
-    made = []
-    for unit in experiment.units(PARAMETERS):
-        rows = unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
-        made.append(rows.assign(seed=unit.arguments["seed"]))
-    return pd.concat(made, ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 def test_a_run_from_nothing(table):

@@ -18,12 +18,8 @@ IDS = ("aligned-after", "emerges", "real-labels", "uniform-inputs", "uniform-bef
 
 
 @pytest.fixture(scope="module")
-def table():
-    made = []
-    for unit in experiment.units(PARAMETERS):
-        rows = unit.compute(**unit.arguments, device=torch.device("cpu"), report=None)
-        made.append(rows.assign(seed=unit.arguments["seed"]))
-    return pd.concat(made, ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 def outcomes(table):

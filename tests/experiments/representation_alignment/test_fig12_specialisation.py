@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
 from alignbook.errors import AlignbookError
@@ -18,12 +17,8 @@ IDS = ("specialises", "source-monotone", "related-not-monotone", "last-not-bette
 
 
 @pytest.fixture(scope="module")
-def table():
-    made = []
-    for unit in experiment.units(PARAMETERS):
-        rows = unit.compute(**unit.arguments, device=torch.device("cpu"), report=None)
-        made.append(rows.assign(seed=unit.arguments["seed"]))
-    return pd.concat(made, ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 def outcomes(table):

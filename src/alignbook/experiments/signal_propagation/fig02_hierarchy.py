@@ -13,7 +13,8 @@ from torch.nn import functional
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.fig03_peak_law import LEARNED, NAMES
+from alignbook.experiments.signal_propagation.dense import NAMES
+from alignbook.experiments.signal_propagation.fig03_peak_law import LEARNED
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment

@@ -14,12 +14,12 @@ from alignbook.claims import Claim, KeyNumber
 from alignbook.data import load
 from alignbook.errors import require_finite
 from alignbook.experiments import Unit
+from alignbook.experiments.signal_propagation.dense import NAMES
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
 
-NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 CLASSES = 10
 EVALUATION_BATCH = 2000
 
