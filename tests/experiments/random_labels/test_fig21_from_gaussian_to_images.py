@@ -1,0 +1,145 @@
+"""Figures 21 and 22: approximated images, curves with one top, and claims that come out either way."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.errors import AlignbookError
+from alignbook.experiments.random_labels import fig21_from_gaussian_to_images as experiment
+from alignbook.metrics import patch_covariance
+from alignbook.runs import notebooks, parameters
+
+BOOK = notebooks.find("random_labels/fig21_from_gaussian_to_images")
+QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
+
+
+def images(n, side=(6, 9), seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 3, *side, generator=generator)
+    x[:, :, :, 1:] += x[:, :, :, :-1].clone()  # neighbours correlate
+    return x * torch.linspace(0.5, 2, side[0])[:, None] + 0.2  # and rows differ
+
+
+def test_patches_come_back():
+    x = images(5)
+    patches = experiment.cut(x)
+    assert patches.shape == (5, 6, 27)
+    assert torch.equal(patches[1, 4], x[1, :, 3:6, 3:6].reshape(-1))  # row 1, column 1 of 2 × 3
+    assert torch.equal(experiment.joined(patches, (3, 6, 9)), x)
+
+
+def test_permuted_patches_keep_their_position():
+    x = images(50)
+    other = experiment.cut(experiment.approximated(x, "permuted", torch.Generator().manual_seed(1)))
+    for place in range(6):
+        one, two = (torch.tensor(sorted(p[:, place, 0].tolist())) for p in (other, experiment.cut(x)))
+        assert torch.equal(one, two)
+    whole = (other[:, 0, 0][:, None] == experiment.cut(x)[:, 0, 0]).int().argmax(1)
+    beside = (other[:, 1, 0][:, None] == experiment.cut(x)[:, 1, 0]).int().argmax(1)
+    assert (whole == beside).float().mean() < 0.2  # torn from their neighbours
+
+
+def test_gaussian_patches_have_the_covariance():
+    x = images(4000, (3, 6))
+    real = experiment.cut(x).double()
+    for inputs in ("gaussian", "positions"):
+        made = experiment.approximated(x, inputs, torch.Generator().manual_seed(2))
+        drawn = experiment.cut(made).double()
+        assert drawn.mean().abs() < 0.05  # though that of the images is 0.2
+        places = [slice(0, 1), slice(1, 2)] if inputs == "positions" else [slice(0, 2)]
+        for place in places:
+            one, two = (np.cov(p[:, place].reshape(-1, 27).T.numpy()) for p in (drawn, real))
+            assert np.abs(one - two).max() < 0.1 * np.abs(two).max()
+        across = np.corrcoef(drawn[:, 0, 2], drawn[:, 1, 0])[0, 1]
+        assert abs(across) < 0.06 < abs(np.corrcoef(real[:, 0, 2], real[:, 1, 0])[0, 1])
+    whole = patch_covariance(x, 3, 3).cov
+    assert np.abs(patch_covariance(made, 3, 3).cov - whole).max() < 0.1 * np.abs(whole).max()
+    assert experiment.approximated(x, "images", None) is x
+    with pytest.raises(ValueError, match="inputs"):
+        experiment.approximated(x, "noise", None)
+
+
+def brute_force(values, grid):
+    """The nearest sequence with one top among all on a grid: least squared error."""
+    least = np.inf
+    for candidate in itertools.product(grid, repeat=len(values)):
+        steps = np.sign(np.diff(candidate))
+        turned = np.maximum.accumulate(steps < 0)
+        if not (turned & (steps > 0)).any():
+            least = min(least, np.square(np.array(candidate) - values).sum())
+    return least
+
+
+def test_the_nearest_curve_with_one_top():
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        values = rng.integers(0, 4, 4).astype(float)
+        near = experiment.up_and_down(values)
+        top = near.argmax()
+        assert (np.diff(near[: top + 1]) >= 0).all() and (np.diff(near[top:]) <= 0).all()
+        error = np.square(near - values).sum()
+        assert error <= brute_force(values, np.arange(0, 3.01, 0.5)) + 1e-12
+    assert experiment.departure([0, 1, 3, 2]) == experiment.departure([3, 1]) == 0
+    assert experiment.departure([1, 1, 1]) == 0
+    # 2, 1, 2 becomes 2, 1.5, 1.5 or its mirror image: a residual of 0.5 twice, over a height of 0.5.
+    assert experiment.departure([2, 1, 2]) == pytest.approx(np.sqrt(0.5 / 3) / 0.5)
+
+
+def made_up(dips, seeds=4):
+    """τ that grows, falls at the end, and has a dip of the given depth in its rise."""
+    rng, rows = np.random.default_rng(0), []
+    for step, dip in dips.items():
+        inputs, stride = experiment.STEPS[step]
+        shape = np.array([0, 0.1, 0.3, 0.6 - dip, 0.7, 1.0, 0.9])
+        for seed in range(seeds):
+            tau = 0.3 * np.exp(shape + rng.normal(0, 0.002, 7))
+            rows += [
+                {"unit": f"{inputs}-stride{stride}-seed{seed}", "seed": seed, "index": k, "sigma": 0.1 * k,
+                 "tau": tau[k], "tau_start": 0.3}
+                for k in range(7)
+            ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def judged(table):
+    return {claim.id: claim.outcome for claim in experiment.claims(table, {})}
+
+
+def test_dips_decide():
+    depths = [0.0, 0.0, 0.02, 0.4, 0.6, 0.9]
+    printed = dict(zip(experiment.STEPS, depths, strict=True))
+    assert judged(made_up(printed)) == dict.fromkeys(
+        ["neighbours", "stride-2", "stride-1", "still-close", "ideal-rises", "ideal-falls"], HOLDS
+    )
+    turned = dict(zip(experiment.STEPS, [0.0, 0.0, 0.9, 0.6, 0.5, 0.4], strict=True))
+    found = judged(made_up(turned))
+    assert {found[id] for id in ("neighbours", "stride-2", "stride-1", "still-close")} == {DISAGREES}
+    assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+    part = judged(made_up({"images, stride 2": 0.5, "images, stride 1": 0.7}))
+    assert part["stride-1"] == HOLDS and part["still-close"] == part["ideal-rises"] == NOT_RUN
+
+
+def test_a_network_learns_and_stops():
+    asked = parameters.resolve(BOOK, "smoke", {"max_epochs": 100, "goal": 1.9, "seeds": 1})
+    units = experiment.units(asked)
+    assert len(units) == len(experiment.STEPS)
+    tables = [
+        unit.compute(**unit.arguments, **QUIET).assign(unit=unit.name, seed=0)
+        for unit in (units[0], units[3])
+    ]
+    for table in tables:
+        assert (table["converged"] == 1).all() and table["epochs"].iloc[0] < 100
+        assert (table["loss"] < 1.9).all() and table["sigma"].is_monotonic_increasing and len(table) == 27
+    # The same first filters: their norm, summed over directions, is that of any basis.
+    first = [np.square(table["tau_start"]).sum() for table in tables]
+    assert first[0] == pytest.approx(first[1], rel=1e-6)
+
+
+def test_bad_parameters():
+    for name, value in (("side", 28), ("filters", 27), ("goal", 0.0)):
+        with pytest.raises(AlignbookError, match=name):
+            parameters.resolve(BOOK, "quick", {name: value})

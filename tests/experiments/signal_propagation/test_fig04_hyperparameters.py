@@ -1,0 +1,188 @@
+"""Figures 4 and 11 to 15: networks on embedded images, and slopes and verdicts on made-up tables."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.errors import AlignbookError
+from alignbook.experiments.signal_propagation import fig04_hyperparameters as fig04
+from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.runs import notebooks, parameters
+
+BOOK = "signal_propagation/fig04_hyperparameters"
+PARAMETERS = {
+    "dense_dataset": "digits", "dense_rates": [0.01, 0.02, 0.04], "dense_batches": [32, 64], "dense_depth": 4,
+    "dense_width": 9, "dense_images": 100, "dense_epochs": 2, "dataset": "photos", "second_dataset": "photos",
+    "vgg_rates": [0.01, 0.04], "vgg_rate": 0.01, "vgg_batches": [20, 40], "adam_rates": [0.001],
+    "resnet_rates": [0.01], "second_rates": [0.01], "batch_size": 20, "width": 8, "side": 8, "images": 24,
+    "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005, "alignment_images": 5, "test_images": 30,
+    "second_alignment_images": 4, "seeds": 4,
+}  # fmt: skip
+VARIED = [("dense", "rate"), ("dense", "batch"), ("vgg19", "rate"), ("vgg19", "batch")]
+
+
+def compute(unit, **changes):
+    arguments = unit.arguments | changes
+    return unit.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+def made_up(peak, gap, height, *, noise=0.02, loss=0.09):
+    """Networks of the conditions of ``PARAMETERS``: functions of (log2 rate, log2 batch)."""
+    rng, frames = np.random.default_rng(3), []
+    for family, rate, batch in fig04.conditions(PARAMETERS):
+        for seed in range(PARAMETERS["seeds"]):
+            logs = np.log2(rate), np.log2(batch)
+            layers = np.arange(1, 41)
+            top = np.clip(round(2 ** (peak(*logs) + 0.1 * rng.standard_normal())), 1, 40)
+            alignment = (height(*logs) + noise * rng.random()) / (1 + np.abs(layers - top))
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "family": family, "dataset": "photos", "learning_rate": rate, "batch_size": batch,
+                        "seed": seed, "layer": layers, "alignment": alignment, "passes": 5,
+                        "train_loss": loss, "train_accuracy": 0.99,
+                        "test_accuracy": 0.99 - (gap(*logs) + noise * rng.standard_normal()) / 100,
+                        "test_loss": 1 - height(*logs) + 0.01 * rng.standard_normal(),
+                    }
+                )
+            )  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in fig04.claims(table, PARAMETERS)}
+
+
+def as_claimed(sign):
+    """Peak, gap and height over (log2 rate, log2 batch); with sign -1 all the other way."""
+    return (
+        lambda rate, batch: 3 - sign * (0.4 * (rate + 5.5) - 0.4 * (batch - 5)),
+        lambda rate, batch: 10 - sign * (2 * rate - 3 * batch),
+        lambda rate, batch: 0.5 + sign * (0.05 * (rate + 5.5) - 0.05 * (batch - 5)),
+    )
+
+
+def test_a_dense_network_ends_at_the_loss_or_after_its_epochs(monkeypatch):
+    unit = fig04.units(PARAMETERS)[0]
+    table = compute(unit)
+    assert table["layer"].tolist() == [1, 2, 3, 4] and (table["passes"] == 2).all()
+    assert table["alignment"].between(0, 1).all() and table["test_accuracy"].between(0, 1).all()
+    monkeypatch.setattr(fig04, "GOAL", 50.0)
+    assert (compute(unit)["passes"] == 1).all()
+
+
+@pytest.mark.parametrize(("family", "layers"), [("vgg19-adam", 17), ("resnet18", 21)])
+def test_a_convolutional_network_is_measured_on_training_images(family, layers, monkeypatch):
+    seen = {}
+    matrix_alignment = fig04.matrix_alignment
+
+    def spy(net, x, y):
+        seen.update(net=net, x=x, y=y)
+        return matrix_alignment(net, x, y)
+
+    monkeypatch.setattr(fig04, "matrix_alignment", spy)
+    unit = next(unit for unit in fig04.units(PARAMETERS) if unit.arguments["family"] == family)
+    table = compute(unit)
+    assert len(table) == layers and len(seen["x"]) == 5
+    expected = tangent_alignment(seen["net"], seen["x"], seen["y"])
+    np.testing.assert_allclose(table["alignment"], expected, rtol=1e-3)
+
+
+def test_slopes_are_those_of_both_logarithms_at_once():
+    # Rates and batches that go together: a fit on one of them alone would be wrong.
+    rows = [(0.01, 32, 0), (0.02, 64, 0), (0.04, 128, 0), (0.04, 32, 0)]
+    nets = pd.DataFrame(rows, columns=["learning_rate", "batch_size", "seed"]).assign(
+        family="f", reached=True
+    )
+    nets["value"] = 2 * np.log2(nets["learning_rate"]) - 3 * np.log2(nets["batch_size"]) + 7
+    assert fig04.slopes(nets, "f", "rate", "value").to_dict() == pytest.approx({0: 2})
+    assert fig04.slopes(nets, "f", "batch", "value").to_dict() == pytest.approx({0: 3})  # per halving
+    # Two that vary together tell nothing apart; a network that did not reach the loss does not count.
+    together = nets.iloc[:3]
+    assert len(fig04.slopes(together, "f", "rate", "value")) == 0
+    without = nets.assign(reached=[True, True, True, False])
+    assert len(fig04.slopes(without, "f", "batch", "value")) == 0
+    alone = nets[nets["batch_size"] == 32]
+    assert fig04.slopes(alone, "f", "rate", "value").to_dict() == pytest.approx({0: 2})
+    assert len(fig04.slopes(alone, "f", "batch", "value")) == 0
+
+
+def test_printed_gaps_fall_with_the_rate_and_with_smaller_batches():
+    gaps = np.array([13.1, 12.3, 8.89, 5.9])
+    rates = np.log2([0.0005, 0.001, 0.0032, 0.01])
+    alone = np.polyfit(rates, gaps, 1)[0]
+    assert fig04.printed_slope("vgg19", "rate") == pytest.approx(alone, abs=0.3)
+    assert fig04.printed_slope("vgg19", "batch") < 0 and fig04.printed_slope("resnet18", "rate") < 0
+
+
+def test_a_network_of_the_table():
+    table = made_up(lambda *_: 3.0, lambda *_: 20, lambda *_: 0.5)
+    nets = fig04.networks(table)
+    assert len(nets) == len(fig04.units(PARAMETERS)) and nets["reached"].all()
+    assert nets["peak"].between(6, 11).all() and np.allclose(2 ** nets["place"], nets["peak"])
+    assert np.allclose(nets["accuracy_gap"], 20, atol=0.2) and nets["height"].between(0.5, 0.53).all()
+    one = nets.iloc[0]
+    assert one["loss_gap"] == pytest.approx(one["test_loss"] - 0.09)
+
+
+def test_the_papers_directions_hold_and_the_others_disagree():
+    right, wrong = (outcomes(made_up(*as_claimed(sign))) for sign in (1, -1))
+    for family, axis in VARIED:
+        for id in ("moves", "gap", "higher"):
+            assert right[f"{id}-{family}-{axis}"] == HOLDS, (id, family, axis)
+            assert wrong[f"{id}-{family}-{axis}"] == DISAGREES, (id, family, axis)
+        assert right[f"loss-{family}"] == wrong[f"loss-{family}"] == HOLDS
+    assert not [id for id in right if "resnet" in id]  # a single rate
+    flat = outcomes(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0))
+    assert flat["gap-vgg19-rate"] == INCONCLUSIVE
+
+
+def test_adam_against_sgd():
+    table = made_up(*as_claimed(1))
+    adam = table["family"] == "vgg19-adam"
+    worse = table.assign(
+        test_accuracy=table["test_accuracy"].where(~adam, 0.2 + 0.01 * table["seed"]),
+        alignment=table["alignment"].where(~adam, table["alignment"] / (9 + table["seed"])),
+    )
+    assert [outcomes(worse)[id] for id in ("adam-gap", "adam-height")] == [HOLDS] * 2
+    better = table.assign(
+        test_accuracy=table["test_accuracy"].where(~adam, 0.98 + 0.001 * table["seed"]),
+        alignment=table["alignment"].where(~adam, table["alignment"] * (2 + 0.1 * table["seed"])),
+    )
+    assert [outcomes(better)[id] for id in ("adam-gap", "adam-height")] == [DISAGREES] * 2
+
+
+def test_networks_that_did_not_reach_the_loss_decide_nothing():
+    table = made_up(*as_claimed(1), loss=0.2)
+    assert set(outcomes(table).values()) == {NOT_RUN}
+    assert "No sweep" in fig04.finding(table, PARAMETERS) and fig04.key_numbers(table, PARAMETERS) == []
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN}
+    single = {name: PARAMETERS[name][:1] for name in ("dense_rates", "dense_batches", "vgg_rates")}
+    (claim,) = fig04.claims(nothing, PARAMETERS | single | {"vgg_batches": [20]})
+    assert claim.id == fig04.HEADLINE and claim.outcome == NOT_RUN
+
+
+def test_the_finding_follows_the_numbers():
+    right, wrong = (fig04.finding(made_up(*as_claimed(sign)), PARAMETERS) for sign in (1, -1))
+    assert "doubling of the rate: peak layer -" in right and "doubling of the rate: peak layer +" in wrong
+    assert "width 8 (full: 64), 24 images of 8×8" in right
+    first = fig04.key_numbers(made_up(*as_claimed(1)), PARAMETERS)[0]
+    assert first.here.startswith("-2") and first.paper.startswith("-1")
+
+
+def test_units_and_parameters():
+    made = fig04.units(PARAMETERS)
+    assert len({unit.name for unit in made}) == len(made) == 12 * 4
+    assert json.loads(json.dumps(made[-1].arguments)) == made[-1].arguments
+    assert {unit.arguments["alignment_images"] for unit in made if "second" in unit.name} == {4}
+    book = notebooks.find(BOOK)
+    paper = fig04.conditions(parameters.resolve(book, "paper"))
+    assert {key for key in fig04.PAPER} <= set(paper)  # everything that is printed is computed
+    for bad in ({"side": 5}, {"adam_rates": [0.0]}, {"dense_batches": []}):
+        with pytest.raises(AlignbookError, match=next(iter(bad))):
+            parameters.resolve(book, "quick", bad)

@@ -1,0 +1,129 @@
+"""Figure 18: features, readout and limit against plain references, verdicts on made-up tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.errors import AlignbookError
+from alignbook.experiments.signal_propagation import fig18_frozen as experiment
+from alignbook.kernels.nngp import nngp_kernel
+from alignbook.runs import notebooks, parameters
+
+CPU = torch.device("cpu")
+PARAMETERS = {
+    "dataset": "mnist", "noise_scales": [1.0, 0.1], "widths": [64, 256], "all_images_widths": [2048],
+    "train_images": 5,
+}  # fmt: skip
+
+
+def quiet(*_):
+    pass
+
+
+def test_features_are_those_of_the_kept_network(monkeypatch):
+    monkeypatch.setattr(experiment, "ROWS", 4)
+    x = torch.randn(9, 7, generator=torch.Generator().manual_seed(0))
+    h, h_test, frozen = experiment.features(x, x[:5], 4, 6, 1, True, quiet)
+    expected = x
+    for weight in frozen:
+        expected = (expected @ weight.T).relu()
+    torch.testing.assert_close(h, expected)
+    torch.testing.assert_close(h_test, h[:5])
+    assert [weight.shape for weight in frozen] == [(6, 7), (6, 6), (6, 6)]
+    head = nn.Linear(6, 10, bias=False)
+    aligned = experiment.alignments(frozen, head, x, torch.arange(9))
+    assert aligned.shape == (4,)
+    with torch.no_grad():
+        head.weight.mul_(-3)
+    assert experiment.alignments(frozen, head, x, torch.arange(9)) == pytest.approx(aligned, rel=1e-4)
+    assert np.isnan(experiment.alignments([], head, x, torch.arange(9))).all()
+
+
+@pytest.mark.parametrize("width", [5, 40])
+def test_readout_is_ridge_regression(width):
+    generator = torch.Generator().manual_seed(0)
+    h, y = torch.rand(17, width, generator=generator, dtype=torch.float64), torch.arange(17) % 10
+    amount = 0.01 * float((h**2).sum(1).mean())
+    target = nn.functional.one_hot(y, 10).double() - 0.1
+    expected = h @ torch.linalg.inv(h.T @ h + amount * torch.eye(width)) @ h.T @ target
+    torch.testing.assert_close(experiment.least_squares(h, y, 0.01)(h), expected, rtol=1e-6, atol=1e-5)
+
+
+def test_wide_networks_tend_to_the_limit():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(30, 8, generator=generator), torch.arange(30) % 10
+    kernel = nngp_kernel(x, x, 3)
+    centred = nn.functional.one_hot(y, 10).double() - 0.1
+    amount = 0.1 * float(kernel.diagonal().mean())
+    limit = kernel @ experiment.solve(kernel.clone(), centred, amount)
+    gaps = []
+    for width in (64, 4096):
+        h, _, _ = experiment.features(x, x[:1], 3, width, 0, False, quiet)
+        gaps.append(float((experiment.least_squares(h, y, 0.1)(h).double() - limit).norm() / limit.norm()))
+    assert gaps[1] < 0.1 < gaps[0]
+
+
+def test_units_and_one_run():
+    book = notebooks.find("signal_propagation/fig18_frozen")
+    values = parameters.resolve(book, "smoke")
+    made = experiment.units(values | {"widths": [16], "all_images_widths": [16]})
+    assert [unit.name for unit in made] == ["width16-seed0", "width16-all-seed0", "limit-seed0"]
+    table = experiment.compute(**made[0].arguments, device=CPU, report=quiet)
+    assert list(table["layer"]) == [1, 2, 3, 4]
+    assert table["alignment"].iloc[-1] == table["alignment_init"].iloc[-1]  # its features are frozen
+    assert (table["alignment"] != table["alignment_init"]).iloc[:-1].all()
+    end = made[2].compute(**made[2].arguments, device=CPU, report=quiet)
+    assert end["ridge_train"][0] > end["ridge_test"][0] > 50
+    with pytest.raises(AlignbookError, match="ridge"):
+        parameters.resolve(book, "quick", {"ridge": 0.0})
+
+
+def made_up(good=True, seeds=3):
+    rng = np.random.default_rng(0)
+    rows = []
+    for seed in range(seeds):
+        for width, images, noises in ((64, 5, [1.0]), (256, 5, [1.0]), (2048, 0, [1.0, 0.1])):
+            for noise in noises:
+                level = (60 + 10 * (width > 64)) if good else (60 - 10 * (width > 64))
+                of_net = {
+                    "kind": "net", "width": width, "train_images": images, "noise": noise, "seed": seed,
+                    "train_accuracy": 92 + rng.normal() if width == 2048 else level + rng.normal(),
+                    "test_accuracy": (level if width < 2048 else 91 if good else 70) + rng.normal(),
+                    "ridge_train": 90.0, "ridge_test": level + rng.normal(), "train_loss": 0.3,
+                }  # fmt: skip
+                peak = 3 if noise == (0.1 if good else 1.0) else 5 - seed % 2 if good else 5
+                for layer in range(1, 6):
+                    after = 0.2 + 0.1 * (layer == peak) + 0.01 * seed
+                    before = after / ((2 if good else 1.01) + 0.01 * rng.normal())
+                    if not good:
+                        before = after * (1.01 + 0.001 * seed)
+                    rows.append(of_net | {"layer": layer, "alignment": after, "alignment_init": before})
+        end = {"kind": "limit", "ridge_train": 100.0, "ridge_test": 72 if good else 58, "seed": seed}
+        rows.append(end | {"train_images": 5})
+    return pd.DataFrame(rows)
+
+
+def outcomes(table):
+    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS)}
+
+
+def test_claims_hold():
+    assert set(outcomes(made_up()).values()) == {HOLDS}
+    said = experiment.finding(made_up(), PARAMETERS)
+    assert "Width 2048 reaches" in said and "at infinite width" in said and "at width 64 to" in said
+    assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
+
+
+def test_claims_disagree():
+    judged = outcomes(made_up(good=False))
+    assert judged.pop("short") == judged.pop("printed-2048-train") == HOLDS
+    assert judged.pop("centre") == INCONCLUSIVE  # the same in all seeds: no spread
+    assert set(judged.values()) == {DISAGREES}
+
+
+def test_of_nothing_nothing_is_said():
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
