@@ -300,8 +300,12 @@ def finding(table, parameters):
     away = departures(table)
     if away.empty:
         return "No network is among the results: there is nothing to see."
-    parts = [f"{step} {interval(away[step], '{:.3f}')}" for step in away]
-    return f"Departure of f's growth from rising and then falling, over its height: {'; '.join(parts)}."
+    parts = [f"{away[step].mean():.1%} ({step})" for step in away]
+    last = list(away)[-1]
+    return (
+        f"Away from rising and then falling, as a share of f's growth: {', '.join(parts)}; "
+        f"95 % interval of the last {interval(100 * away[last], '{:.1f}')} %."
+    )
 
 
 def key_numbers(table, parameters):
