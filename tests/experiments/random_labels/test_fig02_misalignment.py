@@ -185,6 +185,15 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
     assert "1.61 (1.59 to 1.63) with real labels (random bases: 8)" in said and "7.01" in said
     ratio, other, floor = experiment.key_numbers(table, asked)
     assert ratio.here.startswith("4.97") and other.here.startswith("0.285") and floor.here > 1
+    assert "initial scale" not in said
+    tried = [
+        {"unit": f"sweep-real-scale{scale}-seed1000", "kind": "score", "step": step, "init_scale": scale}
+        | {"misalignment": found * step}
+        for scale, found in ((0.3, 2.5), (1.0, 1.25))
+        for step in (1, 2)
+    ]
+    said = experiment.finding(pd.concat([table, pd.DataFrame(tried)]), asked | {"init_scale": 0.3})
+    assert "initial scale (0.3 here): on trial seeds, real labels, 5 at 0.3, 2.5 at 1." in said
 
 
 def test_where_every_run_has_diverged_nothing_is_judged():

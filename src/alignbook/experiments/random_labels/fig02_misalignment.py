@@ -404,7 +404,7 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """Both misalignments at the end of training, by kind of labels."""
+    """Both misalignments at the end of training, by kind of labels, and over the initial scale."""
     parts = []
     for labels in parameters["labels"]:
         last = _ends(table, labels)
@@ -414,7 +414,21 @@ def finding(table, parameters):
     return (
         f"After training, the filters' misalignment with the data is {', '.join(parts)}. "
         f"Sampling alone gives {floor:.3g}."
+        f"{_scales_end(table, parameters)}"
     )
+
+
+def _scales_end(table, parameters):
+    """The sweep's misalignment with real labels at its end, scale by scale, as a sentence (or nothing)."""
+    sweep = scores(table, "sweep")
+    sweep = sweep[sweep["unit"].astype(str).str.startswith("sweep-real-")]
+    last = sweep.sort_values("step").groupby("unit").tail(1)
+    by_scale = last.groupby("init_scale")["misalignment"].mean().dropna()
+    if len(by_scale) < 2:
+        return ""
+    ends = ", ".join(f"{value:.3g} at {scale:g}" for scale, value in by_scale.items())
+    used = parameters["init_scale"]
+    return f" It hinges on the initial scale ({used:g} here): on trial seeds, real labels, {ends}."
 
 
 def key_numbers(table, parameters):
