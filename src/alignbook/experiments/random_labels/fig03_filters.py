@@ -268,7 +268,7 @@ def claims(table, parameters):
             count = (found["one"] + found["two"]).astype(float)
             claim = Claim.one_run(id, statement, where, count, SHOWN).tagged(ours=True)
         elif id in values:
-            claim = Claim.greater(id, statement, where, values[id], what="group of runs")
+            claim = Claim.greater(id, statement, where, values[id], what="groups of run")
         else:
             claim = Claim.missing(id, statement, where, "not among the results")
         made.append(claim)
