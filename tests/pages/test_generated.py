@@ -13,6 +13,7 @@ import yaml
 
 from alignbook.claims import Claim
 from alignbook.pages import contents, download, executed, glance, kernels, record, scorecard
+from alignbook.runs import notebooks
 
 PAPERS = {"one": "The first paper", "two": "The second paper"}
 TOC = """
@@ -115,6 +116,15 @@ def test_a_chapter_shows_each_notebook_with_its_first_figure():
     assert re.findall(r'class="ab-card" id="(\w+)"', text) == ["a", "b"]
     assert text.count("<img") == 1 and 'src="../_images/f.svg" alt="A &lt;line&gt;"' in text
     assert '<span class="ab-letter">c<sub>l</sub></span> rises' in text
+
+
+def test_a_chapter_without_a_paper_asks_and_its_claims_are_ours():
+    own = made(f"{notebooks.OWN}/a", claims("holds", ours=True))
+    text = glance.chapter("# Own\n", [own])
+    assert "1 claims of ours are checked on 1 page: 1 holds." in text
+    assert "We ask</span>" in text and "The paper claims" not in text
+    papers = {**PAPERS, notebooks.OWN: "Ours"}
+    assert "Ours" not in glance.outcomes(papers, [made(), own]) and "Ours" in scorecard.write(papers, [own])
 
 
 def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):

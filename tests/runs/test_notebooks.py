@@ -20,6 +20,7 @@ PREFIXES = {
     "representation_alignment": "Imani",
     "signal_propagation": "Lou",
     "transferability": "ICLR 2020",
+    notebooks.OWN: "Synthesis",
 }
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
 
@@ -49,15 +50,17 @@ def test_has_every_part_of_a_page(notebook):
         "page.claims()",
         "page.provenance()",
         "page.source()",
-        "## What the paper leaves open",
         "{cite",
     ):
         assert part in text, part
     assert f'Page("{notebook.name}", globals())' in text
     assert {"units", "claims", "HEADLINE", "finding", "key_numbers"} <= set(vars(notebook.experiment))
     assert 20 < len(notebook.claim) and "$" not in notebook.claim and "\n" not in notebook.claim
-    prefix = PREFIXES[notebook.name.partition("/")[0]]
-    assert re.search(rf"^# {prefix} (Figs?|Tab|Thms?|Props?|Cor)\. .* · ", text, re.MULTILINE)
+    paper = notebook.name.partition("/")[0]
+    own = paper == notebooks.OWN
+    assert f"## What the paper{'s' * own} leave{'s' * (not own)} open" in text
+    place = "" if own else r" (Figs?|Tab|Thms?|Props?|Cor)\. .*"
+    assert re.search(rf"^# {PREFIXES[paper]}{place} · ", text, re.MULTILINE)
     order = ["globals())", "plt.show()"]
     order += [f"page.{part}()" for part in ("key_numbers", "claims", "provenance", "source")]
     places = [text.index(part) for part in order if part in text]

@@ -7,12 +7,14 @@ import shutil
 
 from alignbook import paths, system
 from alignbook.pages import bench_page, executed, glance, page, probe_page, scorecard, tables
+from alignbook.runs import notebooks
 
-PAPERS = {
+PAPERS = {  # chapters, by their folder
     "random_labels": "What do neural networks learn when trained with random labels?",
     "representation_alignment": "Representation alignment in neural networks",
     "signal_propagation": "Feature learning and signal propagation in deep neural networks",
     "transferability": "Towards understanding the transferability of deep representations",
+    notebooks.OWN: "Synthesis: the four papers' instruments together",
 }
 
 

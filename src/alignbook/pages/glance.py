@@ -51,7 +51,7 @@ def outcomes(papers, records):
     for paper, title in papers.items():
         group = [record for record in records if record.paper == paper]
         counts = count(claim for record in group for claim in record.claims if not claim.ours)
-        if group:
+        if counts:  # a chapter of ours has no claims of a paper
             row = {"Paper": f'<a href="{paper}/index.html">{html.escape(title)}</a>'}
             rows.append(row | {badge(o): _linked(counts[o], paper, o) for o in columns})
     return table(rows, "outcomes") + "\n"
@@ -64,11 +64,13 @@ def _linked(number, paper, outcome):
 
 def chapter(introduction, records):
     """A chapter's landing page: its hand-written introduction, then a card per notebook."""
-    counts = count(claim for record in records for claim in record.claims if not claim.ours)
+    theirs = [claim for record in records for claim in record.claims if not claim.ours]
+    counts = count(theirs or (claim for record in records for claim in record.claims))
+    whose = "the paper" if theirs else "ours"
     parts = [
         introduction.rstrip(),
         "",
-        f"{sum(counts.values())} claims of the paper are checked on {len(records)} "
+        f"{sum(counts.values())} claims of {whose} are checked on {len(records)} "
         f"page{'s' * (len(records) != 1)}: {listed(counts)}.",
         "",
         f'<div class="ab-cards">{"".join(_card(record) for record in records)}</div>',
@@ -78,11 +80,11 @@ def chapter(introduction, records):
 
 
 def _card(record):
-    slug = record.name.split("/")[1]
+    slug, word = record.name.split("/")[1], page.says(record.paper)
     return (
         f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
         f'<p class="ab-card-title">{_link(record, slug)}</p>'
-        f'<p class="ab-claim"><span class="ab-word">The paper claims</span> {marked(record.statement)}</p>'
+        f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(record.statement)}</p>'
         f'<p><span class="ab-word">We find</span> {marked(record.finding)} {verdict(record)}</p>'
         f"</div></div>"
     )

@@ -45,15 +45,13 @@ class Page:
         display(HTML(head(self.run)))
 
     def key_numbers(self):
-        """The numbers beside the figure, at most three, with the paper's where it prints them."""
-        rows = [
-            {
-                "Number": marked(key.what),
-                "Paper": number(key.paper) or "not printed",
-                "Here": number(key.here) or "–",
-            }
-            for key in self.run.key_numbers
-        ]
+        """The numbers beside the figure, at most three, with the paper's, if any, where it prints them."""
+        rows = []
+        for key in self.run.key_numbers:
+            row = {"Number": marked(key.what), "Paper": number(key.paper) or "not printed"}
+            if self.notebook.paper == notebooks.OWN:
+                del row["Paper"]
+            rows.append({**row, "Here": number(key.here) or "–"})
         return HTML(table(rows, "key"))
 
     def claims(self):
@@ -118,14 +116,19 @@ def highlighted(code):
     return f'<div class="highlight"><pre>{lines}</pre></div>'
 
 
+def says(chapter):
+    """What stands before a notebook's claim: whose it is."""
+    return "We ask" if chapter == notebooks.OWN else "The paper claims"
+
+
 def head(run):
     """HTML of a page's first lines: what it shows, what the paper claims, what was found, the verdict."""
     notebook = notebooks.find(run.name)
     target = f"#claim-{html.escape(run.headline.id)}"
-    verdict = f'<a class="ab-verdict" href="{target}">{verdicts(run)}</a>'
+    verdict, word = f'<a class="ab-verdict" href="{target}">{verdicts(run)}</a>', says(notebook.paper)
     return (
         f"{banner(run)}"
-        f'<p class="ab-claim"><span class="ab-word">The paper claims</span> {marked(notebook.claim)}</p>'
+        f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}</p>'
         f'<p class="ab-finding"><span class="ab-word">We find</span> {marked(run.finding)} {verdict}</p>'
     )
 

@@ -10,6 +10,8 @@ from alignbook import paths
 from alignbook.errors import AlignbookError, fault
 from alignbook.runs.parameters import UNREADABLE
 
+OWN = "synthesis"  # the chapter that has no paper: what it asks and claims is ours
+
 
 @dataclass(frozen=True)
 class Notebook:
@@ -47,7 +49,10 @@ class Notebook:
 
     @property
     def claim(self):
-        """What the paper claims, one line: the field ``alignbook: claim:`` of the notebook's front matter."""
+        """What the paper claims, one line: the field ``alignbook: claim:`` of the notebook's front matter.
+
+        In the chapter ``OWN``: what we ask.
+        """
         import yaml
 
         try:

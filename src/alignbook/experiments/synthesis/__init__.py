@@ -1,0 +1,1 @@
+"""The four papers' instruments together: no paper has these experiments."""
