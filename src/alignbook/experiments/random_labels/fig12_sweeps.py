@@ -71,11 +71,9 @@ def groups(parameters, figure, architecture):
     second, found = figure in SECOND, {}
     if not parameters["each_seed"]:
         found["seed"] = list(range(parameters["seeds"]))
-    low, high = _pair(parameters, "second_scales" if second else f"scales_{figure}")
-    if architecture == "vgg":
-        low = max(low, parameters["vgg_least_scale"])
     found["init"] = INITS[figure]
-    found["init_scale"] = (low, high)
+    scales = _pair(parameters, "second_scales" if second else f"scales_{figure}")
+    found["init_scale"] = _within(parameters, scales) if architecture == "vgg" else scales
     # Those of B.3 and B.4 are printed as in B.1.
     found["learning_rate"] = _pair(parameters, "rates_13" if figure == "13" else "rates_12")
     found["share"] = parameters[f"second_shares_{figure}" if second else "shares"]
@@ -117,10 +115,19 @@ def _pair(parameters, name):
 
 
 def _for_vgg(parameters, scale):
-    """An initial scale of VGG-16 at the same place of the range that begins with ``vgg_least_scale``."""
+    """A printed initial scale of VGG-16, at the same place of the part of the range that it has."""
     low, high = _pair(parameters, "second_scales")
-    least = max(low, parameters["vgg_least_scale"])
-    return float(f"{least * (high / least) ** (math.log(scale / low) / math.log(high / low)):.4g}")
+    least, most = _within(parameters, (low, high))
+    return float(f"{least * (most / least) ** (math.log(scale / low) / math.log(high / low)):.4g}")
+
+
+def _within(parameters, scales):
+    """The part of a range of initial scales that VGG-16 has: what lies within ``vgg_scales``."""
+    least, most = _pair(parameters, "vgg_scales")
+    low, high = max(scales[0], least), min(scales[1], most)
+    if low >= high:
+        raise AlignbookError(f"vgg_scales {[least, most]} has no part of the range {list(scales)}")
+    return low, high
 
 
 def _unit(parameters, name, figure, group, seed):
@@ -136,7 +143,7 @@ def _unit(parameters, name, figure, group, seed):
         "downstream": downstream,
         "classes": parameters["second_classes" if second else "classes"],
         "epochs": parameters["second_epochs" if second else "epochs"],
-        "stops": parameters["second_stops" if second else "stops"],
+        "stops": parameters[f"{group['architecture']}_stops"],
         "layers": ["all"] if second else ["one", "all"],
         "seed": seed,
     }
@@ -296,7 +303,7 @@ def claims(table, parameters):
             statement_here = f"{statement} ({said}, points of area.)"
             about = (f"figure-{figure}-{labels}", statement_here, f"B.6, Figure {figure}")
             if values.empty:
-                claim = Claim.missing(*about, "not among the results")
+                claim = Claim.missing(*about, "none in which a network learned is among the results")
             else:
                 claim = Claim.greater(*about, values if figure == "16" else -values)
             made.append(claim.tagged(statement))
@@ -357,14 +364,17 @@ def _whole(points, labels):
 
 
 def detail_gains(table, figure, labels):
-    """Gain (points of area, training) in one of Figures 16 to 18: a Series over seeds, mean over scales."""
+    """Gain (points of area, training) in one of Figures 16 to 18: a Series over seeds, mean over scales.
+
+    Where neither network learned there is no value.
+    """
     if "start" not in table:
         return pd.Series(dtype=float)
     values = {}
     for seed, rows in table[table["unit"].astype(str).str.startswith(f"{figure}-")].groupby("seed"):
         points = comparisons(rows)
         if not points.empty:
-            points = points[(points["labels"] == labels) & (points["what"] == "train")]
+            points = points[(points["labels"] == labels) & (points["what"] == "train") & points["learned"]]
             values[seed] = points["gain"].mean()
     return pd.Series(values, dtype=float).dropna()
 

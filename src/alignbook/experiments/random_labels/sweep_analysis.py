@@ -8,7 +8,7 @@ from alignbook.seeding import numpy_stream
 
 from .downstream import area
 
-LEARNED = 0.1  # accuracy above chance in the end, of either network, below which there is nothing to compare
+LEARNED = 0.1  # accuracy above that of a guess at random labels: below it there is nothing to compare
 BOOTSTRAP = 500
 MIN_GROUPS = 10  # with fewer a bootstrap says little
 RIDGE = 0.1  # penalty ½ · RIDGE · ‖β‖², without the intercept
@@ -57,7 +57,7 @@ def comparisons(table):
 
     ``scratch`` and ``pretrained`` : areas, means over the group's seeds in which neither diverged; ``gain`` :
     their difference in points; ``below`` : whether it is positive, so that the point lies below x = y.
-    ``learned`` : either network ends at least ``LEARNED`` above chance on its training images. ``figure`` and
+    ``learned`` : either network ends ``LEARNED`` above 1 / classes on its training images. ``figure`` and
     ``group`` come from the units' names. Groups with a diverged network in every seed have no row.
     """
     found = curves(table)

@@ -1,0 +1,304 @@
+"""Figures 12 to 18: the balanced fraction, areas and shares, the regression, claims either way."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.errors import AlignbookError, Diverged
+from alignbook.experiments.random_labels import fig12_sweeps as experiment
+from alignbook.experiments.random_labels import sweep_analysis as analysis
+from alignbook.experiments.random_labels import sweep_design as design
+from alignbook.runs import notebooks, parameters
+
+BOOK = notebooks.find("random_labels/fig12_sweeps")
+FACTORS = {
+    "seed": [0, 1, 2],
+    "scale": (0.5, 2.0),
+    "classes": [2, 5, 10, 25, 50],
+    "init": ["he"],
+    "filters": [8, 16],
+}
+SMALL = {
+    "dataset": "photos", "architecture": "cnn", "side": 8, "width": 8, "convolutions": 2, "filters": 8,
+    "dense_units": 12, "init": "orthogonal", "init_scale": 1.0, "learning_rate": 0.02, "upstream": 16,
+    "upstream_classes": 3, "upstream_epochs": 2, "downstream": 40, "classes": 10, "epochs": 4, "stops": 2,
+    "layers": ["one", "all"], "batch_size": 8, "points": 2, "test": 20, "seed": 1,
+}  # fmt: skip
+
+
+def run(**other):
+    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+@pytest.mark.parametrize("count", [1, 7, 12, 15])
+def test_a_balanced_fraction_is_balanced(count):
+    groups = design.balanced_design(FACTORS, count, 4, "test")
+    frame = pd.DataFrame(groups)
+    levels = {"seed": 3, "scale": 4, "classes": 5, "init": 1, "filters": 2}
+    for name, many in levels.items():
+        times = [*Counter(frame[name]).values(), *[0] * (many - frame[name].nunique())]
+        assert max(times) - min(times) <= 1 and sum(times) == count
+    assert groups == design.balanced_design(FACTORS, count, 4, "test")
+    assert count == 1 or groups != design.balanced_design(FACTORS, count, 4, "another")
+
+
+def total(columns, values):
+    return sum(
+        design.imbalance(columns[a], columns[b], (values[a], values[b]))
+        for a, b in itertools.combinations(range(len(values)), 2)
+    )
+
+
+def test_no_exchange_makes_the_fraction_more_balanced():
+    values, count = (3, 4, 5, 2), 11
+    columns = design._nearly_orthogonal(values, count, ("test",))
+    least = total(columns, values)
+    for column in range(len(values)):
+        for one, other in itertools.combinations(range(count), 2):
+            changed = [list(entries) for entries in columns]
+            changed[column][one], changed[column][other] = changed[column][other], changed[column][one]
+            assert total(changed, values) >= least - 1e-9
+    rng = np.random.default_rng(0)
+    shuffled = [total([rng.permutation(entries).tolist() for entries in columns], values) for _ in range(20)]
+    assert least < 0.7 * np.mean(shuffled)
+
+
+def test_orthogonal_arrays_are_found_where_they_are_easy():
+    values = (2, 3)
+    assert total(design._nearly_orthogonal(values, 12, ("test",)), values) == 0
+    assert design.imbalance([0, 0, 1, 1], [0, 0, 1, 1], (2, 2)) == 4  # each pair is off its 1 by 1
+
+
+def test_ranges_are_cut_evenly_on_a_logarithmic_axis():
+    assert design.centres(1, 16, 2) == [2.0, 8.0]
+    drawn = [group["scale"] for group in design.random_design({"scale": (0.5, 2.0)}, 400, "test")]
+    assert 0.5 <= min(drawn) and max(drawn) <= 2.0
+    assert np.mean(np.log(drawn)) == pytest.approx(0, abs=0.1)  # log-uniform: symmetric around 1
+    with pytest.raises(ValueError, match="scale goes from 2"):
+        design.random_design({"scale": (2.0, 1.0)}, 3, "test")
+
+
+def test_quick_is_a_fraction_with_every_level_of_every_factor():
+    values = parameters.resolve(BOOK, "quick")
+    made = experiment.units(values)
+    assert len({unit.name for unit in made}) == len(made)
+    frame = pd.DataFrame([unit.arguments | {"figure": unit.name[:2]} for unit in made])
+    for figure in experiment.SWEEPS:
+        cnn = frame[(frame["figure"] == figure) & (frame["architecture"] == "cnn")]
+        for name in ("convolutions", "filters"):
+            assert set(cnn[name]) == set(values[name])
+        assert set(cnn["dense_units"]) == set(values[f"units_{figure}"])
+        for architecture in experiment.ARCHITECTURES:
+            part = frame[(frame["figure"] == figure) & (frame["architecture"] == architecture)]
+            assert set(part["upstream_classes"]) == set(values["upstream_classes"])
+            shares = sorted(set((part["upstream"] / part["downstream"]).round(2)))
+            assert shares == pytest.approx(values["shares"], abs=0.01)
+            assert part["upstream_epochs"].nunique() == len(values["upstream_epochs"])
+            assert set(part["seed"]) == set(range(values["seeds"]))
+            assert part["init_scale"].nunique() == part["learning_rate"].nunique() == values["levels"]
+            assert set(part["init"]) == set(experiment.INITS[figure])
+    assert (frame.loc[frame["figure"].isin(["14", "15"]), "layers"].map(len) == 1).all()
+
+
+def test_paper_has_its_numbers_of_groups_and_seeds():
+    made = experiment.units(parameters.resolve(BOOK, "paper"))
+    names = [unit.name for unit in made]
+    assert sum(name.startswith("12-") for name in names) == 3 * 20 * 2
+    # Two kinds of labels, from scratch and pre-trained, one layer and all: from scratch counted once.
+    assert sum(len(unit.arguments["layers"]) for unit in made if unit.name.startswith("13-")) * 4 == 960
+    scales = [unit.arguments["init_scale"] for unit in made if unit.name.startswith("12-vgg")]
+    assert 0.5 <= min(scales) < 0.8 and len(set(scales)) == 20
+    (eighteen,) = {unit.arguments["init_scale"] for unit in made if unit.name.startswith("18-")}
+    assert eighteen == experiment.FIGURE_18_SCALE
+
+
+def test_bad_parameters():
+    with pytest.raises(AlignbookError, match="scales_12 must be two numbers, the lower first"):
+        experiment.units(parameters.resolve(BOOK, "smoke") | {"scales_12": [2.0, 1.0]})
+    with pytest.raises(AlignbookError, match="no part of the range"):
+        experiment.units(parameters.resolve(BOOK, "smoke") | {"vgg_scales": [3.0, 4.0]})
+    with pytest.raises(AlignbookError, match="design"):
+        parameters.resolve(BOOK, "quick", {"design": "best"})
+
+
+def test_orthogonal_filters_have_orthonormal_rows_or_columns():
+    generator = torch.Generator().manual_seed(0)
+    wide, tall = torch.nn.Conv2d(3, 5, 3), torch.nn.Linear(4, 9)
+    for layer in (wide, tall):
+        experiment.draw_layer_(layer, "orthogonal", 0.5, generator)
+        assert not layer.bias.any()
+    rows, columns = wide.weight.detach().flatten(1), tall.weight.detach()
+    torch.testing.assert_close(rows @ rows.T, 0.25 * torch.eye(5))
+    torch.testing.assert_close(columns.T @ columns, 0.25 * torch.eye(4))
+
+
+def test_networks_of_a_group_differ_by_what_is_transferred():
+    table = run()
+    pd.testing.assert_frame_equal(table, run(), check_exact=True)
+    downstream = table[table["start"] != "upstream"]
+    assert len(table) == 1 + 2 * 3 * 3 and set(downstream["start"]) == {"scratch", "one", "all"}
+    assert downstream.loc[downstream["labels"] == "real", "test"].between(0, 1).all()
+    assert downstream.loc[downstream["labels"] == "random", "test"].isna().all()
+    # Networks from scratch do not depend on pre-training; the others do.
+    other = run(upstream_epochs=9)
+    for start, same in (("scratch", True), ("all", False)):
+        one, two = (part[part["start"] == start].reset_index(drop=True) for part in (table, other))
+        assert one.equals(two) == same
+
+
+@pytest.mark.parametrize("architecture", ["vgg", "resnet"])
+def test_other_architectures(architecture):
+    assert (
+        len(run(architecture=architecture, init="he", upstream=8, upstream_epochs=1, layers=["all"]))
+        == 1 + 2 * 2 * 3
+    )
+
+
+def test_networks_that_diverge_are_rows_without_accuracy(monkeypatch):
+    def diverges(*arguments, **named):
+        raise Diverged(3)
+
+    monkeypatch.setattr(experiment, "fit", diverges)
+    table = run()
+    assert set(table["start"]) == {"upstream", "scratch"}  # nothing to transfer
+    assert table.loc[table["start"] == "upstream", "accuracy"].isna().all()
+    monkeypatch.setattr(experiment, "first_epochs", diverges)
+    table = run()
+    assert table["accuracy"].isna().all()
+    assert analysis.comparisons(table.assign(unit="12-cnn-00-seed1", architecture="cnn", **arguments())).empty
+
+
+def arguments(**other):
+    return {name: SMALL[name] for name in ("init", "classes", "seed", *analysis.SCALED)} | other
+
+
+def made_up(gain, figures=("12", "13"), groups=12, labels=("real", "random"), noise=0.005, reached=0.9):
+    """Learning curves 0.1 → ``reached`` from scratch; ``gain(group, factors)`` higher when pre-trained."""
+    rng, rows = np.random.default_rng(0), []
+    for figure, architecture, number in itertools.product(figures, experiment.ARCHITECTURES, range(groups)):
+        factors = arguments(
+            unit=f"{figure}-{architecture}-{number:02d}-seed0", architecture=architecture, seed=0,
+            init="he" if number % 2 else "orthogonal", init_scale=float(rng.choice([0.5, 1.0, 2.0])),
+            upstream_classes=int(rng.choice([2, 10, 50])),
+        )  # fmt: skip
+        for kind in labels:
+            for start in ("scratch", "one", "all"):
+                share = {"scratch": 0.0, "one": 0.5, "all": 1.0}[start]
+                more = share * gain(figure, factors) + rng.normal(0, noise)
+                for epoch, accuracy in ((0, 0.1), (4, reached)):
+                    row = {"labels": kind, "start": start, "epoch": epoch, "accuracy": accuracy + more}
+                    rows.append(factors | row | {"test": 0.5 + more})
+    return pd.DataFrame(rows)
+
+
+def judged(table):
+    return {claim.id: claim.outcome for claim in experiment.claims(table, {})}
+
+
+def test_areas_are_means_over_training():
+    points = analysis.comparisons(made_up(lambda figure, factors: 0.2, noise=0, groups=1))
+    assert len(points) == 2 * 3 * 2 * 2 * 2
+    whole = points[(points["layers"] == "all") & (points["what"] == "train")]
+    assert whole["scratch"].to_numpy() == pytest.approx(0.5) and whole["gain"].to_numpy() == pytest.approx(20)
+    assert whole["below"].all() and set(points["figure"]) == {"12", "13"}
+
+
+def test_a_group_is_the_mean_over_its_seeds():
+    one = made_up(lambda figure, factors: 0.3, figures=["12"], groups=1, noise=0)
+    two = made_up(lambda figure, factors: -0.1, figures=["12"], groups=1, noise=0)
+    two["unit"] = two["unit"].str.replace("seed0", "seed1")
+    points = analysis.comparisons(pd.concat([one, two.assign(seed=1)]))
+    whole = points[(points["layers"] == "all") & (points["what"] == "train")]
+    assert len(whole) == 3 * 2 and whole["gain"].to_numpy() == pytest.approx(10)
+
+
+def test_points_without_learning_and_diverged_networks_are_left_out():
+    table = made_up(lambda figure, factors: 0.02, noise=0, reached=0.17)
+    assert not analysis.comparisons(table)["learned"].any()
+    assert set(judged(table).values()) == {NOT_RUN}
+    assert "nothing to compare" in experiment.finding(table, {})
+    table = made_up(lambda figure, factors: 0.04, noise=0, reached=0.17, groups=4)
+    points = analysis.comparisons(table)
+    assert set(points.loc[points["learned"], "layers"]) == {"all"}  # 0.21 in the end; the others 0.19
+    assert experiment.left_out(table) == (2 * 3 * 4 * 2, 0)
+    gone = table["unit"].eq("12-cnn-00-seed0") & table["start"].eq("all") & table["labels"].eq("real")
+    table.loc[gone & table["epoch"].eq(4), "accuracy"] = np.nan
+    assert len(analysis.comparisons(table)) == len(points) - 1  # its test accuracies are whole
+    assert experiment.left_out(table)[1] == 1
+
+
+def test_claims_come_out_either_way():
+    good = judged(made_up(lambda figure, factors: 0.1, figures=("12", "13", "14", "15")))
+    assert {good[id] for id in good if id.startswith(("faster", "resnet"))} == {HOLDS}
+    assert good["more-layers"] == HOLDS and good["others-second-real"] == DISAGREES
+    assert good["figure-16-real"] == good["decides-init-scale"] == NOT_RUN  # all points on one side
+    bad = judged(made_up(lambda figure, factors: -0.1, figures=("12", "13", "14", "15")))
+    assert {bad[id] for id in bad if id.startswith(("faster", "resnet"))} == {DISAGREES}
+    assert bad["more-layers"] == DISAGREES and bad["others-second-real"] == HOLDS
+    even = judged(made_up(lambda figure, factors: 0.0))
+    assert even["faster"] == even["faster-12-real"] == INCONCLUSIVE
+    assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+
+
+def test_figures_16_and_18_are_judged_over_seeds():
+    seeds = []
+    for seed in range(3):
+        for figure, gain in (("16", 0.1), ("18", -0.1 + 0.001 * seed)):
+            part = made_up(lambda *_, gain=gain: gain, figures=[figure], groups=1)
+            seeds.append(part[part["architecture"] == "vgg"].assign(unit=f"{figure}-x-seed{seed}", seed=seed))
+    seeds[0]["accuracy"] += np.where(seeds[0]["start"] == "scratch", 0.0, 0.01)
+    found = judged(pd.concat(seeds))
+    assert found["figure-16-random"] == found["figure-18-real"] == HOLDS
+    assert found["faster"] == NOT_RUN
+
+
+def test_what_decides_is_found():
+    def by_scale(figure, factors):
+        return 0.1 if factors["init_scale"] < 1 else -0.1 if factors["init_scale"] > 1 else 0.0
+
+    table = made_up(by_scale)
+    found = analysis.coefficients(analysis.judged(analysis.comparisons(table), "12", "13"))
+    assert found.index[0] == "init_scale" and found.loc["init_scale", "high"] < 0
+    assert "learning_rate" not in found.index  # it does not vary
+    assert judged(table)["decides-init-scale"] == HOLDS
+    assert "a larger initial scale: that makes it less likely" in experiment.finding(
+        table, {"second_dataset": "cifar100"}
+    )
+    turned = made_up(lambda figure, factors: -by_scale(figure, factors))
+    assert judged(turned)["decides-init-scale"] == DISAGREES
+    assert len(experiment.key_numbers(table, {})) == 2
+
+
+def test_the_regression_is_the_minimum_of_its_loss():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(60), rng.normal(size=(60, 3))])
+    y = (rng.random(60) < 1 / (1 + np.exp(-x @ [0.3, 1.0, -2.0, 0.0]))).astype(float)
+    weights = np.vstack([np.ones(60), rng.integers(0, 3, 60)])
+    fits = analysis.logistic(x, y, weights)
+    for weight, fit in zip(weights, fits, strict=True):
+        other = LogisticRegression(C=1 / analysis.RIDGE, tol=1e-10, max_iter=1000)
+        other.fit(x[:, 1:], y, sample_weight=weight)
+        np.testing.assert_allclose(fit, [*other.intercept_, *other.coef_[0]], atol=1e-4)
+    separated = analysis.logistic(x, (x[:, 1] > 0).astype(float), weights[:1])
+    assert np.isfinite(separated).all() and separated[0, 1] > 2
+
+
+def test_shares_have_exact_and_bootstrap_intervals():
+    share, (low, high) = analysis.exact([True] * 7 + [False])
+    assert share == pytest.approx(7 / 8)
+    assert (low, high) == pytest.approx((0.47349, 0.99684), abs=1e-4)  # a table of Clopper and Pearson's
+    assert analysis.exact([]) == (None, None)
+    # Points of a group that always agree: as many independent values as there are groups, not points.
+    once = pd.DataFrame({"group": np.arange(40), "below": np.arange(40) % 2 == 0})
+    four = pd.concat([once] * 4)
+    assert analysis.by_group(four) == analysis.by_group(once)
+    width = np.subtract(*analysis.by_group(four)[1][::-1])
+    assert width == pytest.approx(2 * 1.96 * 0.5 / 40**0.5, rel=0.2)
+    assert analysis.by_group(once[:4])[1] is None
