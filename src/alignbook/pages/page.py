@@ -13,7 +13,7 @@ from alignbook.pages import style
 from alignbook.pages.tables import badge, folded, marked, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
-OURS = ' <small class="ab-ours">a reading of ours, not the paper\'s</small>'
+OURS = ' <small class="ab-ours">ours, not a paper\'s</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
