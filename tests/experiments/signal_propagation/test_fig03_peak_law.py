@@ -1,6 +1,7 @@
 """Figure 3's experiment on digits, and its fits and verdicts on made-up peaks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -97,9 +98,33 @@ def test_choices_on_several_data_sets():
     settings = {name: [] for name in fig03.NAMES}
     for unit in units:
         settings.setdefault(unit.arguments["dataset"], []).append(unit.arguments["setting"])
-    assert sorted(settings["cifar10"]) == sorted({"tables", *fig03.CHOICES} - {"width 256"})
+    assert sorted(settings["cifar10"]) == sorted({"tables", *fig03.CHOICES, *fig03.PREPARED} - {"width 256"})
     assert sorted(settings["mnist"]) == sorted(["tables", *fig03.CHOICES])
     assert settings["fashion_mnist"] == []
+
+
+def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):
+    """Standardised, images that are darker and flatter give the same table; crops and flips another."""
+    asked = {**PARAMETERS, "choice_datasets": ["cifar10"], "seeds": 1}
+    units = {unit.arguments["setting"]: unit for unit in fig03.units(asked)}
+    run = {"dataset": "digits", "depth": 3, "width": 12, "device": CPU, "report": lambda *_: None}
+
+    def table(name):
+        assert units[name].compute is fig03.compute_prepared
+        return fig03.compute_prepared(**units[name].arguments | run)
+
+    plain, moved = table("standardised"), table("crops and flips")
+    assert list(plain["layer"]) == [1, 2, 3] and plain["alignment"].between(0, 1).all()
+    assert (plain["alignment_init"] == moved["alignment_init"]).all()
+    assert plain["train_loss"].iloc[0] != moved["train_loss"].iloc[0]
+    loaded = fig03.load
+
+    def darker(*asked, **more):
+        found = loaded(*asked, **more)
+        return replace(found, x=0.25 * found.x - 0.5)
+
+    monkeypatch.setattr(fig03, "load", darker)
+    pd.testing.assert_frame_equal(table("standardised"), plain, rtol=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.training import loop as training_loop
+from alignbook.training.fine_tune import crops_and_flips
 
 CLASSES = 10
 EVALUATION_BATCH = 2000
@@ -71,6 +73,8 @@ CHOICES = {
     "decay 0.005": {"weight_decay": 0.005},
     "width 256": {"width": 256},
 }
+# How the images of CIFAR-10 are prepared, which the paper does not say: setting -> crops and flips, too
+PREPARED = {"standardised": False, "crops and flips": True}
 PAPER_SLOPE = 3 / 5  # Corollary 1, Figure 3
 
 # Fixed before any result was seen.
@@ -108,8 +112,10 @@ def units(parameters):
 
 
 def choices(dataset):
-    """The names of ``CHOICES`` that change something for ``dataset``: Table 1 has width 256 anyway."""
-    return [name for name in CHOICES if (dataset, name) != ("cifar10", "width 256")]
+    """The names of the open choices for ``dataset``: on CIFAR-10 (width 256 anyway) ``PREPARED``, too."""
+    if dataset != "cifar10":
+        return list(CHOICES)
+    return [*(name for name in CHOICES if name != "width 256"), *PREPARED]
 
 
 def _unit(p, dataset, depth, setting, seed):
@@ -131,6 +137,8 @@ def _unit(p, dataset, depth, setting, seed):
         **CHOICES.get(setting, {}),
     }
     name = f"{dataset}-depth{depth:03d}-{setting.replace(' ', '-')}-seed{seed}"
+    if setting in PREPARED:
+        return Unit(name, compute_prepared, arguments | {"augment": PREPARED[setting]})
     return Unit(name, compute, arguments)
 
 
@@ -194,6 +202,70 @@ def compute(
             "test_accuracy": _accuracy(mlp, test.x.flatten(1).to(device), test.y.to(device)),
             "train_accuracy": _accuracy(mlp, x, y),
             "train_loss": train_loss,
+        }
+    )
+
+
+def compute_prepared(
+    *,
+    dataset,
+    depth,
+    setting,
+    width,
+    learning_rate,
+    batch_size,
+    epochs,
+    momentum,
+    weight_decay,
+    train_images,
+    alignment_images,
+    augment,
+    seed,
+    device,
+    report,
+):
+    """As :func:`compute`, on images standardised by channel; ``augment``: with crops and flips, too.
+
+    Mean and standard deviation are those of the training images. Crops are of 4 pixels of padding; train
+    accuracy and A_l are taken on the images as they are, the mean loss on those that were trained on.
+    """
+    train = load(dataset, "train", n=train_images or None, seed=seed)
+    test = load(dataset, "test")
+    scale = {"dim": (0, 2, 3), "keepdim": True}
+    mean, deviation = train.x.mean(**scale), train.x.std(**scale)
+    images, y = ((train.x - mean) / deviation).to(device), train.y.to(device)
+    x, test_x = images.flatten(1), ((test.x - mean) / deviation).flatten(1).to(device)
+    mlp = MLP(x.shape[1], width, depth, CLASSES, torch_stream(seed, "fig03", "weights", depth), device=device)
+    sample = torch.randperm(len(x), generator=torch_stream(seed, "fig03", "alignment"))[:alignment_images]
+    sample = sample.to(device)
+    before = tangent_alignment(mlp.sequential(), x[sample], y[sample])
+    moves = torch_stream(seed, "fig03", "crops", depth)
+
+    def step(index, rate):
+        batch = crops_and_flips(images[index], moves).flatten(1) if augment else x[index]
+        return mlp.step(batch, y[index], rate, momentum, weight_decay)
+
+    with float32_products():
+        trained = training_loop.train(
+            step,
+            len(x),
+            batch_size=batch_size,
+            epochs=epochs,
+            rate=learning_rate,
+            generator=torch_stream(seed, "fig03", "order", depth),
+            device=device,
+            report=report,
+        )
+    net, half = mlp.sequential(), sample[: max(2, len(sample) // 2)]
+    return pd.DataFrame(
+        {
+            "layer": np.arange(1, depth + 1),
+            "alignment": tangent_alignment(net, x[sample], y[sample]),
+            "alignment_half": tangent_alignment(net, x[half], y[half]),
+            "alignment_init": before,
+            "test_accuracy": _accuracy(mlp, test_x, test.y.to(device)),
+            "train_accuracy": _accuracy(mlp, x, y),
+            "train_loss": trained.loss,
         }
     )
 
