@@ -142,7 +142,7 @@ def verdicts(run):
 def spread(group):
     """HTML of the outcome of ``group``, claims of one statement; where they differ, on how many each."""
     counts = Counter(claim.outcome for claim in group)
-    parts = [badge(o) + f" on {counts[o]}" * (len(counts) > 1) for o in OUTCOMES if counts[o]]
+    parts = [badge(o) + f"&nbsp;on&nbsp;{counts[o]}" * (len(counts) > 1) for o in OUTCOMES if counts[o]]
     return ", ".join(parts) + OURS * all(claim.ours for claim in group)
 
 

@@ -169,7 +169,7 @@ def test_networks_that_did_not_reach_the_loss_decide_nothing():
 
 def test_the_finding_follows_the_numbers():
     right, wrong = (fig04.finding(made_up(*as_claimed(sign)), PARAMETERS) for sign in (1, -1))
-    assert "doubling of the rate: peak layer -" in right and "doubling of the rate: peak layer +" in wrong
+    assert "per doubling of the rate, -" in right and "per doubling of the rate, +" in wrong
     assert "width 8 (full: 64), 24 images of 8×8" in right
     first = fig04.key_numbers(made_up(*as_claimed(1)), PARAMETERS)[0]
     assert first.here.startswith("-2") and first.paper.startswith("-1")

@@ -285,32 +285,24 @@ def _of_one(table, name, where, id, kind):
 
 
 def finding(table, parameters):
-    """Deaths at the switch in both cases, and the fall in the small networks."""
-    parts = []
+    """Deaths at the switch in both cases."""
+    said = []
     for kind in parameters["labels"]:
         found = {case: switch(table, case, kind, "dead") for case in CASES}
         if all(value is not None for value in found.values()):
             deaths = {
                 case: interval(100 * (soon - before), "{:+.1f}") for case, (before, soon, _) in found.items()
             }
-            parts.append(
-                f"{deaths['negative']} (negative case), {deaths['positive']} (positive) with {KINDS[kind]}"
+            said.append(
+                f"{deaths['negative']} in the negative case, {deaths['positive']} in the positive "
+                f"with {KINDS[kind]}"
             )
-    said = []
-    if parts:
-        said.append(
-            "Dead neurons of VGG-16's last hidden layer, change at the switch in points of all its neurons: "
-            f"{'; '.join(parts)}."
-        )
-    falls = []
-    for count in parameters["cnn_convolutions"]:
-        found = switch(table, count, "random")
-        if found is not None:
-            change = interval(100 * (found[1] - found[0]), "{:+.1f}")
-            falls.append(f"{change} with {count} convolution{'s' * (count > 1)}")
-    if falls:
-        said.append(f"Activation of a simple network's dense layer changes by {', '.join(falls)} (points).")
-    return " ".join(said) or "No run is among the results: there is nothing to compare."
+    if not said:
+        return "No run is among the results: there is nothing to compare."
+    return (
+        "Dead neurons of VGG-16's last hidden layer, change at the switch of tasks in percent of all: "
+        f"{'; '.join(said)}."
+    )
 
 
 def key_numbers(table, parameters):

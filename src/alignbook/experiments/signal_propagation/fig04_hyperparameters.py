@@ -362,20 +362,20 @@ def _greater(about, values):
 
 def finding(table, parameters):
     """Per sweep: the peak's shift and the gap's change."""
-    nets, parts = networks(table), []
+    nets, said = networks(table), {}
     for family, axis in sweeps(parameters):
         place, gap = (slopes(nets, family, axis, column) for column in ("place", "accuracy_gap"))
         if len(place):
+            moved = f"{2 ** place.mean() - 1:+.0%} and {gap.mean():+.1f} ({title(family, parameters)})"
             change = "doubling of the rate" if axis == "rate" else "halving of the batch"
-            layers = 2 ** place.mean() - 1
-            moved = f"peak layer {layers:+.0%}, gap {gap.mean():+.1f} points"
-            parts.append(f"{title(family, parameters)}, {change}: {moved}")
+            said.setdefault(change, []).append(moved)
     p = parameters
     few = f"{p['images']} images of {p['side']}×{p['side']}" if p["images"] else "all images"
     stand_in = f"Convolutional networks of width {p['width']} (full: 64), {few}."
-    if not parts:
+    if not said:
         return f"{stand_in} No sweep in which networks reached a training loss of {GOAL:g}."
-    return f"{'; '.join(parts)} (means over the seeds). {stand_in}"
+    parts = "; ".join(f"per {change}, {', '.join(moved)}" for change, moved in said.items())
+    return f"Peak layer, and accuracy gap in points: {parts}. {stand_in}"
 
 
 def key_numbers(table, parameters):

@@ -314,22 +314,21 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """Layers that align, largest alignment and accuracy, layer by layer and end to end."""
-    parts = []
+    """Accuracy, and how many layers align, layer by layer and end to end."""
+    right, layers = [], []
     for dataset, width in conditions(parameters):
         ours, other = shape(table, "layers", dataset, width), shape(table, "end to end", dataset)
         if len(ours) and len(other):
-            right = accuracies(table, "layers", dataset, width), accuracies(table, "end to end", dataset)
-            parts.append(
-                f"{title(dataset, width)}: {ours['nearly'].mean():.1f} against {other['nearly'].mean():.1f}, "
-                f"largest alignment {ours['height'].mean():.2f} against {other['height'].mean():.2f}, "
-                f"test accuracy {right[0].mean():.1f} against {right[1].mean():.1f} %"
+            accuracy = accuracies(table, "layers", dataset, width), accuracies(table, "end to end", dataset)
+            right.append(
+                f"{accuracy[0].mean():.1f} % against {accuracy[1].mean():.1f} % ({title(dataset, width)})"
             )
-    if not parts:
+            layers.append(f"{ours['nearly'].mean():.1f} against {other['nearly'].mean():.1f}")
+    if not right:
         return "No network was trained to the end."
     return (
-        f"Layer by layer against end to end, layers with at least {NEARLY:g} of the largest alignment: "
-        f"{'; '.join(parts)}."
+        f"Test accuracy layer by layer against end to end: {', '.join(right)}. "
+        f"Layers with at least {NEARLY:g} of the largest alignment: {', '.join(layers)}."
     )
 
 
