@@ -1,6 +1,7 @@
 # Two commands do everything: make book, make test. PROFILE=smoke|quick|paper chooses what the book shows.
 # make bench measures the kernels against their peers; WORK='name ...' takes some of them (make bench-list).
 # make bench-notebooks measures whole notebooks against the last commit before the kernels: an hour and more.
+# make bench-cluster measures what a unit costs on a cluster: ten minutes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ READY := $(VENV)/.ready
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PEERS := $(VENV)/.peers
 
-.PHONY: book test bench bench-list bench-notebooks env lint clean
+.PHONY: book test bench bench-list bench-notebooks bench-cluster env lint clean
 
 book: $(READY)
 	$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
@@ -24,6 +25,9 @@ bench-list: $(PEERS)
 
 bench-notebooks: $(READY)
 	$(BIN)/python -m benchmarks.notebooks $(WORK)
+
+bench-cluster: $(READY)
+	$(BIN)/python -m benchmarks.cluster
 
 env: $(READY)
 

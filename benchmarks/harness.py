@@ -16,7 +16,7 @@ from .worker import Worker
 SHORT = 3.0  # seconds: a contender that takes less in all of its runs gets more of them
 MOST = 15  # runs at most
 RESULTS = machine.ROOT / "benchmarks" / "results"
-KINDS = ("comparisons", "scalings", "notebooks")  # of records
+KINDS = ("comparisons", "scalings", "notebooks", "clusters")  # of records
 
 
 def measure_rates(threads, device, seconds=1.0):
@@ -265,7 +265,7 @@ def load(path):
     stored = json.loads(path.read_text(encoding="utf-8"))
     environments = stored.pop("environments")
     for kind in KINDS:
-        for record in stored[kind].values():
+        for record in stored.setdefault(kind, {}).values():
             record["environment"] = environments[record["environment"]]
     return stored
 

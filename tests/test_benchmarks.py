@@ -11,6 +11,7 @@ import pytest
 from alignbook import paths, system
 from alignbook.pages import bench_page, quantities
 from benchmarks import __main__ as command
+from benchmarks import cluster as clusters
 from benchmarks import harness, machine, registry, training
 from benchmarks import notebooks as whole_notebooks
 from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
@@ -336,11 +337,28 @@ def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, mo
     assert "Traceback" not in lines
 
 
+def test_a_cluster_from_workers_to_page(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "store"))
+    monkeypatch.setattr(clusters, "RUNS", ((2, 30),))
+    folder = tmp_path / "benchmarks" / "results"
+    assert clusters.main(["--results", str(folder)]) == 0
+    (run,) = stored(folder)["clusters"]["cluster"]["runs"]
+    assert (run["workers"], run["units"]) == (2, 30) and 0 < run["computing"] < 2 * run["seconds"]
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    bench_page.write(tmp_path)
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "### On a cluster" in text and "Cost of a unit" in text
+    (tmp_path / "file").write_text("")
+    assert clusters.main(["--results", str(tmp_path / "file" / "below")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
 def test_the_committed_results_make_a_page(tmp_path):
     bench_page.write(tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
     for name, machine_ in bench_page.read().items():
-        assert set(machine_) >= {"machine", *harness.KINDS}
+        assert set(machine_) >= {"machine", "comparisons", "scalings", "notebooks"}
         assert f"{name}-times.svg" in text
         for work, record in machine_["comparisons"].items():
             assert f"<code>{work}</code> at <code>{record['environment']['commit']}</code>" in text

@@ -102,7 +102,8 @@ def read():
 
 
 def _records(machine):
-    return [record for kind in ("comparisons", "scalings", "notebooks") for record in machine[kind].values()]
+    kinds = ("comparisons", "scalings", "notebooks", "clusters")
+    return [record for kind in kinds for record in machine.get(kind, {}).values()]
 
 
 def _environments(machine):
@@ -147,6 +148,9 @@ def _machine(name, machine, pages):
     if machine["notebooks"]:
         rows = [_notebook(record) for record in machine["notebooks"].values()]
         parts += ["### Whole notebooks", "", NOTEBOOKS, "", tables.table(rows, "bench"), ""]
+    for record in machine.get("clusters", {}).values():
+        rows = [_cluster(run) for run in record["runs"]]
+        parts += ["### On a cluster", "", CLUSTER, "", tables.table(rows, "bench"), ""]
     return parts
 
 
@@ -162,6 +166,13 @@ start: this code, and the last commit before its kernels, given the same paramet
 up the computing times of the units that both commits name: a notebook may have more of them now. The earlier
 commit is not measured where no code that a notebook's units reach has changed since. A notebook without a
 row has not been measured.
+"""
+CLUSTER = """\
+`alignbook run --scheduler` with units of milliseconds, so that nearly all of the time is what handing out,
+checking, sending and storing a unit costs. Scheduler, workers of one thread and the one who asks share this
+machine, and the one who asks stores every unit himself: more workers than cores do not make it faster. The
+clock starts when all workers are there and have computed once. “Cost of a unit”: the whole time, less
+the units' own shared among the workers, by the number of units.
 """
 
 
@@ -335,6 +346,17 @@ def _notebook(record):
         times = [sum(side["units"][unit] for unit in both) for side in (before, after)]
         row["Faster"] = f"{quantities.factor(times[0] / times[1])} times" if both else "–"
     return row
+
+
+def _cluster(run):
+    own = run["computing"] / run["workers"]
+    return {
+        "Workers": str(run["workers"]),
+        "Units": f"{run['units']:,}",
+        "Whole time": quantities.seconds(run["seconds"]),
+        "A unit's own": quantities.seconds(run["computing"] / run["units"]),
+        "Cost of a unit": quantities.seconds(max(0.0, run["seconds"] - own) / run["units"]),
+    }
 
 
 def _whole(side):
