@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -50,6 +51,16 @@ def test_networks_by_callable_weights_and_script(mine):
     torch.jit.script(net).save("script.pt")
     x = torch.randn(2, 1, 8, 8)
     assert torch.equal(sources.network("script.pt")(x), net(x))
+
+
+def test_a_module_of_the_readers_may_import_torchvision(mine):
+    """In a process of its own: beside a CPU-only PyTorch a plain import fails."""
+    (mine / "theirs.py").write_text(
+        "from torchvision import models\n\ndef make():\n    return models.squeezenet1_1(num_classes=3)\n"
+    )
+    code = "from alignbook.probing import sources; print(type(sources.network('theirs:make')).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "SqueezeNet", done.stderr
 
 
 def test_torchvisions_networks_by_name(mine):

@@ -1,5 +1,6 @@
 """Where the probe's network and data come from: callables, weights, TorchScript; images or vectors."""
 
+import contextlib
 import copy
 import importlib
 import sys
@@ -51,6 +52,8 @@ def network(source, arch=None, like=None):
         raise AlignbookError(f"there is no file {source}, and module:callable would have a colon")
     if "" not in sys.path:
         sys.path.insert(0, "")
+    with contextlib.suppress(ImportError):  # the reader's module may import it, which fails without this
+        import_torchvision()
     made = _tried(lambda: getattr(importlib.import_module(module), name)(), f"{source} cannot be called")
     if not isinstance(made, nn.Module):
         raise AlignbookError(f"{source} returns no nn.Module but a {type(made).__name__}")
