@@ -266,7 +266,7 @@ def test_what_decides_is_found():
     assert found.index[0] == "init_scale" and found.loc["init_scale", "high"] < 0
     assert "learning_rate" not in found.index  # it does not vary
     assert judged(table)["decides-init-scale"] == HOLDS
-    assert "a larger initial scale: that makes it less likely" in experiment.finding(
+    assert "a larger initial scale (makes it less likely)" in experiment.finding(
         table, {"second_dataset": "cifar100"}
     )
     turned = made_up(lambda figure, factors: -by_scale(figure, factors))

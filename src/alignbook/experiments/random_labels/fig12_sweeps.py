@@ -413,8 +413,8 @@ def finding(table, parameters):
     if len(clear):
         first = clear.iloc[0]
         text += (
-            f" The factor that decides most is {FACTORS[clear.index[0]]}: that makes it "
-            f"{'more' if first['value'] > 0 else 'less'} likely."
+            f" What decides most: {FACTORS[clear.index[0]]} "
+            f"(makes it {'more' if first['value'] > 0 else 'less'} likely)."
         )
     elif len(found):
         text += " No factor's interval is clear of zero."
