@@ -42,7 +42,7 @@ ABOUT = {
         "Tangent kernels and labels, layer by layer",
         "Lou et al. 2022",
         "signal_propagation/fig03_peak_law",
-        "A_l says how much a step along layer l's weights moves the outputs towards the labels. In deep "
+        "Aₗ says how much a step along layer l's weights moves the outputs towards the labels. In deep "
         "networks it "
         "peaks in a hidden layer, which moves with depth.",
     ),
@@ -80,7 +80,7 @@ body { font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max
 h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; } a { color: var(--link); }
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; }
 .muted, figcaption { color: var(--muted); font-size: 0.9rem; }
-.ab-scroll { overflow-x: auto; }
+.ab-scroll { overflow-x: auto; } code { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; vertical-align: top; }
 tbody tr { border-top: 1px solid var(--line); }
@@ -310,7 +310,7 @@ def _features(ax, rows):
 def _tangent(ax, rows):
     for who, part in _parts(rows):
         ax.plot(part["depth"] + 1, part["alignment"], "o-", ms=4, color=COLOURS[who], label=who)
-    ax.set(xlabel="layer, from the input", ylabel="alignment A_l", ylim=(0, None))
+    ax.set(xlabel="layer, from the input", ylabel="alignment $A_l$", ylim=(0, None))
     ax.legend()
 
 
