@@ -103,7 +103,7 @@ def units(parameters):
     p = parameters
     wanted = [(dataset, depth, "tables") for dataset in p["datasets"] for depth in p["depths"]]
     groups = [(p["variation_dataset"], p["variation_depths"], _VARIATIONS)]
-    groups += [(dataset, p["choice_depths"], choices(dataset)) for dataset in p["choice_datasets"]]
+    groups += [(d, p["choice_depths"], [*choices(d), *prepared(d)]) for d in p["choice_datasets"]]
     for dataset, depths, settings in groups:
         wanted += [(dataset, depth, setting) for setting in settings for depth in depths]
         base = [(dataset, depth, "tables") for depth in depths]
@@ -112,10 +112,13 @@ def units(parameters):
 
 
 def choices(dataset):
-    """The names of the open choices for ``dataset``: on CIFAR-10 (width 256 anyway) ``PREPARED``, too."""
-    if dataset != "cifar10":
-        return list(CHOICES)
-    return [*(name for name in CHOICES if name != "width 256"), *PREPARED]
+    """The names of ``CHOICES`` that change something for ``dataset``: Table 1 has width 256 anyway."""
+    return [name for name in CHOICES if (dataset, name) != ("cifar10", "width 256")]
+
+
+def prepared(dataset):
+    """The names of ``PREPARED`` where they are asked of ``dataset``: of CIFAR-10 alone."""
+    return list(PREPARED) if dataset == "cifar10" else []
 
 
 def _unit(p, dataset, depth, setting, seed):
