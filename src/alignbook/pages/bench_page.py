@@ -81,11 +81,12 @@ def write(pages):
         parts += [NOTHING, ""]
     if not any(_environments(machine)[0]["kind"] == "cuda" for machine in stored.values()):
         parts += [NO_GPU, ""]
-    if rows := _aims(stored.values()):
-        parts += [AIMS, _summary(stored.values()), "", tables.table(rows, "aims"), ""]
+    compared = [machine for machine in stored.values() if machine["comparisons"]]
+    if rows := _aims(compared):
+        parts += [AIMS, _summary(compared), "", tables.table(rows, "aims"), ""]
     parts.append(METHOD)
     (pages / "benchmarks").mkdir(parents=True, exist_ok=True)
-    for name, machine in stored.items():
+    for name, machine in sorted(stored.items(), key=lambda item: not item[1]["comparisons"]):
         parts += _machine(name, machine, pages)
     (pages / "benchmarks.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
 
