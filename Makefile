@@ -1,7 +1,7 @@
 # Two commands do everything: make book, make test. PROFILE=smoke|quick|paper chooses what the book shows.
 # make bench measures the kernels against their peers; WORK='name ...' takes some of them (make bench-list).
 # make bench-notebooks measures whole notebooks against the last commit before the kernels: an hour and more.
-# make bench-cluster measures what a unit costs on a cluster: ten minutes.
+# make bench-cluster measures what a unit costs on a cluster: five minutes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

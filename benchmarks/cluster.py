@@ -1,6 +1,6 @@
 """What a cluster costs per unit: thousands of units of milliseconds on a real scheduler and real workers.
 
-``python -m benchmarks.cluster`` takes about ten minutes on two cores: no part of ``make bench``. Scheduler,
+``python -m benchmarks.cluster`` takes about five minutes on two cores: no part of ``make bench``. Scheduler,
 workers and the one who asks share the machine, so that the cost of a unit is an upper bound.
 """
 
