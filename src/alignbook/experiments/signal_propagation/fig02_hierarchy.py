@@ -13,7 +13,7 @@ from torch.nn import functional
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import NAMES
+from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, step_of
 from alignbook.experiments.signal_propagation.fig03_peak_law import LEARNED
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
@@ -22,7 +22,6 @@ from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 
 HEADLINE = "hierarchy"
-CLASSES = 10
 EARLY = 2.0  # epochs: Appendix B.4, "≈ 2 epochs of batch training"
 # Figures 9 (c) and 10 (c), rate 0.05: data set -> (test accuracy, test loss)
 PAPER = {"fashion_mnist": (0.871, 0.41), "cifar10": (0.514, 1.41)}
@@ -110,7 +109,7 @@ def compute(
 
     with float32_products():
         train(
-            lambda index, rate: mlp.step(x[index], y[index], rate, momentum, weight_decay),
+            step_of(mlp, x, y, momentum, weight_decay),
             len(x),
             batch_size=batch_size,
             epochs=epochs,
