@@ -1,11 +1,11 @@
-import itertools
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from alignbook.kernels.two_layer_adam import TwoLayer, adam_epochs
+from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
+from alignbook.training.loop import train
 
 
 def make(in_features=5, width=7, seed=0, dtype=torch.float64):
@@ -55,8 +55,12 @@ def test_training_against_torch_adam_on_a_sequential(dtype, rtol):
             total += loss.item() * len(index)
         losses.append(total / n)
     generator = torch.Generator().manual_seed(4)
-    ours = adam_epochs(network, x, y, batch_size=size, step_size=0.01, generator=generator)
-    assert list(itertools.islice(ours, 5)) == pytest.approx(losses, rel=rtol)
+    ours = []
+    train(
+        adam_step(network, x, y), n, batch_size=size, epochs=6, rate=0.01, generator=generator,
+        until=lambda now: ours.append(now.loss) or now.epochs == 5,
+    )  # fmt: skip
+    assert ours == pytest.approx(losses, rel=rtol)
     expected = nn.utils.parameters_to_vector(net.parameters()).detach()
     torch.testing.assert_close(network.flat, expected, rtol=rtol, atol=rtol / 10)
     assert losses[-1] < losses[0]

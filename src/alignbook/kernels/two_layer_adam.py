@@ -5,7 +5,7 @@
 A step of so small a network is dispatch, not arithmetic: forward and backward pass are written out
 on one flat vector of parameters and one of gradients, which ``torch.optim.Adam(fused=True)`` updates
 in one call. Reference: autograd and ``torch.optim.Adam`` on ``nn.Sequential``, in this module's test.
-Runs on CPU and CUDA, with one synchronisation per epoch.
+Runs on CPU and CUDA, without a synchronisation inside a step.
 
 float64 by default: squared gradients of inputs far from a radial basis function's centre fall below
 the smallest normal float32, and arithmetic on such numbers is twice as slow on a CPU.
@@ -65,24 +65,20 @@ class TwoLayer:
         return total
 
 
-@torch.no_grad()
-def adam_epochs(network, x, y, *, batch_size, step_size, generator):
-    """Train ``network`` (a :class:`TwoLayer`) in place, without end; one epoch per ``next``.
+def adam_step(network, x, y):
+    """A step for :func:`alignbook.training.loop.train` that trains a :class:`TwoLayer` in place.
 
-    x (n, in_features), y (n,) : the network's dtype and device
-    batch_size : the last batch of an epoch is smaller when n is not a multiple of it
-    step_size : Adam's; β = (0.9, 0.999) and ε = 1e-8, the defaults of Kingma and Ba
-    generator : CPU torch.Generator that shuffles every epoch
-
-    Yields the mean squared error over the epoch, each batch's before its update, float.
+    x (n, in_features), y (n,) : the network's dtype and device. The rate is Adam's step size; β = (0.9,
+    0.999) and ε = 1e-8 are the defaults of Kingma and Ba. The loss is the mean squared error.
     """
     parameter = torch.nn.Parameter(network.flat)  # shares the network's memory
     parameter.grad = network.gradient
-    optimiser = torch.optim.Adam([parameter], lr=step_size, fused=True)
-    while True:
-        order = torch.randperm(len(y), generator=generator).to(x.device)
-        total = torch.zeros((), dtype=x.dtype, device=x.device)
-        for batch_x, batch_y in zip(x[order].split(batch_size), y[order].split(batch_size), strict=True):
-            total += network.backward(batch_x, batch_y)
-            optimiser.step()
-        yield float(total) / len(y)
+    optimiser = torch.optim.Adam([parameter], fused=True)
+
+    def step(index, rate):
+        optimiser.param_groups[0]["lr"] = rate
+        total = network.backward(x.index_select(0, index), y.index_select(0, index))
+        optimiser.step()
+        return total / len(index)
+
+    return step

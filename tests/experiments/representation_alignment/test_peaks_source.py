@@ -15,7 +15,9 @@ def train(losses, monkeypatch, **changes):
     """peaks_source.train on a made-up sequence of epoch losses."""
     source = peaks_source.draw(0, 50)
     network = peaks_source.initial_network(0, 4, torch.device("cpu"))
-    monkeypatch.setattr(peaks_source, "adam_epochs", lambda *_, **__: iter(losses))
+    batches = iter([loss for loss in losses for _ in range(2)])  # of 32 and 18 points
+    made_up = lambda *_: lambda index, rate: torch.tensor(next(batches), dtype=torch.float64)  # noqa: E731
+    monkeypatch.setattr(peaks_source, "adam_step", made_up)
     return peaks_source.train(network, source, seed=0, report=silent, **(TRAINING | changes))
 
 
@@ -50,6 +52,49 @@ def test_a_loss_that_is_not_finite_raises(monkeypatch):
     with pytest.raises(Diverged) as caught:
         train([1.0, float("nan")], monkeypatch)
     assert caught.value.step == 4  # two epochs of two batches of 50 points
+
+
+def test_convergence_at_the_last_epoch_counts(monkeypatch):
+    assert train([1.0] * 10, monkeypatch, max_epochs=10) == (10, True, pytest.approx(1.0))
+    assert train([1.0] * 9, monkeypatch, max_epochs=9) == (9, False, pytest.approx(1.0))
+
+
+def written_out(network, source, *, seed, batch_size, step_size, window, tolerance, max_epochs, on):
+    """:func:`peaks_source.train` without the loop: Adam on shuffled batches until it improves no more."""
+    x, y = source.inputs, source.labels["source"]
+    generator = peaks_source.torch_stream(seed, "peaks", "batches")
+    parameter = torch.nn.Parameter(network.flat)
+    parameter.grad = network.gradient
+    optimiser = torch.optim.Adam([parameter], lr=step_size, fused=True)
+    losses = []
+    while True:
+        total = torch.zeros((), dtype=x.dtype)
+        for index in torch.randperm(len(y), generator=generator).split(batch_size):
+            with torch.no_grad():
+                total += network.backward(x[index], y[index])
+            optimiser.step()
+        losses.append(float(total) / len(y))
+        epoch = len(losses)
+        on(epoch)
+        recent = sum(losses[-window:]) / min(window, epoch)
+        if epoch % window == 0 and epoch >= 2 * window:
+            if recent > (1 - tolerance) * sum(losses[-2 * window : -window]) / window:
+                return epoch, True, recent
+        if epoch == max_epochs:
+            return epoch, False, recent
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.9])  # not met, met
+def test_the_same_bits_as_written_out(tolerance):
+    source = peaks_source.draw(1, 144)  # batches of 32 and 16: powers of two, by which dividing is exact
+    results = []
+    for train_it, extra in ((peaks_source.train, {"report": silent}), (written_out, {})):
+        network, seen = peaks_source.initial_network(1, 8, torch.device("cpu")), []
+        about = TRAINING | {"tolerance": tolerance, "max_epochs": 12} | extra
+        outcome = train_it(network, source, seed=1, on=seen.append, **about)
+        results.append((outcome, seen, network.flat.tolist()))
+    assert results[0] == results[1]
+    assert results[0][0][1] == (tolerance == 0.9)
 
 
 def test_training_learns_the_source_task():

@@ -1,14 +1,14 @@
 """The source network of Figures 10 and 11: data, tasks and training, shared by both (Section 7.1)."""
 
-import time
+import math
 from dataclasses import dataclass
 
 import torch
 
 from alignbook.data import peaks
-from alignbook.errors import require_finite
-from alignbook.kernels.two_layer_adam import TwoLayer, adam_epochs
+from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import torch_stream
+from alignbook.training import loop
 
 TASKS = ("source", "related", "unrelated")
 REPRESENTATIONS = ("original", "init", "transfer")
@@ -56,25 +56,32 @@ def train(network, source, *, seed, batch_size, step_size, window, tolerance, ma
     """
     device = network.flat.device
     x, y = source.inputs.to(device), source.labels["source"].to(device)
-    generator = torch_stream(seed, "peaks", "batches")
+    per_epoch = math.ceil(len(y) / batch_size)
     losses = []
-    told = time.monotonic()
-    steps = adam_epochs(network, x, y, batch_size=batch_size, step_size=step_size, generator=generator)
-    for epoch, loss in enumerate(steps, start=1):
-        require_finite(loss, epoch * -(-len(y) // batch_size))
-        losses.append(loss)
-        if on is not None:
-            on(epoch)
-        recent = sum(losses[-window:]) / min(window, epoch)
-        if epoch % window == 0 and epoch >= 2 * window:
-            before = sum(losses[-2 * window : -window]) / window
-            if recent > (1 - tolerance) * before:
-                return epoch, True, recent
-        if epoch == max_epochs:
-            return epoch, False, recent
-        if time.monotonic() - told > 1:
-            told = time.monotonic()
-            report(epoch / max_epochs, f"epoch {epoch}, training loss {loss:.2g}")
+
+    def settled(now):
+        losses.append(now.loss)
+        if now.epochs % window or now.epochs < 2 * window:
+            return False
+        before = sum(losses[-2 * window : -window]) / window
+        return sum(losses[-window:]) / window > (1 - tolerance) * before
+
+    trained = loop.train(
+        adam_step(network, x, y),
+        len(y),
+        batch_size=batch_size,
+        epochs=max_epochs,
+        rate=step_size,
+        generator=torch_stream(seed, "peaks", "batches"),
+        device=device,
+        at=range(per_epoch, max_epochs * per_epoch + 1, per_epoch),
+        on=None if on is None else lambda count: on(count // per_epoch),
+        until=settled,
+        report=report,
+    )
+    # The loop does not ask after the last epoch that it may take.
+    converged = len(losses) == trained.epochs or settled(trained)
+    return trained.epochs, converged, sum(losses[-window:]) / min(window, trained.epochs)
 
 
 def extract(network, inputs):

@@ -13,7 +13,7 @@ import torch
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
-from alignbook.errors import AlignbookError, require_finite
+from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment.fig11_peaks_transfer import with_constant
 from alignbook.experiments.representation_alignment.linear_descent import (
@@ -22,8 +22,9 @@ from alignbook.experiments.representation_alignment.linear_descent import (
     reducible,
     spectrum,
 )
-from alignbook.kernels.two_layer_adam import TwoLayer, adam_epochs
+from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.training.loop import train
 
 HEADLINE = "equation-3"
 REPRESENTATIONS = {"init": "random features", "transfer": "learned features"}
@@ -57,17 +58,16 @@ def compute(*, dataset, points, width, epochs, batch_size, rate, multiples, iter
     generator = torch_stream(seed, "prop01", "network")
     network = TwoLayer(x.shape[1], width, generator, device=device)
     features = {"init": network.hidden(x.to(device)).cpu()}
-    steps = adam_epochs(
-        network,
-        x.to(device),
-        y.to(device),
+    train(
+        adam_step(network, x.to(device), y.to(device)),
+        len(y),
         batch_size=batch_size,
-        step_size=rate,
+        epochs=epochs,
+        rate=rate,
         generator=torch_stream(seed, "prop01", "batches"),
+        device=device,
+        report=lambda done, text: report(done / 2, text),
     )
-    for epoch, loss in zip(range(1, epochs + 1), steps, strict=False):
-        require_finite(loss, epoch)
-        report(epoch / epochs / 2, f"epoch {epoch} of {epochs}")
     features["transfer"] = network.hidden(x.to(device)).cpu()
     tables = []
     for done, (name, hidden) in enumerate(features.items()):
