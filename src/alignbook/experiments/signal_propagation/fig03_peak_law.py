@@ -3,7 +3,7 @@
 A unit is one network: data set, depth, setting, seed. Its table has one row per layer.
 """
 
-import time
+import math
 from functools import cache
 
 import numpy as np
@@ -12,18 +12,14 @@ import torch
 
 from alignbook.claims import Claim, KeyNumber
 from alignbook.data import load
-from alignbook.errors import require_finite
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import NAMES
+from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.training import loop as training_loop
+from alignbook.training import loop
 from alignbook.training.fine_tune import crops_and_flips
-
-CLASSES = 10
-EVALUATION_BATCH = 2000
 
 # Tables 1 to 3: depth -> (learning rate, epochs, test accuracy)
 PAPER_TABLES = {
@@ -173,40 +169,30 @@ def compute(
     (0 to 1), train_loss (mean over the last epoch).
     Raises Diverged when the loss of an epoch is not finite.
     """
-    train = load(dataset, "train", n=train_images or None, seed=seed)
-    test = load(dataset, "test")
-    x, y = train.x.flatten(1).to(device), train.y.to(device)
-    generator = torch_stream(seed, "fig03", "weights", depth)
-    mlp = MLP(x.shape[1], width, depth, CLASSES, generator, device=device)
+    x, y = images(dataset, "train", train_images, seed, device)
+    mlp = MLP(x.shape[1], width, depth, CLASSES, torch_stream(seed, "fig03", "weights", depth), device=device)
+    plain, mean = step_of(mlp, x, y, momentum, weight_decay), torch.zeros((), device=device)
 
-    sample = torch.randperm(len(x), generator=torch_stream(seed, "fig03", "alignment"))[:alignment_images]
-    sample = sample.to(device)
-    before = tangent_alignment(mlp.sequential(), x[sample], y[sample])
-    with float32_products():
-        train_loss = _train(
-            mlp,
-            x,
-            y,
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            generator=torch_stream(seed, "fig03", "order", depth),
-            report=report,
-        )
-    trained, half = mlp.sequential(), sample[: max(2, len(sample) // 2)]
-    return pd.DataFrame(
-        {
-            "layer": np.arange(1, depth + 1),
-            "alignment": tangent_alignment(trained, x[sample], y[sample]),
-            "alignment_half": tangent_alignment(trained, x[half], y[half]),
-            "alignment_init": before,
-            "test_accuracy": _accuracy(mlp, test.x.flatten(1).to(device), test.y.to(device)),
-            "train_accuracy": _accuracy(mlp, x, y),
-            "train_loss": train_loss,
-        }
+    def step(index, rate):
+        loss = plain(index, rate)
+        mean.add_(loss, alpha=len(index) / len(x))  # in single precision, as it was stored from the first
+        return loss
+
+    table = _trained(
+        mlp,
+        step,
+        (x, y),
+        images(dataset, "test", 0, seed, device),
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        alignment_images=alignment_images,
+        seed=seed,
+        report=report,
+        at=[(epochs - 1) * math.ceil(len(x) / batch_size)],
+        on=lambda count: mean.zero_(),  # the last epoch begins
     )
+    return table.assign(train_loss=mean.item())
 
 
 def compute_prepared(
@@ -236,28 +222,52 @@ def compute_prepared(
     test = load(dataset, "test")
     scale = {"dim": (0, 2, 3), "keepdim": True}
     mean, deviation = train.x.mean(**scale), train.x.std(**scale)
-    images, y = ((train.x - mean) / deviation).to(device), train.y.to(device)
-    x, test_x = images.flatten(1), ((test.x - mean) / deviation).flatten(1).to(device)
-    mlp = MLP(x.shape[1], width, depth, CLASSES, torch_stream(seed, "fig03", "weights", depth), device=device)
-    sample = torch.randperm(len(x), generator=torch_stream(seed, "fig03", "alignment"))[:alignment_images]
-    sample = sample.to(device)
-    before = tangent_alignment(mlp.sequential(), x[sample], y[sample])
-    moves = torch_stream(seed, "fig03", "crops", depth)
+    x, y = ((train.x - mean) / deviation).to(device), train.y.to(device)
+    x_test, y_test = ((test.x - mean) / deviation).to(device), test.y.to(device)
+    flat = x.flatten(1)
+    weights, moves = (torch_stream(seed, "fig03", purpose, depth) for purpose in ("weights", "crops"))
+    mlp = MLP(flat.shape[1], width, depth, CLASSES, weights, device=device)
 
     def step(index, rate):
-        batch = crops_and_flips(images[index], moves).flatten(1) if augment else x[index]
+        batch = crops_and_flips(x[index], moves).flatten(1) if augment else flat[index]
         return mlp.step(batch, y[index], rate, momentum, weight_decay)
 
+    return _trained(
+        mlp,
+        step,
+        (flat, y),
+        (x_test.flatten(1), y_test),
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        alignment_images=alignment_images,
+        seed=seed,
+        report=report,
+    )
+
+
+def _trained(
+    mlp, step, train, test, *, epochs, batch_size, learning_rate, alignment_images, seed, report, **calls
+):
+    """The table of :func:`compute` for ``mlp``, trained by ``step`` on ``train``; both are (x, y).
+
+    calls : ``at`` and ``on`` of the loop.
+    """
+    (x, y), depth = train, len(mlp.weights)
+    sample = torch.randperm(len(x), generator=torch_stream(seed, "fig03", "alignment"))[:alignment_images]
+    sample = sample.to(x.device)
+    before = tangent_alignment(mlp.sequential(), x[sample], y[sample])
     with float32_products():
-        trained = training_loop.train(
+        trained = loop.train(
             step,
             len(x),
             batch_size=batch_size,
             epochs=epochs,
             rate=learning_rate,
             generator=torch_stream(seed, "fig03", "order", depth),
-            device=device,
+            device=x.device,
             report=report,
+            **calls,
         )
     net, half = mlp.sequential(), sample[: max(2, len(sample) // 2)]
     return pd.DataFrame(
@@ -266,39 +276,11 @@ def compute_prepared(
             "alignment": tangent_alignment(net, x[sample], y[sample]),
             "alignment_half": tangent_alignment(net, x[half], y[half]),
             "alignment_init": before,
-            "test_accuracy": _accuracy(mlp, test_x, test.y.to(device)),
-            "train_accuracy": _accuracy(mlp, x, y),
+            "test_accuracy": accuracy(mlp.logits, *test),
+            "train_accuracy": accuracy(mlp.logits, x, y),
             "train_loss": trained.loss,
         }
     )
-
-
-def _train(mlp, x, y, *, epochs, batch_size, learning_rate, momentum, weight_decay, generator, report):
-    """SGD on ``mlp`` in place; the mean loss of the last epoch, a float."""
-    steps, done, told = epochs * -(-len(x) // batch_size), 0, time.monotonic()
-    for epoch in range(1, epochs + 1):
-        total = torch.zeros((), device=x.device, dtype=x.dtype)
-        order = torch.randperm(len(x), generator=generator).to(x.device)
-        for batch in order.split(batch_size):
-            loss = mlp.step(
-                x.index_select(0, batch), y.index_select(0, batch), learning_rate, momentum, weight_decay
-            )
-            total.add_(loss, alpha=len(batch) / len(x))
-            done += 1
-            if time.monotonic() - told >= 1:
-                told = time.monotonic()
-                report(done / steps, f"epoch {epoch} of {epochs}")
-        mean = total.item()
-        require_finite(mean, done)
-    return mean
-
-
-def _accuracy(mlp, x, y):
-    hits = [
-        (mlp.logits(inputs).argmax(1) == labels).sum()
-        for inputs, labels in zip(x.split(EVALUATION_BATCH), y.split(EVALUATION_BATCH), strict=True)
-    ]
-    return float(torch.stack(hits).sum() / len(y))
 
 
 def networks(table):
