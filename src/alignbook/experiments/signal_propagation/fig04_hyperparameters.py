@@ -13,6 +13,7 @@ from torch.nn import functional
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
+from alignbook.experiments.signal_propagation.dense import CLASSES, step_of
 from alignbook.experiments.signal_propagation.small_deep import GOAL, evaluated, fit, images_of, network
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
@@ -22,7 +23,6 @@ from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 
 HEADLINE = "moves"
-CLASSES = 10
 # family -> (name on the page, architecture, optimiser)
 FAMILIES = {
     "dense": ("fully connected", None, "sgd"),
@@ -125,7 +125,7 @@ def compute_dense(
 
     with float32_products():
         trained = train(
-            lambda index, rate: mlp.step(x[index], y[index], rate, momentum, weight_decay),
+            step_of(mlp, x, y, momentum, weight_decay),
             len(x),
             batch_size=batch_size,
             epochs=epochs,

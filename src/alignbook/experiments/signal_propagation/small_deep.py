@@ -10,6 +10,7 @@ from alignbook.data import load
 from alignbook.data.labels import random_labels
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
+from alignbook.training.fine_tune import accuracy_and_loss
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_
 
@@ -70,13 +71,6 @@ def fit(
     )
 
 
-@torch.no_grad()
 def evaluated(net, x, y):
     """(accuracy, loss) in evaluation mode: a share, and nats."""
-    net.eval()
-    hits, total = 0, 0.0
-    for inputs, labels in zip(x.split(EVALUATION_BATCH), y.split(EVALUATION_BATCH), strict=True):
-        logits = net(inputs.contiguous(memory_format=torch.channels_last))
-        hits += int((logits.argmax(1) == labels).sum())
-        total += float(functional.cross_entropy(logits, labels, reduction="sum"))
-    return hits / len(y), total / len(y)
+    return accuracy_and_loss(net, x, y, EVALUATION_BATCH)
