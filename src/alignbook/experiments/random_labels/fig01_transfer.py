@@ -195,10 +195,11 @@ def finding(table, parameters):
     if not parts:
         return "No run is among the results: there is nothing to compare."
     size = f"VGG-16 of width {parameters['width']} on {parameters['side']}×{parameters['side']} pixels"
+    known = 100 * memorised(table).mean()
     found = "; ".join(f"paper {due}: {', '.join(areas)}" for due, areas in parts.items())
     return (
         "Area between the learning curves, pre-trained minus from scratch, in points, by labels. "
-        f"{found[0].upper()}{found[1:]}. {size}."
+        f"{found[0].upper()}{found[1:]}. {size}, {known:.0f} % of the labels memorised first."
     )
 
 
