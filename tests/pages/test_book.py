@@ -120,6 +120,8 @@ def test_readers_see_stored_results_that_are_fresh(built):
         assert re.search(rf"{name}: profile (paper|quick), ", out), name
         text = (html / f"{name}.html").read_text()
         assert re.search("ab-banner ab-(paper|quick)", text) and "STALE" not in text, name
+        (finding,) = re.findall(r'<meta name="description" content="([^"]*)">', text)
+        assert not finding.endswith("…"), f"{name}: a finding is read in ten seconds"
 
 
 @BOTH

@@ -11,10 +11,9 @@ import pandas as pd
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError
-from alignbook.pages import style
+from alignbook.pages import probe_beside, style
 from alignbook.pages.tables import folded, number, table
 from alignbook.probing import Probe
-from alignbook.runs import engine, notebooks
 
 EXAMPLE = "data/probe-example.json"
 COLOURS = {"network": style.SEQUENCE[0], "before": style.SEQUENCE[1]}
@@ -77,7 +76,8 @@ body { font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max
   body { background: #14181e; color: #ced6dd; } .light { display: none; }
 }
 @media (prefers-color-scheme: light) { .dark { display: none; } }
-h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; } a { color: var(--link); }
+h1 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; } a { color: var(--link); }
+h3 { font-size: 1rem; margin: 1.5rem 0 0; }
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; }
 .muted, figcaption { color: var(--muted); font-size: 0.9rem; }
 .ab-scroll { overflow-x: auto; } code { overflow-wrap: anywhere; }
@@ -94,18 +94,20 @@ def write(probe, folder, title):
     """
     if why := system.unwritable(folder):
         raise AlignbookError(f"cannot write to {paths.shown(folder)}: {why}")
-    page, data = (
-        _page(probe, title),
-        json.dumps({"title": title} | probe.as_dict(), indent=1, allow_nan=False),
-    )
+    style.apply()
+    beside = probe_beside.strips(probe)
+    page = _page(probe, title, beside)
+    book = {name: strip.as_dict() for name, strip in beside.items()}
+    data = json.dumps({"title": title, **probe.as_dict(), "book": book}, indent=1, allow_nan=False)
     system.replace(folder / "report.json", data.encode())
     system.replace(folder / "report.html", page.encode())
     return folder / "report.html"
 
 
-def _page(probe, title):
-    style.apply()
+def _page(probe, title, beside):
     parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe)]
+    if not probe_beside.stored():
+        parts.append(f'<p class="muted">{probe_beside.NONE}</p>')
     for name, (heading, paper, page, meaning) in ABOUT.items():
         parts.append(
             f'<h2 id="{name}">{heading}</h2>'
@@ -115,7 +117,9 @@ def _page(probe, title):
             parts.append(f'<p class="muted">Not measured: {html.escape(probe.left_out[name])}.</p>')
             continue
         rows = probe.tables[name]
-        parts += [_figure(name, rows), *_beside(name, rows)]
+        parts.append(_figure(name, _drawn(name, rows), ABOUT[name][0]))
+        if name in beside:
+            parts.append(_strip(name, beside[name]))
         parts.append(folded("The numbers", table(_cells(rows), name)))
     body = "\n".join(parts)
     return (
@@ -227,7 +231,8 @@ def guide(pages):
         return
     stored = json.loads(path.read_text(encoding="utf-8"))
     tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
-    found = Probe(stored["network"], tables, stored["left_out"])
+    found = Probe(stored["network"], tables, stored["left_out"], stored.get("examples", {}))
+    beside = probe_beside.strips(found)
     folder = pages / "probe"
     folder.mkdir(exist_ok=True)
     parts = [table(_facts(found), "probe"), "", _found(found, "probe-"), ""]
@@ -241,8 +246,23 @@ def guide(pages):
             ":width: 100%",
         ]
         parts += ["", f"{heading}: {_sentences(name, rows)}.", "```", ""]
-        parts += [*_beside(name, rows), ""]
+        if name in beside:
+            parts += _guide_strip(name, beside[name], folder)
     (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _guide_strip(name, strip, folder):
+    (folder / f"{name}-beside.svg").write_text(probe_beside.drawn(strip), encoding="utf-8")
+    pages = " and ".join(f"[](/{page})" for page in strip.book)
+    return [
+        f"```{{figure}} probe/{name}-beside.svg",
+        f":alt: {strip.said}",
+        ":width: 100%",
+        "",
+        f"Beside the book's networks, a dot each: {pages}. Not the same measurement: {strip.not_comparable}.",
+        "```",
+        "",
+    ]
 
 
 def _frame(rows):
@@ -268,14 +288,24 @@ def _drawn(name, rows):
     return drawn.getvalue()
 
 
-def _figure(name, rows):
-    svg = _drawn(name, rows)
+def _figure(name, svg, label, caption=""):
     svg = svg[svg.index("<svg") :]
     both = []
     for mode, text in (("light", svg), ("dark", style.darkened(svg))):
         text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-{mode}-", text)  # many figures in one page
         both.append(f'<div class="{mode}">{text}</div>')
-    return f'<figure role="img" aria-label="{ABOUT[name][0]}">{"".join(both)}</figure>'
+    drawing = f'<div role="img" aria-label="{html.escape(label)}">{"".join(both)}</div>'
+    return f"<figure>{drawing}{caption}</figure>"
+
+
+def _strip(name, strip):
+    """Where the reader's number lies beside the book's: a heading, the strip, and what to bear in mind."""
+    pages = " and ".join(map(_link, strip.book))
+    said = f"A dot is a network of the book's, the line is yours: {pages}. "
+    said += f"Not the same measurement: {html.escape(strip.not_comparable)}."
+    caption = f"<figcaption>{said}</figcaption>"
+    figure = _figure(f"{name}-beside", probe_beside.drawn(strip), strip.said, caption)
+    return f"<h3>Beside the book's networks</h3>{figure}"
 
 
 def _filters(ax, rows):
@@ -339,39 +369,3 @@ def _slice(ax, rows):
 def _deviation(ax, rows):
     ax.plot(range(1, len(rows) + 1), rows["deviation"], "o-", ms=4)
     ax.set(xlabel="weight, from the input", ylabel="‖W − W₀‖", ylim=(0, None))
-
-
-def _beside(name, rows):
-    """Where the book's stored networks lie, a paragraph or none."""
-    mine = rows[rows["network"] == "network"] if "network" in rows else rows
-    known = _stored(ABOUT[name][2]) if name in ("filters", "tangent") else None
-    if known is None:
-        return []
-    if name == "filters":
-        scores = known[(known["kind"] == "score")] if "kind" in known else pd.DataFrame()
-        if scores.empty or not np.isfinite(mine["misalignment"].iloc[0]):
-            return []
-        last = scores[scores["epoch"] == scores["epoch"].max()]
-        theirs = (last["misalignment"] / last["basis_mean"]).dropna()
-        ratio = mine["misalignment"].iloc[0] / mine["random_bases"].iloc[0]
-        said = f"Misalignment over that with random bases: here {ratio:.2g}, in the book's trained networks"
-        return [f"<p>{said} {theirs.min():.2g} to {theirs.max():.2g}.</p>"]
-    top = known.loc[known.groupby("unit")["alignment"].idxmax().dropna()]
-    depth = known.groupby("unit")["layer"].max().loc[top["unit"]].to_numpy()
-    theirs = np.quantile((top["layer"].to_numpy() - 0.5) / depth, [0.05, 0.95])
-    if not mine["alignment"].notna().any():
-        return []
-    place = (mine.loc[mine["alignment"].idxmax(), "depth"] + 0.5) / len(mine)
-    return [
-        f"<p>The peak lies at {place:.0%} of the way from input to output; in nine of ten of the book's "
-        f"fully "
-        f"connected networks between {theirs[0]:.0%} and {theirs[1]:.0%}.</p>"
-    ]
-
-
-def _stored(name):
-    try:
-        run = engine.most_faithful(notebooks.find(name))
-    except (AlignbookError, OSError):
-        return None
-    return run.table if run is not None and not run.table.empty else None

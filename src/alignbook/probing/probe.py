@@ -36,11 +36,13 @@ class Probe:
     tables : {instrument: DataFrame}; the column ``network`` says whose row it is, ``network`` or ``before``.
         Columns: see :mod:`alignbook.probing.instruments`, and ``layer``, ``deviation`` of ``deviation``.
     left_out : {instrument: why it does not apply, one line}.
+    examples : {instrument: how many of the examples it was measured on}.
     """
 
     network: dict
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    examples: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self):
         """All of it as numbers, texts and lists, for JSON; nan and infinity become None."""
@@ -49,7 +51,7 @@ class Probe:
             for name, table in self.tables.items()
         }
         facts = {who: {k: _plain(v) for k, v in facts.items()} for who, facts in self.network.items()}
-        return {"network": facts, "tables": tables, "left_out": self.left_out}
+        return {"network": facts, "tables": tables, "left_out": self.left_out, "examples": self.examples}
 
 
 def _plain(value):
@@ -79,7 +81,7 @@ def probe(model, inputs, targets, *, before=None, without=(), seed=0, report=Non
     inputs, targets = _checked(inputs, targets)
     networks = {"network": model} if before is None else {"before": before, "network": model}
     copies = {who: _copied(network) for who, network in networks.items()}
-    facts, tables = {}, {}
+    facts, tables, taken = {}, {}, {}
     left_out = dict.fromkeys(without, "left out as asked")
     if before is None:
         left_out.setdefault("deviation", "there is no network before")
@@ -102,13 +104,14 @@ def probe(model, inputs, targets, *, before=None, without=(), seed=0, report=Non
                 found.append(table.assign(network=who))
             else:
                 tables[name] = pd.concat(found, ignore_index=True)
+                taken[name] = min(most, len(inputs))
     if "deviation" not in left_out:
         try:
             layers = weight_deviation(copies["before"], copies["network"], n=len(inputs)).layers
             tables["deviation"] = pd.DataFrame({"layer": layers.keys(), "deviation": layers.values()})
         except ValueError as error:
             left_out["deviation"] = on_one_line(error)
-    return Probe(facts, tables, left_out)
+    return Probe(facts, tables, left_out, taken)
 
 
 def _checked(inputs, targets):

@@ -182,7 +182,7 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
     table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 2.0)])
     asked = {"filters": 256, "labels": ["real", "random"]}
     said = experiment.finding(table, asked)
-    assert "1.61 (1.59 to 1.63) with real labels (random bases: 8)" in said and "7.01" in said
+    assert "1.61 (1.59 to 1.63) with real labels, 7.01" in said and "(random bases: 8, 2;" in said
     ratio, other, floor = experiment.key_numbers(table, asked)
     assert ratio.here.startswith("4.97") and other.here.startswith("0.285") and floor.here > 1
     assert "initial scale" not in said
@@ -193,7 +193,7 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
         for step in (1, 2)
     ]
     said = experiment.finding(pd.concat([table, pd.DataFrame(tried)]), asked | {"init_scale": 0.3})
-    assert "initial scale (0.3 here): on trial seeds, real labels, 5 at 0.3, 2.5 at 1." in said
+    assert "initial scale (0.3 here): real labels, other seeds, 5 at 0.3, 2.5 at 1." in said
 
 
 def test_where_every_run_has_diverged_nothing_is_judged():

@@ -27,6 +27,7 @@ PARAMETERS = {
     "pool": "same",
     "precision": "float32",
     "variation_seeds": 0,
+    "pretraining": ["plain"],
     "seeds": 2,
 }
 CELL = ["initialisation", "layers", "iterations"]

@@ -169,7 +169,8 @@ def test_networks_that_did_not_reach_the_loss_decide_nothing():
 
 def test_the_finding_follows_the_numbers():
     right, wrong = (fig04.finding(made_up(*as_claimed(sign)), PARAMETERS) for sign in (1, -1))
-    assert "per doubling of the rate, -" in right and "per doubling of the rate, +" in wrong
+    for said, count in ((right, "4 of 4"), (wrong, "0 of 4")):
+        assert f"gap in {count} sweeps" in said and f"towards the input in {count} (" in said
     assert "width 8 (full: 64), 24 images of 8×8" in right
     first = fig04.key_numbers(made_up(*as_claimed(1)), PARAMETERS)[0]
     assert first.here.startswith("-2") and first.paper.startswith("-1")

@@ -113,7 +113,7 @@ def outcomes(table):
 def test_claims_hold():
     assert set(outcomes(made_up()).values()) == {HOLDS}
     said = experiment.finding(made_up(), PARAMETERS)
-    assert "Width 2048 reaches" in said and "at infinite width" in said and "at width 64 to" in said
+    assert "Width 2048 reaches" in said and "at infinite width" in said and "at width 256, " in said
     assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
 
 

@@ -78,9 +78,9 @@ def test_claims_of_one_seed_or_of_nothing():
 
 def test_the_finding_follows_the_order():
     said = experiment.finding(made_up((200, 40, 20, 10)), PARAMETERS)
-    assert said.startswith("In 6 of 6 cases") and "real labels: curvature" in said
+    assert "before filters in 6 of 6 cases" in said and "real labels: curvature" in said
     said = experiment.finding(made_up((10, 40, 100, 200)), PARAMETERS)
-    assert said.startswith("In 0 of 6 cases") and "real labels: filters" in said
+    assert "before filters in 0 of 6 cases" in said and "real labels: filters" in said
     numbers = experiment.key_numbers(made_up((200, 40, 20, 10)), PARAMETERS)
     assert len(numbers) == 3 and numbers[-1].here == "convolutional: 2; fully connected: 2"
 

@@ -88,7 +88,7 @@ def test_only_the_start_leaves_the_later_claim_out():
 def test_finding_gives_both_weights():
     text = experiment.finding(made_up(), PARAMETERS)
     sizes = experiment.values_of(experiment.rows_of(made_up(), "cifar10-natural", "scale"), experiment.growth)
-    assert all(experiment.interval(2 ** sizes[start], "{:.2f}") in text for start in experiment.STARTS)
+    assert all(experiment.interval(2 ** sizes[start], "{:.1f}") in text for start in experiment.STARTS)
 
 
 def test_measured_against_the_head_by_hand():

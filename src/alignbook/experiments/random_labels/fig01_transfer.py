@@ -186,19 +186,20 @@ def memorised(table):
 
 def finding(table, parameters):
     """The four areas with their intervals, and what is smaller than the paper's."""
-    parts = []
+    parts = {}
     for number, (_, labels, sign) in EXPERIMENTS.items():
         values = gain(table, number)
         if len(values):
             due = "positive" if sign > 0 else "negative"
-            parts.append(f"{number} ({labels} labels) {interval(values, '{:+.1f}')}, paper {due}")
+            parts.setdefault(due, []).append(f"{interval(values, '{:+.1f}')} {labels}")
     if not parts:
         return "No run is among the results: there is nothing to compare."
     size = f"VGG-16 of width {parameters['width']} on {parameters['side']}×{parameters['side']} pixels"
     known = 100 * memorised(table).mean()
+    found = "; ".join(f"paper {due}: {', '.join(areas)}" for due, areas in parts.items())
     return (
-        f"Area between the learning curves, pre-trained minus from scratch, in points of training accuracy: "
-        f"{'; '.join(parts)}. {size}; pre-training memorised {known:.0f} % of its labels."
+        "Area between the learning curves, pre-trained minus from scratch, in points, by labels. "
+        f"{found[0].upper()}{found[1:]}. {size}, {known:.0f} % of the labels memorised first."
     )
 
 

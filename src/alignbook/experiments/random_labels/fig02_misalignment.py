@@ -405,16 +405,15 @@ def claims(table, parameters):
 
 def finding(table, parameters):
     """Both misalignments at the end of training, by kind of labels, and over the initial scale."""
-    parts = []
+    own, others = [], []
     for labels in parameters["labels"]:
         last = _ends(table, labels)
-        own, others = interval(last["misalignment"], "{:.3g}"), last["basis_mean"].mean()
-        parts.append(f"{own} with {labels} labels (random bases: {others:.3g})")
+        own.append(f"{interval(last['misalignment'], '{:.3g}')} with {labels} labels")
+        others.append(f"{last['basis_mean'].mean():.3g}")
     floor = expected_floor(parameters["filters"], DIMENSION)
     return (
-        f"After training, the filters' misalignment with the data is {', '.join(parts)}. "
-        f"Sampling alone gives {floor:.3g}."
-        f"{_scales_end(table, parameters)}"
+        f"After training, the filters' misalignment with the data is {', '.join(own)} (random bases: "
+        f"{', '.join(others)}; sampling alone: {floor:.3g}).{_scales_end(table, parameters)}"
     )
 
 
@@ -428,7 +427,7 @@ def _scales_end(table, parameters):
         return ""
     ends = ", ".join(f"{value:.3g} at {scale:g}" for scale, value in by_scale.items())
     used = parameters["init_scale"]
-    return f" It hinges on the initial scale ({used:g} here): on trial seeds, real labels, {ends}."
+    return f" It hinges on the initial scale ({used:g} here): real labels, other seeds, {ends}."
 
 
 def key_numbers(table, parameters):

@@ -216,16 +216,16 @@ def finding(table, parameters):
     for kind in parameters["labels"]:
         gain = gains(table, kind)
         if len(gain):
-            numbers = {
-                start: interval(gain[start], "{:+.1f}") for start in ("covariance", "no bias", "pretrained")
-            }
             said.append(
-                f"{KINDS[kind]}: {numbers['covariance']} with filters drawn from the learned covariance, "
-                f"{numbers['no bias']} with the pre-trained filters, {numbers['pretrained']} with all layers"
+                f"{interval(gain['covariance'], '{:+.1f}')} with {KINDS[kind]} (pre-trained filters "
+                f"{gain['no bias'].mean():+.1f}, all layers {gain['pretrained'].mean():+.1f})"
             )
     if not said:
         return "No run has finished: there is nothing to compare."
-    return f"Gain over training from scratch (points of accuracy, mean over training). {'; '.join(said)}."
+    return (
+        "Filters drawn from the learned covariance gain, in points of accuracy over training from scratch, "
+        f"{', '.join(said)}."
+    )
 
 
 def key_numbers(table, parameters):

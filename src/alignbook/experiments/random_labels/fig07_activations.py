@@ -293,14 +293,11 @@ def finding(table, parameters):
             deaths = {
                 case: interval(100 * (soon - before), "{:+.1f}") for case, (before, soon, _) in found.items()
             }
-            said.append(
-                f"{deaths['negative']} in the negative case, {deaths['positive']} in the positive "
-                f"with {KINDS[kind]}"
-            )
+            said.append(f"with {KINDS[kind]} {deaths['negative']} (positive case: {deaths['positive']})")
     if not said:
         return "No run is among the results: there is nothing to compare."
     return (
-        "Dead neurons of VGG-16's last hidden layer, change at the switch of tasks in percent of all: "
+        "Percent of VGG-16's last hidden neurons that die at the switch of tasks in the negative case: "
         f"{'; '.join(said)}."
     )
 

@@ -185,21 +185,19 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """The gap at the narrowest and the widest layer."""
+    """The gap at the narrowest and the widest layer, random labels first."""
     said = []
-    for kind in parameters["labels"]:
+    for kind in sorted(parameters["labels"]):
         gap = 100 * _across(table, parameters, kind, gaps)
         if not gap.empty:
             narrow, wide = gap.columns[0], gap.columns[-1]
-            widths = [f"{interval(gap[n], '{:+.1f}')} with {n} units" for n in dict.fromkeys((narrow, wide))]
-            said.append(f"{KINDS[kind]}: {', '.join(widths)}")
+            widths = [f"{interval(gap[n], '{:+.1f}')} ({n} units)" for n in dict.fromkeys((narrow, wide))]
+            said.append(f"{KINDS[kind]} {', '.join(widths)}")
     if not said:
         return "No width has finished: there is nothing to compare."
-    text = f"Training from scratch is ahead of the pre-trained network by, in points, {'; '.join(said)}."
+    text = f"From scratch minus pre-trained, in points: {'; '.join(said)}."
     if not negative(table, parameters):
-        text += (
-            " So here pre-training does not slow the narrowest network down by more than the seeds differ."
-        )
+        text += " Pre-training slows the narrowest network by no more than the seeds differ."
     return text
 
 

@@ -398,16 +398,14 @@ def finding(table, parameters):
     points = judged(comparisons(table), *SWEEPS)
     if points.empty:
         return "No network of the sweeps learned: there is nothing to compare."
-    text = (
-        f"In {_percent(*by_group(points))} of {len(points)} comparisons on CIFAR-10 the pre-trained network "
-        f"trains faster than the one from scratch; with all layers transferred"
-    )
+    text = f"On CIFAR-10 pre-training is faster in {_percent(*by_group(points))} of {len(points)} comparisons"
     parts = [
-        f" in {_percent(*exact(rows['below']))} with {said}"
+        f"{_percent(*exact(rows['below']))} with {said}"
         for labels, said in LABELS.items()
         if len(rows := _whole(points, labels))
     ]
-    text += f"{' and'.join(parts)}." if parts else ", nothing to compare."
+    whole = f"in {' and '.join(parts)}" if parts else "nothing to compare"
+    text += f"; with all layers transferred, {whole}."
     found = coefficients(points)
     clear = found[(found["low"] > 0) | (found["high"] < 0)]
     if len(clear):
@@ -418,7 +416,7 @@ def finding(table, parameters):
         )
     elif len(found):
         text += " No factor's interval is clear of zero."
-    return text + f" Groups: {_groups_of(points)}. {parameters['second_dataset']} stands in for ImageNet."
+    return f"{text} {parameters['second_dataset']} stands in for ImageNet."
 
 
 def key_numbers(table, parameters):

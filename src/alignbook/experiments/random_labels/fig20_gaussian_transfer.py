@@ -198,13 +198,12 @@ def finding(table, parameters):
     if not found:
         return "No network is among the results: there is nothing to see."
     parts = [
-        f"{panel} {percent(rises)} from the smallest σ to the top and {percent(-falls)} from there "
-        f"(paper: {SAID[panel]})"
+        f"{panel} (paper: {SAID[panel]}) {percent(rises)}, then {percent(-falls)}"
         for panel, (rises, falls) in found.items()
     ]
     ours = [panel for panel, setting in settings(parameters).items() if setting != PRINTED[panel][0]]
     sizes = f" Sizes of {' and '.join(ours)} are ours." if ours else ""
-    return f"Change of f(σ) by training: {'; '.join(parts)}.{sizes}"
+    return f"Training changes f(σ), up to its top and from there on: {'; '.join(parts)}.{sizes}"
 
 
 def key_numbers(table, parameters):

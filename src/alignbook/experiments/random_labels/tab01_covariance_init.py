@@ -133,6 +133,15 @@ VARIATIONS = [
     ({"precision": "float32"}, [("f2", 3), ("smallest", 2), ("smallest", 3)], None),
 ]
 
+# Other ways to pre-train for Table 7, with three layers: name of the units -> (what changes, whether the
+# layers are scaled back before they are handed over). The rate 0.01 and the scale 0.518 are those of A.10.
+PRETRAINING = {
+    "rate": ({"pretrain_rate": 0.01}, [False, True]),
+    "unscaled": ({}, [False]),
+    "joint": ({"schedule": "constant", "init_scale": 0.518}, [True]),
+}
+TABLE_7 = "table7-"  # what the names of their units begin with
+
 
 def standard(*, seed, iterations, device, report, **protocol):
     """The column {}: He's initialisation everywhere. Arguments and table: see :func:`units`."""
@@ -241,6 +250,60 @@ def pretrained(*, layers, pretrain_images, pretrain_epochs, seed, iterations, de
     return pd.concat(tables, ignore_index=True)
 
 
+def pretrained_otherwise(
+    *,
+    layers,
+    pretrain_images,
+    pretrain_epochs,
+    pretrain_rate,
+    rescaled,
+    seed,
+    iterations,
+    device,
+    report,
+    **protocol,
+):
+    """Table 7 as in :func:`pretrained`, with pre-training at a rate of its own, ``pretrain_rate``.
+
+    ``rescaled`` lists what is handed over from the one pre-trained network: its layers scaled back to their
+    norms at the start (True), as they are (False), or both. Two columns beside those of :func:`units`:
+    rescaled, and random_labels, the share of the random labels that pre-training fits, in 0..1.
+    """
+    images = _images(seed, protocol, device, pretrain_images)
+    x = images["pretrain_x"]
+    y = data.random_labels(len(x), images["classes"], torch_stream(seed, "tab01", "random labels")).to(device)
+    source = _network(images, seed, "pretrain", protocol).to(device)
+    norms = layer_norms(source)
+    fit(
+        source,
+        x,
+        y,
+        steps=pretrain_epochs * (len(x) // protocol["batch_size"]),
+        generator=torch_stream(seed, "tab01", "pretrain batches"),
+        report=lambda done, text: report(done / 2, f"pre-training, {text}"),
+        **(_training(protocol) | {"learning_rate": pretrain_rate}),
+    )
+    fitted = accuracy(source, x, y, precision=protocol["precision"])
+    tables, total = [], len(rescaled) * len(layers)
+    for scaled_back in sorted(rescaled):  # first as they are: scaling changes the network in place
+        if scaled_back:
+            rescale_(source, norms)
+        for count in layers:
+            before = 0.5 + 0.5 * len(tables) / total
+            table = _downstream(
+                lambda net, count=count: copy_convolutions_(net, source, count),
+                "pretrained",
+                count,
+                images,
+                seed,
+                iterations,
+                protocol,
+                lambda done, text, before=before: report(before + 0.5 * done / total, text),
+            )
+            tables.append(table.assign(rescaled=scaled_back, random_labels=fitted))
+    return pd.concat(tables, ignore_index=True)
+
+
 def _images(seed, protocol, device, pretrain_images=0):
     """Training, test and pre-training images; the first do not depend on how many the last are."""
     train, test = (data.load(protocol["dataset"], split) for split in ("train", "test"))
@@ -309,8 +372,8 @@ def units(parameters):
 
     Parameters: dataset, initialisations, layers, iterations, train_images, test_images,
     pretrain_images, pretrain_epochs, learning_rate, batch_size, schedule, init_scale, filter_scale,
-    centred, patch_stride, first_number, padding, pool, precision, variation_seeds, seeds. Each table has
-    the columns initialisation, layers, iterations, train and test (accuracies in 0..1).
+    centred, patch_stride, first_number, padding, pool, precision, variation_seeds, pretraining, seeds.
+    Each table has the columns initialisation, layers, iterations, train and test (accuracies in 0..1).
     """
     cells = [("standard", 0)]
     for initialisation in parameters["initialisations"]:
@@ -323,7 +386,25 @@ def units(parameters):
         made += [_unit(*cell, seed, parameters) for cell in cells]
         if seed < parameters["variation_seeds"]:
             made += _varied(seed, parameters)
+    made += [_pretrained_otherwise(name, parameters) for name in parameters["pretraining"] if name != "plain"]
     return made
+
+
+def _pretrained_otherwise(name, parameters):
+    """Table 7 with three layers, pre-trained as ``PRETRAINING`` says of ``name``, at one seed.
+
+    ``name`` with "-column" is the column {} under the same change. Products are in float32, unlike elsewhere:
+    many processors have no others.
+    """
+    way = name.removesuffix("-column")
+    change, rescaled = PRETRAINING[way]
+    values = parameters | {"pretrain_rate": parameters["learning_rate"], "precision": "float32"} | change
+    prefix = f"{TABLE_7}{way}__"
+    if way != name:
+        return _unit("standard", 0, 0, values, prefix)
+    unit = _unit("pretrained", [3], 0, values, prefix)
+    own = {"pretrain_rate": values["pretrain_rate"], "rescaled": rescaled}
+    return replace(unit, compute=pretrained_otherwise, arguments=unit.arguments | own)
 
 
 def _varied(seed, parameters):
@@ -373,8 +454,9 @@ def printed():
 def accuracies(table):
     """One accuracy per row: initialisation, layers, iterations, part, seed, variation, accuracy.
 
-    ``table`` is that of all units; ``variation`` is empty for the tables' own cells.
+    ``table`` is that of all units but ``PRETRAINING``; ``variation`` is empty for the tables' own cells.
     """
+    table = table[~table["unit"].astype(str).str.startswith(TABLE_7)]
     if "train" not in table:  # nothing has finished
         columns = ["initialisation", "layers", "iterations", "seed", "unit", "train", "test"]
         table = pd.DataFrame(columns=columns)

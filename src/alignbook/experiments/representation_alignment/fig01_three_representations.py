@@ -355,8 +355,8 @@ def finding(table, parameters):
     aligned = found.mean().sort_values(ascending=False)
     fast = after.mean().sort_values()
     said = " > ".join(f"{NAMES[name]} {value:.2f}" for name, value in aligned.items())
-    left = " < ".join(f"{NAMES[name]} {value:.1%}" for name, value in fast.items())
-    same = "the same" if list(aligned.index) == list(fast.index) else "another"
+    same = list(aligned.index) == list(fast.index)
+    left = " < ".join(f"{'' if same else NAMES[name] + ' '}{value:.1%}" for name, value in fast.items())
     late = errors(table, None, "train_error")[list(NAMES)].mean().sort_values()
     last = ""
     if list(late.index) != list(fast.index):
@@ -366,8 +366,8 @@ def finding(table, parameters):
     if parameters["dataset"] == "ct_slices":
         part = f" ({rows['points'].min():.0f} training rows of a part of CT Position)"
     return (
-        f"Area under the alignment curve{part}: {said}. Training errors after {early} steps, over the "
-        f"labels' mean square, come in {same} order: {left}{last}."
+        f"Alignment{part}: {said}. Training errors after {early} steps come in "
+        f"{'the same' if same else 'another'} order, {left}{last}."
     )
 
 

@@ -312,16 +312,14 @@ def finding(table, parameters):
     if "kind" not in table:
         return "Nothing was computed."
     fall, test = exceptions(table, parameters), exceptions(table, parameters, "test", "larger")
-    share, most = over_thresholds(table)
+    share, _ = over_thresholds(table)
     said = (
         f"Training raises the area under the alignment curve in {cases - len(fall)} of {cases} settings, and "
         f"alignment at {share:.0%} of the thresholds"
     )
-    said += f" (elsewhere it falls by at most {most:.2g} of ‖y‖²)" if most else ""
     said += f"; the exceptions are {', '.join(fall)}" if fall else ""
     said += f". On test data it ends above inputs and initial features in {cases - len(test)}"
-    if "ct_slices" in parameters["datasets"]:
-        said += " (CT Position: of the 53,500 rows only those at hand, half of them for testing)"
+    said += " (of CT Position only the rows at hand)" if "ct_slices" in parameters["datasets"] else ""
     return f"{said}."
 
 

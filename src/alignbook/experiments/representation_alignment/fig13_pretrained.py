@@ -318,16 +318,16 @@ def _learning_claims(table, parameters, dataset):
 
 
 def finding(table, parameters):
-    """Areas of the pre-trained features against the best of the others, and which those are."""
-    parts = []
+    """Areas of the pre-trained features against the best of the others, and which that is."""
+    parts, ahead = [], []
     for dataset in parameters["datasets"]:
         found = areas(table, dataset)
         if not found.empty:
             others = found.drop(columns="transfer").mean().sort_values(ascending=False)
+            ahead.append(found["transfer"].mean() > others.iloc[0])
             parts.append(
-                f"{interval(found['transfer'])} on {TITLES.get(dataset, dataset)} (the best two others: "
-                f"{NAMES[others.index[0]]} {others.iloc[0]:.2f}, {NAMES[others.index[1]]} "
-                f"{others.iloc[1]:.2f}; initialisation {found['init'].mean():.2f})"
+                f"{interval(found['transfer'])} on {TITLES.get(dataset, dataset)} (next best: "
+                f"{NAMES[others.index[0]]} {others.iloc[0]:.2f}; initialisation {found['init'].mean():.2f})"
             )
     if not parts:
         return "Nothing was computed."
@@ -336,7 +336,8 @@ def finding(table, parameters):
         if parameters["network"] == "imagenet"
         else "A small network that has learned nothing (in place of one trained on ImageNet)"
     )
-    return f"{who} has an area under the alignment curve of {'; '.join(parts)}."
+    word = "aligns best" if all(ahead) else "does not align best everywhere"
+    return f"{who} {word}: area {', '.join(parts)}."
 
 
 def key_numbers(table, parameters):

@@ -361,21 +361,24 @@ def _greater(about, values):
 
 
 def finding(table, parameters):
-    """Per sweep: the peak's shift and the gap's change."""
-    nets, said = networks(table), {}
+    """In how many sweeps the gap shrinks and the peak moves towards the input, and by how much."""
+    nets, places, gaps = networks(table), [], []
     for family, axis in sweeps(parameters):
         place, gap = (slopes(nets, family, axis, column) for column in ("place", "accuracy_gap"))
         if len(place):
-            moved = f"{2 ** place.mean() - 1:+.0%} and {gap.mean():+.1f} ({title(family, parameters)})"
-            change = "doubling of the rate" if axis == "rate" else "halving of the batch"
-            said.setdefault(change, []).append(moved)
+            places.append(2 ** place.mean() - 1)
+            gaps.append(gap.mean())
     p = parameters
     few = f"{p['images']} images of {p['side']}×{p['side']}" if p["images"] else "all images"
     stand_in = f"Convolutional networks of width {p['width']} (full: 64), {few}."
-    if not said:
+    if not places:
         return f"{stand_in} No sweep in which networks reached a training loss of {GOAL:g}."
-    parts = "; ".join(f"per {change}, {', '.join(moved)}" for change, moved in said.items())
-    return f"Peak layer, and accuracy gap in points: {parts}. {stand_in}"
+    nearer, smaller = (sum(value < 0 for value in values) for values in (places, gaps))
+    return (
+        f"Twice the rate or half the batch shrinks the accuracy gap in {smaller} of {len(gaps)} sweeps "
+        f"({min(gaps):+.1f} to {max(gaps):+.1f} points), and moves the peak towards the input in {nearer} of "
+        f"{len(places)} ({min(places):+.0%} to {max(places):+.0%}). {stand_in}"
+    )
 
 
 def key_numbers(table, parameters):

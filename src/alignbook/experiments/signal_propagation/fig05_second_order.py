@@ -431,11 +431,10 @@ def finding(table, parameters):
     if not len(predicted):
         return "No network was trained to the end."
     epoch, name = parameters["epochs_at"][1], NAMES.get(parameters["dataset"], parameters["dataset"])
-    first, held_first = (early(table, column).mean() for column in ("first_order", "relus_held"))
+    held = early(table, "relus_held").mean()
     said = (
-        f"On {name}, over the first epoch, the change of ΨỸ in a step of gradient descent has cosine "
-        f"{interval(predicted)} with -H_w ΨỸ; with its own first order {first:.2f}, and {held_first:.2f} if "
-        "every ReLU is held on or off."
+        f"On {name}, over the first epoch, a step's change of ΨỸ has cosine {interval(predicted)} with "
+        f"-H_w ΨỸ ({held:.2f} with its own first order if no ReLU switches)."
     )
     energies = {layer: by_pairs(table, f"energy_{layer}", epoch) for layer in parameters["layers"]}
     if all(map(len, energies.values())):

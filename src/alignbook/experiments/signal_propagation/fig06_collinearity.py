@@ -260,19 +260,21 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """The mean over the first epoch and the value at its end, per condition; where they start."""
-    parts, starts = [], []
+    """Where it starts, and in which conditions its mean over the first epoch stays near 1."""
+    said, starts = {True: [], False: []}, []
     for network, dataset in conditions(parameters):
         values = summary(table, network, dataset)
         if len(values):
             starts.append(values["initial"].mean())
-            mean, end = (values[name].mean() for name in ("epoch", "end"))
-            parts.append(f"{mean:.2f} and {end:.2f} ({title(network, dataset)})")
-    if not parts:
+            mean = values["epoch"].mean()
+            said[mean > NEAR].append(f"{mean:.2f} ({title(network, dataset)})")
+    if not starts:
         return "No network was trained to the end."
+    words = {True: "stays near 1", False: "does not stay near 1"}
+    parts = [f"it {words[near]}: {', '.join(found)}" for near, found in said.items() if found]
     return (
-        f"-corr(Ỹ, w) is {min(starts):.2f} to {max(starts):.2f} at initialisation; its mean over the first "
-        f"epoch and its value at the end of it are {', '.join(parts)}."
+        f"-corr(Ỹ, w) starts at {min(starts):.2f} to {max(starts):.2f}. Over the first epoch, in the mean, "
+        f"{'; '.join(parts)}."
     )
 
 

@@ -315,7 +315,7 @@ def claims(table, parameters):
 
 def finding(table, parameters):
     """Accuracy, and how many layers align, layer by layer and end to end."""
-    right, layers = [], []
+    right, layers, whole = [], [], []
     for dataset, width in conditions(parameters):
         ours, other = shape(table, "layers", dataset, width), shape(table, "end to end", dataset)
         if len(ours) and len(other):
@@ -323,12 +323,14 @@ def finding(table, parameters):
             right.append(
                 f"{accuracy[0].mean():.1f} % against {accuracy[1].mean():.1f} % ({title(dataset, width)})"
             )
-            layers.append(f"{ours['nearly'].mean():.1f} against {other['nearly'].mean():.1f}")
+            layers.append(ours["nearly"].mean())
+            whole.append(other["nearly"].mean())
     if not right:
         return "No network was trained to the end."
     return (
-        f"Test accuracy layer by layer against end to end: {', '.join(right)}. "
-        f"Layers with at least {NEARLY:g} of the largest alignment: {', '.join(layers)}."
+        f"Test accuracy layer by layer against end to end: {', '.join(right)}. {min(layers):.1f} to "
+        f"{max(layers):.1f} layers hold {NEARLY:g} of the largest alignment, end to end {min(whole):.1f} to "
+        f"{max(whole):.1f}."
     )
 
 

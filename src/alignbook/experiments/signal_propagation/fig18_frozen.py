@@ -330,16 +330,16 @@ def claims(table, parameters):
 def finding(table, parameters):
     """The rise of the alignment, Table 4's accuracies beside ours, and the limit."""
     parts = []
-    changed = {noise: changes(table, noise) for noise in parameters["noise_scales"]}
-    said = [f"{100 * v.mean():.0f} % at noise scale {noise:g}" for noise, v in changed.items() if len(v)]
-    if said:
+    changed = [100 * v.mean() for noise in parameters["noise_scales"] if len(v := changes(table, noise))]
+    if changed:
         parts.append(
-            f"Training the last layer alone changes the hidden layers' alignments by {', '.join(said)}."
+            f"Training the last layer alone changes the hidden layers' alignments by {min(changed):.0f} to "
+            f"{max(changed):.0f} %."
         )
     train_part, test_part = (
         accuracies(table, f"{column}_accuracy", all_images=True) for column in ("train", "test")
     )
-    for width in test_part:
+    for width in test_part.columns[:1]:
         printed = PAPER_TABLE.get(width)
         beside = f" (printed {printed[0]:g} and {printed[1]:g} %)" if printed else ""
         parts.append(
@@ -348,10 +348,10 @@ def finding(table, parameters):
         )
     end, found = limit(table, "ridge_test"), accuracies(table, "ridge_test")
     if len(end) and len(found):
-        first, last = (f"{found[w].mean():.1f} % at width {w}" for w in (found.columns[0], found.columns[-1]))
+        widest = found.columns[-1]
         parts.append(
-            f"By least squares on {parameters['train_images']} images test accuracy goes from {first} to "
-            f"{last}, with {end.mean():.1f} % at infinite width."
+            f"With {parameters['train_images']} images least squares reach {found[widest].mean():.1f} % at "
+            f"width {widest}, {end.mean():.1f} % at infinite width."
         )
     return " ".join(parts) or "Nothing was computed."
 

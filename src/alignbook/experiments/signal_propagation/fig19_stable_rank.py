@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.small_deep import evaluated, fit, images_of, network
 from alignbook.metrics.tangent_spectrum import tangent_spectra
@@ -270,21 +270,20 @@ def finding(table, parameters):
     if found is None:
         return f"{size_of(parameters)}: fewer than four networks, no correlation."
     r, (low, high) = found
-    accuracies = 100 * nets["test_accuracy"]
     said = (
-        f"{size_of(parameters)}: over {len(nets)} networks test accuracy ({accuracies.min():.0f} to "
-        f"{accuracies.max():.0f} %) and the logarithm of the stable rank correlate at {r:+.2f} "
+        f"Over {len(nets)} networks test accuracy and the logarithm of the stable rank correlate at {r:+.2f} "
         f"({low:+.2f} to {high:+.2f})."
     )
     parts = [
-        f"{what} {interval(np.exp(values), '{:.2f}')}"
+        f"{what} by {np.exp(values.mean()):.2f}"
         for what, values in (
             ("a lower rate", by_rate(nets, "log_rank")),
-            ("random labels at the same rate", by_noise(nets, "log_rank")),
+            ("random labels", by_noise(nets, "log_rank")),
         )
         if len(values)
     ]
-    return said + (f" Factor on the stable rank of {', of '.join(parts)}." if parts else "")
+    moved = f"The rank is multiplied with {', with '.join(parts)}. " if parts else ""
+    return f"{said} {moved}{size_of(parameters)}."
 
 
 def key_numbers(table, parameters):

@@ -503,9 +503,8 @@ def finding(table, parameters):
     if apart.empty:
         return "Nothing was measured: every run diverged or was too short."
     said = (
-        f"In {(apart > 0).sum()} of {len(apart)} cases (network and labels) the features have made half of "
-        "their change towards the labels before the filters have made half of theirs towards the data: the "
-        f"filters' half-time less the features' is {apart.min():+.1f} to {apart.max():+.1f} octaves of steps."
+        f"Features have made half of their change before filters in {(apart > 0).sum()} of {len(apart)} "
+        f"cases of network and labels ({apart.min():+.1f} to {apart.max():+.1f} octaves of steps)."
     )
     for network, task in cases(parameters):
         order = half_times(found, network, task)

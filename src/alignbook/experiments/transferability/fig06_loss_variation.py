@@ -282,18 +282,19 @@ def times(values):
 
 def finding(table, parameters):
     """How many times as much the loss varies from random weights, over all steps and at equal loss."""
-    parts = []
+    parts, equal = [], []
     for protocol, name in shown(parameters):
         values = ratios(table, name, protocol)
         if values:
+            parts.append(f"{times(values)} times as much with {PROTOCOLS[protocol]}")
             same = matched(table, name, protocol)
-            equal = f"; at equal training loss {times(same)} times" if same else ""
-            parts.append(f"{times(values)} times with {PROTOCOLS[protocol]} ({name}{equal})")
+            equal += [f"{np.mean([2**value for value in same]):.2f}"] if same else []
     if not parts:
         return "There is nothing to compare."
+    said = f"; at equal loss {' and '.join(equal)}" if equal else ""
     return (
-        f"Variation of the loss along its gradient, mean over training, from random weights over that from "
-        f"weights pre-trained on {parameters['source']} (in place of ImageNet): {', '.join(parts)}."
+        f"From random weights, the loss along its gradient varies {', '.join(parts)} as from weights "
+        f"pre-trained on {parameters['source']}, in place of ImageNet{said}."
     )
 
 

@@ -307,16 +307,13 @@ def finding(table, parameters):
     sizes = values_of(rows_of(table, name, "scale"), growth)
     if sizes.empty:
         return "There is nothing to compare."
-    random, trained = (interval(2 ** sizes[start], "{:.2f}") for start in STARTS)
-    rows = rows_of(table, name, "projection")
-    shares = values_of(rows, lambda part: leading(middle_of(part)))
-    drawn, learned = (interval(shares[start], "{:.2f}") for start in STARTS)
+    random, trained = (interval(2 ** sizes[start], "{:.1f}") for start in STARTS)
+    shares = values_of(rows_of(table, name, "projection"), lambda part: leading(middle_of(part)))
+    drawn, learned = (shares[start].mean() for start in STARTS)
     return (
-        f"From the last convolution to the images ({name}, before training) the gradient becomes {random} "
-        f"times as large with random weights and {trained} times with those pre-trained on "
-        f"{parameters['source']} (in place of ImageNet). "
-        f"The projection on the leading singular vectors of the middle layer's gradient is "
-        f"{learned} times the mean one with pre-trained weights, {drawn} times with random ones."
+        f"On its way to the images ({name}) the gradient grows {random} times with random weights, {trained} "
+        f"times with those pre-trained on {parameters['source']} (in place of ImageNet). On its leading "
+        f"directions these project {learned:.2f} times as much as on the mean one (random: {drawn:.2f})."
     )
 
 

@@ -387,17 +387,17 @@ def claims(table, parameters):
 def finding(table, parameters):
     """The gains by inputs, by labels and by kind."""
     values = gains(table, parameters)
+    street = "SVHN" if parameters["street"] == "svhn" else "street digits made of MNIST's, in place of SVHN"
     names = {
-        "inputs": f"pre-training on {parameters['digits']} instead of {parameters['clothes']} gives",
-        "labels": "classes instead of colours as labels give",
-        "crossed-natural": "natural instead of artificial sources, for natural targets,",
-        "crossed-artificial": "the reverse, for artificial ones,",
+        "inputs": f"inputs alike (to {street})",
+        "labels": "labels alike",
+        "crossed-natural": "both alike, natural targets",
+        "crossed-artificial": "artificial targets",
     }
     parts = [f"{name} {interval(values[id], '{:+.1f}')}" for id, name in names.items() if id in values]
     if not parts:
         return "Nothing was measured."
-    street = "SVHN" if parameters["street"] == "svhn" else "street digits made of MNIST's, in place of SVHN"
-    return f"In points of accuracy (targets: {street}, and {parameters['target']}): {'; '.join(parts)}."
+    return f"What likeness of source and target gains, in points of accuracy: {'; '.join(parts)}."
 
 
 def key_numbers(table, parameters):

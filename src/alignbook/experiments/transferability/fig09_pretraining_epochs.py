@@ -187,22 +187,26 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """Rise and fall of plain pre-training, and where it falls at all."""
-    parts = []
+    """Whether accuracy falls past the peak, and by how much it changes there, setting by setting."""
+    changed, epochs = {}, set()
     for setting in parameters["settings"]:
         values = changes(table, setting)
         if not values.empty:
-            epoch = int(np.median(values["peak"]))
+            epochs.add(int(np.median(values["peak"])))
             last = int(curves(table, setting, "accuracy").columns[-1])
-            fall = -values["fall"]
-            parts.append(
-                f"{NAMES[setting]}, it rises by {interval(values['rise'], '{:.1f}')} points to epoch {epoch} "
-                f"and changes by {interval(fall, '{:+.1f}')} from there to epoch {last}"
-            )
-    if not parts:
+            changed[setting] = -values["fall"]
+    if not changed:
         return "Fewer than three epochs: there is nothing to compare."
-    where = f"Accuracy on {parameters['target']}, carried from {parameters['source']} (in place of Food-101)"
-    return f"{where}: pre-trained {'; '.join(parts)}."
+    falling = sum(values.mean() < 0 for values in changed.values())
+    word = {0: "does not fall", len(changed): "falls"}.get(
+        falling, f"falls in {falling} of {len(changed)} settings"
+    )
+    parts = [f"{interval(values, '{:+.1f}')} ({NAMES[setting]})" for setting, values in changed.items()]
+    since = " or ".join(map(str, sorted(epochs)))
+    return (
+        f"Carried from {parameters['source']} (in place of Food-101) to {parameters['target']}, accuracy "
+        f"{word} by epoch {last}: from epoch {since} on it changes by {', '.join(parts)} points."
+    )
 
 
 def key_numbers(table, parameters):

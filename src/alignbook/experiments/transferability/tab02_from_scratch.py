@@ -175,12 +175,10 @@ def finding(table, parameters):
     times = (printed()["deviation_scratch"] / printed()["deviation"]).mean()
     off = max(printed().itertuples(), key=lambda row: abs(row.improvement - row.printed))
     return (
-        f"Fine-tuned, the networks err less on {_of(gain, count)} and lie nearer to their start on "
-        f"{_of(near, count)} than those trained from scratch, which move {moved:.2f} times as far "
-        f"(printed: {times:.2f}). Fine-tuning improves the test error by "
-        f"{improvement.min():.0f} % ({improvement.idxmin()}) to {improvement.max():.0f} % "
-        f"({improvement.idxmax()}). For {off.target} the paper prints {off.printed:.2f} %, but its own "
-        f"errors give {off.improvement:.2f} %."
+        f"Fine-tuned, the networks err less on {_of(gain, count)}, by {improvement.min():.0f} to "
+        f"{improvement.max():.0f} %, and lie nearer to their start on {_of(near, count)}; from scratch they "
+        f"move {moved:.2f} times as far (printed: {times:.2f}). {off.target}'s printed improvement, "
+        f"{off.printed:.2f} %, contradicts its own errors: {off.improvement:.2f} %."
     )
 
 

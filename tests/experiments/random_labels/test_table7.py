@@ -1,0 +1,174 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import NOT_RUN
+from alignbook.experiments.random_labels import tab01_covariance_init as tab01
+from alignbook.experiments.random_labels import table7
+
+PARAMETERS = {
+    "dataset": "photos",
+    "initialisations": ["pretrained"],
+    "layers": [1, 3],
+    "iterations": [1, 2],
+    "train_images": 12,
+    "test_images": 10,
+    "pretrain_images": 14,
+    "pretrain_epochs": 3,
+    "learning_rate": 0.002,
+    "batch_size": 6,
+    "schedule": "thirds",
+    "init_scale": 1.0,
+    "filter_scale": "unit",
+    "centred": True,
+    "patch_stride": 3,
+    "first_number": 1,
+    "padding": "same",
+    "pool": "same",
+    "precision": "bfloat16",
+    "variation_seeds": 0,
+    "pretraining": ["plain", "rate", "unscaled", "joint-column", "joint"],
+    "seeds": 2,
+}
+
+
+def units():
+    return {unit.name: unit for unit in tab01.units(PARAMETERS)}
+
+
+def run(unit, **changes):
+    arguments = unit.arguments | changes
+    return unit.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """One (filters at the start, filters at the end, rate, labels) per call of ``fit``, in order."""
+    calls, fit = [], tab01.fit
+
+    def filters(net):
+        return [conv.weight.detach().clone() for conv in net.convs]
+
+    def recorded(net, x, y, **settings):
+        before = filters(net)
+        fit(net, x, y, **settings)
+        calls.append((before, filters(net), settings["learning_rate"], y.clone()))
+        return net
+
+    monkeypatch.setattr(tab01, "fit", recorded)
+    return calls
+
+
+def test_units_are_those_asked_for_at_one_seed_and_all_others_stay():
+    plain = tab01.units(PARAMETERS | {"pretraining": ["plain"]})
+    assert [unit for unit in tab01.units(PARAMETERS) if not unit.name.startswith(tab01.TABLE_7)] == plain
+    found = [name for name in units() if name.startswith(tab01.TABLE_7)]
+    assert found == [
+        "table7-rate__pretrained-seed0",
+        "table7-unscaled__pretrained-seed0",
+        "table7-joint__standard-seed0",
+        "table7-joint__pretrained-seed0",
+    ]
+    rate, unscaled, standard, joint = (units()[name].arguments for name in found)
+    assert (rate["pretrain_rate"], unscaled["pretrain_rate"], joint["pretrain_rate"]) == (0.01, 0.002, 0.002)
+    assert (rate["rescaled"], unscaled["rescaled"], joint["rescaled"]) == ([False, True], [False], [True])
+    assert {(one["schedule"], one["init_scale"]) for one in (standard, joint)} == {("constant", 0.518)}
+    assert {one["precision"] for one in (rate, unscaled, standard, joint)} == {"float32"}
+    with pytest.raises(KeyError):
+        tab01._pretrained_otherwise("unknown", PARAMETERS)
+
+
+def test_layers_are_handed_over_as_they_are_or_scaled_back(trained):
+    table = run(units()["table7-rate__pretrained-seed0"], layers=[1, 3], iterations=[1], pretrain_rate=0.05)
+    (start, end, rate, random), *later = trained
+    assert rate == 0.05 and [call[2] for call in later] == [0.002] * 4
+    assert len(random) == 14 and all(len(call[3]) == 12 for call in later)
+    assert table[["rescaled", "layers"]].to_numpy().tolist() == [[False, 1], [False, 3], [True, 1], [True, 3]]
+    as_they_are, scaled = later[1][0], later[3][0]
+    for layer in range(3):
+        torch.testing.assert_close(as_they_are[layer], end[layer], rtol=0, atol=0)
+        ratio = start[layer].norm() / end[layer].norm()
+        assert abs(ratio - 1) > 1e-4
+        # Biases are scaled with their weights and have a small part in the norm.
+        torch.testing.assert_close(scaled[layer], end[layer] * ratio, rtol=5e-3, atol=1e-6)
+    fresh = later[0][0]
+    torch.testing.assert_close(fresh[0], end[0], rtol=0, atol=0)
+    assert not torch.equal(fresh[2], end[2])
+    assert table["random_labels"].between(0, 1).all() and table["random_labels"].nunique() == 1
+
+
+def test_at_the_pages_own_rate_and_scaled_back_nothing_differs_from_table_7():
+    plain = units()["pretrained-seed0"]
+    otherwise = units()["table7-unscaled__pretrained-seed0"]
+    same = run(otherwise, layers=[3], rescaled=[True])
+    pd.testing.assert_frame_equal(
+        same.drop(columns=["rescaled", "random_labels"]), run(plain, layers=[3], precision="float32")
+    )
+
+
+def made_up(**accuracy):
+    """A table of units: {unit: training accuracy after 1000 steps}; the rest of the cells as printed."""
+    rows = []
+    for unit, value in accuracy.items():
+        layers = 0 if "standard" in unit else 3
+        paper = table7.paper_column(layers)
+        for count in (100, 1000):
+            row = {"seed": 0, "initialisation": "pretrained" if layers else "standard", "layers": layers}
+            row |= {"iterations": count, "unit": unit, "test": paper[count, "test"]}
+            row["train"] = value if count == 1000 else paper[count, "train"]
+            if unit.startswith(tab01.TABLE_7) and layers:
+                row |= {"rescaled": "unscaled" not in unit, "random_labels": 0.5}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+OURS, LONGER = "pretrained-seed0", "pretrain_epochs-120__pretrained-seed0"
+RATE, UNSCALED = "table7-rate__pretrained-seed0", "table7-unscaled__pretrained-seed0"
+COLUMN = "table7-joint__standard-seed0"
+
+
+def test_rows_name_what_changed_and_keep_the_first_run_alone():
+    table = made_up(**{OURS: 0.6, LONGER: 0.66, RATE: 0.7, UNSCALED: 0.5, COLUMN: 0.65})
+    other = made_up(**{OURS: 0.1}).assign(seed=1, unit="pretrained-seed1")
+    rows = table7.other_pretraining(pd.concat([table, other]), PARAMETERS)
+    assert rows.index.tolist() == [
+        "as above: rate 0.002, 3 epochs, scaled back",
+        "120 epochs",
+        "rate 0.01",
+        "not scaled back",
+        "constant rate, initial scale 0.518: no layer pre-trained",
+    ]
+    assert rows[1000, "train"].tolist() == [0.6, 0.66, 0.7, 0.5, 0.65]
+    assert rows["layers"].tolist() == [3, 3, 3, 3, 0]
+    assert rows["random_labels"].isna().tolist() == [True, True, False, False, True]
+    assert table7.paper_column(3)[1000, "train"] == 0.78 and table7.paper_column(0)[100, "test"] == 0.31
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({OURS: 0.6, LONGER: 0.66, RATE: 0.7}, ("2 other", "2 come nearer", "“rate 0.01”: 0.70 (-0.08)")),
+        ({OURS: 0.6, LONGER: 0.66, RATE: 0.99}, ("1 comes nearer", "“120 epochs”: 0.66 (-0.12)")),
+        ({OURS: 0.6, UNSCALED: 0.5}, ("1 other way ", "none come nearer", "“not scaled back”: 0.50 (-0.28)")),
+        ({OURS: 0.6, RATE: 0.7, COLUMN: 0.65}, ("gives 0.65", "where 0.58 is printed")),
+    ],
+)
+def test_the_summary_follows_the_numbers(values, said):
+    text = table7.summary(table7.other_pretraining(made_up(**values), PARAMETERS))
+    assert all(part in text for part in said), text
+
+
+def test_of_too_little_nothing_is_said():
+    assert table7.other_pretraining(pd.DataFrame({"unit": []}), PARAMETERS).empty
+    alone = table7.other_pretraining(made_up(**{OURS: 0.6}), PARAMETERS)
+    assert len(alone) == 1 and table7.summary(alone) == ""
+    short = made_up(**{OURS: 0.6, RATE: 0.7}).query("iterations == 100")
+    rows = table7.other_pretraining(short, PARAMETERS)
+    assert np.isnan(rows[1000, "train"]).all() and table7.summary(rows) == ""
+
+
+def test_they_are_no_cells_of_the_tables_and_no_variations():
+    table = made_up(**{RATE: 0.7, UNSCALED: 0.5, COLUMN: 0.6})
+    assert tab01.accuracies(table).empty
+    assert {claim.outcome for claim in tab01.claims(table, PARAMETERS)} == {NOT_RUN}
