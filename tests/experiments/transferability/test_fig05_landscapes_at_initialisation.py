@@ -4,16 +4,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import nn
 
 from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
 from alignbook.experiments.transferability import fig05_landscapes_at_initialisation as experiment
+from alignbook.experiments.transferability import imagenet_source
+from alignbook.metrics import landscape
 from alignbook.training.resnet import ResNet
 
 PARAMETERS = {
     "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
     "blocks": 1, "examples": 24, "batch_size": 12, "learning_rate": 0.01, "epochs": 1, "decay_epochs": [],
     "images": 9, "radius": 0.1, "far_radius": 1.0, "points": 5, "layer_points": 3, "seeds": 3,
+    "imagenet_weights": "random", "imagenet_layers": 3, "imagenet_images": 9, "imagenet_points": 3,
 }  # fmt: skip
+OF_IMAGENET = {"middle-imagenet", "middle-variation-imagenet", "middle-scaled-imagenet"}
+OF_IMAGENET |= {"grows-imagenet", "grows-more-imagenet"}
 LAYERS = ["stem", "one", "two", "three", "four"]
 
 
@@ -30,6 +36,8 @@ def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0):
     tables = []
     for unit in experiment.units(PARAMETERS):
         given = unit.arguments
+        if "weights" in given:
+            continue
         random = given["start"] == "scratch"
         noise = 1 + 0.05 * np.random.default_rng([given["seed"], random]).random()
         if unit.compute is experiment.training:
@@ -60,7 +68,7 @@ def outcomes(table):
 
 def test_units_are_named_apart():
     names = [unit.name for unit in experiment.units(PARAMETERS)]
-    assert len(set(names)) == len(names) == 6 * 3 * 2
+    assert len(set(names)) == len(names) == 6 * 3 * 2 + 2 * 3 * 2
 
 
 @pytest.mark.parametrize("points", [3, 5, 11, 21, 41])
@@ -80,10 +88,63 @@ def test_curvature_sees_no_slope_and_counts_ridges_of_either_sign():
 
 def test_claims_can_hold_and_fail():
     held = outcomes(made_up())
-    assert len(held) == 9 and set(held.values()) == {HOLDS}
+    assert {id for id, outcome in held.items() if outcome == NOT_RUN} == OF_IMAGENET
+    assert len(held) == 9 + 5 and {held[id] for id in held.keys() - OF_IMAGENET} == {HOLDS}
     failed = outcomes(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.5, slower=0.5))
-    assert set(failed.values()) == {DISAGREES}
+    assert {failed[id] for id in failed.keys() - OF_IMAGENET} == {DISAGREES}
     assert outcomes(made_up(own_growth=0.25))["even"] == INCONCLUSIVE  # the margin itself
+
+
+@pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, DISAGREES)])
+def test_the_second_source_has_claims_of_its_own(rougher, growth, outcome):
+    second = made_up(rougher, growth).assign(weights="imagenet")
+    second["layers"] = second["layers"].replace({"all": "some"})
+    second = second[(second["layers"] == "some") | (second["head"] == "scaled")]
+    claims = experiment._imagenet_claims(second)
+    assert {claim.id: claim.outcome for claim in claims} == dict.fromkeys(OF_IMAGENET, outcome)
+
+
+def test_the_second_source_changes_nothing_of_the_first():
+    ours, second = made_up(), made_up(rougher=0.1).assign(weights="imagenet")
+    second["layers"] = second["layers"].replace({"all": "some"})
+    table = pd.concat([ours.assign(weights=None), second], ignore_index=True)
+    shown = PARAMETERS | {"imagenet_weights": "imagenet"}
+    text = experiment.finding(ours, shown)
+    assert experiment.finding(table, PARAMETERS) == text
+    more = f"{text} In EfficientNet-Lite0 the middle layer bends 0.2 ("
+    assert experiment.finding(table, shown).startswith(more)
+    assert experiment.key_numbers(table, PARAMETERS) == experiment.key_numbers(ours, PARAMETERS)
+    both = {claim.id: claim for claim in experiment.claims(table, PARAMETERS)}
+    alone = experiment.claims(ours, PARAMETERS)
+    assert {claim.id for claim in alone if both[claim.id] != claim} == OF_IMAGENET
+
+
+def test_planes_of_the_second_source():
+    units = {unit.name: unit.arguments for unit in experiment.imagenet_units(PARAMETERS)}
+    silent = {"device": "cpu", "report": lambda done, text: None}
+    rows = experiment.imagenet_planes(**units["imagenet-layers-pretrained-seed1"], **silent)
+    assert rows.groupby("position").size().to_dict() == {0: 9, 1: 9, 2: 9} and set(rows["mode"]) == {"train"}
+    assert rows[(rows["alpha"] == 0) & (rows["beta"] == 0)]["loss"].nunique() == 1
+    scaled = experiment.imagenet_planes(**units["imagenet-scaled-pretrained-seed1"], **silent)
+    assert set(scaled["layer"]) == {rows.loc[rows["position"] == 1, "layer"].iloc[0]}
+
+
+def test_the_network_from_a_layer_on_has_the_landscape_of_the_whole():
+    pytest.importorskip("efficientnet_lite_pytorch")
+    net = imagenet_source.initial("imagenet", "pretrained", "photos", "all", 10, 0)
+    names = imagenet_source.first_convolutions(net)
+    assert len(names) == 15 and names[7] == "body._blocks.8._expand_conv"
+    x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    before = {name: value.clone() for name, value in net.named_buffers()}
+    losses = []
+    for module, inputs, layer in (imagenet_source.from_layer(net, names[7], x), (net, x, names[7])):
+        generator = torch.Generator().manual_seed(1)
+        given = {"generator": generator, "points": 3, "layer": layer, "mode": "train"}
+        found = landscape(module, nn.functional.cross_entropy, inputs, torch.tensor([1, 2, 3]), **given)
+        losses.append(found.loss)
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    assert np.ptp(losses[0]) > 1e-3
+    assert all(torch.equal(value, before[name]) for name, value in net.named_buffers())
 
 
 def test_an_empty_table_has_no_verdicts():

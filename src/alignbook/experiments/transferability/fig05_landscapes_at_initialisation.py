@@ -11,6 +11,7 @@ from torch import nn
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
+from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.planes import grid, rows_of, where
 from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
@@ -26,7 +27,10 @@ LAG = 10  # second differences over one tenth of a side of the plane, whatever i
 
 
 def units(parameters):
-    """Per start and seed: training, the planes of all layers, the middle one's, and that one's variations."""
+    """Per start and seed: training, the planes of all layers, the middle one's, and that one's variations.
+
+    And :func:`imagenet_units`.
+    """
     arguments = named(parameters["dataset"]) | training_of(parameters) | start_of(parameters)
     arguments["learning_rate"] = parameters["learning_rate"]
     own = {"radius": parameters["radius"], "mode": "train", "head": "fresh"}
@@ -46,7 +50,31 @@ def units(parameters):
             for start in STARTS:
                 given = arguments | more | {"start": start, "seed": seed}
                 made.append(Unit(f"{kind}-{start}-seed{seed}", compute, given))
-    return made
+    return made + imagenet_units(parameters)
+
+
+def imagenet_units(parameters):
+    """Per start and seed of EfficientNet-Lite0: planes of layers, and the middle one's with scaled heads."""
+    arguments = named(parameters["dataset"]) | {
+        "weights": parameters["imagenet_weights"],
+        "images": parameters["imagenet_images"],
+        "points": parameters["imagenet_points"],
+        "radius": parameters["radius"],
+    }
+    kinds = {
+        "layers": {"layers": "some", "count": parameters["imagenet_layers"], "head": "fresh"},
+        "scaled": {"layers": "middle", "count": 1, "head": "scaled"},
+    }
+    return [
+        Unit(
+            f"imagenet-{kind}-{start}-seed{seed}",
+            imagenet_planes,
+            arguments | more | {"start": start, "seed": seed},
+        )
+        for kind, more in kinds.items()
+        for seed in range(parameters["seeds"])
+        for start in STARTS
+    ]
 
 
 def training(*, device, report, **given):
@@ -86,6 +114,43 @@ def planes(*, layers, radius, points, mode, head, images, device, report, **give
         parts.append(rows_of(found).assign(layer=name, position=position))
         report(0.5 + (done + 1) / len(wanted) / 2, name)
     return pd.concat(parts, ignore_index=True)
+
+
+def imagenet_planes(
+    *, dataset, part, weights, start, layers, count, head, images, radius, points, seed, device, report
+):
+    """The loss around EfficientNet-Lite0's weights before training, by layers. Rows as :func:`planes`.
+
+    weights : "imagenet", or "random" for the network in its place. layers : "some", ``count`` of
+    :func:`imagenet_source.first_convolutions`, evenly spaced, the middle one among them where ``count`` is
+    odd; or "middle". Batch norm takes the statistics of the images. head : as of :func:`planes`.
+    """
+    x, y, *_, classes = target(dataset, images, seed, part)
+    x, y = x.to(device, memory_format=torch.channels_last), y.to(device)
+    net = imagenet_source.initial(weights, start, dataset, part, classes, seed)
+    net = net.to(device, memory_format=torch.channels_last)
+    if head == "scaled":
+        scale_head_(net, x, "train")
+    names = imagenet_source.first_convolutions(net)
+    spaced = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int).tolist()
+    wanted = [len(names) // 2] if layers == "middle" else spaced
+    parts = []
+    for done, position in enumerate(wanted):
+        rest, entering, layer = imagenet_source.from_layer(net, names[position], x)
+        found = landscape(
+            rest,
+            nn.functional.cross_entropy,
+            entering,
+            y,
+            generator=torch_stream(seed, "plane", names[position]),
+            radius=radius,
+            points=points,
+            layer=layer,
+            mode="train",
+        )
+        parts.append(rows_of(found).assign(layer=names[position], position=position))
+        report((done + 1) / len(wanted), names[position])
+    return pd.concat(parts, ignore_index=True).assign(mode="train")
 
 
 def _tuned(given, device, report):
@@ -208,8 +273,12 @@ def ahead(table):
 
 
 def claims(table, parameters):
-    """Logarithms of ratios, and slopes over the layers; one value per seed."""
-    made = []
+    """Logarithms of ratios, and slopes over the layers; one value per seed.
+
+    Of our own source, then of weights trained on ImageNet.
+    """
+    made, second = [], imagenet_source.imagenet(table)
+    table = imagenet_source.own(table)
     first, *others = cases(parameters).items()
     rows = roughness(table, **first[1])
     made.append(
@@ -278,7 +347,54 @@ def claims(table, parameters):
             ahead(table),
         )
     )
-    return made
+    return made + _imagenet_claims(second)
+
+
+def imagenet_layers(table):
+    """:func:`roughness` of the layers of EfficientNet-Lite0, heads new."""
+    return roughness(imagenet_source.imagenet(table), layers="some", head="fresh")
+
+
+def imagenet_middle(table, head="fresh"):
+    """:func:`roughness` of its middle layer."""
+    if head == "scaled":
+        return roughness(imagenet_source.imagenet(table), layers="middle", head="scaled")
+    rows = imagenet_layers(table)
+    positions = np.sort(rows["position"].unique())
+    return rows[rows["position"] == positions[len(positions) // 2]] if len(positions) else rows
+
+
+def _imagenet_claims(table):
+    """The statements of :func:`claims` on landscapes, from weights trained on ImageNet."""
+    rows, middle_rows = imagenet_layers(table), imagenet_middle(table)
+    random, own = (growth(rows, start) for start in STARTS)
+    scaled = ratios(imagenet_middle(table, "scaled"), "curvature")
+    difference = [a - b for a, b in zip(random, own, strict=True)] if len(random) == len(own) else []
+    bends = "Middle layer: log2 of the curvature, random over pre-trained, is positive"
+    made = [
+        _greater("middle-imagenet", f"{bends}.", "Figure 5(b)(c)", ratios(middle_rows, "curvature")),
+        _greater(
+            "middle-variation-imagenet",
+            "Middle layer: log2 of the loss's standard deviation, random over pre-trained, is positive.",
+            "Figure 5(b)(c)",
+            ratios(middle_rows, "variation"),
+        ),
+        _greater("middle-scaled-imagenet", f"{bends} (heads of equal logits).", "Figure 5(b)(c)", scaled),
+        _greater(
+            "grows-imagenet",
+            "Random weights: slope of log2 of the curvature per layer towards the input is positive.",
+            "Figure 13, B.4",
+            random,
+        ),
+        _greater(
+            "grows-more-imagenet",
+            "That slope is larger with random weights than with pre-trained ones: difference.",
+            "Figures 12 and 13, B.4",
+            difference,
+        ),
+    ]
+    group = f"The same from weights trained on ImageNet, in {imagenet_source.NAME}."
+    return [claim.tagged(group=group, ours="scaled" in claim.id) for claim in made]
 
 
 def _greater(id, statement, where, values):
@@ -289,6 +405,7 @@ def _greater(id, statement, where, values):
 
 def finding(table, parameters):
     """Curvatures of the middle layer and their growth over the layers, in plain text."""
+    second, table = table, imagenet_source.own(table)
     (_, own), *_, (_, scaled) = cases(parameters).items()
     found = ratios(roughness(table, **own), "curvature")
     if not found:
@@ -306,12 +423,19 @@ def finding(table, parameters):
             f" Per layer towards the input the curvature changes by a factor of "
             f"{factor(random, 2)} with random and {factor(own, 2)} with pre-trained weights."
         )
+    bends = ratios(imagenet_middle(second), "curvature")
+    if bends and parameters["imagenet_weights"] == "imagenet":
+        random, own = (factor(growth(imagenet_layers(second), start), 2) for start in STARTS)
+        text += (
+            f" In {imagenet_source.NAME} the middle layer bends {factor(bends)} times as much with random "
+            f"weights as with ImageNet's, and per block the curvature changes by {random} and {own}."
+        )
     return text
 
 
 def key_numbers(table, parameters):
     """Curvature and start of the middle layer's landscape from either start."""
-    rows = roughness(table, **next(iter(cases(parameters).values())))
+    rows = roughness(imagenet_source.own(table), **next(iter(cases(parameters).values())))
     if rows.empty:
         return []
     numbers = [
@@ -327,7 +451,7 @@ def key_numbers(table, parameters):
 
 def dependence(table, parameters):
     """One row per case of :func:`cases`: loss at the centre, curvature, variation; random / pre-trained."""
-    made = []
+    made, table = [], imagenet_source.own(table)
     for label, case in cases(parameters).items():
         rows = roughness(table, **case)
         if rows.empty:
