@@ -271,7 +271,7 @@ def finding(table, parameters):
             late.append(here["late"].mean())
     if not places:
         return "No network learned."
-    peaks = "; ".join(f"of {depth} layers in {', '.join(found)}" for depth, found in places.items())
+    peaks = "; ".join(f"with {depth} layers in layer {', '.join(found)}" for depth, found in places.items())
     without = "" if "kmnist" in p["datasets"] else " KMNIST could not be had."
     return (
         f"The alignment ends highest {peaks}. There it gains {min(rise):.3f} to {max(rise):.3f} in the first "
