@@ -198,8 +198,8 @@ def finding(table, parameters):
     known = 100 * memorised(table).mean()
     found = "; ".join(f"paper {due}: {', '.join(areas)}" for due, areas in parts.items())
     return (
-        "Area between the learning curves, pre-trained minus from scratch, in points, by labels. "
-        f"{found[0].upper()}{found[1:]}. {size}, {known:.0f} % of the labels memorised first."
+        "Area between learning curves, pre-trained minus from scratch (points). "
+        f"{found[0].upper()}{found[1:]}. {size}, {known:.0f} % of the labels memorised."
     )
 
 

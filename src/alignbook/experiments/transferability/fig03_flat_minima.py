@@ -255,23 +255,23 @@ def finding(table, parameters):
     for name in parameters["targets"]:
         values = ratios(spectra(table, name), magnitude)
         if values:
-            said.append(f"{factor(values)} times on {name}")
+            said.append(f"{factor(values)} on {name}")
     if not said:
         return "No two networks of the same training loss: there is nothing to compare."
     text = (
-        f"Trained to the same loss, networks from random weights have a Hessian whose top "
-        f"{parameters['eigenvalues']} eigenvalues are {' and '.join(said)} as large as those from weights "
-        f"pre-trained on {parameters['source']} (in place of ImageNet)."
+        f"At the same training loss, the Hessian's top {parameters['eigenvalues']} eigenvalues from random "
+        f"weights are larger than from weights pre-trained on {parameters['source']} (in place of ImageNet) "
+        f"by a factor of {', '.join(said)}"
     )
     radius = max(parameters["radii"])
     rose = []
     for name in parameters["targets"]:
         both = pairs(rises(table, name, radius), lambda part: part["rise"].iloc[0]).mean()
         if both.notna().all():
-            rose.append(f"{both['scratch']:.1f} and {both['pretrained']:.1f} on {name}")
+            rose.append(f"{both['scratch'] / both['pretrained']:.1f}")
     if rose:
-        text += f" At radius {radius:g} the loss rises by {', '.join(rose)} (random, pre-trained; nats)."
-    return text
+        text += f"; the rise of the loss at radius {radius:g} by {' and '.join(rose)}"
+    return f"{text}."
 
 
 def key_numbers(table, parameters):

@@ -406,29 +406,25 @@ def _greater(id, statement, where, values):
 def finding(table, parameters):
     """Curvatures of the middle layer and their growth over the layers, in plain text."""
     second, table = table, imagenet_source.own(table)
-    (_, own), *_, (_, scaled) = cases(parameters).items()
+    (_, own), *_ = cases(parameters).items()
     found = ratios(roughness(table, **own), "curvature")
     if not found:
         return "Nothing was measured with both starts."
     text = (
-        f"Where training starts, the middle layer's landscape bends {factor(found)} times as much with "
-        f"random weights as with those pre-trained on {parameters['source']} (in place of ImageNet)"
+        f"At the start, the middle layer's landscape bends {factor(found)} times as much with "
+        f"random weights as with those pre-trained on {parameters['source']}"
     )
-    equal = ratios(roughness(table, **scaled), "curvature")
-    text += f", {factor(equal)} times where both heads give equal logits." if equal else "."
     rows = all_layers(table, parameters)
     random, own = (growth(rows, start) for start in STARTS)
-    if random and own:
-        text += (
-            f" Per layer towards the input the curvature changes by a factor of "
-            f"{factor(random, 2)} with random and {factor(own, 2)} with pre-trained weights."
-        )
     bends = ratios(imagenet_middle(second), "curvature")
     if bends and parameters["imagenet_weights"] == "imagenet":
-        random, own = (factor(growth(imagenet_layers(second), start), 2) for start in STARTS)
+        text += f", {factor(bends)} times in {imagenet_source.NAME} as with ImageNet's."
+    else:
+        text += " (in place of ImageNet)."
+    if random and own:
         text += (
-            f" In {imagenet_source.NAME} the middle layer bends {factor(bends)} times as much with random "
-            f"weights as with ImageNet's, and per block the curvature changes by {random} and {own}."
+            f" Per layer towards the input it changes by {2 ** np.mean(random):.2f} with random and "
+            f"{2 ** np.mean(own):.2f} with pre-trained weights."
         )
     return text
 
