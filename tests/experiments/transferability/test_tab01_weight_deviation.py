@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability import tab01_weight_deviation as tab01
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 
@@ -25,6 +26,11 @@ PARAMETERS = {
     "hidden": 7,
     "fixed_rate": 0.05,
     "fixed_epochs": 2,
+    "imagenet_weights": "random",
+    "imagenet_targets": ["photos-natural"],
+    "imagenet_examples": 35,
+    "imagenet_test_images": 9,
+    "imagenet_epochs": 2,
     "seeds": 2,
 }
 TARGETS = {"cifar10": 60, "cifar10-natural": 50, "shapes": 30, "mnist": 10, "fashion_mnist": 20}
@@ -65,7 +71,7 @@ def outcomes(table):
 
 def test_units_name_target_part_and_steps():
     units = {unit.name: unit for unit in tab01.units(PARAMETERS)}
-    assert len(units) == 2 * 2 * 2
+    assert len(units) == 2 * 2 * 2 + 2 * 2
     natural = units["photos-natural-fine-tuned-seed1"].arguments
     assert (natural["dataset"], natural["part"], natural["seed"]) == ("photos", "natural", 1)
     assert (natural["steps"], natural["decay_at"]) == (2 * (35 // 16), [2])
@@ -122,6 +128,24 @@ def test_a_fixed_unit_trains_both_classifiers_and_leaves_the_network(store):
     content = network.read_bytes()
     run(unit)
     assert network.read_bytes() == content
+
+
+def test_units_of_the_second_source(store):
+    units = {unit.name: unit for unit in tab01.imagenet_units(PARAMETERS)}
+    fine = run(units["imagenet-photos-natural-fine-tuned-seed1"])
+    assert fine["step"].tolist() == recorded(4) and len(list(store.glob("*.pt"))) == 1
+    pd.testing.assert_frame_equal(run(units["imagenet-photos-natural-fine-tuned-seed1"]), fine)
+    before = imagenet_source.initial("random", "pretrained", "photos", "natural", 5, 1)
+    found = imagenet_source.imagenet_tuned(
+        **units["imagenet-photos-natural-fine-tuned-seed1"].arguments, start="pretrained"
+    )
+    assert all(torch.equal(a, b) for a, b in zip(before.parameters(), found.before.parameters(), strict=True))
+    moved = tab01.weight_deviation(before, found.after, n=35).total
+    assert fine["deviation"].iloc[[0, -1]].tolist() == pytest.approx([0, moved])
+    assert fine["test_error"].notna().tolist() == [False] * 4 + [True]
+    fixed = run(units["imagenet-photos-natural-fixed-seed1"])
+    assert fixed["deviation"].is_monotonic_increasing and (fixed["classifier"] == "two-layer").all()
+    assert (9 * fixed["test_error"] / 100 % 1).round(6).isin([0, 1]).all()  # of nine images
 
 
 def test_the_classifier_is_that_of_the_appendix():
@@ -208,6 +232,22 @@ def test_paths_that_fall_or_do_not_end_disagree():
     assert outcomes(table)["converges-fixed"] == DISAGREES
     falling = made(path=lambda share: math.sin(2.5 * share) * rough.uniform(0.999, 1.001))
     assert outcomes(falling)["monotone-fine-tuned"] == DISAGREES
+
+
+@pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, DISAGREES)])
+def test_the_second_source_has_claims_of_its_own(sign, outcome):
+    ours = made()
+    second = made(deviation=lambda error: error**sign).assign(weights="imagenet")
+    table = pd.concat([ours.assign(weights=None), second], ignore_index=True)
+    alone, both = outcomes(ours), outcomes(table)
+    assert {id for id in alone if alone[id] != both[id]} == {id for id in both if "-imagenet-" in id}
+    assert both["ordering-imagenet-fixed"] == both["ordering-imagenet-fine-tuned"] == outcome
+    assert both["monotone-imagenet-fixed"] == HOLDS and alone["ordering-imagenet-fixed"] == NOT_RUN
+    text = tab01.finding(table, PARAMETERS | {"imagenet_weights": "imagenet"})
+    assert text.startswith(tab01.finding(ours, PARAMETERS))
+    assert f"trained on ImageNet, over 5: {sign:.2f}" in text
+    assert tab01.finding(table, PARAMETERS) == tab01.finding(ours, PARAMETERS)
+    assert tab01.key_numbers(table, PARAMETERS) == tab01.key_numbers(ours, PARAMETERS)
 
 
 def test_tables_of_few_targets_or_none():

@@ -15,6 +15,7 @@ from torch import nn
 
 from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval, t_interval
 from alignbook.experiments import Unit
+from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
@@ -41,16 +42,47 @@ PRINTED_TRAIN = {  # training error (%): fixed, fine-tuned
 LATE, EARLY = 3 / 4, 1 / 4  # shares of the steps at which convergence and its speed are read
 CONVERGED = 90.0  # percent of the final deviation that must be there after LATE of the steps
 PROPORTIONAL = 0.5  # smallest deviation per test error over the largest: above, we call them proportional
+ORDERED = "The deviation orders the targets as their test errors do."
+MONOTONE = "On every target the deviation grows monotonically."
+NEARER = "Targets that look more like the source deviate less."
 NEAR = "cifar10"  # photographs of objects, as the source; every other target here is grey, or rendered
 
 
 def units(parameters):
-    """One unit per setting, target and seed; Table 2 asks for the fine-tuned ones, too."""
-    return [
+    """One unit per source, setting, target and seed; Table 2 asks for our own fine-tuned ones, too."""
+    made = [
         unit
         for setting in (fine_tuned_units, fixed_units)
         for name in parameters["targets"]
         for unit in setting(name, parameters)
+    ]
+    return made + imagenet_units(parameters)
+
+
+def imagenet_units(parameters):
+    """One unit per setting, target and seed of the network trained on ImageNet."""
+    per_epoch = parameters["imagenet_examples"] // parameters["batch_size"]
+    shared = {
+        "weights": parameters["imagenet_weights"],
+        "examples": parameters["imagenet_examples"],
+        "test_images": parameters["imagenet_test_images"],
+        "batch_size": parameters["batch_size"],
+    }
+    fine = shared | {
+        "steps": parameters["imagenet_epochs"] * per_epoch,
+        "learning_rate": parameters["learning_rate"],
+    }
+    kept = shared | {
+        "steps": parameters["fixed_epochs"] * per_epoch,
+        "learning_rate": parameters["fixed_rate"],
+        "hidden": parameters["hidden"],
+    }
+    settings = (("fine-tuned", imagenet_fine_tuned, fine), ("fixed", imagenet_fixed, kept))
+    return [
+        unit
+        for setting, compute, arguments in settings
+        for name in parameters["imagenet_targets"]
+        for unit in _units(f"imagenet-{name}-{setting}", compute, named(name) | arguments, parameters)
     ]
 
 
@@ -199,6 +231,70 @@ def fixed(
     return pd.DataFrame(rows).assign(setting="fixed")
 
 
+def imagenet_fine_tuned(*, seed, device, report, **given):
+    """Fine-tune all layers of the network trained on ImageNet. Columns as :func:`fine_tuned`, the errors at
+    the end alone.
+    """
+    found = imagenet_source.imagenet_tuned(
+        **given, start="pretrained", seed=seed, device=device, report=report
+    )
+    table = pd.DataFrame(found.rows).assign(setting="fine-tuned", classifier="linear")
+    table.loc[table.index[-1], "head"] = head_deviation(found, given["examples"])
+    return table
+
+
+def imagenet_fixed(
+    *,
+    dataset,
+    part,
+    weights,
+    examples,
+    test_images,
+    hidden,
+    steps,
+    batch_size,
+    learning_rate,
+    seed,
+    device,
+    report,
+):
+    """Train the two-layer classifier on the features of the network trained on ImageNet.
+
+    Columns as :func:`fixed`.
+    """
+    *images, classes = imagenet_source.images_of(dataset, part, examples, test_images, seed)
+    x, y, x_test, y_test = (tensor.to(device) for tensor in images)
+    net = imagenet_source.initial(weights, "pretrained", dataset, part, classes, seed).to(device)
+    net.to(memory_format=torch.channels_last)
+    x, x_test = (features_of(net, images)[:, :, None, None] for images in (x, x_test))
+    report(0.8, "features")
+    generator = torch_stream(seed, "classifier", dataset, part, "two-layer")
+    head = _classifier("two-layer", x.shape[1], hidden, classes, generator).to(device)
+    before = {name: value.clone() for name, value in head.state_dict().items()}
+    rows = []
+
+    def on(step, head):
+        moved = [norm / math.sqrt(examples) for norm in weight_deviation(before, head).layers.values()]
+        row = {"step": step, "deviation": moved[-1], "hidden_deviation": moved[0]}
+        for split, *labelled in (("train", x, y), ("test", x_test, y_test)):
+            right, loss = accuracy_and_loss(head, *labelled)
+            row |= {f"{split}_loss": loss, f"{split}_error": 100 * (1 - right)}
+        rows.append(row)
+
+    fine_tune(
+        head,
+        x,
+        y,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        generator=torch_stream(seed, "fine-tuning", dataset, part, "two-layer"),
+        at=recorded(steps),
+        on=on,
+    )
+    return pd.DataFrame(rows).assign(setting="fixed", classifier="two-layer")
+
+
 @torch.no_grad()
 def _classifier(kind, features, hidden, classes, generator):
     """(n, features, 1, 1) → (n, classes); weights and biases uniform in ±1/√fan_in."""
@@ -338,8 +434,12 @@ def correlations(values):
 
 
 def claims(table, parameters):
-    """Growth, convergence, and what the deviation goes with; each for both settings, one value per seed."""
-    made = []
+    """Growth, convergence, and what the deviation goes with; each for both settings, one value per seed.
+
+    All for our own source; with weights trained on ImageNet what their few steps can decide.
+    """
+    made, everything = [], table
+    table = imagenet_source.own(table)
     for setting, weights in SETTINGS.items():
         rows = series(table, setting)
         end, theirs = ends(rows), printed(setting)
@@ -358,7 +458,7 @@ def claims(table, parameters):
             "Section 3, Table 1",
             by_seed(end, ordering),
             0.0,
-            "The deviation orders the targets as their test errors do.",
+            ORDERED,
             paper=ordering(theirs),
         )
         made.append(settled(claim, end))
@@ -386,7 +486,7 @@ def claims(table, parameters):
                 "Section 3, Figure 2",
                 by_seed(rows, smallest_rise),
                 0.0,
-                "On every target the deviation grows monotonically.",
+                MONOTONE,
             )
         )
         made.append(
@@ -409,7 +509,7 @@ def claims(table, parameters):
                 "Section 3, Figure 2",
                 by_seed(end, farther),
                 0.0,
-                "Targets that look more like the source deviate less.",
+                NEARER,
                 ours=True,
             )
         )
@@ -425,11 +525,41 @@ def claims(table, parameters):
                 ours=True,
             )
         )
+    return made + _imagenet_claims(imagenet_source.imagenet(everything))
+
+
+def _imagenet_claims(table):
+    """The statements that :func:`claims` groups, from weights trained on ImageNet."""
+    made = []
+    for setting, weights in SETTINGS.items():
+        rows = series(table, setting)
+        end = ends(rows)
+        where = f"{imagenet_source.NAME} trained on ImageNet, {setting}, {weights}"
+        rank = "Rank correlation, over targets, of deviation and test error is positive"
+        rise = "Smallest rise between two records of any target, in % of the end, is positive"
+        less = (
+            f"Mean log2 deviation of grey or rendered targets less that of those cut from {NEAR} is positive"
+        )
+        for id, statement, part, measure, source, group in (
+            ("ordering", rank, end, ordering, "Section 3, Table 1", ORDERED),
+            ("monotone", rise, rows, smallest_rise, "Section 3, Figure 2", MONOTONE),
+            ("nearer", less, end, farther, "Section 3, Figure 2", NEARER),
+        ):
+            named = (f"{id}-imagenet-{setting}", f"{statement} ({where}).", source)
+            values = by_seed(part, measure)
+            paper = ordering(printed(setting)) if id == "ordering" else None
+            if values:
+                claim = Claim.greater(*named, values, 0.0, paper)
+            else:
+                claim = Claim.missing(*named, "nothing was measured", paper)
+            claim = settled(claim, end) if id == "ordering" else claim
+            made.append(claim.tagged(group=group, ours=id == "nearer"))
     return made
 
 
 def finding(table, parameters):
     """What the correlations say, in plain text."""
+    second, table = imagenet_source.imagenet(table), imagenet_source.own(table)
     if table.empty:
         return "Nothing was measured."
     said, signs = [], set()
@@ -455,11 +585,22 @@ def finding(table, parameters):
         means = rows.groupby("target")["deviation"].mean().sort_values()
         low, high = (f"{means.index[place]} ({means.iloc[place]:.2f})" for place in (0, -1))
         text += f" Fine-tuned, they move least on {low} and most on {high}."
+    if parameters["imagenet_weights"] == "imagenet" and len(second):
+        found = [
+            f"{correlations(by_seed(ends(series(second, setting)), ordering))} {setting}"
+            for setting in SETTINGS
+        ]
+        count = len(second[["dataset", "part"]].drop_duplicates())
+        text += f" From {imagenet_source.NAME} trained on ImageNet, over {count}: {', '.join(found)}."
     return text
 
 
 def key_numbers(table, parameters):
-    """Both rank correlations and how far deviation and error are from proportional, beside Table 1's own."""
+    """Both rank correlations and how far deviation and error are from proportional, beside Table 1's own.
+
+    Those of our own source.
+    """
+    table = imagenet_source.own(table)
     numbers = [
         KeyNumber(
             f"rank correlation of deviation and test error, {setting}",
