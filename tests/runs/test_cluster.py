@@ -1,12 +1,15 @@
 """Units on a real Dask scheduler with real workers: same bits, what gets lost, other versions."""
 
+import importlib.metadata
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
@@ -27,11 +30,12 @@ class Cluster:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.start()
 
-    def _process(self, *arguments, root=None):
+    def _process(self, *arguments, root=None, first=()):
         root = root or self.checkout.root
+        path = os.pathsep.join(map(str, (*first, root / "src")))
         return subprocess.Popen(
             [sys.executable, "-c", START, *arguments], cwd=root, start_new_session=True,
-            env=self.checkout.environment(PYTHONPATH=str(root / "src")),
+            env=self.checkout.environment(PYTHONPATH=path),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -39,10 +43,18 @@ class Cluster:
         where = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard", "--no-jupyter")
         self.scheduler = self._process("scheduler", *where)
 
-    def worker(self, root=None, **options):
+    def worker(self, root=None, first=(), **options):
+        """``first``: folders that its Python looks into before the checkout."""
+        options = {"nthreads": "1", "death-timeout": "60", **options}
         more = [text for name, value in options.items() for text in (f"--{name}", value)]
-        arguments = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60")
-        self.workers.append(self._process("worker", self.address, *arguments, *more, root=root))
+        arguments = ("--no-nanny", "--no-dashboard", *more)
+        self.workers.append(self._process("worker", self.address, *arguments, root=root, first=first))
+
+    def wait(self):
+        """Until all workers are there."""
+        code = f"import distributed; client = distributed.Client({self.address!r}); "
+        code += f"client.wait_for_workers({len(self.workers)}, timeout=60)"
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
     def stop(self):
         for process in (*self.workers, self.scheduler):
@@ -94,11 +106,43 @@ def test_a_worker_of_another_version_is_refused_by_name(checkout, new_checkout, 
     said = err.strip().splitlines()[-1]
     assert status == 2 and "no worker may compute: worker tcp://127.0.0.1:" in said
     assert said.endswith("is refused: the experiment's code is another")
+    # Another NumPy by what its packages say of themselves, which is where versions are read.
+    told = tmp_path / "packages/numpy-1.2.3.dist-info/METADATA"
+    told.parent.mkdir(parents=True)
+    told.write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.2.3\n")
+    cluster.worker(first=[tmp_path / "packages"])
+    cluster.wait()
+    status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
+    refused = re.findall(r"^\S*worker (tcp://127\.0\.0\.1:\d+) is refused: (.*)$", err, re.M)
+    version = importlib.metadata.version("numpy")
+    assert {why for _, why in refused} == {
+        "the experiment's code is another",
+        f"numpy 1.2.3 there, {version} here",
+    }, err
+    assert status == 2 and len({address for address, _ in refused}) == 2 and not csvs(checkout.results)
     cluster.worker()
-    deadline = time.monotonic() + 60  # until it is there
-    while status and time.monotonic() < deadline:
-        status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
+    cluster.wait()
+    status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
     assert status == 0 and len(csvs(checkout.results)) == 3, err
+
+
+def test_workers_take_as_many_units_as_they_have_resources(checkout, cluster):
+    """As on a GPU, one unit at a time whatever the threads; beside it a worker that takes two."""
+    told = "    open('told', 'a').write(f'{os.getpid()} SIGN\\n')\n"
+    working = told.replace("SIGN", "+") + "    time.sleep(0.3)\n" + told.replace("SIGN", "-")
+    toy = checkout.experiment.read_text()
+    checkout.experiment.write_text(toy.replace("    draws =", working + "    draws ="))
+    cluster.worker(nthreads="4", resources="unit=1")
+    cluster.worker(nthreads="4", resources="unit=2")
+    cluster.wait()
+    status, _, err = checkout.run(*RUN, "-p", "seeds=12", "--scheduler", cluster.address)
+    assert status == 0, err
+    running, most = Counter(), Counter()
+    for line in (checkout.root / "told").read_text().splitlines():
+        worker, what = line.split()
+        running[int(worker)] += 1 if what == "+" else -1
+        most[int(worker)] = max(most[int(worker)], running[int(worker)])
+    assert most == dict(zip((process.pid for process in cluster.workers), (1, 2), strict=True))
 
 
 def test_a_scheduler_that_is_lost_and_back_and_an_asker_that_is_killed(checkout, cluster):

@@ -128,13 +128,12 @@ class _Asked:
                 client.cancel(list(futures))
 
     def _submit(self, client, units, futures, waiting):
-        workers = client.scheduler_info(n_workers=-1)["workers"]
+        # Not scheduler_info: the client's own refresh, without workers, may come between its two steps.
+        workers = client.run_on_scheduler(_resources)
         fit = [address for address in workers if address not in self.refused]
         if self.refused and not fit:
             raise AlignbookError(f"no worker may compute: {next(iter(self.refused.values()))}")
-        asked = (
-            {"resources": {RESOURCE: 1}} if any(RESOURCE in w["resources"] for w in workers.values()) else {}
-        )
+        asked = {"resources": {RESOURCE: 1}} if any(RESOURCE in has for has in workers.values()) else {}
         if self.refused:
             asked["workers"] = fit
         for unit in units:
@@ -243,6 +242,11 @@ def _differences(ours, theirs):
 
 def _set_aside_after(dask_scheduler, kills):
     dask_scheduler.allowed_failures = kills - 1
+
+
+def _resources(dask_scheduler):
+    """{address of a worker: its resources}."""
+    return {address: dict(worker.resources) for address, worker in dask_scheduler.workers.items()}
 
 
 def _connected(distributed, address, say):
