@@ -101,15 +101,11 @@ def test_same_bits_while_a_unit_ends_three_workers(checkout, cluster):
 def test_a_worker_of_another_version_is_refused_by_name(checkout, new_checkout, cluster, tmp_path):
     other = new_checkout(tmp_path / "other")
     other.experiment.write_text(other.experiment.read_text().replace("* rate", "* rate * 2"))
-    cluster.worker(root=other.root)
-    status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
-    said = err.strip().splitlines()[-1]
-    assert status == 2 and "no worker may compute: worker tcp://127.0.0.1:" in said
-    assert said.endswith("is refused: the experiment's code is another")
     # Another NumPy by what its packages say of themselves, which is where versions are read.
     told = tmp_path / "packages/numpy-1.2.3.dist-info/METADATA"
     told.parent.mkdir(parents=True)
     told.write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.2.3\n")
+    cluster.worker(root=other.root)
     cluster.worker(first=[tmp_path / "packages"])
     cluster.wait()
     status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
@@ -119,6 +115,7 @@ def test_a_worker_of_another_version_is_refused_by_name(checkout, new_checkout, 
         "the experiment's code is another",
         f"numpy 1.2.3 there, {version} here",
     }, err
+    assert "no worker may compute: worker tcp://127.0.0.1:" in err.strip().splitlines()[-1]
     assert status == 2 and len({address for address, _ in refused}) == 2 and not csvs(checkout.results)
     cluster.worker()
     cluster.wait()
