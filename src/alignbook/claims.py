@@ -219,14 +219,17 @@ def t_interval(values):
     return values, mean, (float(mean - half), float(mean + half))
 
 
-def interval(values, form="{:.2f}"):
+def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     """Mean of ``values`` and its 95 % t interval, ``1.23 (0.98 to 1.48)``, each written as ``form`` says.
 
+    within : (low, high) that no value can leave, of a share (0, 1): the interval ends there
     Without the interval where there is none (fewer than three values, or all the same); of no values, a dash.
     """
     _, mean, ends = t_interval(values)
     if mean is None:
         return "–"
+    if ends:
+        ends = [min(max(end, within[0]), within[1]) for end in ends]
     return form.format(mean) + (f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else "")
 
 

@@ -42,6 +42,12 @@ def test_interval_of_a_mean():
     assert interval([2.0, 4.0]) == "3.00" and interval([2, 2, 2]) == "2.00" and interval([]) == "–"
 
 
+def test_interval_of_what_is_bounded():
+    assert interval([0.0, 0.01, 0.05], "{:.2f}") == "0.02 (-0.05 to 0.09)"
+    assert interval([0.0, 0.01, 0.05], "{:.2f}", within=(0, 1)) == "0.02 (0.00 to 0.09)"
+    assert interval([99, 100, 98], "{:.0f}", within=(0, 100)) == "99 (97 to 100)"
+
+
 def test_numbers_of_counted_rows():
     frame = pd.DataFrame({"c_l": ["x < 1", None], "n": [3, 4], "ok": [True, False], "r": [0.12345, np.nan]})
     text = numbers(frame).data

@@ -2,6 +2,7 @@
 
 import html
 import inspect
+import re
 import types
 from collections import Counter
 
@@ -13,6 +14,9 @@ from alignbook.pages import style
 from alignbook.pages.tables import badge, folded, marked, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
+UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
+# Where a claim's sources part: not within brackets, nor between the numbers of figures.
+_SOURCES = re.compile(r", (?![^()]*\)|\d)")
 OURS = ' <small class="ab-ours">ours, not a paper\'s</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
@@ -227,19 +231,23 @@ def claims_table(claims):
             rows.append(_claim_row(group[0]))
             continue
         inner = table([_claim_row(claim) for claim in group], "claims")
-        source = ", ".join(dict.fromkeys(claim.source for claim in group))
+        source = ", ".join(sources(group))
+        unfolded = len(group) <= UNFOLDED and any(claim.headline for claim in group)
         rows.append(
             {
                 "Claim": f"{marked(statement)} <small>({marked(source)})</small>",
                 "Paper": "",
                 "Here": "",
                 "Outcome": tally(group),
-                "below": folded(
-                    f"{len(group)} replicates", inner, open=any(claim.headline for claim in group)
-                ),
+                "below": folded(f"{len(group)} replicates", inner, open=unfolded),
             }
         )
     return table(rows, "claims")
+
+
+def sources(claims):
+    """Where in the paper ``claims`` stand, each place once, in their order."""
+    return list(dict.fromkeys(place for claim in claims for place in _SOURCES.split(claim.source)))
 
 
 def grouped(claims):
