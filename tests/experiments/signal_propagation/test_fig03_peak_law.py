@@ -1,6 +1,7 @@
 """Figure 3's experiment on digits, and its fits and verdicts on made-up peaks."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -339,10 +340,42 @@ def test_the_finding_follows_the_fitted_slopes():
     parameters = {**PARAMETERS, **FULL, "datasets": ["mnist"], "depths": [10, 20, 40, 80]}
     parameters |= {"variation_dataset": "mnist"}
     said = fig03.finding(table, parameters)
-    assert "0.60 (" in said and "3 seeds) on MNIST" in said
+    assert "0.60 (" in said and "3 seeds) on MNIST: holds" in said
     (key,) = fig03.key_numbers(table, parameters)
-    assert key.here == pytest.approx(0.6, abs=0.02) and key.paper == 0.6
+    assert key.paper == "0.60" and re.fullmatch(r"0\.[56]\d \(0\.[56]\d to 0\.[56]\d\)", key.here)
+    for power, word in ((1.0, "steeper"), (0.2, "flatter")):
+        table = made_up({(d, s): round(4 * d**power / 4) for d in (10, 20, 40, 80) for s in range(3)})
+        assert f"on MNIST: disagrees, {word} than 3/5" in fig03.finding(table, parameters)
     assert fig03.finding(pd.DataFrame({"unit": []}), parameters) == "Too few networks learned for a slope."
+
+
+def of_cifar10(accuracies, peaks):
+    """Networks of profile paper at 10 and 20 layers, for each preparation of the images."""
+    frames = []
+    for setting in ("tables", *fig03.PREPARED):
+        for depth, accuracy, peak in zip((10, 20), accuracies[setting], peaks[setting], strict=True):
+            frames.append(made_up({(depth, 0): peak}, "cifar10", setting, accuracy))
+    return fig03.networks(pd.concat(frames).assign(joined=True))
+
+
+def test_what_the_preparation_of_images_does_follows_the_numbers():
+    accuracies = {"tables": (0.507, 0.5), "standardised": (0.508, 0.503), "crops and flips": (0.585, 0.575)}
+    peaks = {"tables": (5, 8), "standardised": (5, 8), "crops and flips": (5, 6)}
+    gap, moved = fig03.preparation_said(of_cifar10(accuracies, peaks), [10, 20], full=False)
+    assert "10 and 20 layers, printed 56.0 and 58.3 %" in gap and "one seed. Crops and flips close" in gap
+    assert "5 and 6 (crops and flips)" in moved and "falls from 0.68 to 0.26" in moved
+    accuracies["crops and flips"], peaks["crops and flips"] = (0.52, 0.513), (4, 9)
+    gap, moved = fig03.preparation_said(of_cifar10(accuracies, peaks), [10, 20], full=False)
+    assert "leave 5.5 of 6.8 points" in gap and "rises from 0.68 to 1.17" in moved
+    peaks["crops and flips"] = (5, 8)
+    nets = of_cifar10(accuracies, peaks)
+    assert "stays 0.68" in fig03.preparation_said(nets, [10, 20], full=False)[1]
+    # Training cut short compares with nothing printed; one depth has no slope.
+    brief = nets.assign(joined=False)
+    gap, moved = fig03.preparation_said(brief, [10], full=False)
+    assert gap == "" and moved.endswith("5 (crops and flips); one seed.")
+    assert fig03.preparation_said(brief, [10], full=True)[0]
+    assert fig03.preparation_said(nets[nets["setting"] == "tables"], [10, 20], full=True) == ("", "")
 
 
 def test_hidden_peaks_are_compared_with_those_before_training():

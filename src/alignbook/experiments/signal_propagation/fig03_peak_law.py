@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import DISAGREES, Claim, KeyNumber
 from alignbook.data import load
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
@@ -416,29 +416,117 @@ HEADLINE = "slope"
 
 
 def finding(table, parameters):
-    """The free slope of each data set."""
+    """The free slope of each data set, those of one outcome together."""
     laws = {claim.id: claim for claim in claims(table, parameters) if claim.id.startswith("slope-")}
-    parts = []
+    said = {}
     for dataset in parameters["datasets"]:
         law = laws[f"slope-{dataset}"]
-        if law.measured is not None:
-            low, high = law.interval
-            seeds = f"{law.seeds} seed{'s' * (law.seeds != 1)}"
-            name = NAMES.get(dataset, dataset)
-            parts.append(f"{law.measured:.2f} ({low:.2f} to {high:.2f}; {seeds}) on {name}")
-    if not parts:
+        if law.measured is None:
+            continue
+        verdict = law.outcome
+        if verdict == DISAGREES:
+            verdict += f", {'steeper' if law.measured > PAPER_SLOPE else 'flatter'} than 3/5"
+        low, high = law.interval
+        seeds = f"{law.seeds} seed{'s' * (law.seeds != 1)}"
+        slope = f"{law.measured:.2f} ({low:.2f} to {high:.2f}; {seeds}) on {NAMES.get(dataset, dataset)}"
+        said.setdefault(verdict, []).append(slope)
+    if not said:
         return "Too few networks learned for a slope."
-    said = ", ".join(parts)
-    return f"Slope of the layer that aligns most over depth: {said}. The paper has {PAPER_SLOPE:g}."
+    parts = "; ".join(f"{' and '.join(slopes)}: {verdict}" for verdict, slopes in said.items())
+    return f"Slope over depth of the layer that aligns most, where the paper has {PAPER_SLOPE:.2f}: {parts}."
 
 
 def key_numbers(table, parameters):
-    """The free slopes."""
-    laws = [claim for claim in claims(table, parameters) if claim.id.startswith("slope-")]
-    return [
-        KeyNumber(f"slope, {NAMES.get(law.id[6:], law.id[6:])}", law.measured, PAPER_SLOPE)
-        for law in laws[:3]
-    ]
+    """The free slopes with their intervals."""
+    result = []
+    for law in claims(table, parameters):
+        if law.id.startswith("slope-") and len(result) < 3:
+            ends = law.interval and f" ({law.interval[0]:.2f} to {law.interval[1]:.2f})"
+            here = None if law.measured is None else f"{law.measured:.2f}{ends}"
+            name = NAMES.get(law.id[6:], law.id[6:])
+            result.append(KeyNumber(f"slope, {name}", here, f"{PAPER_SLOPE:.2f}"))
+    return result
+
+
+def preparation_said(nets, depths, full):
+    """(what the preparation of CIFAR-10's images does to the test accuracy, what to the peak): two texts.
+
+    nets : as :func:`networks`; depths : where the preparation is varied; full : whether the networks that
+    are asked for have the paper's size. The texts are empty where nothing of it is stored.
+    """
+    here = shown(nets, "cifar10", depths, ("tables", *PREPARED))
+    groups = here[here["learned"]].assign(place=np.log(here["peak"])).groupby(["setting", "depth"])
+    means = groups[["test_accuracy", "place"]].mean()
+    common = [d for d in depths_of(means, PREPARED) if d in depths_of(means, ["tables"])]
+    if not common:
+        return "", ""
+    fullness = full or bool(here["joined"].any())
+    count = here.loc[here["setting"].isin(PREPARED), "seed"].nunique()
+    seeds = "one seed" if count == 1 else f"{count} seeds"
+    return _gap_said(means, common, seeds) if fullness else "", _peaks_said(means, common, seeds)
+
+
+def depths_of(means, settings):
+    """The depths, ascending, at which ``means`` (indexed by setting and depth) have all of ``settings``."""
+    found = [set(means.loc[setting].index) if setting in means.index else set() for setting in settings]
+    return sorted(set.intersection(*found))
+
+
+_PREPARATIONS = {"tables": "as in the tables", **{name: name for name in PREPARED}}
+
+
+def _listed(parts):
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _gap_said(means, depths, seeds):
+    """Test accuracies beside the printed ones, at the ``depths`` that Table 1 has."""
+    depths = [depth for depth in depths if depth in PAPER_TABLES["cifar10"]]
+    if not depths:
+        return ""
+    printed = np.array([PAPER_TABLES["cifar10"][depth][2] for depth in depths])
+    parts, missing = [], {}
+    for setting, name in _PREPARATIONS.items():
+        accuracy = means.loc[setting, "test_accuracy"].loc[depths].to_numpy()
+        missing[setting] = float(np.mean(printed - accuracy))
+        parts.append(f"{_listed([f'{100 * value:.1f}' for value in accuracy])} % ({name})")
+    left, before = missing["crops and flips"], missing["tables"]
+    if left <= ACCURACY_MARGIN < before:
+        verdict = "Crops and flips close the gap"
+    else:
+        verdict = f"Crops and flips leave {100 * left:.1f} of {100 * before:.1f} points of the gap"
+    return (
+        f"CIFAR-10 at {_listed([f'{depth}' for depth in depths])} layers, printed "
+        f"{_listed([f'{100 * value:.1f}' for value in printed])} %, ours {', '.join(parts)}; {seeds}. "
+        f"{verdict} (means over these depths: {100 * before:.1f} points as in the tables, "
+        f"{100 * missing['standardised']:.1f} standardised, {100 * left:.1f} with crops and flips)."
+    )
+
+
+def _peaks_said(means, depths, seeds):
+    """Peaks at ``depths`` for each preparation, and the slope between the first and the last."""
+    places = means["place"]
+    parts, slopes = [], {}
+    for setting, name in _PREPARATIONS.items():
+        peaks = np.exp(places.loc[setting].loc[depths])
+        parts.append(f"{_listed([f'{peak:.3g}' for peak in peaks])} ({name})")
+        if len(depths) > 1:
+            logs = np.log(depths[-1] / depths[0])
+            slopes[setting] = float(np.log(peaks.iloc[-1] / peaks.iloc[0]) / logs)
+    said = (
+        f"The layer of largest alignment at {_listed([f'{depth}' for depth in depths])} layers: "
+        f"{', '.join(parts)}; {seeds}."
+    )
+    if not slopes:
+        return said
+    plain, moved = slopes["tables"], slopes["crops and flips"]
+    change = f"from {plain:.2f} to {moved:.2f}"
+    if round(plain, 2) == round(moved, 2):
+        return f"{said} The slope between these depths stays {plain:.2f}."
+    return (
+        f"{said} With crops and flips the slope between these depths {'falls' if moved < plain else 'rises'} "
+        f"{change}: the slope of CIFAR-10 on this page rests on images as they are."
+    )
 
 
 def _unjudged(claims):
