@@ -106,7 +106,9 @@ def test_training_that_raises_alignment_holds():
     assert outcomes(table, "depth") == {"depth-mnist": CONTRADICTED}
     said = experiment.finding(table, PARAMETERS)
     assert experiment.over_thresholds(table) == (1.0, 0.0)
-    assert "5 of 5 settings" in said and "100% of the thresholds" in said and "exceptions" not in said
+    assert "5 of 5 settings, linear networks among them" in said and "in 5, on test data too" in said
+    assert "undecided" not in said and "not:" not in said
+    assert [key.here for key in experiment.key_numbers(table, PARAMETERS)][1:] == ["100%; 0.00%", "5 / 5 / 5"]
 
 
 def test_exceptions_are_named():
@@ -116,7 +118,20 @@ def test_exceptions_are_named():
     assert outcomes(table, "inputs")["inputs-mnist-linear"] == DISAGREES
     assert set(outcomes(table, "test").values()) == {DISAGREES}
     said = experiment.finding(table, PARAMETERS)
-    assert "4 of 5 settings" in said and "exceptions are MNIST: slow sgd" in said and "in 0" in said
+    assert "4 of 5 settings (not: MNIST, plain SGD at 0.01), linear" in said
+    assert "inputs in 3 (not: MNIST, linear; MNIST, plain SGD at 0.01), on test data in 0" in said
+    assert "and 2 more)" in said
+
+
+def test_a_mean_above_nothing_is_no_verdict():
+    table = made_up({None: 0.6})
+    wide = (table["setting"] == "linear") & (table["split"] == "test") & (table["kind"] == "area")
+    for seed, value in enumerate((0.9, 0.31, 0.1)):
+        table.loc[wide & (table["seed"] == seed), "trained"] = value
+    table = table[table["seed"] < 3]
+    assert experiment.exceptions(table, PARAMETERS, "test") == {"MNIST, linear": INCONCLUSIVE}
+    said = experiment.finding(table, PARAMETERS)
+    assert "inputs in 5, on test data in 4 (undecided: MNIST, linear)" in said
 
 
 def test_the_slope_over_depth():

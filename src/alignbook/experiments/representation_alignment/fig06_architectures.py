@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber
 from alignbook.data.tables import TABLES
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment.hidden_layers import logistic, squared
@@ -40,6 +40,7 @@ OPTIMISERS = {
     "sgd": (torch.optim.SGD, 0.1),
     "slow sgd": (torch.optim.SGD, 0.01),
 }
+SHOWN = 3  # exceptions that the finding names
 NAMES = {"ct_slices": "CT Position", "mnist": "MNIST", "cifar10": "CIFAR-10"}
 SHORT = {"leaky relu": "LeakyReLU", "prelu": "PReLU", "relu": "ReLU", "adam": "Adam", "rmsprop": "RMSprop"}
 
@@ -297,40 +298,69 @@ def depth_slopes(table, parameters, dataset):
     return np.polyfit(np.log2(list(names)), found["trained"][list(names.values())].T, 1)[0]
 
 
-def exceptions(table, parameters, split="train", against="init"):
-    """[``data set: setting``] of those in which the mean area does not rise."""
-    found = []
+def exceptions(table, parameters, id="raises"):
+    """{``data set, setting``: outcome} of the settings in which the statement ``id`` is not found to hold."""
+    split, against, *_ = STATEMENTS[id]
+    found = {}
     for dataset in parameters["datasets"]:
-        means = gains(table, dataset, split, against).mean()
-        found += [f"{NAMES.get(dataset, dataset)}: {name}" for name in means.index[means <= 0]]
+        for name, values in gains(table, dataset, split, against).items():
+            outcome = Claim.greater(id, "", "", values).outcome
+            if outcome != HOLDS:
+                found[f"{NAMES.get(dataset, dataset)}, {plain(name)}"] = outcome
     return found
 
 
+def plain(name):
+    """A setting's name in words: plain SGD has two step sizes."""
+    return f"plain SGD at {OPTIMISERS[name][1]:g}" if name in ("sgd", "slow sgd") else name
+
+
+def _but(found):
+    """`` (undecided: MNIST, linear)``: the first of ``exceptions`` by outcome, or nothing."""
+    words = {INCONCLUSIVE: "undecided", DISAGREES: "not"}
+    parts = []
+    for outcome, word in words.items():
+        names = [name for name, one in found.items() if one == outcome]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        parts += [f"{word}: {'; '.join(names[:SHOWN])}{more}"] if names else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
 def finding(table, parameters):
-    """In how many settings and at what share of thresholds, and the exceptions by name."""
+    """In how many settings each statement holds, and the exceptions by name."""
     cases = len(parameters["datasets"]) * len(settings(parameters))
     if "kind" not in table:
         return "Nothing was computed."
-    fall, test = exceptions(table, parameters), exceptions(table, parameters, "test", "larger")
-    share, _ = over_thresholds(table)
+    fall, inputs, test = (exceptions(table, parameters, id) for id in STATEMENTS)
+    linear = "linear" in parameters["activations"] and not any("linear" in name for name in fall)
     said = (
-        f"Training raises the area under the alignment curve in {cases - len(fall)} of {cases} settings, and "
-        f"alignment at {share:.0%} of the thresholds"
+        f"Training raises alignment with the labels (area under the curve) in {cases - len(fall)} of {cases} "
+        f"settings{_but(fall)}{', linear networks among them' * linear}. Afterwards it lies above that of "
+        f"the inputs in {cases - len(inputs)}"
     )
-    said += f"; the exceptions are {', '.join(fall)}" if fall else ""
-    said += f". On test data it ends above inputs and initial features in {cases - len(test)}"
-    said += " (of CT Position only the rows at hand)" if "ct_slices" in parameters["datasets"] else ""
-    return f"{said}."
+    if inputs == test:
+        said += f", on test data too{_but(test)}"
+    else:
+        said += f"{_but(inputs)}, on test data in {cases - len(test)}{_but(test)}"
+    return f"{said}{'; CT Position: only the rows at hand' * ('ct_slices' in parameters['datasets'])}."
 
 
 def key_numbers(table, parameters):
-    """The base network's areas: inputs, before and after training, per data set."""
-    result = []
-    for dataset in parameters["datasets"][:3]:
+    """The base network's areas, the share of thresholds, and the settings that hold on test data."""
+    if "kind" not in table:
+        return []
+    shown = []
+    for dataset in parameters["datasets"]:
         found = areas(table, dataset, "train")
-        if not found.empty and "base" in found["trained"]:
+        if "base" in found["trained"]:
             values = (found["init", "inputs"], found["init", "base"], found["trained", "base"])
-            shown = " / ".join(f"{part.mean():.2f}" for part in values)
-            name = NAMES.get(dataset, dataset)
-            result.append(KeyNumber(f"area, {name}: inputs / before / after training", shown))
-    return result
+            numbers = " / ".join(f"{part.mean():.2f}" for part in values)
+            shown.append(f"{NAMES.get(dataset, dataset)} {numbers}")
+    share, fall = over_thresholds(table)
+    result = [KeyNumber("area, base network: inputs / before / after training", ", ".join(shown))]
+    where = "settings and thresholds at which training raises alignment; largest fall elsewhere, of ‖y‖²"
+    result.append(KeyNumber(where, f"{share:.0%}; {fall:.2%}"))
+    cases = len(parameters["datasets"]) * len(settings(parameters))
+    held = [str(cases - len(exceptions(table, parameters, id))) for id in STATEMENTS]
+    what = f"settings of {cases}: above before training / above the inputs / above both on test data"
+    return [*result, KeyNumber(what, " / ".join(held), "all")]
