@@ -17,7 +17,7 @@ SMALL = {
     "upstream_classes": 3, "downstream_images": 40, "classes": 10, "epochs": 2, "record": [1],
     "batch_size": 16, "learning_rate": 0.01, "init_scale": 1.0, "runs": [1, 2],
 }  # fmt: skip
-PARAMETERS = {"labels": ["random"], "seeds": 12}
+PARAMETERS = {"labels": ["random"], "seeds": 12, "group": 6, "side": 8, "filters": 8}
 
 
 def run(**other):
@@ -111,6 +111,17 @@ def test_a_covariance_that_recovers_and_one_that_does_not():
     half = outcomes(made_up(gains | {"covariance": 0.05, "unscaled": 0.05}))
     assert half["recovers-random"] == half["all-random"] == half["scale-random"] == DISAGREES
     assert "+5.0" in experiment.finding(made_up(gains | {"covariance": 0.05}), PARAMETERS)
+
+
+def test_seeds_that_share_a_covariance_are_told_apart():
+    table = made_up({"covariance": 0.1}, noise=0.0)
+    later = (table["seed"] >= 6) & (table["start"] == "covariance")
+    table.loc[later, "accuracy"] += 0.1
+    found = experiment.by_group(table, PARAMETERS)
+    assert found["random labels"].tolist() == pytest.approx([10, 20])
+    tests = {claim.id: claim.test for claim in experiment.claims(made_up({"pretrained": 0.1}), PARAMETERS)}
+    assert "share 2 covariances" in tests["all-random"] and "share" not in tests["gains-random"]
+    assert experiment.dependence(PARAMETERS | {"group": 1}) == ""
 
 
 def test_without_a_gain_there_is_nothing_to_recover():
