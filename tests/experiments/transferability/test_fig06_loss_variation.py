@@ -96,6 +96,12 @@ def test_finding_gives_the_ratios():
     for protocol, name in experiment.shown(PARAMETERS):
         assert experiment.times(experiment.ratios(table, name, protocol)) in text
     assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
+    assert experiment.times([1.0, 2.0, 3.0]) == "4.00 (0.71 to 22.38)"  # 2^(2 ± 4.303 / √3)
+
+
+def test_the_start_and_the_early_steps_are_the_papers():
+    made = experiment.claims(made_up(), PARAMETERS)
+    assert {c.id.split("-")[0] for c in made if not c.ours} == {"smaller", "first", "early"}
 
 
 def test_recorded_is_dense_early_and_reaches_the_end():

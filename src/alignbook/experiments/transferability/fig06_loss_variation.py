@@ -12,8 +12,9 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import Claim, KeyNumber
 from alignbook.experiments import Unit
+from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.tab01_weight_deviation import (
     name_of,
     named,
@@ -31,6 +32,7 @@ HEADLINE = "smaller"
 STARTS = {"scratch": "random weights", "pretrained": "pre-trained"}
 PROTOCOLS = {"scaled": "steps scaled by the gradient", "fixed": "steps of fixed length"}
 SOURCES = {"scaled": "Figure 6, Section 4", "fixed": "Figure 11, Section B.2"}
+EARLIEST = "Sections 1 and 4"  # say that the landscape is better at the start and in the early stages
 EARLY = (0, 1, 2, 4, 8, 16, 32)  # steps recorded beside every eighth of all: the loss falls fastest there
 # Parts of training, as shares of its steps.
 PARTS = {"all steps": (0, 1), "before the first step": (0, 0), "first tenth": (0, 0.1), "rest": (0.1, 1)}
@@ -233,7 +235,10 @@ def _by_seed(rows, measure):
 
 
 def claims(table, parameters):
-    """The mean over all steps as the paper says; where in training, how far and at which loss are ours."""
+    """The mean over all steps, the start and the early steps as the paper says; the others are ours.
+
+    What counts as early, the first tenth, is ours as well.
+    """
     less = "The loss varies less along its gradient from pre-trained than from random weights"
     said = {
         "smaller": (f"{less}, mean over all steps.", lambda *which: ratios(table, *which)),
@@ -260,13 +265,13 @@ def claims(table, parameters):
                 about = (
                     f"{id}-{protocol}-{name}",
                     f"{statement} {words.capitalize()}, {name}: log2 of the ratio.",
-                    SOURCES[protocol],
+                    EARLIEST if id in ("first", "early") else SOURCES[protocol],
                 )
                 if values:
                     claim = Claim.greater(*about, values)
                 else:
                     claim = Claim.missing(*about, "nothing to compare")
-                made.append(claim.tagged(group=statement, ours=id != "smaller"))
+                made.append(claim.tagged(group=statement, ours=id in ("late", "far", "matched")))
     return made
 
 
@@ -276,8 +281,8 @@ def shown(parameters):
 
 
 def times(values):
-    """Ratios of log2 ``values`` with their interval."""
-    return interval([2**value for value in values], "{:.2f}")
+    """The ratio of log2 ``values``, one per seed: geometric mean and the interval of the mean logarithm."""
+    return factor(values, 2)
 
 
 def finding(table, parameters):
@@ -288,7 +293,7 @@ def finding(table, parameters):
         if values:
             parts.append(f"{times(values)} times as much with {PROTOCOLS[protocol]}")
             same = matched(table, name, protocol)
-            equal += [f"{np.mean([2**value for value in same]):.2f}"] if same else []
+            equal += [f"{2 ** np.mean(same):.2f}"] if same else []
     if not parts:
         return "There is nothing to compare."
     said = f"; at equal loss {' and '.join(equal)}" if equal else ""
