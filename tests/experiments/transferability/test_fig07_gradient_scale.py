@@ -88,7 +88,17 @@ def test_only_the_start_leaves_the_later_claim_out():
 def test_finding_gives_both_weights():
     text = experiment.finding(made_up(), PARAMETERS)
     sizes = experiment.values_of(experiment.rows_of(made_up(), "cifar10-natural", "scale"), experiment.growth)
-    assert all(experiment.interval(2 ** sizes[start], "{:.1f}") in text for start in experiment.STARTS)
+    assert all(experiment.factor(sizes[start]) in text for start in experiment.STARTS)
+
+
+def test_ratios_have_no_negative_ends():
+    table = made_up()
+    wild = table["kind"] == "projection"
+    spread = 2.0 ** np.random.default_rng(1).normal(0, 2, wild.sum())
+    table.loc[wild, "both"] *= spread
+    growth, size, lead = (key.here for key in experiment.key_numbers(table, PARAMETERS))
+    assert float(growth.split()[0]) == pytest.approx(0.2, abs=0.02)
+    assert "-" not in size + lead and "(0." in lead
 
 
 def test_measured_against_the_head_by_hand():

@@ -13,6 +13,7 @@ import torch
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
+from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig05_landscapes_at_initialisation import main_layers, middle
 from alignbook.experiments.transferability.fig06_loss_variation import STARTS, started
 from alignbook.experiments.transferability.planes import where
@@ -307,9 +308,9 @@ def finding(table, parameters):
     sizes = values_of(rows_of(table, name, "scale"), growth)
     if sizes.empty:
         return "There is nothing to compare."
-    random, trained = (interval(2 ** sizes[start], "{:.1f}") for start in STARTS)
-    shares = values_of(rows_of(table, name, "projection"), lambda part: leading(middle_of(part)))
-    drawn, learned = (shares[start].mean() for start in STARTS)
+    random, trained = (factor(sizes[start]) for start in STARTS)
+    shares = values_of(rows_of(table, name, "projection"), lambda part: math.log2(leading(middle_of(part))))
+    drawn, learned = (2 ** shares[start].mean() for start in STARTS)
     return (
         f"On its way to the images ({name}) the gradient grows {random} times with random weights, {trained} "
         f"times with those pre-trained on {parameters['source']} (in place of ImageNet). On its leading "
@@ -318,22 +319,15 @@ def finding(table, parameters):
 
 
 def key_numbers(table, parameters):
-    """Slopes, the size in the middle, and the leading projections, random beside pre-trained."""
+    """Slope, size in the middle and leading projections, random against pre-trained, as in the claims."""
     name = parameters["targets"][0]
     scale, projections = (rows_of(table, name, kind) for kind in ("scale", "projection"))
+    slopes = difference(scale, slope)
+    larger = difference(scale, lambda rows: math.log2(middle_of(rows)["inputs"].iloc[0]))
+    lead = difference(projections, lambda rows: math.log2(leading(middle_of(rows))))
     told = {
-        "decades per layer towards the images": (scale, slope, "{:.3f}"),
-        "size of the gradient in the middle layer": (
-            scale,
-            lambda rows: middle_of(rows)["inputs"].iloc[0],
-            "{:.3f}",
-        ),
-        "leading over mean projection": (projections, lambda rows: leading(middle_of(rows)), "{:.2f}"),
+        f"{name}: growth per layer, random less pre-trained (decades)": slopes and interval(slopes, "{:.3f}"),
+        "gradient in the middle layer, random / pre-trained": larger and factor(larger, 2),
+        "leading projections, random / pre-trained": lead and factor(lead, 2),
     }
-    result = []
-    for what, (rows, measure, form) in told.items():
-        values = values_of(rows, measure)
-        if len(values):
-            random, trained = (interval(values[start], form) for start in STARTS)
-            result.append(KeyNumber(f"{what}, random / pre-trained ({name})", f"{random} / {trained}"))
-    return result
+    return [KeyNumber(what, value) for what, value in told.items() if value]
