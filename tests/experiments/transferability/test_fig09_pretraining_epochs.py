@@ -63,6 +63,19 @@ def test_other_settings_are_ours():
     assert len({c.group for c in made}) == 3
 
 
+def test_finding_and_key_numbers_have_one_sign():
+    for means, sign in (([40, 50, 60, 55, 45], "-15."), ([40, 45, 50, 55, 70], "+1")):
+        table = made_up(means, noise=0.01)
+        (key,) = experiment.key_numbers(table, PARAMETERS)
+        assert key.here.startswith(sign) and key.here.split(" / ")[0] in experiment.finding(table, PARAMETERS)
+
+
+def test_reach_says_whether_the_source_still_rises():
+    rising = experiment.reach(made_up([40, 50, 60, 55, 45]), PARAMETERS)
+    passed = experiment.reach(made_up([40] * 5, source=(1, 20, 50, 40, 30)), PARAMETERS)
+    assert "cannot decide" in rising and "as it is" in rising and "has passed" in passed
+
+
 def test_too_few_epochs_or_nothing():
     two = made_up([40, 50, 60, 55, 45])
     two = two[two["epoch"] < 2]

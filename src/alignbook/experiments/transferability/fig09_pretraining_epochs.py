@@ -170,7 +170,7 @@ def claims(table, parameters):
             "rise",
             "With longer pre-training, accuracy after transfer first rises (points, to its peak).",
         ),
-        "falls": ("fall", "Past its peak, accuracy after transfer falls again by the end (points)."),
+        "falls": ("fall", "Past its peak, accuracy after transfer falls again by the end (points lost)."),
         "upstream": ("upstream", "Meanwhile accuracy on the source still rises (points, from that peak on)."),
     }
     for setting in parameters["settings"]:
@@ -210,13 +210,29 @@ def finding(table, parameters):
 
 
 def key_numbers(table, parameters):
-    """The fall past the peak, and what the source's accuracy does meanwhile."""
+    """The change past the peak, negative where accuracy falls, and that of the source meanwhile."""
     result = []
     for setting in parameters["settings"]:
         values = changes(table, setting)
         if not values.empty:
-            fall, upstream = (interval(values[name], "{:+.1f}") for name in ("fall", "upstream"))
-            result.append(
-                KeyNumber(f"fall past the peak / source's rise, {NAMES[setting]}", f"{fall} / {upstream}")
+            changed, upstream = (
+                interval(change, "{:+.1f}") for change in (-values["fall"], values["upstream"])
             )
+            what = f"change past the peak, target / source, {NAMES[setting]}"
+            result.append(KeyNumber(what, f"{changed} / {upstream}"))
     return result
+
+
+def reach(table, parameters):
+    """In words, whether accuracy on the source is at its highest at the last epoch, and what follows."""
+    rising = []
+    for setting in parameters["settings"]:
+        means = curves(table, setting, "source_accuracy").mean()
+        if len(means) > 1 and means.idxmax() == means.index[-1]:
+            rising.append(NAMES[setting])
+    if not rising:
+        return "Accuracy on the source has passed its highest by the last epoch in every setting."
+    return (
+        f"Accuracy on the source is at its highest at the last epoch ({', '.join(rising)}): this page sees "
+        "pre-training while the source still gains, and cannot decide what comes well past that."
+    )
