@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig08_inputs_and_labels as experiment
@@ -41,7 +42,7 @@ def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, s
                 for step, less in ((0, 30), (10, 0)):
                     error = 100 - mean + less + noise * rng.standard_normal()
                     row = {"panel": "crossed", "start": start, "part": part, "step": step, "seed": seed}
-                    rows.append(row | {"test_error": error})
+                    rows.append(row | {"test_error": error, "train_loss": error / 20})
     return pd.DataFrame(rows)
 
 
@@ -51,7 +52,7 @@ def outcomes(table):
 
 def test_claims_hold_where_like_meets_like():
     judged = outcomes(made_up(artificial={"none": 50, "artificial": 66, "natural": 60}))
-    assert set(judged.values()) == {HOLDS} and len(judged) == 13
+    assert set(judged.values()) == {HOLDS} and len(judged) == 15
 
 
 def test_claims_fail_where_it_does_not_matter():
@@ -63,17 +64,41 @@ def test_claims_fail_where_it_does_not_matter():
         "upside-down-worse",
         "labels",
         "crossed-artificial",
+        "converges-artificial",
         "clothes-help",
         "colours-help",
     ):
         assert judged[id] == DISAGREES, id
-    assert judged["crossed-natural"] == HOLDS
+    assert judged["crossed-natural"] == judged["converges-natural"] == HOLDS
 
 
-def test_both_needs_both():
-    only = made_up(labels={"none": 40, "colours": 55, "classes": 41})
-    judged = outcomes(only)
+def test_the_weaker_of_both_decides():
+    judged = outcomes(made_up(labels={"none": 40, "colours": 55, "classes": 41}))
     assert judged["inputs"] == HOLDS and judged["both"] == DISAGREES
+    noisy = made_up()
+    first = noisy["panel"] == "inputs"
+    noisy.loc[first, "accuracy"] += 40 * np.random.default_rng(1).standard_normal(first.sum())
+    made = {claim.id: claim for claim in experiment.claims(noisy, PARAMETERS)}
+    assert made["both"].outcome == made["inputs"].outcome == INCONCLUSIVE
+    assert made["both"].interval == made["inputs"].interval and "here (a)" in made["both"].test
+    only = made_up()
+    assert outcomes(only[only["panel"] != "labels"])["both"] == NOT_RUN
+
+
+def test_a_loss_is_no_improvement_but_not_a_small_one():
+    judged = outcomes(made_up(labels=LABELS | {"colours": 30}, inputs=INPUTS | {"fashion_mnist": 50}))
+    assert judged["colours-help"] == HOLDS and judged["clothes-help"] == DISAGREES
+
+
+def test_convergence_is_the_mean_loss_over_the_steps():
+    rows = [
+        {"panel": "crossed", "part": "natural", "start": start, "seed": 0, "step": step, "train_loss": loss}
+        for start, losses in (("natural", (2, 0, 0)), ("artificial", (2, 2, 0)))
+        for step, loss in zip((0, 1, 3), losses, strict=True)
+    ]
+    # Areas 1 + 0 and 2 + 2.
+    assert experiment.convergence(pd.DataFrame(rows), "natural").tolist() == [2.0]
+    assert experiment.convergence(pd.DataFrame(rows), "artificial").empty
 
 
 def test_nothing_and_one_seed():
@@ -81,6 +106,24 @@ def test_nothing_and_one_seed():
     assert experiment.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "Nothing was measured."
     assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
     assert "+14" in experiment.finding(made_up(noise=0.0), PARAMETERS)
+
+
+def test_street_digits_are_none_of_those_of_pre_training(monkeypatch):
+    seen = []
+
+    def grey(x, generator):
+        seen.append(x)
+        return street_digits(x, generator)
+
+    def wide(x):
+        return torch.nn.functional.interpolate(x, (28, 28), mode="bilinear")
+
+    monkeypatch.setattr(experiment, "street_digits", grey)
+    for seed in range(2):
+        before, together = (load("digits", n=n, seed=seed) for n in (50, 90))
+        x, y = experiment._street("digits", "train", 40, seed, after=50)
+        assert x.shape == (40, 3, 32, 32) and torch.equal(torch.cat([before.y, y]), together.y)
+        torch.testing.assert_close(torch.cat([wide(before.x), seen.pop()]), wide(together.x))
 
 
 def test_street_digits_can_be_read_and_differ():
@@ -121,9 +164,24 @@ def test_lenet_has_the_layers_that_the_figure_follows():
 
 def test_units_and_bad_parameters():
     made = experiment.units(PARAMETERS)
-    assert len(made) == PARAMETERS["seeds"] * (4 + 3 + 6)
+    assert len(made) == PARAMETERS["digit_seeds"] * 4 + PARAMETERS["seeds"] * (3 + 6)
     assert {unit.arguments["dataset"] for unit in made} == {"mnist", "cifar10"}
     real = experiment.units(PARAMETERS | {"street": "svhn"})
     assert {unit.arguments["dataset"] for unit in real} == {"svhn", "cifar10"}
     with pytest.raises(AlignbookError, match="street"):
         parameters.resolve(BOOK, "quick", {"street": "walls"})
+
+
+def test_a_unit_of_each_panel(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))  # no network from an earlier run
+    made = {unit.name: unit for unit in experiment.units(parameters.resolve(BOOK, "smoke"))}
+    tables = []
+    for name in ("inputs-upside-down-seed0", "labels-colours-seed0", "crossed-none-to-natural-seed0"):
+        unit = made[name]
+        tables.append(unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None))
+    first, second, third = tables
+    assert (first[list(experiment.KERNELS)] > 0).all(axis=None) and 0 <= first["accuracy"][0] <= 100
+    assert 0 <= second["source_accuracy"][0] <= 100 and second["start"][0] == "colours"
+    assert third["step"].is_monotonic_increasing and third["step"].iloc[-1] == unit.arguments["steps"]
+    table = pd.concat([table.assign(seed=0, part="natural") for table in tables])
+    assert list(experiment.accuracies(table, "crossed", "natural").columns) == ["none"]
