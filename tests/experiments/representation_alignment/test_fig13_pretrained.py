@@ -21,13 +21,17 @@ AREAS = {"transfer": 0.5, "original": 0.3, "init": 0.1, "hog": 0.4, "sift": 0.2,
 LEFT = {"transfer": 0.1, "hog": 0.3, "sift": 0.4, "rbf": 0.9}
 
 
-def made_up(areas=AREAS, left=LEFT, unfitted=1e-12, seeds=4):
+def made_up(areas=AREAS, left=LEFT, unfitted=1e-12, seeds=4, drop=(1.0, 0.9, 0.8, 0.0, 0.0)):
     rng, rows = np.random.default_rng(0), []
     for seed in range(seeds):
         for name, area in areas.items():
             about = {"dataset": "photos", "seed": seed, "representation": name}
             area = area + 0.01 * rng.standard_normal()
             rows.append(about | {"kind": "area", "area": area, "unfitted": unfitted, "wrong": 0.0})
+            curve = np.array(drop) * (1 - 0.01 * rng.random())
+            rows += [
+                about | {"kind": "curve", "threshold": n / 4, "alignment": a} for n, a in enumerate(curve)
+            ]
             for loss in experiment.LOSSES if name in left else ():
                 for size in (0.1, 1.0):
                     for step in (10, 30):
@@ -43,8 +47,11 @@ def outcomes(table):
 
 def test_what_the_paper_shows_holds():
     table = made_up()
-    assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 12
-    assert "HOG 0.4" in experiment.finding(table, PARAMETERS)
+    assert outcomes(table)["deeper"] == NOT_RUN
+    assert {one for id, one in outcomes(table).items() if id != "deeper"} == {HOLDS}
+    assert len(outcomes(table)) == 14
+    said = experiment.finding(table, PARAMETERS)
+    assert "align better than all others: area" in said and "next HOG 0.39" in said
     assert len(experiment.key_numbers(table, PARAMETERS)) == 3
 
 
@@ -55,6 +62,28 @@ def test_what_it_does_not_show_disagrees():
     disagree |= {f"{id}-{loss}-photos" for id in ("faster", "test") for loss in experiment.LOSSES}
     assert {id for id, outcome in judged.items() if outcome == DISAGREES} == disagree
     assert judged["better-photos-original"] == HOLDS
+    assert "not better than HOG on photos: area" in experiment.finding(made_up(areas), PARAMETERS)
+
+
+def test_the_finding_names_what_is_undecided():
+    table = made_up()
+    wide = (table["kind"] == "area") & (table["representation"] == "hog")
+    for seed, area in enumerate((0.1, 0.9, 0.3, 0.4)):
+        table.loc[wide & (table["seed"] == seed), "area"] = area
+    assert outcomes(table)["better-photos-hog"] == INCONCLUSIVE
+    assert "better than all others but HOG on photos (undecided)" in experiment.finding(table, PARAMETERS)
+    one = experiment.finding(made_up(seeds=1), PARAMETERS)
+    assert "and 3 more (undecided)" in one
+
+
+def test_a_sudden_drop_and_a_gradual_one():
+    by_hand = made_up(drop=(1.0, 0.9, 0.8, 0.0, 0.0))
+    scale = by_hand[(by_hand["representation"] == "transfer") & (by_hand["threshold"] == 0)]["alignment"]
+    # (1 + 0.9)/2 + (0.9 + 0.8)/2 + 0.8/2 over three steps
+    found = experiment.before_gone(by_hand, "photos")
+    np.testing.assert_allclose(found, scale.to_numpy() * 2.2 / 3)
+    assert outcomes(made_up(drop=(1.0, 0.75, 0.5, 0.25, 0.0)))["sudden-photos"] == DISAGREES
+    assert outcomes(made_up(drop=(1.0, 0.3, 0.2, 0.1, 0.0)))["sudden-photos"] == DISAGREES
 
 
 def test_logistic_descent_is_gradient_descent():
@@ -143,7 +172,7 @@ def test_one_line_says_what_is_missing(monkeypatch):
 
 def test_one_seed_nothing_and_bad_parameters():
     single = {id: v for id, v in outcomes(made_up(seeds=1)).items() if id != "rbf-fits-photos"}
-    assert set(single.values()) == {INCONCLUSIVE}
+    assert single.pop("deeper") == NOT_RUN and set(single.values()) == {INCONCLUSIVE}
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
     book = notebooks.find("representation_alignment/fig13_pretrained")

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import colour32
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment import image_features
@@ -37,6 +37,8 @@ TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 CLASSES = {"cifar10": 10, "cifar100": 100, "photos": 10}
 BATCH = 50  # images that go through a network at once
 CURVE = 40  # steps that are stored, evenly spaced in the logarithm
+GONE = 0.05  # of ‖y‖²: alignment that has dropped off
+SHARE = (0.0, 1.0)  # no area lies outside
 CLOSED = 1e-6  # of ‖y‖²: what the closed-form solution may leave of labels that it fits
 
 
@@ -247,11 +249,29 @@ def ahead(frame, name="transfer", others=("hog", "sift", "rbf")):
     return frame[list(others)].min(axis=1) - frame[name]
 
 
+def before_gone(table, dataset, name="transfer"):
+    """Mean alignment over ‖y‖² up to the first threshold at which less than ``GONE`` is left, one per seed.
+
+    1 for a curve that stays at the top and drops at once, 1/2 for one that falls in a straight line.
+    """
+    rows = table[(table["kind"] == "curve") & (table["dataset"] == dataset)]
+    wide = rows[rows["representation"] == name].pivot(index="seed", columns="threshold", values="alignment")
+    # Alignment never rises with the threshold: what is kept comes first.
+    ends = (wide >= GONE).sum(axis=1).clip(1, wide.shape[1] - 1)
+    means = [np.trapezoid(wide.loc[seed].iloc[: end + 1]) / end for seed, end in ends.items()]
+    return pd.Series(means, index=wide.index)
+
+
 def claims(table, parameters):
-    """Differences in each run; written before the first run."""
+    """Differences in each run; written before the first run, but for the sudden drop (see the page)."""
     made = []
     for dataset in parameters["datasets"]:
         made += _alignment_claims(table, dataset)
+    for dataset in parameters["datasets"]:
+        made += _drop_claims(table, dataset)
+    why = "one network, with which no other depth is compared"
+    deeper = "The deeper the network, the lower its alignment at initialisation."
+    made.append(Claim.missing("deeper", deeper, "Figure 19, Section 7.2", why))
     for dataset in parameters["datasets"]:
         made += _learning_claims(table, parameters, dataset)
     return made
@@ -282,6 +302,17 @@ def _alignment_claims(table, dataset):
     else:
         claim = Claim.greater(*about, found["original"] - found["init"])
     return [*made, claim.tagged(group=group)]
+
+
+def _drop_claims(table, dataset):
+    group = "Alignment of pre-trained features stays high and drops off suddenly, not in a straight line."
+    short = f"mean share up to where less than {GONE:.0%} is left"
+    about = _about(dataset, "sudden", short, "Figures 13 (a) and 19, Section 7.2")
+    if "kind" in table:
+        claim = Claim.greater(*about, before_gone(table, dataset), than=0.5)
+    else:
+        claim = Claim.missing(*about, "nothing was computed")
+    return [claim.tagged(group=group, ours=True)]
 
 
 def _learning_claims(table, parameters, dataset):
@@ -318,26 +349,37 @@ def _learning_claims(table, parameters, dataset):
 
 
 def finding(table, parameters):
-    """Areas of the pre-trained features against the best of the others, and which that is."""
-    parts, ahead = [], []
+    """Whether pre-trained features align better than each of the others, by outcome, and their areas."""
+    parts, unsure, worse = [], [], []
     for dataset in parameters["datasets"]:
-        found = areas(table, dataset)
-        if not found.empty:
-            others = found.drop(columns="transfer").mean().sort_values(ascending=False)
-            ahead.append(found["transfer"].mean() > others.iloc[0])
-            parts.append(
-                f"{interval(found['transfer'])} on {TITLES.get(dataset, dataset)} (next best: "
-                f"{NAMES[others.index[0]]} {others.iloc[0]:.2f}; initialisation {found['init'].mean():.2f})"
-            )
+        found, title = areas(table, dataset), TITLES.get(dataset, dataset)
+        if found.empty:
+            continue
+        others = found.drop(columns="transfer")
+        for name in others:
+            outcome = Claim.greater("better", "", "", found["transfer"] - found[name]).outcome
+            if outcome != HOLDS:
+                (worse if outcome == DISAGREES else unsure).append(f"{NAMES[name]} on {title}")
+        next_best = others.mean().idxmax()
+        parts.append(
+            f"{interval(found['transfer'], within=SHARE)} on {title}, next {NAMES[next_best]} "
+            f"{others[next_best].mean():.2f}"
+        )
     if not parts:
         return "Nothing was computed."
     who = (
-        "EfficientNet-Lite0 trained on ImageNet (in place of VGG16, ResNet-50 and ResNet-101)"
+        "a network trained on ImageNet (EfficientNet-Lite0 in place of the paper's three)"
         if parameters["network"] == "imagenet"
-        else "A small network that has learned nothing (in place of one trained on ImageNet)"
+        else "a small untrained network (in place of one trained on ImageNet)"
     )
-    word = "aligns best" if all(ahead) else "does not align best everywhere"
-    return f"{who} {word}: area {', '.join(parts)}."
+    word = f"not better than {_named(worse)}" if worse else "better than all others"
+    word += f"{',' if worse else ' but'} {_named(unsure)} (undecided)" if unsure else ""
+    return f"Features of {who} align {word}: area {'; '.join(parts)}."
+
+
+def _named(names):
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return " and ".join(names[:2]) if not more else ", ".join(names[:2]) + more
 
 
 def key_numbers(table, parameters):
