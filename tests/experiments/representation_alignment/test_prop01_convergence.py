@@ -8,6 +8,7 @@ import torch
 from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import prop01_convergence as experiment
+from alignbook.runs import notebooks, parameters
 
 PARAMETERS = {
     "dataset": "digits", "points": 80, "width": 70, "epochs": 2, "batch_size": 20, "rate": 0.001,
@@ -33,7 +34,9 @@ def test_everything_holds(table):
         "equation-3": HOLDS, "equation-3-beyond": HOLDS, "stable-below-2": HOLDS, "bound": HOLDS,
         "early": HOLDS, "late": HOLDS, "unit-rows": CONTRADICTED,
     }  # fmt: skip
-    assert "always falls" in experiment.finding(table, PARAMETERS)
+    said = experiment.finding(table, PARAMETERS)
+    assert said.startswith("Equation 3 predicts every step") and "always falls" in said
+    assert "learned from digits (in place of CT slices)" in said
     assert experiment.key_numbers(table, PARAMETERS)[1].here == "1.9"
 
 
@@ -44,9 +47,8 @@ def test_a_wrong_equation_disagrees(table):
     judged = outcomes(table)
     assert judged["equation-3"] == judged["stable-below-2"] == DISAGREES
     assert judged["equation-3-beyond"] == HOLDS
-    assert "1e-03" in experiment.finding(table, PARAMETERS) and "some runs" in experiment.finding(
-        table, PARAMETERS
-    )
+    said = experiment.finding(table, PARAMETERS)
+    assert said.startswith("Equation 3 does not predict") and "1e-03" in said and "some runs" in said
 
 
 def test_an_equation_that_misses_is_found():
@@ -122,3 +124,13 @@ def test_nothing_and_few_singular_values(table):
     assert {outcome for id, outcome in judged.items() if id != "unit-rows"} == {NOT_RUN}
     few = table[~((table["kind"] == "spectrum") & (table["index"] > 40))]
     assert outcomes(few)["early"] == outcomes(few)["late"] == NOT_RUN
+
+
+@pytest.mark.parametrize(
+    "name, value", [("multiples", [0.0]), ("multiples", []), ("step_size", 1.0), ("points", 2), ("rate", 0.0)]
+)
+def test_bad_parameters(name, value):
+    with pytest.raises(AlignbookError, match=name):
+        parameters.resolve(
+            notebooks.find("representation_alignment/prop01_convergence"), "smoke", {name: value}
+        )
