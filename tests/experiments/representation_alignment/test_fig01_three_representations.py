@@ -43,9 +43,11 @@ def outcomes(table):
 
 
 def test_the_printed_order_holds():
-    table = made_up()
+    table = made_up(areas=(0.5, 0.2, 0.1))
     assert set(outcomes(table).values()) == {HOLDS}
-    assert "the same order" in experiment.finding(table, PARAMETERS)
+    said = experiment.finding(table, PARAMETERS)
+    assert said.startswith("Alignment orders as printed: ReLU network 0.5")
+    assert said.endswith("30 steps training and test as printed; after 200 training and test as printed.")
     assert experiment.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 
 
@@ -55,7 +57,8 @@ def test_another_order_disagrees():
     assert judged["alignment"] == judged["training"] == judged["test"] == judged["most"] == DISAGREES
     assert judged["relu-first"] == HOLDS and judged["relu-fastest"] == DISAGREES == judged["fits-dictionary"]
     said = experiment.finding(table, PARAMETERS)
-    assert "another order" in said and said.index("dictionary 0.3") < said.index("RBF network 0.1")
+    assert said.startswith("Alignment orders not as printed: ReLU network 0.5")
+    assert said.index("dictionary 0.3") < said.index("RBF network 0.1")
 
 
 def test_an_order_that_changes_late_is_told():
@@ -63,8 +66,15 @@ def test_an_order_that_changes_late_is_told():
     late = (table["step"] == 200) & (table["representation"] == "dictionary")
     table.loc[late, "train_error"] = 0.0
     said = experiment.finding(table, PARAMETERS)
-    assert said.endswith("after 200: dictionary < ReLU network < RBF network.")
-    assert "after 200" not in experiment.finding(made_up(), PARAMETERS)
+    assert "after 30 steps training and test as printed; after 200 training not as printed (dict" in said
+    assert said.endswith("(dictionary < ReLU network < RBF network), test as printed.")
+    assert "undecidedly" in experiment.finding(made_up(seeds=1), PARAMETERS)
+    assert outcomes(table)["training-last"] == DISAGREES and outcomes(table)["test-last"] == HOLDS
+
+
+def test_what_the_rbf_network_is_nearer_to():
+    assert outcomes(made_up(areas=(0.5, 0.2, 0.1)))["closer"] == HOLDS
+    assert outcomes(made_up(areas=(0.5, 0.4, 0.1)))["closer"] == DISAGREES
 
 
 def test_linear_models_are_gradient_descent():

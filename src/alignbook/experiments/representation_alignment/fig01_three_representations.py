@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment.fig06_architectures import DIGITS, THRESHOLDS, curve
 from alignbook.experiments.representation_alignment.fig11_peaks_transfer import with_constant
@@ -263,8 +263,14 @@ def margins(frame, sign=1, rbf="rbf"):
     return np.minimum(ordered["relu"] - ordered[rbf], ordered[rbf] - ordered["dictionary"])
 
 
+def nearer(frame, rbf="rbf"):
+    """How much nearer the RBF network lies to the dictionary than to the ReLU network, one per seed."""
+    return (frame["relu"] - frame[rbf]).abs() - (frame[rbf] - frame["dictionary"]).abs()
+
+
 def claims(table, parameters):
-    """Orders of three: in each run the smaller of both margins. Written before the first run."""
+    """Orders of three: in each run the smaller of both margins. Written before the first run, but for
+    ``closer`` and ``last``, which the page tells."""
     early = min(parameters["early"], parameters["iterations"])
     measured = {
         "alignment": (
@@ -311,6 +317,30 @@ def claims(table, parameters):
             lambda: margins(errors(table, early, "train_error"), -1, OTHER),
             0.0,
         ),
+        "closer": (
+            "The RBF network's alignment is nearer to the dictionary's than to the ReLU network's (areas).",
+            "Figure 5, Section 4.2",
+            lambda: nearer(areas(table)),
+            0.0,
+        ),
+        "closer-other": (
+            "With the other bandwidth, it is nearer to the dictionary's, too.",
+            "Figure 5; bandwidth not given",
+            lambda: nearer(areas(table), rbf=OTHER),
+            0.0,
+        ),
+        "training-last": (
+            "Training errors order alike after the last step, too (the smaller margin).",
+            "Figure 1; at which step is ours",
+            lambda: margins(errors(table, None, "train_error"), -1),
+            0.0,
+        ),
+        "test-last": (
+            "Test errors order alike after the last step, too (the smaller margin).",
+            "Figure 1; at which step is ours",
+            lambda: margins(errors(table, None, "test_error"), -1),
+            0.0,
+        ),
         "most": (
             "The ReLU network keeps most of its alignment at a threshold of about 8, of 1000 points (share).",
             "Figure 5, Section 4.2",
@@ -324,7 +354,7 @@ def claims(table, parameters):
             claim = Claim.greater(id, statement, source, values(), than=than)
         else:
             claim = Claim.missing(id, statement, source, "nothing was computed")
-        made.append(claim.tagged(ours=id.endswith("other")))
+        made.append(claim.tagged(ours=id.endswith(("other", "last"))))
     fits = "On each of the three, a linear model can fit the training labels perfectly."
     for name, title in NAMES.items():
         short = f"{title}: what least squares leaves of the labels' mean square, worst run."
@@ -347,28 +377,34 @@ def aligned_at(table, representation, threshold):
 
 
 def finding(table, parameters):
-    """The orders that were found, with their areas and errors."""
+    """Whether areas and errors order as printed, by outcome, with the areas and other orders of errors."""
     if "kind" not in table:
         return "Nothing was computed."
     early = min(parameters["early"], parameters["iterations"])
-    found, after = areas(table)[list(NAMES)], errors(table, early, "train_error")[list(NAMES)]
-    aligned = found.mean().sort_values(ascending=False)
-    fast = after.mean().sort_values()
-    said = " > ".join(f"{NAMES[name]} {value:.2f}" for name, value in aligned.items())
-    same = list(aligned.index) == list(fast.index)
-    left = " < ".join(f"{'' if same else NAMES[name] + ' '}{value:.1%}" for name, value in fast.items())
-    late = errors(table, None, "train_error")[list(NAMES)].mean().sort_values()
-    last = ""
-    if list(late.index) != list(fast.index):
-        last = f"; after {parameters['iterations']}: {' < '.join(NAMES[name] for name in late.index)}"
-    rows = table[table["kind"] == "area"]
+    found = areas(table)[list(NAMES)].mean().sort_values(ascending=False)
+    order = " > ".join(f"{NAMES[name]} {area:.2f}" for name, area in found.items())
     part = ""
     if parameters["dataset"] == "ct_slices":
-        part = f" ({rows['points'].min():.0f} training rows of a part of CT Position)"
-    return (
-        f"Alignment{part}: {said}. Training errors after {early} steps come in "
-        f"{'the same' if same else 'another'} order, {left}{last}."
-    )
+        points = table.loc[table["kind"] == "area", "points"].min()
+        part = f" ({points:.0f} training rows of a part of CT Position)"
+    told = []
+    for step, when in ((early, f"after {early} steps"), (None, f"after {parameters['iterations']}")):
+        kinds = {}
+        for kind, column in (("training", "train_error"), ("test", "test_error")):
+            left = errors(table, step, column)
+            word = _ordered(margins(left, -1))
+            if word != "as printed":
+                ordered = left[list(NAMES)].mean().sort_values().index
+                word += f" ({' < '.join(map(NAMES.get, ordered))})"
+            kinds.setdefault(word, []).append(kind)
+        told.append(f"{when} " + ", ".join(f"{' and '.join(names)} {word}" for word, names in kinds.items()))
+    return f"Alignment orders {_ordered(margins(areas(table)))}{part}: {order}. Errors: {'; '.join(told)}."
+
+
+def _ordered(margin):
+    """What ``margins`` of the printed order say of it."""
+    words = {HOLDS: "as printed", DISAGREES: "not as printed"}
+    return words.get(Claim.greater("order", "", "", margin).outcome, "undecidedly")
 
 
 def key_numbers(table, parameters):
@@ -385,5 +421,7 @@ def key_numbers(table, parameters):
             f"test error after {early} steps over mean square",
             " / ".join(f"{after[name].mean():.1%}" for name in NAMES),
         ),
-        KeyNumber("‖y‖² of 1000 points", interval(start, "{:.0f}"), f"{PRINTED_START:.0f}"),
+        KeyNumber(
+            "‖y‖² of 1000 points", interval(start, "{:.0f}", (0, PRINTED_POINTS)), f"{PRINTED_START:.0f}"
+        ),
     ]
