@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, NOT_RUN
+from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig04_two_labellings as experiment
+from alignbook.runs import notebooks, parameters
 
 PARAMETERS = {"points": 40, "fewer": 11, "spread": 0.3, "step_size": 0.5, "remaining": 0.01, "seeds": 3}
 
@@ -48,13 +50,18 @@ def test_equation_3_counts_the_steps_that_are_run(table):
 
 
 def test_claims_hold_and_fail(table):
-    assert outcomes(table) == dict.fromkeys(("higher", "first", "second", "faster", "below"), HOLDS) | {
-        "trace": CONTRADICTED
-    }
+    either = {"trace": CONTRADICTED, "separable-first": HOLDS, "separable-second": HOLDS}
+    five = ("higher", "first", "second", "faster", "below")
+    assert outcomes(table) == dict.fromkeys(five, HOLDS) | either
     swapped = table.assign(labelling=table["labelling"].map({"first": "second", "second": "first"}))
-    assert outcomes(swapped) == dict.fromkeys(("higher", "first", "second", "faster", "below"), DISAGREES) | {
-        "trace": CONTRADICTED
-    }
+    assert outcomes(swapped) == dict.fromkeys(five, DISAGREES) | either
+
+
+def test_clouds_that_overlap_are_not_separated(table):
+    rows = table[table["points"] == 40].assign(points=2000)
+    wide = experiment.claims(rows, PARAMETERS | {"points": 2000, "spread": 0.5})
+    judged = {claim.id: claim.outcome for claim in wide}
+    assert judged["separable-first"] == DISAGREES and judged["separable-second"] == HOLDS
 
 
 def test_printed_singular_values_that_fit_would_hold(table, monkeypatch):
@@ -68,3 +75,13 @@ def test_words_and_nothing(table):
     nothing = pd.DataFrame({"unit": []})
     assert experiment.finding(nothing, PARAMETERS) == "Nothing was computed."
     assert {outcome for id, outcome in outcomes(nothing).items() if id != "trace"} == {NOT_RUN}
+
+
+@pytest.mark.parametrize(
+    "name, value", [("points", 3), ("fewer", 0), ("spread", 0.6), ("step_size", 1.0), ("remaining", 0.0)]
+)
+def test_bad_parameters(name, value):
+    with pytest.raises(AlignbookError, match=name):
+        parameters.resolve(
+            notebooks.find("representation_alignment/fig04_two_labellings"), "smoke", {name: value}
+        )

@@ -4,6 +4,8 @@ Two clouds of points around the angles π/4 and −3π/4. The ``first`` labellin
 that v_1 separates them; the ``second`` has a class for each side of the clouds, so that v_2 does.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -20,6 +22,7 @@ from alignbook.seeding import numpy_stream
 
 HEADLINE = "higher"
 LABELLINGS = ("first", "second")
+SEPARATING = {"first": (1, 1), "second": (-1, 1)}  # weights that separate them
 PRINTED = (9.58, 2.84)  # σ_1 and σ_2 (Section 4.1, Figure 4), printed to two decimals
 PRINTED_POINTS = 1000  # Section 4.1
 
@@ -142,7 +145,30 @@ def claims(table, parameters):
             f"the squares of n unit vectors' singular values sum to n = {PRINTED_POINTS}, "
             f"the printed ones to {squares:.1f} ± {rounding:.1f}"
         )
-    return [*made, trace]
+    return [*made, *_separable_claims(values, parameters), trace]
+
+
+def _separable_claims(values, parameters):
+    """The worst draw's share of points on the wrong side of the line between the classes, per labelling."""
+    group = (
+        "Both labellings are separated perfectly by a line through the origin (share of points it misses)."
+    )
+    made = []
+    for name, weights in SEPARATING.items():
+        about = (f"separable-{name}", f"The {name} labelling, worst draw.", "Section 4.1")
+        if values.empty:
+            claim = Claim.missing(*about, "nothing was computed")
+        else:
+            missed = []
+            for seed in values.index:
+                phi, labels = circle(parameters["points"], parameters["spread"], int(seed))
+                missed.append(float((labels[name] * (phi @ weights) <= 0).mean()))
+            claim = Claim.computed(*about, max(missed), 0.0, 0.0)
+            claim = replace(
+                claim, test=f"{claim.test}, the worst of {len(missed)} draws; least squares may miss more"
+            )
+        made.append(claim.tagged(group=group))
+    return made
 
 
 def _measured(values):
