@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
 from alignbook.data.tables import ROWS, TABLES, load_table
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment import hidden_layers
@@ -169,21 +169,39 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """Mean areas of the hidden layers, before and after, and which data stand in for the paper's."""
-    parts = []
+    """Mean areas of the hidden layers after training, what is not as in the paper, and before training."""
+    parts, falls, otherwise = [], [], []
     for dataset in parameters["datasets"]:
         after, before = areas(table, dataset), areas(table, dataset, 0)
         if not after.empty:
-            way = f"{arrows(before)} before, {arrows(after)} after"
-            parts.append(f"{NAMES.get(dataset, dataset)}{stand_in(table, dataset)} {way}")
+            name = NAMES.get(dataset, dataset)
+            parts.append(f"{name}{stand_in(table, dataset)} {arrows(after, 2)}{_unlike(after)}")
+            (otherwise if _unlike(-before) else falls).append(name)
     if not parts:
         return "Nothing was computed."
-    return f"Area under the alignment curve, first to last hidden layer: {'; '.join(parts)}."
+    said = f"Area under the alignment curve, first to last hidden layer, after training: {'; '.join(parts)}."
+    said += f" Before training it falls from each to the next on {' and '.join(falls)}." if falls else ""
+    said += (
+        f" Before training it does not fall at every step on {' and '.join(otherwise)}." if otherwise else ""
+    )
+    return said
 
 
-def arrows(values):
+def _unlike(values):
+    """`` (last step undecided)``: the steps between hidden layers that are not found to rise, or nothing."""
+    hidden = values.drop(columns=0)
+    last, parts = hidden.columns[-1], []
+    for layer in hidden.columns[1:]:
+        outcome = Claim.greater("step", "", "", hidden[layer] - hidden[layer - 1]).outcome
+        if outcome != HOLDS:
+            step = "last step" if layer == last else f"step to layer {layer}"
+            parts.append(f"{step} {'falls' if outcome == DISAGREES else 'undecided'}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def arrows(values, digits=3):
     """``0.12 → 0.34``: mean areas of the hidden layers."""
-    return " → ".join(f"{value:.3f}" for value in values.drop(columns=0).mean())
+    return " → ".join(f"{value:.{digits}f}" for value in values.drop(columns=0).mean())
 
 
 def stand_in(table, dataset):
