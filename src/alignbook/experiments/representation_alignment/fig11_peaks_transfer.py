@@ -242,14 +242,17 @@ def finding(table, parameters):
 
 
 def key_numbers(table, parameters):
-    """Test errors of transferred features and of inputs after the fast phase."""
-    return [
-        KeyNumber(
-            f"test error on the {task} task after {parameters['fast_phase']} steps, transferred / inputs",
-            f"{errors['transfer'].mean():.3f} / {errors['original'].mean():.3f}",
+    """Test errors after the fast phase: of transferred and initial features, and of the inputs."""
+    made = []
+    for task, errors in _errors(table, parameters).items():
+        what = f"test error on the {task} task after {parameters['fast_phase']} steps: transferred / initial"
+        what += " (inputs: our reading)" if task == "related" else " / inputs"
+        transferred, init, inputs = (
+            f"{errors[name].mean():.3f}" for name in ("transfer", "init", "original")
         )
-        for task, errors in _errors(table, parameters).items()
-    ]
+        last = f"({inputs})" if task == "related" else f"/ {inputs}"
+        made.append(KeyNumber(what, f"{transferred} / {init} {last}"))
+    return made
 
 
 def _errors(table, parameters):
