@@ -23,6 +23,7 @@ PANELS = {
 TOP = 10  # singular vectors; fixed before any run
 TOPS = (1, TOP, 100)
 SHOWN = 100  # indices of the figure
+PERCENT = (0, 100)  # within which a share lies
 MOSTLY = 0.5  # share of the labels: "mostly aligned" (Section 4.2)
 CHANCE = 0.01  # share of the labels by which "more or less uniformly" (Section 4) may be missed
 
@@ -157,7 +158,7 @@ def finding(table, parameters):
     found, expected = shares(table), shares(table, column="chance")
     if found.empty:
         return "Nothing was computed."
-    before, after = (interval(100 * found[panel], "{:.1f}") for panel in ("c", "d"))
+    before, after = (interval(100 * found[panel], "{:.1f}", PERCENT) for panel in ("c", "d"))
     said = (
         f"The top {TOP} singular vectors of the last hidden layer hold {after} % of the shuffled labels "
         f"after training on them, {before} % before; by chance {100 * expected['c'].mean():.2f} %."
@@ -176,6 +177,6 @@ def key_numbers(table, parameters):
     made = []
     for panel, what in whats.items():
         by_chance = f"; by chance {100 * expected[panel].mean():.2f} %"
-        share = interval(100 * found[panel], "{:.1f}")
+        share = interval(100 * found[panel], "{:.1f}", PERCENT)
         made.append(KeyNumber(f"share along the top {TOP}, {what}", f"{share} %{by_chance}"))
     return made
