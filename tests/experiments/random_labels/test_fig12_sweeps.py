@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.experiments.random_labels import fig12_sweeps as experiment
 from alignbook.experiments.random_labels import sweep_analysis as analysis
@@ -257,6 +257,24 @@ def test_figures_16_and_18_are_judged_over_seeds():
     assert found["faster"] == NOT_RUN
 
 
+def test_held_out_accuracy_is_judged_unless_it_is_a_guess():
+    def with_test(gain, level):
+        seeds = [made_up(lambda *_: gain, figures=("12", "13"))]
+        for seed in range(3):
+            part = made_up(lambda *_, seed=seed: gain + 0.001 * seed, figures=["17"], groups=1)
+            seeds.append(part[part["architecture"] == "vgg"].assign(unit=f"17-vgg-seed{seed}", seed=seed))
+        table = pd.concat(seeds)
+        return judged(table.assign(test=table["test"] - 0.5 + level))
+
+    names = ["test-12-vgg", "test-13-none", "test-17"]
+    assert [with_test(0.1, 0.4)[name] for name in names] == [HOLDS, DISAGREES, HOLDS]
+    assert [with_test(-0.1, 0.4)[name] for name in names] == [DISAGREES, HOLDS, DISAGREES]
+    assert with_test(0.0, 0.4)["test-13-none"] == HOLDS
+    # CIFAR-100 has a hundred labels: five points above a guess is more there than for CIFAR-10.
+    assert [with_test(0.01, 0.12)[name] for name in names] == [NOT_JUDGED, NOT_JUDGED, HOLDS]
+    assert with_test(0.01, 0.02)["test-17"] == NOT_JUDGED
+
+
 def test_what_decides_is_found():
     def by_scale(figure, factors):
         return 0.1 if factors["init_scale"] < 1 else -0.1 if factors["init_scale"] > 1 else 0.0
@@ -266,9 +284,10 @@ def test_what_decides_is_found():
     assert found.index[0] == "init_scale" and found.loc["init_scale", "high"] < 0
     assert "learning_rate" not in found.index  # it does not vary
     assert judged(table)["decides-init-scale"] == HOLDS
-    assert "a larger initial scale (makes it less likely)" in experiment.finding(
-        table, {"second_dataset": "cifar100"}
-    )
+    said = experiment.finding(table, {"second_dataset": "cifar100"})
+    assert "a larger initial scale (less likely)" in said
+    clear = (found["low"] > 0) | (found["high"] < 0)
+    assert ("The only factor" in said) == (clear.sum() == 1)
     turned = made_up(lambda figure, factors: -by_scale(figure, factors))
     assert judged(turned)["decides-init-scale"] == DISAGREES
     assert len(experiment.key_numbers(table, {})) == 2

@@ -22,7 +22,16 @@ from alignbook.training.transfer import layer_norms, layers_of, rescale_
 
 from .downstream import shrunk, tasks
 from .fig06_more_layers import parts, transfer_
-from .sweep_analysis import FACTORS, by_group, coefficients, comparisons, exact, judged, share_claim
+from .sweep_analysis import (
+    FACTORS,
+    by_group,
+    coefficients,
+    comparisons,
+    exact,
+    judged,
+    near_guess,
+    share_claim,
+)
 from .sweep_design import balanced_design, random_design
 from .vgg_transfer import first_epochs
 
@@ -45,6 +54,11 @@ DETAIL = {
     "16": "Figure 16's ResNet-18 trains faster after pre-training.",
     "18": "Figure 18's VGG-16 trains more slowly after pre-training.",
 }
+GUESS = {"12": 0.1, "13": 0.1, "14": 0.01, "15": 0.01, "17": 0.01}  # of CIFAR-10's and CIFAR-100's labels
+NO_GAIN = 1.0  # points of area: a mean gain in test accuracy below this is none
+VGG_TEST = "Transferring one layer of VGG-16 improves test accuracy on real labels (mean over groups)."
+NO_TEST = f"Experiments B: pre-training does not improve test accuracy (mean gain below {NO_GAIN:g} point)."
+TEST_17 = "Figure 17's VGG-16 has a better test accuracy after pre-training."
 DECIDES = "A larger initial scale and more classes upstream turn the effect negative."
 
 
@@ -55,11 +69,18 @@ def units(parameters):
         for architecture in ARCHITECTURES:
             for number, group in enumerate(groups(parameters, figure, architecture)):
                 name = f"{figure}-{architecture}-{number:02d}"
-                seeds = [group["seed"]] if "seed" in group else range(parameters["seeds"])
+                runs = parameters[_seeds(figure)]
+                seeds = [group["seed"]] if "seed" in group else range(runs)
                 made += [_unit(parameters, name, figure, group, seed) for seed in seeds]
     for name, figure, group in details(parameters):
-        made += [_unit(parameters, name, figure, group, seed) for seed in range(parameters["seeds"])]
+        runs = parameters[_seeds(figure)]
+        made += [_unit(parameters, name, figure, group, seed) for seed in range(runs)]
     return made
+
+
+def _seeds(figure):
+    """Which parameter says how many seeds the groups of a figure have."""
+    return "second_seeds" if figure in SECOND else "seeds"
 
 
 def groups(parameters, figure, architecture):
@@ -70,7 +91,7 @@ def groups(parameters, figure, architecture):
     """
     second, found = figure in SECOND, {}
     if not parameters["each_seed"]:
-        found["seed"] = list(range(parameters["seeds"]))
+        found["seed"] = list(range(parameters[_seeds(figure)]))
     found["init"] = INITS[figure]
     scales = _pair(parameters, "second_scales" if second else f"scales_{figure}")
     found["init_scale"] = _within(parameters, scales) if architecture == "vgg" else scales
@@ -270,9 +291,10 @@ def compute(
 
 
 def claims(table, parameters):
-    """Shares below x = y, what more layers add, ResNet-18, Figures 16 and 18, and what decides.
+    """Shares below x = y, what more layers add, ResNet-18, Figures 16 and 18, test accuracy, what decides.
 
-    Written down before the first run of profile quick. Points in which neither network learned, and those of
+    Written down before the first run of profile quick, but those of test accuracy: their rules after it and
+    before their outcomes were looked at. Points in which neither network learned, and those of
     a network that diverged, do not enter.
     """
     points = comparisons(table)
@@ -307,7 +329,33 @@ def claims(table, parameters):
             else:
                 claim = Claim.greater(*about, values if figure == "16" else -values)
             made.append(claim.tagged(statement))
+    made += _of_test(table, points)
     return [*made, *_decides(coefficients(everything), _groups_of(everything))]
+
+
+def _of_test(table, points):
+    """What B says of held-out images: gains over groups (seeds in Figure 17); not judged near a guess."""
+    held_out = {figure: judged(points, figure, what="test") for figure in SWEEPS}
+    rows = _of(held_out["12"], "vgg")
+    rows = rows if rows.empty else rows[rows["layers"] == "one"]
+    near = near_guess(rows, GUESS["12"])
+    made = [_test_claim("test-12-vgg", VGG_TEST, "B.1, Figure 12", rows.get("gain", []), 0.0, near)]
+    rows = held_out["13"]
+    gains = rows.groupby("group")["gain"].mean() if len(rows) else []
+    near = near_guess(rows, GUESS["13"])
+    about = ("test-13-none", NO_TEST, "B.2, Figure 13")
+    made.append(_test_claim(*about, [-gain for gain in gains], -NO_GAIN, near))
+    near = near_guess(detail_points(table, "17", "real", what="test"), GUESS["17"])
+    gains = detail_gains(table, "17", "real", what="test")
+    return [*made, _test_claim("test-17", TEST_17, "B.6, Figure 17", gains, 0.0, near, what="seed")]
+
+
+def _test_claim(id, statement, source, values, than, near, what="group"):
+    """``values`` above ``than``; the readings, means, margins, are ours: the paper says "several", "some"."""
+    if not len(values):
+        return Claim.missing(id, statement, source, "none in which a network learned is among the results")
+    claim = Claim.greater(id, statement, source, values, than, what=what).tagged(ours=True)
+    return claim.not_judged("test accuracy is near that of a guess") if near else claim
 
 
 def _exact_claim(id, statement, source, rows, above=True):
@@ -363,20 +411,26 @@ def _whole(points, labels):
     return points if points.empty else points[(points["layers"] == "all") & (points["labels"] == labels)]
 
 
-def detail_gains(table, figure, labels):
-    """Gain (points of area, training) in one of Figures 16 to 18: a Series over seeds, mean over scales.
-
-    Where neither network learned there is no value.
-    """
+def detail_points(table, figure, labels, what="train"):
+    """:func:`comparisons` of one of Figures 16 to 18, seed by seed (``seed``), where a network learned."""
     if "start" not in table:
-        return pd.Series(dtype=float)
-    values = {}
+        return pd.DataFrame()
+    found = []
     for seed, rows in table[table["unit"].astype(str).str.startswith(f"{figure}-")].groupby("seed"):
         points = comparisons(rows)
         if not points.empty:
-            points = points[(points["labels"] == labels) & (points["what"] == "train") & points["learned"]]
-            values[seed] = points["gain"].mean()
-    return pd.Series(values, dtype=float).dropna()
+            points = points[(points["labels"] == labels) & (points["what"] == what) & points["learned"]]
+            found.append(points.assign(seed=seed))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def detail_gains(table, figure, labels, what="train"):
+    """Gain (points of area) in one of Figures 16 to 18: a Series over seeds, mean over scales.
+
+    Where neither network learned there is no value.
+    """
+    points = detail_points(table, figure, labels, what)
+    return points.groupby("seed")["gain"].mean() if len(points) else pd.Series(dtype=float)
 
 
 def left_out(table):
@@ -394,7 +448,7 @@ def _percent(share, ends):
 
 
 def finding(table, parameters):
-    """The share of points below x = y, with which labels, and the strongest factor."""
+    """The share of points below x = y, with which labels, and the factors that are clear of zero."""
     points = judged(comparisons(table), *SWEEPS)
     if points.empty:
         return "No network of the sweeps learned: there is nothing to compare."
@@ -405,15 +459,13 @@ def finding(table, parameters):
         if len(rows := _whole(points, labels))
     ]
     whole = f"in {' and '.join(parts)}" if parts else "nothing to compare"
-    text += f"; with all layers transferred, {whole}."
+    text += f"; with all layers transferred {whole}."
     found = coefficients(points)
     clear = found[(found["low"] > 0) | (found["high"] < 0)]
     if len(clear):
-        first = clear.iloc[0]
-        text += (
-            f" What decides most: {FACTORS[clear.index[0]]} "
-            f"(makes it {'more' if first['value'] > 0 else 'less'} likely)."
-        )
+        said = "The only factor" if len(clear) == 1 else f"The largest of {len(clear)} factors"
+        likely = "more" if clear["value"].iloc[0] > 0 else "less"
+        text += f" {said} with an interval clear of zero: {FACTORS[clear.index[0]]} ({likely} likely)."
     elif len(found):
         text += " No factor's interval is clear of zero."
     return f"{text} {parameters['second_dataset']} stands in for ImageNet."

@@ -9,6 +9,7 @@ from alignbook.seeding import numpy_stream
 from .downstream import area
 
 LEARNED = 0.1  # accuracy above that of a guess at random labels: below it there is nothing to compare
+HELD_OUT = 0.05  # area of test accuracy above that of a guess: below it held-out images say nothing
 BOOTSTRAP = 500
 MIN_GROUPS = 10  # with fewer a bootstrap says little
 RIDGE = 0.1  # penalty ½ · RIDGE · ‖β‖², without the intercept
@@ -92,6 +93,15 @@ def judged(points, *figures, what="train"):
     if points.empty:
         return points
     return points[points["figure"].isin(figures) & (points["what"] == what) & points["learned"]]
+
+
+def near_guess(points, guess):
+    """Whether held-out accuracies say nothing of ``points`` of what "test".
+
+    The better area of each point, its mean over the points, is not ``HELD_OUT`` above ``guess`` (0..1).
+    """
+    best = points[["scratch", "pretrained"]].max(axis=1) if len(points) else pd.Series(dtype=float)
+    return not best.mean() >= guess + HELD_OUT
 
 
 def exact(wins):
