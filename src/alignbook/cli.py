@@ -122,6 +122,7 @@ def _parser():
     probe.add_argument("-n", dest="examples", type=_count, default=1000, help="examples (default: 1000)")
     probe.add_argument("--seed", type=int, default=0, help="of the examples' and all other draws")
     probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
+    probe.add_argument("--minutes", type=_minutes, default=10.0, help="for all instruments (default: 10)")
     probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
@@ -275,7 +276,7 @@ def _probe(options):
     try:
         found = probe(
             model, inputs, targets, before=before, without=options.without, seed=options.seed,
-            report=engine.to_stderr,
+            minutes=options.minutes, report=engine.to_stderr,
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None
@@ -359,6 +360,13 @@ def _count(text):
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, at least 1, not {text!r}")
     return int(text)
+
+
+def _minutes(text):
+    minutes = float(text)
+    if not minutes > 0:
+        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+    return minutes
 
 
 if __name__ == "__main__":

@@ -106,6 +106,8 @@ def write(probe, folder, title):
 
 def _page(probe, title, beside):
     parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe)]
+    if "loss" in probe.notes:
+        parts.append(f'<p class="muted">Loss and accuracy: {html.escape(probe.notes["loss"])}.</p>')
     if not probe_beside.stored():
         parts.append(f'<p class="muted">{probe_beside.NONE}</p>')
     for name, (heading, paper, page, meaning) in ABOUT.items():
@@ -117,6 +119,8 @@ def _page(probe, title, beside):
             parts.append(f'<p class="muted">Not measured: {html.escape(probe.left_out[name])}.</p>')
             continue
         rows = probe.tables[name]
+        if name in probe.notes:
+            parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
         parts.append(_figure(name, _drawn(name, rows), ABOUT[name][0]))
         if name in beside:
             parts.append(_strip(name, beside[name]))
@@ -231,7 +235,9 @@ def guide(pages):
         return
     stored = json.loads(path.read_text(encoding="utf-8"))
     tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
-    found = Probe(stored["network"], tables, stored["left_out"], stored.get("examples", {}))
+    found = Probe(
+        stored["network"], tables, stored["left_out"], stored.get("examples", {}), stored.get("notes", {})
+    )
     beside = probe_beside.strips(found)
     folder = pages / "probe"
     folder.mkdir(exist_ok=True)

@@ -30,6 +30,7 @@ BASES = 20
 DRAWS = 20
 PATCH_IMAGES = 1000
 BATCH = 100
+PRODUCTS = 80  # with the Hessian at most
 
 
 class DoesNotApply(Exception):
@@ -269,16 +270,19 @@ def loss_of(targets):
     return functional.cross_entropy
 
 
-def curvature(model, inputs, targets, seed, k=5):
+def curvature(model, inputs, targets, seed, k=5, basis=None, products=PRODUCTS):
     """The k eigenvalues of largest magnitude of the loss's Hessian (ICLR 2020 submission, Figure 3a).
 
+    basis : how many vectors of the parameters are held; products : most with the Hessian, see
+    :func:`alignbook.hessian_eigenvalues`.
     Returns one row per eigenvalue: ``index`` from 1, ``eigenvalue``, ``residual``, ``converged``.
     """
     if sum(p.numel() for p in model.parameters()) <= 10 * k:
         raise DoesNotApply("the network has too few parameters")
     found = hessian_eigenvalues(
-        model, loss_of(targets), inputs, targets, k=k, tol=1e-2, batch_size=128, max_products=80, seed=seed
-    )
+        model, loss_of(targets), inputs, targets, k=k, tol=1e-2, batch_size=128, basis=basis,
+        max_products=products, seed=seed,
+    )  # fmt: skip
     return pd.DataFrame(
         {"index": range(1, k + 1), "eigenvalue": found.eigenvalues, "residual": found.residuals}
     ).assign(converged=found.converged)

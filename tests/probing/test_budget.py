@@ -1,0 +1,211 @@
+"""The probe's budget: fewer examples where time or memory forbid, all where they do not."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from alignbook import cli
+from alignbook.probing import budget, costs, instruments, probe
+from alignbook.probing.instruments import DoesNotApply
+
+MEGA = 10**6
+
+
+class Clock:
+    """Time passes only where something costs it."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    fake = Clock()
+    monkeypatch.setattr(budget, "clock", fake)
+    return fake
+
+
+def costing(clock, cost, fails=()):
+    calls = []
+
+    def measure(n):
+        calls.append(n)
+        clock.now += cost(n)
+        if n in fails:
+            raise ValueError(f"not on {n}")
+        return f"on {n}"
+
+    return measure, calls
+
+
+@pytest.mark.parametrize(
+    ("cost", "calls"),
+    [
+        (lambda n: 0.001 * n, [2, 100]),  # fits even if its cost grew with the square
+        (lambda n: 0.1 * n, [2, 8, 100]),
+        (lambda n: 4 + 0.1 * n, [2, 8, 64, 100]),  # took less than 64 foretold
+        (lambda n: 0.8 * n, [2, 8, 64]),
+        (lambda n: 0.0064 * n**2, [2, 8, 32, 64]),
+        (lambda n: 0.03 * n**2, [2, 8, 32]),
+        (lambda n: 2.0 * n, [2, 8, 16]),
+        (lambda n: 5.0 * n, [2, 8]),  # the least, from what others would have had
+    ],
+)
+def test_as_many_examples_as_time_allows(clock, cost, calls):
+    measure, called = costing(clock, cost)
+    said = []
+    start = clock.now
+    found = budget.within(measure, 100, share=60, left=200, say=lambda *now: said.append(now))
+    assert called == calls and found == (f"on {calls[-1]}", calls[-1], pytest.approx(cost(calls[-1])))
+    assert clock.now - start <= (60 if cost(8) < 30 else 200)
+    if said:  # expected seconds: those of the last call, or more
+        n, expected = said[-1]
+        assert n == calls[-1] and expected >= cost(n) * (1 - 1e-9)
+
+
+def test_what_cannot_have_the_least_number_is_left_out(clock):
+    measure, called = costing(clock, lambda n: 100.0 * n)
+    with pytest.raises(DoesNotApply, match=r"8 examples would take about 13 min, .*--minutes"):
+        budget.within(measure, 100, share=60, left=500)
+    assert called == [2]
+    assert budget.within(costing(clock, lambda n: 1e9)[0], 9, math.inf, math.inf)[1] == 9
+
+
+def test_what_fails_on_few_examples_may_do_on_more(clock):
+    measure, called = costing(clock, lambda n: 0.01 * n, fails=(2, 8))
+    assert budget.within(measure, 100, 60, 60)[1] == 100 and called == [2, 8, 32, 100]
+    measure, called = costing(clock, lambda n: 0.01 * n, fails=(2, 8, 32, 100))
+    with pytest.raises(ValueError, match="not on 100"):
+        budget.within(measure, 100, 60, 60)
+    measure, called = costing(clock, lambda n: 1.0 * n, fails=(2, 8, 32, 100))
+    with pytest.raises(ValueError, match="not on 8"):
+        budget.within(measure, 100, 60, 60)
+
+
+def test_examples_are_spread_from_first_to_last():
+    assert budget.spread(torch.arange(100), 4).tolist() == [0, 25, 50, 75]
+    assert budget.spread(torch.arange(7), 7).tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        (1000, (5, None)),
+        (11 * MEGA, (5, None)),
+        (25 * MEGA, (5, 36)),
+        (60 * MEGA, (2, 12)),
+        (66 * MEGA, (1, 11)),
+    ],
+)
+def test_vectors_of_the_parameters_fit_into_memory(parameters, expected):
+    k, basis = costs.basis_of(parameters)
+    assert (k, basis) == expected
+    assert 4 * parameters * ((basis or costs.BASIS) + costs.BESIDE) <= budget.MEMORY
+    assert basis is None or basis >= k + 10
+
+
+def test_where_not_one_eigenvalue_fits_it_says_so():
+    with pytest.raises(DoesNotApply, match=r"15 vectors of 128,800,000 parameters take 7\.7 GB, more than 4"):
+        costs.basis_of(128_800_000)
+
+
+@pytest.mark.parametrize(
+    ("each", "share", "expected"),
+    [
+        (0.001, 60, (128, 80)),
+        (0.02, 60, (32, 80)),
+        (0.1, 60, (8, 70)),  # products give way when examples cannot
+        (0.4, 60, (8, 20)),
+    ],
+)
+def test_the_hessians_examples_and_products(each, share, expected):
+    times = [(2, 2 * each), (8, 8 * each)]
+    n, products, seconds = costs.planned(times, 128, share, left=100)
+    assert (n, products) == expected and seconds <= (share if products > costs.FEWEST else 100)
+
+
+def test_a_hessian_that_is_too_slow_is_left_out():
+    with pytest.raises(DoesNotApply, match="20 products with the Hessian of 8 examples would take"):
+        costs.planned([(2, 2.0), (8, 8.0)], 128, 60, 100)
+
+
+def small():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 3))
+
+
+def examples(n=40):
+    return torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(1)), torch.arange(n) % 3
+
+
+def test_little_memory_means_fewer_examples(monkeypatch):
+    net = small()
+    whole = probe(net, *examples(), without=["slice", "filters"])
+    assert set(whole.examples.values()) == {40}
+    assert {*whole.notes.values()} == {"40 examples, all there are"}
+    monkeypatch.setattr(budget, "MEMORY", 2e5)
+    found = probe(net, *examples(), without=["slice", "filters", "features"])
+    assert 8 <= found.examples["tangent"] < 40
+    assert f"{found.examples['tangent']} of 40 examples: more do not fit into" in found.notes["tangent"]
+    monkeypatch.setattr(budget, "MEMORY", 5e4)
+    found = probe(net, *examples(), without=["slice", "filters"])
+    assert found.examples == {"features": 24}
+    assert "8 examples take" in found.left_out["tangent"] and "vectors of" in found.left_out["curvature"]
+
+
+def test_both_networks_see_the_same_examples(monkeypatch, clock):
+    def slow(model, inputs, targets, seed):
+        clock.now += len(inputs)
+        return instruments.slice_(model, inputs, targets, seed, points=3)
+
+    monkeypatch.setattr(probe.__globals__["instruments"], "DRAWS", 2)
+    monkeypatch.setitem(probe.__globals__["MEASURES"], "slice", (slow, 256))
+    said = []
+    without = ["filters", "features", "tangent", "curvature"]
+    found = probe(small(), *examples(400), before=small(), minutes=4, without=without, report=said.append)
+    # 120 s for each of the two: 2, 8, then as many as fit into what is left.
+    assert found.examples == {"slice": 96}
+    assert found.notes["slice"] == "96 of 256 examples: more would take too much of the 4 minutes"
+    assert [text for text in said if "examples, about" in text] == [
+        "slice of the network before: 96 examples, about 96 s",
+        "slice of the network: 96 examples, about 96 s",
+    ]
+    assert found.notes["loss"] == "400 examples, all there are"
+    assert found.as_dict()["notes"] == found.notes
+
+
+@pytest.mark.parametrize("minutes", [0, -1.0, math.nan, "ten", None, True])
+def test_minutes_that_are_none(minutes):
+    with pytest.raises(ValueError, match="minutes must be a number above 0"):
+        probe(small(), *examples(), minutes=minutes)
+
+
+@pytest.mark.parametrize("minutes", ["0", "-3", "nan", "ten"])
+def test_the_commands_minutes_that_are_none(minutes, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["probe", "absent:make", "--data", "digits", "--out", "report", f"--minutes={minutes}"])
+    assert end.value.code == 2 and "--minutes" in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not any(tmp_path.iterdir())
+
+
+def test_torchvisions_resnet18():
+    from alignbook.data.torchvision_shim import import_torchvision
+
+    import_torchvision()
+    from torchvision.models import resnet18
+
+    torch.manual_seed(0)
+    net = resnet18(num_classes=3)
+    x, y = torch.randn(10, 3, 32, 32), torch.arange(10) % 3
+    found = probe(net, x, y, without=["tangent", "curvature", "slice"])
+    assert found.examples == {"filters": 10, "features": 10}
+    layers = found.tables["features"]["layer"].unique()
+    assert len(layers) == 22 and layers[0] == "conv1" and layers[-1] == "output"
+    assert json.dumps(found.as_dict(), allow_nan=False)
