@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import HOLDS, Claim, KeyNumber, interval
 from alignbook.data import load, random_labels
 from alignbook.experiments import Unit
 from alignbook.metrics import patch_covariance, transfer_function
@@ -296,16 +296,18 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """The departures step by step, and where the largest jump is."""
+    """The departures step by step, and whether the ideal case, their measure, rises and falls."""
     away = departures(table)
     if away.empty:
         return "No network is among the results: there is nothing to see."
-    parts = [f"{away[step].mean():.1%} ({step})" for step in away]
-    last = list(away)[-1]
-    return (
-        f"Away from rising and then falling, as a share of f's growth: {', '.join(parts)}; "
-        f"95 % interval of the last {interval(100 * away[last], '{:.1f}')} %."
-    )
+    parts = [f"{100 * away[step].mean():.1f} ({step})" for step in away]
+    said = f"Away from rising and then falling, in % of f's growth: {', '.join(parts)}."
+    own = {claim.id: claim.outcome for claim in claims(table, parameters)}
+    open_ends = {word: own[f"ideal-{word}"] for word in ("rises", "falls") if own[f"ideal-{word}"] != HOLDS}
+    if open_ends and IDEAL in away:
+        listed = ", ".join(f"that it {word}: {outcome}" for word, outcome in open_ends.items())
+        said += f" The ideal case is the measure, yet of its own curve {listed}."
+    return said
 
 
 def key_numbers(table, parameters):
