@@ -349,15 +349,15 @@ def key_numbers(table, parameters):
     """The base network's areas, the share of thresholds, and the settings that hold on test data."""
     if "kind" not in table:
         return []
-    shown = []
+    shown = {}
     for dataset in parameters["datasets"]:
         found = areas(table, dataset, "train")
         if "base" in found["trained"]:
-            values = (found["init", "inputs"], found["init", "base"], found["trained", "base"])
-            numbers = " / ".join(f"{part.mean():.2f}" for part in values)
-            shown.append(f"{NAMES.get(dataset, dataset)} {numbers}")
+            values = (found["init", "inputs"], found["trained", "base"])
+            shown[NAMES.get(dataset, dataset)] = " / ".join(f"{part.mean():.2f}" for part in values)
     share, fall = over_thresholds(table)
-    result = [KeyNumber("area, base network: inputs / before / after training", ", ".join(shown))]
+    what = f"area, inputs / base network after training: {', '.join(shown)}"
+    result = [KeyNumber(what, ", ".join(shown.values()))]
     where = "settings and thresholds at which training raises alignment; largest fall elsewhere, of ‖y‖²"
     result.append(KeyNumber(where, f"{share:.0%}; {fall:.2%}"))
     cases = len(parameters["datasets"]) * len(settings(parameters))
