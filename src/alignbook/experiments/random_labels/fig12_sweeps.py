@@ -57,7 +57,7 @@ DETAIL = {
 GUESS = {"12": 0.1, "13": 0.1, "14": 0.01, "15": 0.01, "17": 0.01}  # of CIFAR-10's and CIFAR-100's labels
 NO_GAIN = 1.0  # points of area: a mean gain in test accuracy below this is none
 VGG_TEST = "Transferring one layer of VGG-16 improves test accuracy on real labels (mean over groups)."
-NO_TEST = f"Experiments B: pre-training does not improve test accuracy (points that it loses, above −{NO_GAIN:g})."
+NO_TEST = f"Experiments B: pre-training does not improve test accuracy (points lost, above −{NO_GAIN:g})."
 TEST_17 = "Figure 17's VGG-16 has a better test accuracy after pre-training."
 DECIDES = "A larger initial scale and more classes upstream turn the effect negative."
 
