@@ -145,6 +145,13 @@ def test_printed_accuracies_need_all_images():
     assert judged(table, **changes)["printed-cifar10"].outcome == NOT_JUDGED
     assert judged(table, **changes, train_images=0)["printed-cifar10"].outcome == HOLDS
     assert judged(made_up(HILL, HILL), **changes)["printed-cifar10"].outcome == NOT_RUN
+    assert judged(table, **changes)["printed-loss-cifar10"].outcome == NOT_JUDGED
+    assert judged(table, **changes, train_images=0)["printed-loss-cifar10"].outcome == DISAGREES  # about 0.4
+    right = judged(table.assign(test_loss=table["test_loss"] + 1), **changes, train_images=0)
+    assert right["printed-loss-cifar10"].outcome == HOLDS
+    (key,) = fig02.key_numbers(table, PARAMETERS | changes | {"datasets": ["cifar10"], "depth": 6})[:1]
+    said = [float(part.split()[0]) for part in key.here.split(" / ")]
+    assert key.paper == "51.4 / 1.41" and said == pytest.approx([51.55, 0.415], abs=0.051)
     far = made_up(HILL, HILL, dataset="cifar10", rate=0.05, accuracy=0.8)
     assert judged(far, **changes, train_images=0)["printed-cifar10"].outcome == DISAGREES
 

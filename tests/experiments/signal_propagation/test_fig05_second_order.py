@@ -153,6 +153,23 @@ def test_early_is_a_mean_over_the_first_epoch():
     assert experiment.early(alone, "predicted")[0] == 0.3
 
 
+def test_the_ends_of_the_spectrum():
+    table = made_up(symmetric=False)
+    pairs = table[(table["kind"] == "pair") & (table["epoch"] == 1)]
+    both = [experiment.most(table, 1, sign) for sign in (1, -1)]
+    pd.testing.assert_series_equal(both[0], pairs.groupby("seed")["eigenvalue"].max(), check_names=False)
+    assert (both[1] == -pairs.groupby("seed")["eigenvalue"].min()).all()
+    assert experiment.most(pd.DataFrame({"unit": []}), 1).empty
+
+
+def test_sizes_of_eigenvalues_end_at_zero():
+    table = made_up()
+    table.loc[table["seed"] == 0, "eigenvalue"] *= 30
+    (claim,) = (c for c in experiment.claims(table, PARAMETERS) if c.id == "largest-1")
+    assert claim.interval[0] == 0 and claim.interval[1] > claim.measured
+    assert "(0 to " in experiment.key_numbers(table, PARAMETERS)[1].here
+
+
 def test_of_nothing_nothing_is_said():
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     said = experiment.finding(made_up(), PARAMETERS)

@@ -112,20 +112,39 @@ def test_networks_of_a_seed_start_alike():
 def test_lower_ranks_in_better_networks_hold():
     table = made_up(lambda rank: 0.9 - 0.3 * rank)
     judged = outcomes(table)
+    assert judged.pop("near-one") == DISAGREES  # correlation terms of about 0.2
     assert set(judged.values()) == {HOLDS}
+    near = outcomes(table.assign(correlation=table["correlation"] + 0.73 * (table["layer"] == 3)))
+    assert near["near-one"] == HOLDS
+    edge = outcomes(table.assign(correlation=table["correlation"] + 0.73 * (table["layer"] == 5)))
+    assert edge["near-one"] == DISAGREES
     claims = {claim.id: claim for claim in fig19.claims(table, PARAMETERS)}
-    assert {id for id, claim in claims.items() if claim.ours} == {"rate", "fisher-correlation"}
+    assert {id for id, claim in claims.items() if claim.ours} == set(fig19.OURS)
     assert 0.9 < claims["rank"].measured <= 1
 
 
 def test_higher_ranks_in_better_networks_disagree():
     judged = outcomes(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5, correlation=-0.5))
-    wrong = {"rank", "fisher-rank", "fisher-below", "fisher-even", "fisher-correlation"}
+    wrong = {"near-one", "rank", "fisher-rank", "fisher-below", "fisher-even", "fisher-correlation"}
     assert {id for id, outcome in judged.items() if outcome == DISAGREES} == wrong
     turned = made_up(lambda rank: 0.9 - 0.3 * rank)
     turned["label_noise"] = 0.2 - turned["label_noise"]
     judged = outcomes(turned)
-    assert judged["noise"] == judged["decay"] == DISAGREES and judged["rank"] == HOLDS
+    assert judged["noise"] == judged["decay-same"] == DISAGREES and judged["rank"] == HOLDS
+
+
+def test_the_papers_pairs_are_compared():
+    table = made_up(lambda rank: 0.9 - 0.3 * rank, noise=0)
+    nets = fig19.networks(table)
+    assert fig19.figures(nets) == {"blue": (0.02, 0.0), "orange": (0.001, 0.0), "green": (0.001, 0.2)}
+    # ln R is 1 (blue), 1.3 (orange), 1.7 (green).
+    assert fig19.between(nets, ("green", "blue"), "log_rank").to_numpy() == pytest.approx(0.7, abs=0.05)
+    assert fig19.between(nets, ("green", "orange"), "log_rank").to_numpy() == pytest.approx(0.4, abs=0.05)
+    slow = table.assign(eigenvalue_050=10 ** -(1 + 100 * table["learning_rate"] + 0.01 * table["seed"]))
+    assert outcomes(slow)["decay"] == HOLDS and outcomes(slow)["decay-same"] != HOLDS
+    fast = slow.assign(eigenvalue_050=1e-5 / slow["eigenvalue_050"])
+    assert outcomes(fast)["decay"] == DISAGREES
+    assert fig19.figures(nets[nets["label_noise"] == 0]) == {}
 
 
 def test_the_correlation_over_all_networks():
@@ -145,6 +164,8 @@ def test_what_is_said_follows_the_numbers():
     )
     assert "correlate at -" in falling and "correlate at +" in rising and "width 8" in rising
     few = made_up(lambda rank: 0.5, seeds=1).query("label_noise == 0")
+    assert "undecided" not in falling and "lower stable ranks" in falling and len(falling) <= 290
+    assert "higher stable ranks" in rising
     assert "no correlation" in fig19.finding(few, PARAMETERS)
     assert outcomes(few)["rank"] == outcomes(few)["noise"] == NOT_RUN
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}

@@ -13,6 +13,7 @@ from torch.nn import functional
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
+from alignbook.experiments.signal_propagation.bounded import interval_within, within
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, step_of
 from alignbook.experiments.signal_propagation.fig03_peak_law import LEARNED
 from alignbook.kernels.mlp_sgd import MLP
@@ -221,6 +222,7 @@ SHAPES = {
 }
 EARLIER = "A higher learning rate moves the peak towards the input (layers, highest rate against lowest)."
 PRINTED = "One run of ours could have given the printed test accuracy (0 to 1) at rate 0.05."
+PRINTED_LOSS = "One run of ours could have given the printed test loss (nats) at rate 0.05."
 
 
 def _greater(about, values, why="no network learned"):
@@ -244,16 +246,22 @@ def _of_rates(nets, dataset, p):
     if len(set(p["rates"])) > 1:
         made.append(_greater(about, moved(nets, dataset, p), "no seed learned at both rates").tagged(EARLIER))
     if dataset in PAPER and PAPER_RATE in p["rates"]:
-        values, printed = chosen(nets, dataset, p["depth"], PAPER_RATE)["test_accuracy"], PAPER[dataset][0]
-        statement = f"{name}: {PRINTED[0].lower()}{PRINTED[1:]}"
-        about = (f"printed-{dataset}", statement, "Figures 9 (c) and 10 (c)")
-        if len(values) == 0:
-            made.append(Claim.missing(*about, "no network learned", paper=printed).tagged(PRINTED))
-        else:
-            claim = Claim.one_run(*about, values, printed, ACCURACY_MARGIN).tagged(PRINTED)
-            whole = p["train_images"] == 0
-            why = "fewer training images and epochs than the paper's: shown as measured, not judged"
-            made.append(claim if whole else claim.not_judged(why))
+        here, whole = chosen(nets, dataset, p["depth"], PAPER_RATE), p["train_images"] == 0
+        why = "fewer training images and epochs than the paper's: shown as measured, not judged"
+        for place, (id, column, group, margin, bounds) in enumerate(
+            (
+                ("printed", "test_accuracy", PRINTED, ACCURACY_MARGIN, (0.0, 1.0)),
+                ("printed-loss", "test_loss", PRINTED_LOSS, None, (0.0,)),
+            )
+        ):
+            printed, statement = PAPER[dataset][place], f"{name}: {group[0].lower()}{group[1:]}"
+            about = (f"{id}-{dataset}", statement, "Figures 9 (c) and 10 (c)")
+            if len(here) == 0:
+                claim = Claim.missing(*about, "no network learned", paper=printed)
+            else:
+                claim = within(Claim.one_run(*about, here[column], printed, margin), *bounds)
+                claim = claim if whole else claim.not_judged(why)
+            made.append(claim.tagged(group))
     return made
 
 
@@ -280,14 +288,16 @@ def finding(table, parameters):
 
 
 def key_numbers(table, parameters):
-    """The test accuracies at rate 0.05, which the paper prints, and the gain of the peak in two epochs."""
+    """The test accuracies and losses that the paper prints, at rate 0.05; the peak's gain in two epochs."""
     p, nets, result = parameters, networks(table), []
     for dataset in p["rate_datasets"]:
         here = chosen(nets, dataset, p["depth"], PAPER_RATE)
         if len(here) and dataset in PAPER:
-            accuracy = interval(100 * here["test_accuracy"], "{:.1f}")
-            name = f"test accuracy in %, {NAMES.get(dataset, dataset)}, rate {PAPER_RATE:g}"
-            result.append(KeyNumber(name, accuracy, f"{100 * PAPER[dataset][0]:.1f}"))
+            accuracy = interval_within(100 * here["test_accuracy"], "{:.1f}", 0, 100)
+            loss = interval_within(here["test_loss"], low=0)
+            name = f"test accuracy in % / test loss, {NAMES.get(dataset, dataset)}, rate {PAPER_RATE:g}"
+            printed = f"{100 * PAPER[dataset][0]:.1f} / {PAPER[dataset][1]:g}"
+            result.append(KeyNumber(name, f"{accuracy} / {loss}", printed))
     first = [chosen(nets, *condition, p["learning_rate"]) for condition in conditions(p)[:1]]
     if len(result) < 3 and first and len(first[0]):
         name = f"gain in two epochs / later, {title(*conditions(p)[0])}"

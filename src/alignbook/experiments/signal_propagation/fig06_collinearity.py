@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import Claim, KeyNumber
 from alignbook.data import load
 from alignbook.experiments import Unit
+from alignbook.experiments.signal_propagation.bounded import interval_within, within
 from alignbook.experiments.signal_propagation.dense import (
     CLASSES,
     NAMES,
@@ -252,7 +253,7 @@ def claims(table, parameters):
             about = (f"{column}-{network}-{dataset}", f"{title(network, dataset)}: {statement}", where)
             known = values[column].dropna() if len(values) else []
             if len(known):
-                claim = Claim.greater(*about, known, than=NEAR)
+                claim = within(Claim.greater(*about, known, than=NEAR), -1.0, 1.0)
             else:
                 claim = Claim.missing(*about, "nothing was measured", paper=1.0)
             made.append(claim.tagged(group=statement, ours=ours))
@@ -285,5 +286,5 @@ def key_numbers(table, parameters):
         values = summary(table, network, dataset)
         if len(values):
             what = f"mean over the first epoch, {title(network, dataset)}"
-            result.append(KeyNumber(what, interval(values["epoch"]), "≈ 1"))
+            result.append(KeyNumber(what, interval_within(values["epoch"], low=-1, high=1), "≈ 1"))
     return result

@@ -17,8 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import Claim, KeyNumber
 from alignbook.experiments import Unit
+from alignbook.experiments.signal_propagation.bounded import interval_within, within
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -40,6 +41,10 @@ SEVERAL = (
 )
 LOWER = "The largest alignment is lower than in a network trained end to end."
 WORSE = "Test accuracy is lower than that of a network trained end to end (points)."
+
+
+BOUNDS = {SEVERAL: (), LOWER: (-1.0, 1.0), WORSE: (-100.0, 100.0)}  # of what each compares
+SCATTER = 20  # points between the best and the worst seed from which a finding names both
 
 
 def units(parameters):
@@ -293,7 +298,7 @@ def claims(table, parameters):
         claim = (
             Claim.greater(*about, values) if len(values) else Claim.missing(*about, "nothing was measured")
         )
-        made.append(claim.tagged(group=group))
+        made.append(within(claim, *BOUNDS[group]).tagged(group=group))
 
     for dataset, width in conditions(parameters):
         ours, other = shape(table, "layers", dataset, width), shape(table, "end to end", dataset)
@@ -320,17 +325,19 @@ def finding(table, parameters):
         ours, other = shape(table, "layers", dataset, width), shape(table, "end to end", dataset)
         if len(ours) and len(other):
             accuracy = accuracies(table, "layers", dataset, width), accuracies(table, "end to end", dataset)
+            low, high = accuracy[0].min(), accuracy[0].max()
+            seeds = f", seeds {low:.0f} to {high:.0f}: some barely train" if high - low > SCATTER else ""
             right.append(
-                f"{accuracy[0].mean():.1f} % against {accuracy[1].mean():.1f} % ({title(dataset, width)})"
+                f"{accuracy[0].mean():.0f} against {accuracy[1].mean():.0f} ({title(dataset, width)}{seeds})"
             )
             layers.append(ours["nearly"].mean())
             whole.append(other["nearly"].mean())
     if not right:
         return "No network was trained to the end."
     return (
-        f"Test accuracy layer by layer against end to end: {', '.join(right)}. {min(layers):.1f} to "
-        f"{max(layers):.1f} layers hold {NEARLY:g} of the largest alignment, end to end {min(whole):.1f} to "
-        f"{max(whole):.1f}."
+        f"Test accuracy (%) layer by layer against end to end: {', '.join(right)}. {min(layers):.1f} to "
+        f"{max(layers):.1f} layers reach at least {NEARLY:g} of the largest alignment, end to end "
+        f"{min(whole):.1f} to {max(whole):.1f}."
     )
 
 
@@ -345,6 +352,6 @@ def key_numbers(table, parameters):
     ):
         rows = shape(table, *condition)
         if len(rows):
-            right = interval(accuracies(table, *condition), "{:.1f}")
+            right = interval_within(accuracies(table, *condition), "{:.1f}", 0, 100)
             result.append(KeyNumber(f"test accuracy, {what} (%)", right))
     return result

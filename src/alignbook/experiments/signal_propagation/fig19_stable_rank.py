@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber
 from alignbook.experiments import Unit
+from alignbook.experiments.signal_propagation.bounded import within as bounded
 from alignbook.experiments.signal_propagation.small_deep import evaluated, fit, images_of, network
 from alignbook.metrics.tangent_spectrum import tangent_spectra
 from alignbook.seeding import torch_stream
@@ -20,6 +21,8 @@ KEPT = (1, 2, 3, 5, 8, 13, 20, 30, 50, 80, 120, 200)  # places of the eigenvalue
 DECAY = 50  # place of the eigenvalue by which a decay is judged
 # Figures 19 and 20: (learning rate, share of random labels) -> test accuracy
 PAPER = {(0.02, 0.0): 0.9059, (0.001, 0.0): 0.8307, (0.001, 0.2): 0.7041}
+NEAR = 0.9  # "near 1", as for Figure 6
+NOISE = "The network with random labels has larger stable ranks than those without (difference of ln R_l)."
 FIELDS = ("rank", "correlation", "alignment", "kernel_rank", "fisher_rank", "fisher_correlation")
 
 
@@ -175,6 +178,45 @@ def by_rate(nets, column):
     return (low - high).dropna()
 
 
+def figures(nets):
+    """The three networks of Figures 19 and 20 as {colour: (learning rate, share of random labels)}.
+
+    blue: highest rate, orange: lowest rate, both without random labels; green: lowest rate, with the most.
+    Empty where there is but one rate, or no share.
+    """
+    rates, noises = sorted(nets["learning_rate"].unique()), sorted(nets["label_noise"].unique())
+    if len(rates) < 2 or len(noises) < 2 or noises[0] > 0:
+        return {}
+    low, high, noise = rates[0], rates[-1], noises[-1]
+    return {"blue": (high, 0.0), "orange": (low, 0.0), "green": (low, noise)}
+
+
+def of_figure(nets, colour, column):
+    """``column`` of the networks of one colour, one per seed (a Series)."""
+    found = figures(nets)
+    if colour not in found:
+        return pd.Series(dtype=float)
+    rate, noise = found[colour]
+    rows = nets[(nets["learning_rate"] == rate) & (nets["label_noise"] == noise)]
+    return rows.set_index("seed")[column].astype(float)
+
+
+def between(nets, colours, column):
+    """``column`` of the first of two colours less that of the second, per seed (a Series)."""
+    first, second = (of_figure(nets, colour, column) for colour in colours)
+    return (first - second).dropna()
+
+
+def highest_term(table):
+    """Largest correlation term of a layer between the first and the last, best network, per seed."""
+    best = figures(table).get("blue") if len(table) else None
+    if best is None:
+        return pd.Series(dtype=float)
+    inner = table["layer"].between(2, table["layer"].max() - 1)
+    rows = table[inner & (table["learning_rate"] == best[0]) & (table["label_noise"] == best[1])]
+    return rows.groupby("seed")["correlation"].max().dropna()
+
+
 def claims(table, parameters):
     """Accuracy against ranks and alignments over the networks of a seed; noise; the Fisher information."""
     nets = networks(table)
@@ -201,9 +243,28 @@ def claims(table, parameters):
             within_seeds(nets, "correlation"),
         ),
         (
-            "noise",
-            "With random labels among them, stable ranks are larger at the same rate (difference of ln R_l).",
+            "near-one",
+            "In the best network the correlation term is near 1 in an intermediate layer (the largest of "
+            f"them; ours: above {NEAR:g}).",
+            "Figure 20c, Appendix G.1",
+            highest_term(table),
+        ),
+        (
+            "noise-blue",
+            f"{NOISE} Against the highest rate.",
             "Figure 20b",
+            between(nets, ("green", "blue"), "log_rank"),
+        ),
+        (
+            "noise-orange",
+            f"{NOISE} Against the same, lowest rate.",
+            "Figure 20b",
+            between(nets, ("green", "orange"), "log_rank"),
+        ),
+        (
+            "noise",
+            "At the same rate random labels enlarge stable ranks (difference of ln R_l, mean of the rates).",
+            "Figure 20b; at both rates ours",
             by_noise(nets, "log_rank"),
         ),
         (
@@ -214,9 +275,17 @@ def claims(table, parameters):
         ),
         (
             "decay",
-            "Without random labels eigenvalues drop faster (difference of log10 of the "
-            f"{DECAY}th over the first).",
-            "Figure 19",
+            "Eigenvalues drop faster in the network of Figure 19 (b), highest rate, no random labels, than "
+            f"in that of (a), lowest rate, random labels (difference of log10 of the {DECAY}th over the "
+            "first).",
+            "Figure 19; rates as in Figure 20",
+            between(nets, ("green", "blue"), "decay"),
+        ),
+        (
+            "decay-same",
+            f"They drop faster without random labels at the same rate, too (log10 of the {DECAY}th over the "
+            "first, mean over the rates).",
+            "Figure 19; at the same rate ours",
             by_noise(nets, "decay"),
         ),
         (
@@ -250,9 +319,18 @@ def claims(table, parameters):
     for id, statement, source, measured in values:
         about = (id, statement, source)
         why = "too few networks of a seed for it"
-        claim = Claim.greater(*about, measured) if len(measured) else Claim.missing(*about, why)
-        made.append(claim.tagged(ours=id in ("rate", "fisher-correlation")))
+        than = NEAR if id == "near-one" else 0.0
+        claim = Claim.greater(*about, measured, than=than) if len(measured) else Claim.missing(*about, why)
+        if within in statement:
+            claim = bounded(claim, -1.0, 1.0)
+        elif id == "near-one":
+            claim = bounded(claim, 0.0, 1.0)
+        group = NOISE if id in ("noise-blue", "noise-orange") else None
+        made.append(claim.tagged(group=group, ours=id in OURS))
     return made
+
+
+OURS = ("noise", "rate", "decay-same", "fisher-correlation")  # the paper compares no such pair
 
 
 def size_of(parameters):
@@ -270,20 +348,23 @@ def finding(table, parameters):
     if found is None:
         return f"{size_of(parameters)}: fewer than four networks, no correlation."
     r, (low, high) = found
-    said = (
-        f"Over {len(nets)} networks test accuracy and the logarithm of the stable rank correlate at {r:+.2f} "
-        f"({low:+.2f} to {high:+.2f})."
-    )
-    parts = [
-        f"{what} by {np.exp(values.mean()):.2f}"
-        for what, values in (
-            ("a lower rate", by_rate(nets, "log_rank")),
-            ("random labels", by_noise(nets, "log_rank")),
-        )
-        if len(values)
-    ]
-    moved = f"The rank is multiplied with {', with '.join(parts)}. " if parts else ""
-    return f"{said} {moved}{size_of(parameters)}."
+    lead = "Better networks have no clearly lower or higher stable ranks"
+    if high < 0 or low > 0:
+        lead = f"Better networks have {'lower' if high < 0 else 'higher'} stable ranks"
+    span = f"{r:+.2f} ({low:+.2f} to {high:+.2f})"
+    said = f"{lead}: over {len(nets)} of them accuracy and ln R_l correlate at {span}."
+    outcome = {claim.id: claim.outcome for claim in claims(table, parameters)}
+    parts = []
+    for id, what, values in (
+        ("rate", "the lower rate", by_rate(nets, "log_rank")),
+        ("noise", "adding random labels", by_noise(nets, "log_rank")),
+    ):
+        if len(values):
+            times = f"gives {np.exp(values.mean()):.2f} times the rank"
+            sure = "" if outcome[id] in (HOLDS, DISAGREES) else " (undecided)"
+            parts.append(f"{what} {times}{sure}")
+    moved = f" At otherwise the same values, {', '.join(parts)}." if parts else ""
+    return f"{said}{moved} {size_of(parameters)}."
 
 
 def key_numbers(table, parameters):
