@@ -363,9 +363,12 @@ def _count(text):
 
 
 def _minutes(text):
-    minutes = float(text)
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
     if not minutes > 0:
-        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return minutes
 
 

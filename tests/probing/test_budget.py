@@ -1,5 +1,6 @@
 """The probe's budget: fewer examples where time or memory forbid, all where they do not."""
 
+import importlib
 import json
 import math
 
@@ -164,8 +165,8 @@ def test_both_networks_see_the_same_examples(monkeypatch, clock):
         clock.now += len(inputs)
         return instruments.slice_(model, inputs, targets, seed, points=3)
 
-    monkeypatch.setattr(probe.__globals__["instruments"], "DRAWS", 2)
-    monkeypatch.setitem(probe.__globals__["MEASURES"], "slice", (slow, 256))
+    measures = importlib.import_module("alignbook.probing.probe").MEASURES
+    monkeypatch.setitem(measures, "slice", (slow, 256))
     said = []
     without = ["filters", "features", "tangent", "curvature"]
     found = probe(small(), *examples(400), before=small(), minutes=4, without=without, report=said.append)
@@ -191,21 +192,33 @@ def test_the_commands_minutes_that_are_none(minutes, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
         cli.main(["probe", "absent:make", "--data", "digits", "--out", "report", f"--minutes={minutes}"])
-    assert end.value.code == 2 and "--minutes" in capsys.readouterr().err.strip().splitlines()[-1]
+    (said,) = capsys.readouterr().err.strip().splitlines()
+    assert end.value.code == 2 and f"--minutes: must be a number above 0, not {minutes!r}" in said
     assert not any(tmp_path.iterdir())
 
 
-def test_torchvisions_resnet18():
+@pytest.fixture
+def models():
     from alignbook.data.torchvision_shim import import_torchvision
 
     import_torchvision()
-    from torchvision.models import resnet18
+    from torchvision import models
 
     torch.manual_seed(0)
-    net = resnet18(num_classes=3)
+    return models
+
+
+def test_torchvisions_resnet18(models):
     x, y = torch.randn(10, 3, 32, 32), torch.arange(10) % 3
-    found = probe(net, x, y, without=["tangent", "curvature", "slice"])
+    found = probe(models.resnet18(num_classes=3), x, y, without=["tangent", "curvature", "slice"])
     assert found.examples == {"filters": 10, "features": 10}
     layers = found.tables["features"]["layer"].unique()
     assert len(layers) == 22 and layers[0] == "conv1" and layers[-1] == "output"
     assert json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_a_transformer_of_torchvisions(models):
+    net = models.VisionTransformer(8, 4, 1, 2, 16, 32, num_classes=3)
+    found = probe(net, *examples(12))
+    assert {*found.left_out} == {"deviation"} and {*found.examples.values()} == {12}
+    assert {*found.tables["tangent"]["method"]} == {"exact"}  # of so few weights, also by the gradients
