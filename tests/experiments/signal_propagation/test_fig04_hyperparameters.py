@@ -18,7 +18,9 @@ PARAMETERS = {
     "dense_dataset": "digits", "dense_rates": [0.01, 0.02, 0.04], "dense_batches": [32, 64], "dense_depth": 4,
     "dense_width": 9, "dense_images": 100, "dense_epochs": 2, "dataset": "photos", "second_dataset": "photos",
     "vgg_rates": [0.01, 0.04], "vgg_rate": 0.01, "vgg_batches": [20, 40], "adam_rates": [0.001],
-    "resnet_rates": [0.01], "second_rates": [0.01], "batch_size": 20, "width": 8, "side": 8, "images": 24,
+    "resnet_rates": [0.01], "resnet_rate": 0.01, "resnet_batches": [20], "resnet_adam_rates": [0.001],
+    "resnet_second_rates": [0.01], "second_rates": [0.01], "second_epochs": 3, "batch_size": 20,
+    "width": 8, "side": 8, "images": 24,
     "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005, "alignment_images": 5, "test_images": 30,
     "second_alignment_images": 4, "seeds": 4,
 }  # fmt: skip
@@ -132,11 +134,11 @@ def test_a_network_of_the_table():
 def test_the_papers_directions_hold_and_the_others_disagree():
     right, wrong = (outcomes(made_up(*as_claimed(sign))) for sign in (1, -1))
     for family, axis in VARIED:
-        for id in ("moves", "gap", "higher"):
+        for id in ("moves", "gap", "loss-gap", "higher"):
             assert right[f"{id}-{family}-{axis}"] == HOLDS, (id, family, axis)
             assert wrong[f"{id}-{family}-{axis}"] == DISAGREES, (id, family, axis)
         assert right[f"loss-{family}"] == wrong[f"loss-{family}"] == HOLDS
-    assert not [id for id in right if "resnet" in id]  # a single rate
+    assert not [id for id in right if "resnet" in id and id.split("-")[0] in fig04.SAID]  # a single rate
     flat = outcomes(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0))
     assert flat["gap-vgg19-rate"] == INCONCLUSIVE
 
@@ -148,12 +150,12 @@ def test_adam_against_sgd():
         test_accuracy=table["test_accuracy"].where(~adam, 0.2 + 0.01 * table["seed"]),
         alignment=table["alignment"].where(~adam, table["alignment"] / (9 + table["seed"])),
     )
-    assert [outcomes(worse)[id] for id in ("adam-gap", "adam-height")] == [HOLDS] * 2
+    assert [outcomes(worse)[id] for id in ("adam-gap-vgg19", "adam-height-vgg19")] == [HOLDS] * 2
     better = table.assign(
         test_accuracy=table["test_accuracy"].where(~adam, 0.98 + 0.001 * table["seed"]),
         alignment=table["alignment"].where(~adam, table["alignment"] * (2 + 0.1 * table["seed"])),
     )
-    assert [outcomes(better)[id] for id in ("adam-gap", "adam-height")] == [DISAGREES] * 2
+    assert [outcomes(better)[id] for id in ("adam-gap-vgg19", "adam-height-vgg19")] == [DISAGREES] * 2
 
 
 def test_networks_that_did_not_reach_the_loss_decide_nothing():
@@ -169,21 +171,73 @@ def test_networks_that_did_not_reach_the_loss_decide_nothing():
 
 def test_the_finding_follows_the_numbers():
     right, wrong = (fig04.finding(made_up(*as_claimed(sign)), PARAMETERS) for sign in (1, -1))
-    for said, count in ((right, "4 of 4"), (wrong, "0 of 4")):
-        assert f"gap in {count} sweeps" in said and f"towards the input in {count} (" in said
-    assert "width 8 (full: 64), 24 images of 8×8" in right
+    assert "gap smaller in 4 of 4 sweeps (" in right and "nearer the input in 4 of 4 (" in right
+    assert "smaller in 0 of 4 sweeps, larger in 4 (" in wrong and "input in 0 of 4, farther in 4" in wrong
+    flat = fig04.finding(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0), PARAMETERS)
+    assert "smaller in 0 of 4 sweeps, undecided in 4" in flat
+    assert "width 8 (full: 64), 24 images of 8×8; fully connected: 100 images" in right and len(right) <= 290
     first = fig04.key_numbers(made_up(*as_claimed(1)), PARAMETERS)[0]
     assert first.here.startswith("-2") and first.paper.startswith("-1")
 
 
 def test_units_and_parameters():
     made = fig04.units(PARAMETERS)
-    assert len({unit.name for unit in made}) == len(made) == 12 * 4
+    assert len({unit.name for unit in made}) == len(made) == 14 * 4
     assert json.loads(json.dumps(made[-1].arguments)) == made[-1].arguments
     assert {unit.arguments["alignment_images"] for unit in made if "second" in unit.name} == {4}
+    epochs = {unit.arguments["family"]: unit.arguments["epochs"] for unit in made}
+    assert epochs["vgg19-second"] == 3 and epochs["resnet18-second"] == epochs["vgg19"] == 1
     book = notebooks.find(BOOK)
     paper = fig04.conditions(parameters.resolve(book, "paper"))
     assert {key for key in fig04.PAPER} <= set(paper)  # everything that is printed is computed
     for bad in ({"side": 5}, {"adam_rates": [0.0]}, {"dense_batches": []}):
         with pytest.raises(AlignbookError, match=next(iter(bad))):
             parameters.resolve(book, "quick", bad)
+
+
+def test_peaks_that_do_not_move_have_a_slope_of_nought():
+    rows = [(rate, batch, 0) for rate in (0.003, 0.01, 0.03) for batch in (32, 128)]
+    nets = pd.DataFrame(rows, columns=["learning_rate", "batch_size", "seed"])
+    nets = nets.assign(family="f", reached=True, place=np.log2(15))
+    (slope,) = fig04.slopes(nets, "f", "rate", "place")
+    assert slope == 0 and not np.signbit(slope)
+
+
+def test_in_which_third_of_the_network_the_peak_lies():
+    table = made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5)  # about the eighth of 40 layers
+    judged = outcomes(table)
+    assert judged["where-dense"] == HOLDS
+    assert judged["where-vgg19"] == judged["where-resnet18"] == DISAGREES
+    table = made_up(lambda *_: np.log2(20.5), lambda *_: 10, lambda *_: 0.5)
+    judged = outcomes(table)
+    assert judged["where-dense"] == DISAGREES and judged["where-vgg19"] == HOLDS
+    nets = fig04.networks(table)
+    assert (nets["layers"] == 40).all() and np.allclose(nets["position"], (nets["peak"] - 1) / 39)
+
+
+def test_a_defined_peak_away_from_the_end_and_the_gap():
+    """Both correlations of the three readings turn with the gap."""
+    for sign, outcome in ((1, HOLDS), (-1, DISAGREES)):
+        table = made_up(
+            lambda rate, batch: 3 - 0.5 * (rate + 5.5),
+            lambda rate, batch, sign=sign: 20 - sign * (4 * rate + 0.1 * batch),
+            lambda rate, batch: 0.5 + 0.05 * (rate + 5.5),
+        )
+        assert outcomes(table)["away-dense"] == outcome
+    nets = fig04.networks(made_up(*as_claimed(1)))
+    seed = nets[(nets["family"] == "dense") & (nets["seed"] == 0)]
+    plain = np.corrcoef(seed["contrast"], seed["accuracy_gap"])[0, 1]
+    assert fig04.within(nets, "dense", "contrast", "accuracy_gap")[0] == pytest.approx(plain)
+    assert fig04.within(nets, "vgg19-adam").empty  # one network a seed
+
+
+def test_printed_gaps_beside_ours():
+    table = fig04.beside_printed(fig04.networks(made_up(*as_claimed(1))), PARAMETERS)
+    rows = table.set_index(["network", "over", "gap"])
+    row = rows.loc[("VGG-19, photos", "batch size", "loss")]
+    assert row["printed"] == "0.236 (32), 0.357 (128), 0.562 (512), 0.652 (2048)"
+    assert row["printed, per doubling or halving"].startswith("-0.")
+    assert row["here"].count("(") == 2 and row["here"].endswith("(40)")
+    assert ("ResNet-18, photos", "learning rate", "loss") not in rows.index  # five numbers for four panels
+    nothing = fig04.networks(pd.DataFrame({"unit": []}))
+    assert (fig04.beside_printed(nothing, PARAMETERS)["here"] == "").all()

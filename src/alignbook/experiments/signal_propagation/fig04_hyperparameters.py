@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.dense import CLASSES, step_of
@@ -29,8 +29,11 @@ FAMILIES = {
     "vgg19": ("VGG-19", "vgg19", "sgd"),
     "vgg19-adam": ("VGG-19 (Adam)", "vgg19", "adam"),
     "resnet18": ("ResNet-18", "resnet18", "sgd"),
+    "resnet18-adam": ("ResNet-18 (Adam)", "resnet18", "adam"),
     "vgg19-second": ("VGG-19", "vgg19", "sgd"),
+    "resnet18-second": ("ResNet-18", "resnet18", "sgd"),
 }
+SECOND = ("vgg19-second", "resnet18-second")  # on the second images
 # Printed gaps on CIFAR-10, by panel: (family, rate, batch) -> (accuracy gap in points, loss gap).
 # Of Figure 15's five loss gaps for four panels none can be told to belong to one.
 PAPER = {
@@ -49,6 +52,7 @@ PAPER = {
     ("resnet18", 0.01, 128): (4.39, None),
     ("resnet18", 0.02, 128): (5.5, None),
 }
+DECIMALS = 9
 AXES = {"rate": "A higher learning rate", "batch": "A smaller batch"}
 
 
@@ -60,6 +64,9 @@ def conditions(parameters):
     wanted += [("vgg19", p["vgg_rate"], batch) for batch in p["vgg_batches"]]
     wanted += [("vgg19-adam", rate, p["batch_size"]) for rate in p["adam_rates"]]
     wanted += [("resnet18", rate, p["batch_size"]) for rate in p["resnet_rates"]]
+    wanted += [("resnet18", p["resnet_rate"], batch) for batch in p["resnet_batches"]]
+    wanted += [("resnet18-adam", rate, p["batch_size"]) for rate in p["resnet_adam_rates"]]
+    wanted += [("resnet18-second", rate, p["batch_size"]) for rate in p["resnet_second_rates"]]
     wanted += [("vgg19-second", rate, p["batch_size"]) for rate in p["second_rates"]]
     return list(dict.fromkeys(wanted))
 
@@ -77,10 +84,12 @@ def units(parameters):
         if family == "dense":
             arguments |= dense
         else:
-            dataset = p["second_dataset"] if family == "vgg19-second" else p["dataset"]
-            arguments |= deep | {"dataset": dataset}
-            if family == "vgg19-second":
+            arguments |= deep | {"dataset": p["dataset"]}
+            if family in SECOND:
+                arguments |= {"dataset": p["second_dataset"]}
                 arguments["alignment_images"] = p["second_alignment_images"]
+            if family == "vgg19-second":
+                arguments["epochs"] = p["second_epochs"]
             arguments |= dict(zip(("architecture", "optimiser"), FAMILIES[family][1:], strict=True))
         for seed in range(p["seeds"]):
             name = f"{family}-rate{rate:g}-batch{batch}-seed{seed}"
@@ -207,14 +216,16 @@ def networks(table):
     """One row per network.
 
     Columns family, dataset, learning_rate, batch_size, seed, passes, train_loss and the accuracies;
-    reached : whether the training loss came down to 0.1; peak : the layer (from 1) with the largest
-    alignment; place : log2 of it; height : that alignment; accuracy_gap : training less test accuracy, in
-    points; loss_gap : test less training loss, in nats.
+    reached : whether the training loss came down to 0.1; layers : how many; peak : the layer (from 1) with
+    the largest alignment; place : log2 of it; position : it from 0 (first layer) to 1 (last); height : that
+    alignment; contrast : how many times the mean over the layers it is; accuracy_gap : training less test
+    accuracy, in points; loss_gap : test less training loss, in nats.
     """
     rows = []
     keys = ["family", "dataset", "learning_rate", "batch_size", "seed"]
     measured = ["passes", "train_loss", "train_accuracy", "test_accuracy", "test_loss"]
     for key, layers in table.groupby(keys, sort=False) if len(table) else ():
+        count = int(layers["layer"].max())
         layers = layers.dropna(subset="alignment")
         if layers.empty:
             continue
@@ -224,14 +235,18 @@ def networks(table):
                 **dict(zip(keys, key, strict=True)),
                 **{name: top[name] for name in measured},
                 "reached": top["train_loss"] <= GOAL,
+                "layers": count,
                 "peak": int(top["layer"]),
                 "place": math.log2(top["layer"]),
+                "position": (top["layer"] - 1) / max(1, count - 1),
                 "height": top["alignment"],
+                "contrast": top["alignment"] / layers["alignment"].mean(),
                 "accuracy_gap": 100 * (top["train_accuracy"] - top["test_accuracy"]),
                 "loss_gap": top["test_loss"] - top["train_loss"],
             }
         )
-    names = [*keys, *measured, "reached", "peak", "place", "height", "accuracy_gap", "loss_gap"]
+    names = [*keys, *measured, "reached", "layers", "peak", "place", "position", "height", "contrast"]
+    names += ["accuracy_gap", "loss_gap"]
     return pd.DataFrame(rows, columns=names).astype({"reached": bool})
 
 
@@ -253,7 +268,8 @@ def slopes(nets, family, axis, column):
         if np.linalg.matrix_rank(design) < design.shape[1]:
             continue
         solved = np.linalg.lstsq(design, rows[column].to_numpy(dtype=float), rcond=None)[0]
-        result[seed] = solved[1 + varied.index(axis)] * (1 if axis == "rate" else -1)
+        change = solved[1 + varied.index(axis)] * (1 if axis == "rate" else -1)
+        result[seed] = round(float(change), DECIMALS) + 0.0  # peaks that all are the same: 0, not rounding
     return pd.Series(result, dtype=float)
 
 
@@ -271,7 +287,8 @@ def sweeps(parameters):
 def title(family, parameters):
     """``VGG-19, CIFAR-10``."""
     p = parameters
-    dataset = {"dense": p["dense_dataset"], "vgg19-second": p["second_dataset"]}.get(family, p["dataset"])
+    dataset = p["dense_dataset"] if family == "dense" else p["dataset"]
+    dataset = p["second_dataset"] if family in SECOND else dataset
     return f"{FAMILIES[family][0]}, {NAMES.get(dataset, dataset)}"
 
 
@@ -279,7 +296,17 @@ NAMES = {"fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "C
 MOVES = "A higher learning rate or a smaller batch moves the peak towards the input."
 GAPS = "A higher learning rate or a smaller batch goes with a smaller gap between training and test accuracy."
 HEIGHTS = "A higher learning rate or a smaller batch makes the peak higher."
+LOSS_GAPS = "A higher learning rate or a smaller batch goes with a smaller gap between the losses."
 LOSSES = "Networks with a higher peak have a lower test loss (minus the correlation, within a seed)."
+DEFINED = "A better defined peak goes with a smaller accuracy gap (minus the correlation, within a seed)."
+AWAY = "A peak farther from the last layer goes with a smaller accuracy gap (correlation, within a seed)."
+WHERE = "The peak lies early in fully connected networks, in the middle of VGG, near the end of ResNet-18."
+# family -> (word, margin by which a position from 0 to 1 lies in that third of the network)
+THIRDS = {
+    "dense": ("first", lambda position: 1 / 3 - position),
+    "vgg19": ("middle", lambda position: 1 / 6 - (position - 1 / 2).abs()),
+    "resnet18": ("last", lambda position: position - 2 / 3),
+}
 SAID = {
     # id -> (column, its sign, what it does, statement, where)
     "moves": (
@@ -295,6 +322,13 @@ SAID = {
         "makes the accuracy gap smaller (points",
         GAPS,
         "Section 4, Figures 12 to 15",
+    ),
+    "loss-gap": (
+        "loss_gap",
+        -1,
+        "makes the loss gap smaller (nats",
+        LOSS_GAPS,
+        "Figures 12 to 14",
     ),
     "higher": ("height", 1, "makes the largest alignment larger (A_l", HEIGHTS, "Section 4"),
 }
@@ -313,23 +347,35 @@ def claims(table, parameters):
             values = sign * slopes(nets, family, axis, column)
             about = (f"{id}-{family}-{axis}", said, where)
             made.append(_greater(about, values).tagged(statement))
-    for family in dict.fromkeys(family for family, _ in sweeps(parameters)):
-        about = (
-            f"loss-{family}",
-            f"{title(family, parameters)}: {LOSSES[0].lower()}{LOSSES[1:]}",
-            "Figure 4",
-        )
-        made.append(_greater(about, -within(nets, family)).tagged(LOSSES))
-    made += _of_adam(nets, parameters)
-    return made
+    for id, (first, second, sign, statement, where, ours) in WITHIN.items():
+        for family in dict.fromkeys(family for family, _ in sweeps(parameters)):
+            said = f"{title(family, parameters)}: {statement[0].lower()}{statement[1:]}"
+            values = sign * within(nets, family, first, second)
+            made.append(_related((f"{id}-{family}", said, where), values).tagged(statement, ours))
+    return made + _of_adam(nets, parameters) + _places(nets, parameters)
 
 
-def within(nets, family):
-    """Correlation of peak height and test loss over a seed's networks that reached the loss (a Series)."""
+WITHIN = {
+    # id -> (column, column, sign of their correlation, statement, where, a reading of ours)
+    "loss": (
+        "height",
+        "test_loss",
+        -1,
+        LOSSES,
+        "Section 4; the caption of Figure 4 has the opposite sign",
+        False,
+    ),
+    "defined": ("contrast", "accuracy_gap", -1, DEFINED, "our reading of Section 4", True),
+    "away": ("position", "accuracy_gap", 1, AWAY, "our reading of Section 4", True),
+}
+
+
+def within(nets, family, first="height", second="test_loss"):
+    """Correlation of two columns over a seed's networks that reached the loss (a Series)."""
     result = {}
     for seed, rows in nets[(nets["family"] == family) & nets["reached"]].groupby("seed"):
-        if len(rows) > 2 and rows["height"].std() > 0 and rows["test_loss"].std() > 0:
-            result[seed] = float(np.corrcoef(rows["height"], rows["test_loss"])[0, 1])
+        if len(rows) > 2 and (rows[[first, second]].std() > 10**-DECIMALS).all():
+            result[seed] = float(np.corrcoef(rows[first], rows[second])[0, 1])
     return pd.Series(result, dtype=float)
 
 
@@ -346,39 +392,121 @@ def _of_adam(nets, parameters):
     made, reached = [], nets[nets["reached"] & (nets["batch_size"] == parameters["batch_size"])]
     for id, (column, sign, statement) in said.items():
         means = reached.groupby(["family", "seed"])[column].mean()
-        sgd, adam = (
-            means[means.index.get_level_values("family") == name] for name in ("vgg19", "vgg19-adam")
-        )
-        values = sign * (adam.droplevel("family") - sgd.droplevel("family")).dropna()
-        about = (id, f"{title('vgg19', parameters)}: {statement}", "Figure 13")
-        made.append(_greater(about, values))
+        for family, where in (("vgg19", "Figure 13"), ("resnet18", "as Figure 13, of VGG-19")):
+            sgd, adam = (
+                means[means.index.get_level_values("family") == name] for name in (family, f"{family}-adam")
+            )
+            values = sign * (adam.droplevel("family") - sgd.droplevel("family")).dropna()
+            about = (f"{id}-{family}", f"{title(family, parameters)}: {statement}", where)
+            made.append(_greater(about, values).tagged(statement))
     return made
 
 
-def _greater(about, values):
-    why = "too few networks of a seed reached the training loss of 0.1"
+def _places(nets, parameters):
+    """In which third of the network the peak lies: Section 4's first, middle and last."""
+    made, reached = [], nets[nets["reached"]]
+    for family, (word, margin) in THIRDS.items():
+        positions = reached.loc[reached["family"] == family, "position"]
+        about = (
+            f"where-{family}",
+            f"{title(family, parameters)}: the peak lies in the {word} third of the layers (margin from that "
+            "third's end, as a share of the network).",
+            "Section 4, of Figure 4; the thirds are ours",
+        )
+        made.append(_greater(about, margin(positions), what="network").tagged(WHERE))
+    return made
+
+
+def _related(about, values):
+    why = "fewer than three networks of a seed that reached the loss and differ in both"
     return Claim.greater(*about, values) if len(values) else Claim.missing(*about, why)
 
 
+def _greater(about, values, what="seed"):
+    why = "too few networks of a seed reached the training loss of 0.1"
+    return Claim.greater(*about, values, what=what) if len(values) else Claim.missing(*about, why)
+
+
 def finding(table, parameters):
-    """In how many sweeps the gap shrinks and the peak moves towards the input, and by how much."""
-    nets, places, gaps = networks(table), [], []
-    for family, axis in sweeps(parameters):
-        place, gap = (slopes(nets, family, axis, column) for column in ("place", "accuracy_gap"))
-        if len(place):
-            places.append(2 ** place.mean() - 1)
-            gaps.append(gap.mean())
+    """In how many sweeps the gap shrinks and the peak moves towards the input, as the claims decide."""
     p = parameters
     few = f"{p['images']} images of {p['side']}×{p['side']}" if p["images"] else "all images"
-    stand_in = f"Convolutional networks of width {p['width']} (full: 64), {few}."
-    if not places:
-        return f"{stand_in} No sweep in which networks reached a training loss of {GOAL:g}."
-    nearer, smaller = (sum(value < 0 for value in values) for values in (places, gaps))
-    return (
-        f"Twice the rate or half the batch shrinks the accuracy gap in {smaller} of {len(gaps)} sweeps "
-        f"({min(gaps):+.1f} to {max(gaps):+.1f} points), and moves the peak towards the input in {nearer} of "
-        f"{len(places)} ({min(places):+.0%} to {max(places):+.0%}). {stand_in}"
+    dense = f"{p['dense_images']} images" if p["dense_images"] else "all images"
+    stand_in = f"Stand-in size: width {p['width']} (full: 64), {few}; fully connected: {dense}."
+    judged = claims(table, parameters)
+    gaps, places = (
+        [claim for claim in judged if claim.group == statement and claim.measured is not None]
+        for statement in (GAPS, MOVES)
     )
+    if not places:
+        return f"No sweep in which networks reached a training loss of {GOAL:g}. {stand_in}"
+    points = [-claim.measured for claim in gaps]
+    shares = [2**-claim.measured - 1 for claim in places]
+    return (
+        f"Twice the rate or half the batch: accuracy gap {_decided(gaps, 'smaller', 'larger', ' sweeps')} "
+        f"({min(points):+.1f} to {max(points):+.1f} points); "
+        f"peak {_decided(places, 'nearer the input', 'farther')} ({min(shares):+.0%} to {max(shares):+.0%}). "
+        f"{stand_in}"
+    )
+
+
+def _decided(judged, holds, disagrees, what=""):
+    """``smaller in 3 of 7 sweeps, larger in 1, undecided in 3``, by the outcomes of claims."""
+    counts = {outcome: sum(claim.outcome == outcome for claim in judged) for outcome in (HOLDS, DISAGREES)}
+    undecided = len(judged) - sum(counts.values())
+    said = f"{holds} in {counts[HOLDS]} of {len(judged)}{what}"
+    said += f", {disagrees} in {counts[DISAGREES]}" if counts[DISAGREES] else ""
+    return said + (f", undecided in {undecided}" if undecided else "")
+
+
+def beside_printed(nets, parameters):
+    """Printed gaps beside ours, one row per sweep and kind of gap (a data frame of texts).
+
+    Columns network, over, gap, printed, here (each ``gap at value``, ours means over the seeds), and the
+    change per doubling of the rate or halving of the batch, of the printed panels and ours.
+    """
+    rows = []
+    for family, axis in (("vgg19", "rate"), ("vgg19-adam", "rate"), ("resnet18", "rate"), ("vgg19", "batch")):
+        key = "learning_rate" if axis == "rate" else "batch_size"
+        ours = along(nets, family, axis, parameters)
+        ours = ours[ours["reached"]]
+        for gap, column, form in (("accuracy (points)", "accuracy_gap", ".1f"), ("loss", "loss_gap", ".2f")):
+            printed = printed_gaps(family, axis, column)
+            if printed.empty:
+                continue
+            means = ours.groupby(key)[column].mean()
+            rows.append(
+                {
+                    "network": title(family, parameters),
+                    "over": "learning rate" if axis == "rate" else "batch size",
+                    "gap": gap,
+                    "printed": _at(printed, ".3g"),
+                    "here": _at(means, form),
+                    "printed, per doubling or halving": f"{printed_slope(family, axis, column):+{form}}",
+                    "here, per doubling or halving": interval(
+                        slopes(nets, family, axis, column), "{:+" + form + "}"
+                    ),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _at(gaps, form):
+    return ", ".join(f"{gap:{form}} ({f'{value:f}'.rstrip('0').rstrip('.')})" for value, gap in gaps.items())
+
+
+def along(nets, family, axis, parameters):
+    """The networks of a sweep: the other hyperparameter at its middle value, or at the one that is fixed."""
+    p, here = parameters, nets[nets["family"] == family]
+    other = "batch_size" if axis == "rate" else "learning_rate"
+    if family == "dense":
+        values = sorted(p["dense_batches"] if axis == "rate" else p["dense_rates"])
+        fixed = values[len(values) // 2]
+    elif axis == "rate":
+        fixed = p["batch_size"]
+    else:
+        fixed = p["resnet_rate"] if family.startswith("resnet") else p["vgg_rate"]
+    return here[here[other] == fixed]
 
 
 def key_numbers(table, parameters):
@@ -393,10 +521,23 @@ def key_numbers(table, parameters):
     return result
 
 
-def printed_slope(family, axis):
-    """:func:`slopes` of the accuracy gaps that the paper prints for one family."""
+def printed_gaps(family, axis, column="accuracy_gap"):
+    """The gaps that the paper prints along a sweep: a Series over the rate or the batch size, ascending."""
+    which = 0 if column == "accuracy_gap" else 1
+    found = {}
+    for (name, rate, batch), gaps in PAPER.items():
+        fixed = batch == 128 if axis == "rate" else rate == 0.0032
+        if name == family and fixed and gaps[which] is not None:
+            found[rate if axis == "rate" else batch] = gaps[which]
+    return pd.Series(found, dtype=float).sort_index()
+
+
+def printed_slope(family, axis, column="accuracy_gap"):
+    """:func:`slopes` of the accuracy gaps, or loss gaps, that the paper prints for one family."""
+    which = 0 if column == "accuracy_gap" else 1
     rows = [
-        {"family": name, "learning_rate": rate, "batch_size": batch, "gap": gap, "seed": 0, "reached": True}
-        for (name, rate, batch), (gap, _) in PAPER.items()
+        {"family": name, "learning_rate": rate, "batch_size": batch, "gap": gaps[which], "seed": 0}
+        for (name, rate, batch), gaps in PAPER.items()
+        if gaps[which] is not None
     ]
-    return float(slopes(pd.DataFrame(rows), family, axis, "gap").iloc[0])
+    return float(slopes(pd.DataFrame(rows).assign(reached=True), family, axis, "gap").iloc[0])
