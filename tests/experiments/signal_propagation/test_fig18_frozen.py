@@ -15,7 +15,7 @@ from alignbook.runs import notebooks, parameters
 CPU = torch.device("cpu")
 PARAMETERS = {
     "dataset": "mnist", "noise_scales": [1.0, 0.1], "widths": [64, 256], "all_images_widths": [2048],
-    "train_images": 5,
+    "train_images": 5, "unfrozen_width": 32,
 }  # fmt: skip
 
 
@@ -70,7 +70,13 @@ def test_units_and_one_run():
     book = notebooks.find("signal_propagation/fig18_frozen")
     values = parameters.resolve(book, "smoke")
     made = experiment.units(values | {"widths": [16], "all_images_widths": [16]})
-    assert [unit.name for unit in made] == ["width16-seed0", "width16-all-seed0", "limit-seed0"]
+    assert [unit.name for unit in made] == ["width16-seed0", "width16-all-seed0", "limit-seed0"] + [
+        "unfrozen16-seed0",
+        "unfrozen16-all-seed0",
+    ]
+    whole = made[3].compute(**made[3].arguments | {"steps": 150}, device=CPU, report=quiet)
+    assert whole["test_accuracy"][0] > 50 and whole["kind"][0] == "unfrozen"
+    assert made[4].arguments == made[3].arguments | {"train_images": 0}
     table = experiment.compute(**made[0].arguments, device=CPU, report=quiet)
     assert list(table["layer"]) == [1, 2, 3, 4]
     assert table["alignment"].iloc[-1] == table["alignment_init"].iloc[-1]  # its features are frozen
@@ -103,6 +109,9 @@ def made_up(good=True, seeds=3):
                     rows.append(of_net | {"layer": layer, "alignment": after, "alignment_init": before})
         end = {"kind": "limit", "ridge_train": 100.0, "ridge_test": 72 if good else 58, "seed": seed}
         rows.append(end | {"train_images": 5})
+        for images in (5, 0):
+            free = {"kind": "unfrozen", "train_images": images, "seed": seed, "train_accuracy": 99.0}
+            rows.append(free | {"test_accuracy": (97 if good else 40) + rng.normal(), "width": 32})
     return pd.DataFrame(rows)
 
 
@@ -113,7 +122,8 @@ def outcomes(table):
 def test_claims_hold():
     assert set(outcomes(made_up()).values()) == {HOLDS}
     said = experiment.finding(made_up(), PARAMETERS)
-    assert "Width 2048 reaches" in said and "at infinite width" in said and "at width 256, " in said
+    assert "Frozen at width 2048" in said and "at infinite width" in said and "at width 256, " in said
+    assert "not frozen, width 32: 9" in said and "undecided" not in said and len(said) <= 290
     assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
 
 
@@ -127,3 +137,13 @@ def test_claims_disagree():
 def test_of_nothing_nothing_is_said():
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+    assert "undecided at noise 1 and 0.1: few seeds" in experiment.finding(made_up(seeds=1), PARAMETERS)
+
+
+def test_frozen_networks_are_taken_at_their_best():
+    table = made_up()
+    at = (table["kind"] == "net") & (table["width"] == 64)
+    table.loc[at, "ridge_test"], table.loc[at, "test_accuracy"] = 80.0, 70.0
+    expected = experiment.unfrozen(table, "test_accuracy") - 80
+    pd.testing.assert_series_equal(experiment.behind(table, 64), expected, check_names=False)
+    assert experiment.behind(table, 7).empty

@@ -1,5 +1,6 @@
 """All layers but the last frozen at initialisation (Lou et al. 2022, Figure 18 and Table 4, Appendix F).
 
+Networks of the same depth that are trained whole, on the same images, stand beside them.
 The frozen layers map an image to features φ(z_{L-1}(x)). On these the last layer is trained, by SGD on the
 cross-entropy as in the paper; beside it stands the least-squares readout with a small ridge, whose limit of
 infinite width is known: regression with the NNGP kernel of the outputs.
@@ -10,9 +11,16 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import INCONCLUSIVE, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import CLASSES, accuracy, centred_labels, images
+from alignbook.experiments.signal_propagation.dense import (
+    CLASSES,
+    accuracy,
+    centred_labels,
+    images,
+    step_of,
+)
+from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.nngp import nngp_kernel
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -34,6 +42,10 @@ EVOLVES = (
 RISES = "They rise (change of their mean)."
 WIDER = "Frozen networks become more accurate with width (points, narrowest to widest)."
 PRINTED = "One run of ours could have given the printed accuracy."
+BEHIND = (
+    "A network trained whole classifies more test images than a frozen one (points; the better of the frozen "
+    "network's SGD and least squares)."
+)
 
 
 def units(parameters):
@@ -53,6 +65,12 @@ def units(parameters):
             made.append(Unit(f"width{width}-all-seed{seed}", compute, shared | extra | {"seed": seed}))
         limit = {name: p[name] for name in "dataset depth ridge test_images train_images".split()}
         made.append(Unit(f"limit-seed{seed}", compute_limit, limit | {"seed": seed}))
+        whole = {name: p[name] for name in "dataset depth batch_size rate momentum test_images".split()}
+        whole |= {"width": p["unfrozen_width"], "steps": p["unfrozen_steps"], "seed": seed}
+        for count in (p["train_images"], 0):
+            part = "" if count else "-all"
+            name = f"unfrozen{p['unfrozen_width']}{part}-seed{seed}"
+            made.append(Unit(name, compute_unfrozen, whole | {"train_images": count}))
     names = dict.fromkeys(unit.name for unit in made)
     return [next(unit for unit in made if unit.name == name) for name in names]
 
@@ -155,6 +173,50 @@ def compute_limit(*, dataset, depth, ridge, train_images, test_images, seed, dev
     return pd.DataFrame([{"kind": "limit", "ridge_train": hits[0], "ridge_test": hits[1]}])
 
 
+def compute_unfrozen(
+    *,
+    dataset,
+    depth,
+    width,
+    train_images,
+    test_images,
+    steps,
+    batch_size,
+    rate,
+    momentum,
+    seed,
+    device,
+    report,
+):
+    """Train every layer of a network (Eq. 8) by SGD on the images that the frozen networks see.
+
+    ``train_images``, ``test_images`` 0: all. rate : as given, whatever the width. steps : of SGD.
+    One row: train_accuracy, test_accuracy (percent), train_loss (nats, mean over the last epoch).
+    Raises Diverged.
+    """
+    x, y = images(dataset, "train", train_images, seed, device)
+    x_test, y_test = images(dataset, "test", test_images, seed, device)
+    start = torch_stream(seed, "fig18", "unfrozen", width)
+    net = MLP(x.shape[1], width, depth, CLASSES, start, device=device)
+    trained = train(
+        step_of(net, x, y, momentum, 0.0),
+        len(x),
+        batch_size=batch_size,
+        steps=steps,
+        rate=rate,
+        generator=torch_stream(seed, "fig18", "order"),
+        device=device,
+        report=report,
+    )
+    row = {
+        "kind": "unfrozen",
+        "train_accuracy": 100 * accuracy(net.logits, x, y),
+        "test_accuracy": 100 * accuracy(net.logits, x_test, y_test),
+        "train_loss": trained.loss,
+    }
+    return pd.DataFrame([row])
+
+
 @torch.no_grad()
 def features(x, x_test, depth, width, seed, keep, report):
     """φ(z_{L-1}) of two sets of inputs, (n, width) each, and the frozen weights, a list if ``keep``."""
@@ -229,6 +291,23 @@ def accuracies(table, column, all_images=False):
     return rows.pivot(index="seed", columns="width", values=column).sort_index(axis=1)
 
 
+def unfrozen(table, column, all_images=False):
+    """One column of the networks trained whole, one value per seed (a Series)."""
+    if "kind" not in table:
+        return pd.Series(dtype=float)
+    rows = table[(table["kind"] == "unfrozen") & ((table["train_images"] == 0) == all_images)]
+    return rows.set_index("seed")[column].astype(float) if len(rows) else pd.Series(dtype=float)
+
+
+def behind(table, width, all_images=False):
+    """Test accuracy of the network trained whole less the better of a frozen one's two, points per seed."""
+    found = [accuracies(table, column, all_images) for column in ("test_accuracy", "ridge_test")]
+    if any(width not in frame for frame in found):
+        return pd.Series(dtype=float)
+    best = pd.concat([frame[width] for frame in found], axis=1).max(axis=1)
+    return (unfrozen(table, "test_accuracy", all_images) - best).dropna()
+
+
 def limit(table, column):
     """``ridge_train`` or ``ridge_test`` of the infinitely wide network, one per seed (a Series)."""
     if "kind" not in table:
@@ -279,7 +358,7 @@ def gaps(table, width):
 
 
 def claims(table, parameters):
-    """Figure 18's two statements, Table 4's, and the limit, which is ours to test."""
+    """Figure 18's two statements, Table 4's (networks trained whole beside), and the limit, ours to test."""
     p, made = parameters, []
 
     def greater(id, statement, where, values, group=None, ours=False, than=0.0):
@@ -320,6 +399,13 @@ def claims(table, parameters):
             else:
                 claim = Claim.missing(*about, "not computed on all images of MNIST", paper=printed)
             made.append(claim.tagged(group=PRINTED))
+    for all_images, widths in ((False, p["widths"]), (True, p["all_images_widths"])):
+        for width in widths:
+            tail, where = (f"{width}-all", "all images") if all_images else (width, "a part of the images")
+            about = f"{BEHIND} Width {p['unfrozen_width']} against {width}, {where}."
+            greater(
+                f"behind-{tail}", about, "Table 4, caption", behind(table, width, all_images), group=BEHIND
+            )
     narrow, wide = (gaps(table, end) for end in (min(p["widths"]), max(p["widths"])))
     statement = "The least-squares readout comes nearer to the infinitely wide network's with width"
     about = f"{statement} (points by which the widest is nearer in test accuracy than the narrowest)."
@@ -328,29 +414,35 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """The rise of the alignment, Table 4's accuracies beside ours, and the limit."""
+    """The change of the alignments, at which noise it is undecided, and the accuracies."""
     parts = []
-    changed = [100 * v.mean() for noise in parameters["noise_scales"] if len(v := changes(table, noise))]
+    outcome = {claim.id: claim.outcome for claim in claims(table, parameters)}
+    changed, unsure = [], []
+    for noise in parameters["noise_scales"]:
+        values = changes(table, noise)
+        if len(values):
+            changed.append(100 * values.mean())
+            if outcome[f"evolves-{noise:g}"] == INCONCLUSIVE:
+                unsure.append(f"{noise:g}")
     if changed:
-        parts.append(
-            f"Training the last layer alone changes the hidden layers' alignments by {min(changed):.0f} to "
-            f"{max(changed):.0f} %."
-        )
-    train_part, test_part = (
-        accuracies(table, f"{column}_accuracy", all_images=True) for column in ("train", "test")
-    )
-    for width in test_part.columns[:1]:
-        printed = PAPER_TABLE.get(width)
-        beside = f" (printed {printed[0]:g} and {printed[1]:g} %)" if printed else ""
-        parts.append(
-            f"Width {width} reaches {train_part[width].mean():.1f} % of the training and "
-            f"{test_part[width].mean():.1f} % of the test images{beside}."
-        )
+        span = "the seeds differ" if nets(table, True)["seed"].nunique() > 2 else "few seeds"
+        but = f" (undecided at noise {' and '.join(unsure)}: {span})" if unsure else ""
+        ends = f"{min(changed):.0f} to {max(changed):.0f}"
+        parts.append(f"With only the last layer trained, hidden layers' alignments change by {ends} %{but}.")
+    frozen = accuracies(table, "test_accuracy", all_images=True)
+    for width in frozen.columns[:1]:
+        printed = PAPER_TABLE.get(width) if parameters["dataset"] == "mnist" else None
+        said = f"Frozen at width {width}: {frozen[width].mean():.1f} % of the test images"
+        said += f" (printed {printed[1]:g} %)" if printed else ""
+        whole = unfrozen(table, "test_accuracy", all_images=True)
+        if len(whole):
+            said += f"; not frozen, width {parameters['unfrozen_width']}: {whole.mean():.1f} %"
+        parts.append(f"{said}.")
     end, found = limit(table, "ridge_test"), accuracies(table, "ridge_test")
     if len(end) and len(found):
         widest = found.columns[-1]
         parts.append(
-            f"With {parameters['train_images']} images least squares reach {found[widest].mean():.1f} % at "
+            f"Least squares, {parameters['train_images']} images: {found[widest].mean():.1f} % at "
             f"width {widest}, {end.mean():.1f} % at infinite width."
         )
     return " ".join(parts) or "Nothing was computed."
