@@ -91,15 +91,31 @@ def test_deaths_in_the_negative_case_alone():
     table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4))
     judged = outcomes(table)
     assert judged.pop("later-positive") == HOLDS and set(judged.values()) == {HOLDS}
-    assert "+30" in experiment.finding(table, PARAMETERS)
+    said = experiment.finding(table, PARAMETERS)
+    assert "+30" in said and "There activation falls less: " in said
     numbers = {key.what.split(":")[0]: key.here for key in experiment.key_numbers(table, PARAMETERS)}
-    assert numbers["dead in the last layer (%), negative case"].startswith("60 → 90")
+    assert numbers["VGG-16, negative case, random labels"].startswith("60 → 90")
 
 
 def test_the_other_way_round_all_disagree():
     judged = outcomes(made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1), cnn=(0.3, 0.5, 0.5)))
-    for id in ("dies-random", "ends-random", "falls-random", "stays-random", "falls-cnn1", "stays-cnn1"):
-        assert judged[id] == DISAGREES, id
+    for id in ("dies", "ends", "falls", "stays", "spared", "intact"):
+        assert judged[f"{id}-random"] == DISAGREES, id
+    assert judged["falls-cnn1"] == judged["stays-cnn1"] == DISAGREES
+
+
+def test_what_is_left_and_what_was_learned():
+    table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.3, 0.2))
+    frame = experiment.left(table, "positive", "random")
+    assert frame.mean().to_dict() == pytest.approx({"soon": 0.75, "end": 0.5}, abs=0.05)
+    none = table.assign(activation=0.0)
+    assert experiment.left(none, "positive", "random").empty
+    assert outcomes(none)["intact-random"] == NOT_RUN
+    ends = {("upstream", 100): 0.9, ("random", 100): 0.2}
+    keys = zip(table["labels"], table["step"], strict=True)
+    first, second = experiment.known(table.assign(accuracy=[ends.get(key) for key in keys]), 1, "random")
+    assert first.tolist() == [0.9] * 4 and second.tolist() == [0.2] * 4
+    assert experiment.known(pd.DataFrame({"unit": []}), 1, "random") is None
 
 
 def test_nothing_or_one_case():
@@ -107,7 +123,8 @@ def test_nothing_or_one_case():
     assert set(outcomes(nothing).values()) == {NOT_RUN}
     table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4))
     judged = outcomes(table[~table["unit"].str.startswith("positive")])
-    assert judged["dies-random"] == judged["alike"] == NOT_RUN and judged["falls-random"] == HOLDS
+    assert judged["dies-random"] == judged["intact-random"] == judged["spared-random"] == NOT_RUN
+    assert judged["falls-random"] == HOLDS
 
 
 def test_units_are_the_settings_of_figure_one():
