@@ -70,6 +70,32 @@ def test_halves_of_the_same_filters_agree():
     assert experiment.agreement([run, run, plain]) == pytest.approx(np.ones(12))
 
 
+def test_as_many_filters_as_printed_are_judged(monkeypatch):
+    monkeypatch.setattr(experiment, "PRINTED_RUNS", 4)
+    monkeypatch.setattr(experiment, "PRINTED_FILTERS", 4 * 60)
+    table = made_up(turned=False)
+    mean, half, groups = experiment.one_pair(table, {"groups": 3})
+    assert groups == 3 and half > 0
+    assert mean == pytest.approx(experiment.halvings(table).mean(axis=None))
+    (claim,) = [c for c in experiment.claims(table, {"groups": 3}) if c.id == "table-d1"]
+    assert claim.interval == pytest.approx((mean - half, mean + half)) and claim.outcome != NOT_JUDGED
+    far = {"agreement": experiment.PRINTED["agreement"] * 0 + mean - half - 0.1}
+    monkeypatch.setattr(experiment, "PRINTED", experiment.PRINTED.assign(**far))
+    assert judged(table)["table-d1"] == DISAGREES
+    assert judged(table, groups=2)["table-d1"] == NOT_JUDGED
+
+
+def test_no_more_than_ten_are_counted(monkeypatch):
+    found = pd.DataFrame({"matched": [10, 10, 10], "one": [3, 2, 1], "two": [7, 8, 8], "more": [0, 0, 1]})
+    monkeypatch.setattr(experiment, "by_group", lambda table, parameters: found.assign(chance=0.5))
+    (claim,) = [c for c in experiment.claims(pd.DataFrame(), {}) if c.id == "one-or-two"]
+    assert claim.measured == pytest.approx(29 / 3) and claim.interval[1] == 10
+    monkeypatch.undo()
+    table = made_up(turned=False)
+    rows = experiment.by_group(table, {"groups": 3})
+    assert (rows[["one", "two", "more"]].sum(axis=1) == rows["matched"]).all()
+
+
 def test_nothing_and_too_little():
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     few = judged(made_up(turned=False, runs=2))
@@ -97,7 +123,7 @@ def test_the_network_of_any_size(blocks, stride, side):
     net = experiment.WideResNet(filters=16, width=8, blocks=blocks, stride=stride)
     assert len(net.groups) == 3 * blocks and net.stem.weight[0].numel() == D
     assert net(torch.zeros(2, 3, side, side)).shape == (2, 10)
-    assert [block.stride for block in net.groups][:: blocks] == [stride, 2, 2]
+    assert [block.stride for block in net.groups][::blocks] == [stride, 2, 2]
 
 
 def test_bad_parameters():
