@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig01_transfer as fig01
 from alignbook.experiments.random_labels import fig06_more_layers as experiment
@@ -47,7 +47,7 @@ def made_up(rises, seeds=4, columns=tuple(experiment.COLUMNS)):
             for seed in range(seeds):
                 for count in (0, 1, depth):
                     for epoch, height in ((0, 0.5), (10, 1.5)):
-                        value = 0.4 + height * rises[column] * count / depth + rng.normal(0, 0.005)
+                        value = 0.4 + height * rises[column] * count / depth + rng.normal(0, 0.001)
                         row = {"labels": labels, "seed": seed, "epoch": epoch, "accuracy": value}
                         if column == "vgg" and count in (0, depth):
                             start = "pretrained" if count else "scratch"
@@ -70,6 +70,21 @@ def test_slopes_decide():
     part = judged(made_up(up, columns=["cnn"]))
     assert part["more-layers"] == part["vgg-real"] == NOT_RUN and part["cnn-real"] == HOLDS
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+    assert "6 of 6 decided as rising. 0 of 12 single steps" in experiment.finding(made_up(up), {})
+
+
+def test_a_line_rises_over_a_step_that_goes_down():
+    table = made_up({"cnn": 0.1, "vgg": 0.2, "resnet": 0.1})
+    back = (table["unit"].str.startswith("cnn")) & (table["layers"] == 1) & (table["labels"] == "random")
+    table.loc[back, "accuracy"] -= 0.06  # the first step, of 2.5 points, falls back
+    found = experiment.steps(table, "cnn", "random")
+    assert list(found) == ["0 to 1", "1 to 4"] and found.mean().tolist() == pytest.approx([-3.5, 13.5], abs=1)
+    outcomes = judged(table)
+    assert outcomes["cnn-random"] == HOLDS and outcomes["steps-cnn-random"] == DISAGREES
+    assert outcomes["steps-cnn-real"] == outcomes["steps-vgg-random"] == HOLDS
+    ends = table[(table["layers"] != 1) | (table["labels"] == "random")]
+    assert judged(ends)["steps-vgg-real"] == NOT_JUDGED  # no more than the line has
+    assert "1 of 12 single steps" in experiment.finding(table, {})
 
 
 def test_figure_1_has_the_ends_of_vgg():

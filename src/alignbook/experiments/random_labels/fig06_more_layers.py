@@ -6,6 +6,7 @@ Figure 1's, stored there.
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -236,11 +237,22 @@ def slopes(table, column, labels):
     return pd.Series(np.polyfit(counts, values.T, 1)[0], index=frame.index)
 
 
+def steps(table, column, labels):
+    """(seeds × steps) frame: points of area that each further number of layers adds, e.g. ``"0 to 4"``."""
+    frame = gains(table, column, labels)
+    if frame.empty:
+        return pd.DataFrame()
+    whole = pd.concat([pd.Series(0.0, frame.index, name=0), frame], axis=1)
+    added = whole.diff(axis=1).iloc[:, 1:]
+    return added.set_axis([f"{a} to {b}" for a, b in pairwise(whole.columns)], axis=1)
+
+
 def claims(table, parameters):
     """Areas grow with the layers, per column and kind of labels; with random labels all of it at once.
 
     The headline is that of the three random ones (Figure 6) which is furthest from holding. Written down
-    before the first run of profile quick.
+    before the first run of profile quick, but for the steps: a line may rise over a number of layers that
+    sets the network back. Each step is tested like a line; the claim is the one furthest from holding.
     """
     made = []
     group = {
@@ -258,34 +270,52 @@ def claims(table, parameters):
                 claim = Claim.greater(*about, values)
             made.append(claim.tagged(said))
     random = made[: len(COLUMNS)]
+    made += [_every_step(table, column, labels) for labels in group for column in COLUMNS]
     about = {"id": HEADLINE, "statement": f"{group['random']} All three networks.", "source": "Figure 6"}
     if any(claim.measured is None for claim in random):
         return [Claim.missing(*about.values(), "not all three networks are among the results"), *made]
-    order = [DISAGREES, INCONCLUSIVE, HOLDS]
-    low = {claim.id: claim.interval[0] if claim.interval else -math.inf for claim in random}
-    weakest = min(random, key=lambda claim: (order.index(claim.outcome), low[claim.id]))
+    weakest = _weakest(random)
     return [replace(weakest, **about, test=f"{weakest.id}: {weakest.test}", group=None), *made]
 
 
+def _weakest(claims):
+    """The claim furthest from holding: by outcome, then by the lower end of its interval."""
+    order = [DISAGREES, INCONCLUSIVE, HOLDS]
+    low = {claim.id: claim.interval[0] if claim.interval else -math.inf for claim in claims}
+    return min(claims, key=lambda claim: (order.index(claim.outcome), low[claim.id]))
+
+
+def _every_step(table, column, labels):
+    """Each further number of layers adds to the area: the step furthest from it."""
+    said = f"Each step to more layers speeds up learning {labels} labels further."
+    about = (f"steps-{column}-{labels}", f"{COLUMNS[column].name}: {said} (Points; the weakest step.)")
+    frame = steps(table, column, labels)
+    if frame.empty:
+        return Claim.missing(*about, SOURCE[labels], "not among the results").tagged(said)
+    weakest = _weakest([Claim.greater(name, about[1], SOURCE[labels], frame[name]) for name in frame])
+    test = f"of {len(frame.columns)} steps {weakest.id} layers: {weakest.test}"
+    claim = replace(weakest, id=about[0], test=test).tagged(said)
+    return claim if len(frame.columns) > 1 else claim.not_judged("one step only: what the line tests")
+
+
 def finding(table, parameters):
-    """In how many cases more layers help, and the line's rise of each network."""
-    parts, rises = [], []
+    """The line's rise of each network, how many are decided, and how many steps go down."""
+    said, rises, added = [], [], []
     for labels in ("random", "real"):
-        means = {
-            setting.name: values.mean()
-            for column, setting in COLUMNS.items()
-            if len(values := slopes(table, column, labels))
-        }
-        if means:
-            rises += means.values()
-            listed = ", ".join(f"{value:+.1f} ({name})" for name, value in means.items())
-            parts.append(f"{listed} with {labels} labels")
-    if not parts:
+        found = {column: slopes(table, column, labels) for column in COLUMNS}
+        found = {column: values for column, values in found.items() if len(values)}
+        if found:
+            rises += [Claim.greater("", "", "", values).outcome for values in found.values()]
+            added += [value for column in found for value in steps(table, column, labels).mean()]
+            listed = (f"{values.mean():+.1f} {COLUMNS[column].name}" for column, values in found.items())
+            said.append(f"{', '.join(listed)} ({labels} labels)")
+    if not said:
         return "No run is among the results: there is nothing to compare."
-    helped = sum(value > 0 for value in rises)
+    down = sum(value < 0 for value in added)
     return (
-        f"More layers speed up training in {helped} of {len(rises)} cases: from none to all, points of area "
-        f"under the learning curve, {'; '.join(parts)}. Networks and images are reduced."
+        "Transferring all layers adds area under the learning curve (points, by a line): "
+        f"{'; '.join(said)}: {rises.count(HOLDS)} of {len(rises)} decided as rising. "
+        f"{down} of {len(added)} single steps go down. Data and networks are reduced."
     )
 
 
