@@ -43,7 +43,7 @@ def judged(table, **other):
 def test_the_printed_shapes_hold():
     found = judged(made_up())
     parts = ["left-no-rise", "left-falls", "middle-rises", "middle-falls", "right-rises", "right-no-fall"]
-    assert list(found) == ["shapes", *parts]
+    assert list(found) == ["shapes", *parts, *(f"tau-{part}" for part in parts)]
     assert {claim.outcome for claim in found.values()} == {HOLDS}
     assert found["shapes"].interval == min(found[part].interval for part in parts)
     assert not any(claim.ours for claim in found.values())
@@ -57,9 +57,21 @@ def test_one_other_shape_decides_the_headline():
     assert flat["shapes"].outcome == INCONCLUSIVE
 
 
+def test_growth_and_tau_are_judged_apart():
+    # Before training τ falls with σ, and growth rises by less than that: τ falls where its growth rises.
+    table = made_up()
+    table["tau_start"] = 0.3 * (1 - 0.9 * table["sigma"])
+    noise = np.random.default_rng(1).normal(1, 0.001, len(table))
+    found = judged(table.assign(tau=table["tau_start"] * (1 + 0.1 * table["sigma"]) * noise))
+    assert found["right-rises"].outcome == HOLDS and found["tau-right-rises"].outcome == DISAGREES
+    assert found["left-falls"].outcome == DISAGREES and found["tau-left-falls"].outcome == HOLDS
+    said = experiment.finding(made_up(), PRINTED)
+    assert "τ itself has 6 of 6 parts" in said and len(said) <= 290
+
+
 def test_sizes_of_ones_own_are_ours():
     found = judged(made_up(), first_hidden=64)
-    assert {id: claim.ours for id, claim in found.items() if "no" in id} == {
+    assert {id: claim.ours for id, claim in found.items() if "-no-" in id and "tau" not in id} == {
         "left-no-rise": True, "right-no-fall": False,
     }  # fmt: skip
     assert found["shapes"].ours
