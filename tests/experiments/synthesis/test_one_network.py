@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.errors import AlignbookError
 from alignbook.experiments.synthesis import one_network as experiment
 from alignbook.metrics import misalignment
 from alignbook.runs import notebooks, parameters
@@ -78,9 +79,16 @@ def test_claims_of_one_seed_or_of_nothing():
 
 def test_the_finding_follows_the_order():
     said = experiment.finding(made_up((200, 40, 20, 10)), PARAMETERS)
-    assert "before filters in 6 of 6 cases" in said and "real labels: curvature" in said
+    assert said.count("features in 3 of 3 kinds") == 2 and "opposite" not in said
     said = experiment.finding(made_up((10, 40, 100, 200)), PARAMETERS)
-    assert "before filters in 0 of 6 cases" in said and "real labels: filters" in said
+    assert said.count("filters in 3 of 3 kinds") == 2 and "opposite" not in said
+    one, other = made_up((200, 40, 20, 10)), made_up((10, 40, 100, 200))
+    mixed = pd.concat([one[one["network"] == "dense"], other[other["network"] == "convolutional"]])
+    said = experiment.finding(mixed, PARAMETERS)
+    assert "convolutional network, filters in 3" in said and "opposite orders" in said and len(said) <= 290
+    # An order that is not sure is called undecided, whatever its sign.
+    said = experiment.finding(made_up((200, 40, 20, 10), seeds=2), PARAMETERS)
+    assert said.count("undecided in 3 of 3") == 2
     numbers = experiment.key_numbers(made_up((200, 40, 20, 10)), PARAMETERS)
     assert len(numbers) == 3 and numbers[-1].here == "convolutional: 2; fully connected: 2"
 
@@ -102,7 +110,29 @@ def test_settled_is_the_end_of_what_lies_far_from_the_last_value():
     series = pd.Series([0.0, 1.0, 0.5, 0.9, 1.0], index=[0, 1, 3, 7, 15])
     assert experiment.settled(series) == 3.0  # step 7
     assert experiment.settled(series * 0) == 0.0
-    assert experiment.settled(series.iloc[::-1].set_axis(series.index)) == 4.0
+    assert experiment.settled(series.iloc[::-1].set_axis(series.index)) == np.inf  # only at its last record
+    assert experiment.median_steps([2.0, 3.0, np.inf], 15) == "7"
+    assert experiment.median_steps([2.0, np.inf, np.inf], 15) == "> 15"
+
+
+def test_what_has_not_settled_is_not_judged():
+    slow = made_up((40, 40, 40, 5000))  # the curvature still grows when the run ends
+    found = {claim.id: claim for claim in experiment.claims(slow, PARAMETERS)}
+    for network, task in experiment.cases(PARAMETERS):
+        claim = found[f"{experiment.LAST}-{network}-{task}"]
+        assert claim.outcome == NOT_JUDGED and "4 of 4 runs" in claim.test and claim.measured is None
+        assert found[f"curvature-first-{network}-{task}"].outcome == DISAGREES
+    assert experiment.unsettled(experiment.summary(slow)).all()
+
+
+def test_bad_parameters():
+    book = notebooks.find("synthesis/one_network")
+    with pytest.raises(AlignbookError, match="filters must begin with more than 27, not 16"):
+        experiment.units(parameters.resolve(book, "smoke", {"filters": [16, 64]}))
+    experiment.units(parameters.resolve(book, "smoke", {"filters": [16, 64], "networks": ["dense"]}))
+    for name, value in (("networks", ["transformer"]), ("side", 12), ("steps", 3)):
+        with pytest.raises(AlignbookError, match=name):
+            parameters.resolve(book, "smoke", {name: value})
 
 
 def test_lags_are_positive_where_the_second_comes_later():

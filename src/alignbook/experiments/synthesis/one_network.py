@@ -8,6 +8,7 @@ row per task and recorded step.
 import itertools
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, Claim, KeyNumber
 from alignbook.data import load, random_labels
+from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
 from alignbook.experiments.random_labels.fig02_misalignment import random_bases
 from alignbook.metrics import (
@@ -56,6 +58,12 @@ PAIRS = tuple(itertools.combinations(INSTRUMENTS, 2))
 def units(parameters):
     """Two networks per kind and seed: real labels; random labels and then fine-tuned."""
     p = parameters
+    entries = 3 * PATCH**2
+    if "convolutional" in p["networks"] and p["filters"][0] <= entries:
+        raise AlignbookError(
+            f"filters must begin with more than {entries}, not {p['filters'][0]}: else the covariance of the "
+            "first layer's weights has no inverse"
+        )
     names = "dataset side images init_scale learning_rate batch_size steps"
     names += " feature_images tangent_images curvature_images"
     shared = {name: p[name] for name in names.split()}
@@ -280,12 +288,21 @@ def half_time(series, net_change=False):
 
 
 def settled(series):
-    """From which recorded step on, in octaves, the value stays within a quarter of its range of the last."""
+    """From which recorded step on, in octaves, the value stays within a quarter of its range of the last.
+
+    inf where that is the last one itself: such a value has not settled within the run (a censored time).
+    """
     values = series.to_numpy(dtype=float)
     if not np.isfinite(values).all():
         return math.nan
-    away = np.flatnonzero(np.abs(values - values[-1]) > SETTLED * np.ptp(values))
-    return octaves(series.index)[away[-1] + 1 if len(away) else 0]
+    return _after(np.abs(values - values[-1]) > SETTLED * np.ptp(values), series.index)
+
+
+def _after(elsewhere, steps):
+    """The first record (octaves) after the last of ``elsewhere`` (booleans); inf if it is the last of all."""
+    others = np.flatnonzero(elsewhere)
+    first = others[-1] + 1 if len(others) else 0
+    return math.inf if 0 < first == len(steps) - 1 else octaves(steps)[first]
 
 
 def octaves(steps):
@@ -296,6 +313,12 @@ def octaves(steps):
 def steps_of(times):
     """Steps of the mean of ``times`` in octaves."""
     return 2 ** float(np.mean(times)) - 1
+
+
+def median_steps(times, last):
+    """Steps of the median of ``times`` in octaves, as text; ``> last`` where that one is censored."""
+    middle = float(np.median(times))
+    return f"{2**middle - 1:.0f}" if math.isfinite(middle) else f"> {last}"
 
 
 def runs(table):
@@ -311,7 +334,8 @@ def summary(table):
 
     half_…, net_…, settled_… of each instrument: :func:`half_time`, with the net change, :func:`settled`
     leader : the layer (from 1) whose tangent kernel leads at the end; leads_since : the record, in octaves,
-    from which on it does without a break; leader_start : the one that leads before training
+    from which on it does without a break, inf for the last one; leader_start : the one that leads before
+    training
     hidden : at the end, the largest A_l of a layer between the first and the last less the larger of theirs
     """
     made = []
@@ -324,12 +348,11 @@ def summary(table):
             row[f"settled_{name}"] = settled(values)
         if layers.notna().all(axis=None) and len(layers.columns) > 2:
             leaders = layers.idxmax(axis=1).to_numpy()
-            others = np.flatnonzero(leaders != leaders[-1])
             end = layers.iloc[-1]
             row |= {
                 "leader": int(leaders[-1]),
                 "leader_start": int(leaders[0]),
-                "leads_since": octaves(layers.index)[others[-1] + 1 if len(others) else 0],
+                "leads_since": _after(leaders != leaders[-1], layers.index),
                 "hidden": end.iloc[1:-1].max() - end.iloc[[0, -1]].max(),
             }
         made.append(row)
@@ -411,9 +434,18 @@ TANGENT_FIRST = (
 )
 
 
+LAST = "curvature-settles-last"
+
+
 def _settles_last(found):
     others = found[["settled_filters", "settled_features", "settled_tangent"]]
     return found["settled_curvature"] - others.max(axis=1, skipna=False)
+
+
+def unsettled(found):
+    """Whether any of the four instruments has not settled within the run, by run (Series)."""
+    times = found[[f"settled_{name}" for name in INSTRUMENTS]].astype(float)
+    return np.isinf(times).any(axis=1)
 
 
 # id -> (statement, unit, what of the summary is above 0, where the papers come nearest)
@@ -436,7 +468,7 @@ STATEMENTS = {
         lambda found: found["half_features"] - found["half_tangent"],
         "compare Lou Figure 2 and Imani Figure 2",
     ),
-    "curvature-settles-last": (
+    LAST: (
         "The curvature settles after the three alignments have.",
         "octaves of steps",
         _settles_last,
@@ -459,9 +491,14 @@ def claims(table, parameters):
     for id, (statement, unit, measure, where) in STATEMENTS.items():
         values = measure(found).astype(float)
         for network, task in cases(parameters):
-            here = values[(found["network"] == network) & (found["task"] == task)].dropna()
+            case = (found["network"] == network) & (found["task"] == task)
             about = f"{id}-{network}-{task}", title(network, task), statement, unit, where
-            made.append(_greater(*about, here))
+            if id == LAST and (open_runs := int(unsettled(found[case]).sum())):
+                claim = _greater(*about, [])
+                why = f"in {open_runs} of {case.sum()} runs an instrument has not settled at the last record"
+                made.append(replace(claim, outcome=NOT_JUDGED, test=why, seeds=int(case.sum())))
+                continue
+            made.append(_greater(*about, values[case].dropna()))
     for network in parameters["networks"]:
         about = f"sooner-{network}", f"{NETWORKS[network]} network", SOONER, "octaves of steps"
         made.append(_greater(*about, "compare Maennel Figure 1", sooner(found, network)))
@@ -496,22 +533,26 @@ def half_times(found, network, task, kind="half"):
 
 
 def finding(table, parameters):
-    """In how many cases features come before filters, by how much, and the order of all four in one case."""
+    """Which of features and filters is first, by network, as the headline's claims have it; by how much."""
     found = summary(table)
     apart = STATEMENTS[HEADLINE][2](found).astype(float)
     apart = apart.groupby([found["network"], found["task"]]).mean().dropna()
     if apart.empty:
         return "Nothing was measured: every run diverged or was too short."
-    said = (
-        f"Features have made half of their change before filters in {(apart > 0).sum()} of {len(apart)} "
-        f"cases of network and labels ({apart.min():+.1f} to {apart.max():+.1f} octaves of steps)."
+    verdicts = {claim.id: claim.outcome for claim in claims(table, parameters)}
+    parts, orders = [], set()
+    for network in parameters["networks"]:
+        cases_here = [verdicts[f"{HEADLINE}-{network}-{task}"] for task in TASKS]
+        features, filters = cases_here.count(HOLDS), cases_here.count(DISAGREES)
+        counts = {"features": features, "filters": filters, "undecided": len(TASKS) - features - filters}
+        listed = ", ".join(f"{name} in {count}" for name, count in counts.items() if count)
+        parts.append(f"{NETWORKS[network]} network, {listed} of {len(TASKS)} kinds of labels")
+        orders |= {np.sign(features - filters)}
+    turned = " The two networks have opposite orders." if {-1, 1} <= orders else ""
+    return (
+        f"What has made half of its change first, features or filters: {'; '.join(parts)}.{turned} "
+        f"Features are ahead by {apart.min():+.1f} to {apart.max():+.1f} octaves of steps."
     )
-    for network, task in cases(parameters):
-        order = half_times(found, network, task)
-        if len(order) == len(INSTRUMENTS):
-            listed = ", ".join(f"{name} {steps:.0f}" for name, steps in order.items())
-            return f"{said} Half-times in steps, {title(network, task)}: {listed}."
-    return said
 
 
 def key_numbers(table, parameters):
