@@ -122,7 +122,7 @@ def outcomes(table):
 def test_claims_hold():
     assert set(outcomes(made_up()).values()) == {HOLDS}
     said = experiment.finding(made_up(), PARAMETERS)
-    assert "Frozen at width 2048" in said and "at infinite width" in said and "at width 256, " in said
+    assert "frozen at width 2048" in said and "at infinite width" in said and "at width 256, " in said
     assert "not frozen, width 32: 9" in said and "undecided" not in said and len(said) <= 290
     assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
 
@@ -137,7 +137,7 @@ def test_claims_disagree():
 def test_of_nothing_nothing_is_said():
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
-    assert "undecided at noise 1 and 0.1: few seeds" in experiment.finding(made_up(seeds=1), PARAMETERS)
+    assert "whether over 10 is undecided at every noise" in experiment.finding(made_up(seeds=1), PARAMETERS)
 
 
 def test_frozen_networks_are_taken_at_their_best():

@@ -425,15 +425,15 @@ def finding(table, parameters):
             if outcome[f"evolves-{noise:g}"] == INCONCLUSIVE:
                 unsure.append(f"{noise:g}")
     if changed:
-        span = "the seeds differ" if nets(table, True)["seed"].nunique() > 2 else "few seeds"
-        but = f" (undecided at noise {' and '.join(unsure)}: {span})" if unsure else ""
+        where = "every noise" if len(unsure) == len(changed) else f"noise {' and '.join(unsure)}"
+        but = f" (whether over {100 * CHANGE:.0f} is undecided at {where})" if unsure else ""
         ends = f"{min(changed):.0f} to {max(changed):.0f}"
         parts.append(f"With only the last layer trained, hidden layers' alignments change by {ends} %{but}.")
     frozen = accuracies(table, "test_accuracy", all_images=True)
     for width in frozen.columns[:1]:
         printed = PAPER_TABLE.get(width) if parameters["dataset"] == "mnist" else None
-        said = f"Frozen at width {width}: {frozen[width].mean():.1f} % of the test images"
-        said += f" (printed {printed[1]:g} %)" if printed else ""
+        said = f"Test accuracy frozen at width {width}: {frozen[width].mean():.1f} %"
+        said += f" (printed {printed[1]:g})" if printed else ""
         whole = unfrozen(table, "test_accuracy", all_images=True)
         if len(whole):
             said += f"; not frozen, width {parameters['unfrozen_width']}: {whole.mean():.1f} %"
