@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, NOT_RUN
+from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import tab01_weight_deviation as tab01
 from alignbook.experiments.transferability import tab02_from_scratch as tab02
+from alignbook.runs import notebooks, parameters
 
 PARAMETERS = {
     "targets": ["cifar10", "mnist"],
@@ -18,6 +20,8 @@ PARAMETERS = {
     "batch_size": 16,
     "learning_rate": 0.01,
     "scratch_rate": 0.02,
+    "other_rate": 0.1,
+    "rate_targets": ["mnist"],
     "epochs": 1,
     "decay_epochs": [1],
     "seeds": 3,
@@ -30,10 +34,16 @@ def made(gain=0.5, ratio=2.0, seeds=3):
     for seed in range(seeds):
         for name, error in (("cifar10", 40.0), ("mnist", 20.0)):
             about = tab01.named(name) | {"seed": seed, "classifier": "linear", "step": 5, "train_error": 0.0}
+            about["learning_rate"] = 0.01
             factor = noise.uniform(0.99, 1.01)
             first = {"setting": "fine-tuned", "deviation": factor}
             rows.append(about | first | {"test_error": error * (1 - gain) * factor})
-            rows.append(about | {"setting": "scratch", "deviation": ratio, "test_error": error})
+            about |= {"setting": "scratch", "learning_rate": 0.02}
+            rows.append(about | {"deviation": ratio, "test_error": error})
+            # At the other rate ten times as far, with half the error.
+            if name == "mnist":
+                about |= {"learning_rate": 0.1}
+                rows.append(about | {"deviation": 10 * ratio, "test_error": error / 2})
     return pd.DataFrame(rows)
 
 
@@ -45,17 +55,23 @@ def test_units_are_table_1s_and_those_from_scratch():
     units = tab02.units(PARAMETERS)
     first = {(u.name, str(u.arguments)) for u in units if u.compute is tab01.fine_tuned}
     values = PARAMETERS | {"hidden": 4, "fixed_rate": 0.1, "fixed_epochs": 1}
+    imagenet = {"weights": "random", "targets": ["cifar10"], "examples": 33, "test_images": 8, "epochs": 1}
+    values |= {f"imagenet_{name}": value for name, value in imagenet.items()}
     assert first == {(u.name, str(u.arguments)) for u in tab01.units(values) if u.compute is tab01.fine_tuned}
     own = [u for u in units if u.compute is tab02.scratch]
-    assert len(units) == len({u.name for u in units}) == 6 + 6 and len(own) == 6
-    assert {u.arguments["learning_rate"] for u in own} == {0.02}
+    assert len(units) == len({u.name for u in units}) == 6 + 6 + 3 and len(own) == 9
+    assert {(u.arguments["dataset"], u.arguments["learning_rate"]) for u in own} == {
+        ("cifar10", 0.02),
+        ("mnist", 0.02),
+        ("mnist", 0.1),
+    }
     assert not {"source", "pretrain_epochs"} & set(own[0].arguments)
 
 
 def test_a_unit_from_scratch_starts_at_random_and_needs_no_source(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
     tables = []
-    for unit in tab02.units(PARAMETERS | {"targets": ["photos"]}):
+    for unit in tab02.units(PARAMETERS | {"targets": ["photos"], "rate_targets": ["photos"]}):
         if unit.name in ("photos-scratch-0.02-seed0", "photos-scratch-0.02-seed1"):
             arguments = unit.arguments | {"device": torch.device("cpu"), "report": lambda done, text: None}
             tables.append(unit.compute(**arguments))
@@ -69,8 +85,8 @@ def test_a_unit_from_scratch_starts_at_random_and_needs_no_source(tmp_path, monk
 
 def test_pairs_join_a_seed_with_itself():
     table = made()
-    table.loc[(table["seed"] == 1) & (table["setting"] == "scratch"), "test_error"] = 80.0
-    both = tab02.pairs(table.sample(frac=1, random_state=0))
+    table.loc[(table["seed"] == 1) & (table["learning_rate"] == 0.02), "test_error"] = 80.0
+    both = tab02.pairs(table.sample(frac=1, random_state=0), 0.02)
     assert len(both) == 6
     assert both["improvement"].to_numpy() == pytest.approx(100 * (1 - both["error"] / both["error_scratch"]))
     assert ((both["error_scratch"] == 80) == (both["seed"] == 1)).all()
@@ -101,8 +117,9 @@ def test_both_comparisons_come_out_either_way(gain, ratio, error, deviation):
     assert {found[f"error-{name}"] for name in PARAMETERS["targets"]} == {error}
     assert {found[f"deviation-{name}"] for name in PARAMETERS["targets"]} == {deviation}
     text = tab02.finding(table, PARAMETERS)
-    assert ("err less on all 2 targets" in text) == (gain > 0)
-    assert ("err less on 0 of 2 targets" in text) == (gain < 0)
+    assert ("err less than from scratch on 2 of 2 targets" in text) == (gain > 0)
+    assert ("err less than from scratch on 0 of 2 targets" in text) == (gain < 0)
+    assert len(text) <= 290
     assert len(tab02.key_numbers(table, PARAMETERS)) == 2
 
 
@@ -114,10 +131,39 @@ def test_improving_more_on_near_targets_comes_out_either_way():
         assert outcomes(table)["nearer-gains"] == outcome
 
 
+def test_the_finding_counts_the_targets_on_which_the_claim_holds():
+    table = made()
+    unsure = (table["dataset"] == "mnist") & (table["setting"] == "fine-tuned")
+    table.loc[unsure, "test_error"] = [1.0, 10.0, 39.0]  # less on the mean
+    assert "err less than from scratch on 1 of 2 targets" in tab02.finding(table, PARAMETERS)
+
+
+def test_the_other_rate_is_compared_by_itself():
+    for gain, outcome in ((0.7, HOLDS), (0.2, DISAGREES)):  # from scratch at it: half the error
+        table = made(gain)
+        found = outcomes(table)
+        assert found["error-mnist"] == HOLDS and found["error-other-rate-mnist"] == outcome
+        assert "error-other-rate-cifar10" not in found
+        rates = tab02.at_rates(table, PARAMETERS)
+        assert list(rates["rate from scratch"]) == ["0.02", "0.1"]
+        assert rates["scratch: error, %"].tolist() == ["20.0", "10.0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("targets", ["webcam"]), ("scratch_rate", 0.0), ("rate_targets", ["digits"]), ("other_rate", 0.01)],
+)
+def test_bad_parameters_are_refused_in_one_line(name, value):
+    book = notebooks.find("transferability/tab02_from_scratch")
+    with pytest.raises(AlignbookError, match=name) as refused:
+        tab02.units(parameters.resolve(book, "quick", {name: value}))
+    assert "\n" not in str(refused.value)
+
+
 def test_nothing_measured():
     empty = pd.DataFrame({"unit": []})
     found = outcomes(empty)
     assert found["error-cifar10"] == found["nearer-gains"] == NOT_RUN
     assert tab02.finding(empty, PARAMETERS) == "Nothing was measured."
     assert tab02.key_numbers(empty, PARAMETERS) == []
-    assert tab02.pairs(empty).empty
+    assert tab02.pairs(empty, 0.02).empty

@@ -8,9 +8,11 @@ import math
 
 import pandas as pd
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import HOLDS, Claim, KeyNumber, interval
+from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability import tab01_weight_deviation as tab01
+from alignbook.experiments.transferability.planes import where
 from alignbook.experiments.transferability.tab01_weight_deviation import NEAR, head_deviation
 from alignbook.experiments.transferability.tuned import recorded, tuned
 
@@ -24,20 +26,34 @@ PRINTED = {
 }
 ROUNDING = 0.005  # half of the last digit that the tables print
 BOTH = "On every target fine-tuning ends with a smaller error and nearer to its start than from scratch."
+OTHER_RATE = "So it does where training from scratch has another step size."
 
 
 def units(parameters):
-    """Table 1's fine-tuned units, and one from scratch per target and seed."""
+    """Table 1's fine-tuned units, and one from scratch per target and seed; on some at another rate, too.
+
+    Raises AlignbookError where ``rate_targets`` are not among the targets or the two rates are the same.
+    """
+    others = [name for name in parameters["rate_targets"] if name not in parameters["targets"]]
+    if others:
+        raise AlignbookError(f"rate_targets must be among targets, which {', '.join(others)} is not")
+    if parameters["other_rate"] == parameters["scratch_rate"]:
+        raise AlignbookError(f"other_rate must not be scratch_rate, {parameters['scratch_rate']:g}")
     made = []
     for name in parameters["targets"]:
         made += tab01.fine_tuned_units(name, parameters)
-        rate = parameters["scratch_rate"]
-        arguments = tab01.named(name) | tab01.training_of(parameters) | {"learning_rate": rate}
-        made += [
-            Unit(f"{name}-scratch-{rate:g}-seed{seed}", scratch, arguments | {"seed": seed})
-            for seed in range(parameters["seeds"])
-        ]
+        made += _scratch_units(name, parameters["scratch_rate"], parameters)
+    for name in parameters["rate_targets"]:
+        made += _scratch_units(name, parameters["other_rate"], parameters)
     return made
+
+
+def _scratch_units(name, rate, parameters):
+    arguments = tab01.named(name) | tab01.training_of(parameters) | {"learning_rate": rate}
+    return [
+        Unit(f"{name}-scratch-{rate:g}-seed{seed}", scratch, arguments | {"seed": seed})
+        for seed in range(parameters["seeds"])
+    ]
 
 
 def scratch(*, dataset, decay_at, steps, seed, device, report, **given):
@@ -60,14 +76,14 @@ def scratch(*, dataset, decay_at, steps, seed, device, report, **given):
     return table
 
 
-def pairs(table):
-    """One row per target and seed that has both: errors and deviations fine-tuned and from scratch.
+def pairs(table, rate):
+    """One row per target and seed with both: errors and deviations fine-tuned and from scratch at ``rate``.
 
     Columns target, seed, error, error_scratch, deviation, deviation_scratch,
     train_error, train_error_scratch and improvement, 100 (1 − error / error_scratch).
     """
     own = tab01.ends(tab01.series(table, "fine-tuned"))
-    other = tab01.ends(tab01.series(table, "scratch"))
+    other = tab01.ends(where(tab01.series(table, "scratch"), learning_rate=rate))
     columns = {"test_error": "error", "deviation": "deviation", "train_error": "train_error"}
     keys = ["target", "seed"]
     if own.empty or other.empty:
@@ -79,12 +95,12 @@ def pairs(table):
 
 
 def printed():
-    """Table 2's targets beside Table 1: the columns of :func:`pairs`, ``printed`` (the improvement as
-    printed) and ``rounding``, by how much rounding of the errors can move the improvement.
+    """Table 2's targets beside Table 1: the columns of :func:`pairs`, the same with ``_spread``, ``printed``
+    (the improvement as printed) and ``rounding``, by how much rounding of the errors can move it.
     """
     rows = []
-    for name, ((error, _), improvement, (deviation, _)) in PRINTED.items():
-        (tuned_error, _), (tuned_deviation, _) = tab01.PRINTED[name]["fine-tuned"]
+    for name, ((error, error_spread), improvement, (deviation, deviation_spread)) in PRINTED.items():
+        (tuned_error, tuned_error_spread), (tuned_deviation, tuned_spread) = tab01.PRINTED[name]["fine-tuned"]
         follows = _improvement(tuned_error, error)
         farthest = max(
             abs(_improvement(tuned_error + a, error + b) - follows)
@@ -98,6 +114,10 @@ def printed():
                 "error_scratch": error,
                 "deviation": tuned_deviation,
                 "deviation_scratch": deviation,
+                "error_spread": tuned_error_spread,
+                "error_scratch_spread": error_spread,
+                "deviation_spread": tuned_spread,
+                "deviation_scratch_spread": deviation_spread,
                 "improvement": follows,
                 "printed": improvement,
                 "rounding": farthest + ROUNDING,
@@ -118,22 +138,16 @@ def farther(both):
 
 def claims(table, parameters):
     """Both comparisons on every target, and what the printed improvements rest on."""
-    both = pairs(table)
+    both = pairs(table, parameters["scratch_rate"])
     theirs = printed()
-    made = []
-    for name in parameters["targets"]:
-        own = both[both["target"] == name]
-        gap, ratio = own["error_scratch"] - own["error"], own["deviation_scratch"] / own["deviation"]
-        for id, statement, values, than in (
-            ("error", "test error from scratch less that fine-tuned, in points", gap, 0),
-            ("deviation", "deviation from scratch over that fine-tuned", ratio, 1),
-        ):
-            arguments = (f"{id}-{name}", f"{name}: {statement}.", "Appendix B.3, Table 2")
-            if own.empty:
-                claim = Claim.missing(*arguments, "nothing was measured")
-            else:
-                claim = Claim.greater(*arguments, values, than)
-            made.append(claim.tagged(group=BOTH))
+    made = _comparisons(both, parameters)
+    rate = parameters["other_rate"]
+    other = pairs(table, rate)
+    for name in parameters["rate_targets"]:
+        made += [
+            claim.tagged(group=OTHER_RATE, ours=True)
+            for claim in _compared(other, name, "-other-rate", f" ({rate:g} from scratch)")
+        ]
     statement = (
         f"Fine-tuning improves more on targets like the source, those cut from {NEAR}, than on the others, "
         "grey or rendered: difference of the mean improvements, in points."
@@ -162,33 +176,73 @@ def claims(table, parameters):
     return made
 
 
+def _comparisons(both, parameters):
+    """Error and deviation on every target, at the rate that the page is about."""
+    return [claim.tagged(group=BOTH) for name in parameters["targets"] for claim in _compared(both, name)]
+
+
+def _compared(both, name, suffix="", at=""):
+    """[claim on the errors, claim on the deviations] of the target ``name``; ``at`` says at which rate."""
+    own = both[both["target"] == name]
+    gap, ratio = own["error_scratch"] - own["error"], own["deviation_scratch"] / own["deviation"]
+    made = []
+    for id, statement, values, than in (
+        ("error", "test error from scratch less that fine-tuned, in points", gap, 0),
+        ("deviation", "deviation from scratch over that fine-tuned", ratio, 1),
+    ):
+        arguments = (f"{id}{suffix}-{name}", f"{name}: {statement}{at}.", "Appendix B.3, Table 2")
+        if own.empty:
+            made.append(Claim.missing(*arguments, "nothing was measured"))
+        else:
+            made.append(Claim.greater(*arguments, values, than))
+    return made
+
+
 def finding(table, parameters):
-    """On how many targets fine-tuning is ahead, and what the printed table says of itself."""
-    both = pairs(table)
+    """On how many targets fine-tuning is ahead by the claims, and what the printed table says of itself."""
+    both = pairs(table, parameters["scratch_rate"])
     if both.empty:
         return "Nothing was measured."
     means = both.groupby("target").mean(numeric_only=True)
-    gain = (means["error"] < means["error_scratch"]).sum()
-    near = (means["deviation"] < means["deviation_scratch"]).sum()
+    held = [claim.id for claim in _comparisons(both, parameters) if claim.outcome == HOLDS]
+    gain, near = (sum(id.startswith(f"{kind}-") for id in held) for kind in ("error", "deviation"))
     count, improvement = len(means), means["improvement"]
     moved = (both["deviation_scratch"] / both["deviation"]).mean()
+    other = pairs(table, parameters["other_rate"])
+    farther_at = (other["deviation_scratch"] / other["deviation"]).mean()
+    at_other = f", at rate {parameters['other_rate']:g} {farther_at:.2f}" if len(other) else ""
     times = (printed()["deviation_scratch"] / printed()["deviation"]).mean()
     off = max(printed().itertuples(), key=lambda row: abs(row.improvement - row.printed))
     return (
-        f"Fine-tuned, the networks err less on {_of(gain, count)}, by {improvement.min():.0f} to "
-        f"{improvement.max():.0f} %, and lie nearer to their start on {_of(near, count)}; from scratch they "
-        f"move {moved:.2f} times as far (printed: {times:.2f}). {off.target}'s printed improvement, "
-        f"{off.printed:.2f} %, contradicts its own errors: {off.improvement:.2f} %."
+        f"Pre-trained on {parameters['source']} (in place of ImageNet), networks err less than from scratch "
+        f"on {gain} of {count} targets (means: {improvement.min():.0f} to {improvement.max():.0f} %), move less "
+        f"on {near}; from scratch {moved:.2f} times as far{at_other} (printed: {times:.2f}). {off.target}'s "
+        f"printed improvement, {off.printed:.2f} %, contradicts its errors: {off.improvement:.2f} %."
     )
 
 
-def _of(count, total):
-    return f"all {total} targets" if count == total else f"{count} of {total} targets"
+def at_rates(table, parameters):
+    """One row per target of ``rate_targets`` and rate from scratch: how each compares with fine-tuning."""
+    rows = []
+    for name in parameters["rate_targets"]:
+        for rate in (parameters["scratch_rate"], parameters["other_rate"]):
+            both = pairs(table, rate)
+            own = both[both["target"] == name]
+            rows.append(
+                {
+                    "target": name,
+                    "rate from scratch": f"{rate:g}",
+                    "scratch: error, %": interval(own["error_scratch"], "{:.1f}"),
+                    "improvement, %": interval(own["improvement"], "{:.0f}"),
+                    "deviation, scratch over tuned": interval(own["deviation_scratch"] / own["deviation"]),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def key_numbers(table, parameters):
     """Improvements, how much farther networks from scratch move, and the improvement that does not follow."""
-    both = pairs(table)
+    both = pairs(table, parameters["scratch_rate"])
     theirs = printed()
     ratio = theirs["deviation_scratch"] / theirs["deviation"]
     numbers = []
