@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 import torch
 
+from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import thm01_lipschitz as thm01
+from alignbook.runs import notebooks, parameters
 
 PARAMETERS = {
     "datasets": ["digits"], "kappas": [0.1, 0.3, 1.0], "widths": [64, 2048], "angles": [0.0, 90.0],
@@ -107,7 +109,23 @@ def test_claims_on_nothing_and_on_little(table):
 
 def test_finding_follows_the_numbers():
     good, bad = (thm01.finding(made_up(shift=s), PARAMETERS) for s in (0, 1.5))
-    assert "lowers the squared gradient on one, two" in good
-    assert "raises the squared gradient on one, two" in bad
+    assert "lowers the squared gradient on one, two." in good
+    assert "raises the squared gradient on one, two." in bad
+    mixed = made_up()
+    turned = (mixed.dataset == "two") & (mixed.seed == 0)
+    mixed.loc[turned, "change"] *= -1
+    text = thm01.finding(mixed, PARAMETERS)
+    assert "on one, and leaves open whether the squared gradient falls on two." in text
     assert "1.20 ± 0.00 times" in thm01.finding(made_up(scale=1.2), PARAMETERS)
     assert len(thm01.key_numbers(made_up(), PARAMETERS)) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kappas", [0.0]), ("widths", [1]), ("angles", [360.0]), ("shares", [1.5]), ("datasets", [])],
+)
+def test_bad_parameters_are_refused_in_one_line(name, value):
+    book = notebooks.find("transferability/thm01_lipschitz")
+    with pytest.raises(AlignbookError, match=name) as refused:
+        parameters.resolve(book, "quick", {name: value})
+    assert "\n" not in str(refused.value)

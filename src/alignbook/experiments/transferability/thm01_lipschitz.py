@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.by_seed import mean_spread, per_seed
 from alignbook.experiments.transferability.image_pairs import pool, related
@@ -231,17 +231,21 @@ def finding(table, parameters):
     largest = at(rows, width=rows.width.max())
     values = per_seed(largest, coefficient)
     found = f"At width {rows.width.max()} the change is {mean_spread(values)} times the theorem's term. "
-    same = largest[largest.family == "rotated"]
-    gains = same[same.step == same.step.min()].groupby("dataset").change.mean()
-    better, worse = sorted(gains.index[gains < 0]), sorted(gains.index[gains >= 0])
+    names = {HOLDS: [], DISAGREES: [], INCONCLUSIVE: []}
+    for claim in _benefit_claims(largest):
+        kind, _, dataset = claim.id.partition("-")
+        if kind == "similar":
+            names[claim.outcome].append(dataset)
     said = [
-        f"{words} on {', '.join(names)}"
-        for words, names in (("lowers the squared gradient", better), ("raises it", worse))
-        if names
+        f"{words} on {', '.join(names[outcome])}"
+        for outcome, words in (
+            (HOLDS, "lowers the squared gradient"),
+            (DISAGREES, "raises the squared gradient"),
+            (INCONCLUSIVE, "leaves open whether the squared gradient falls"),
+        )
+        if names[outcome]
     ]
-    if not better:
-        said = [f"raises the squared gradient on {', '.join(worse)}"]
-    return f"{found}Pre-training on the same two classes {' and '.join(said)}."
+    return f"{found}Pre-training on the same two classes {', and '.join(said)}."
 
 
 def key_numbers(table, parameters):
