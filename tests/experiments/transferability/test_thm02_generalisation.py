@@ -5,7 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
+from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import thm02_generalisation as thm02
+from alignbook.metrics.relu_gram import relu_gram
+from alignbook.runs import notebooks, parameters
 
 PARAMETERS = {
     "datasets": ["digits"], "kappa": 0.3, "widths": [64, 2048], "angles": [0.0, 90.0], "shares": [1.0],
@@ -68,6 +71,47 @@ def made_up(ratio=0.98, worst=-0.2, order=1, test=1):
     return pd.DataFrame(rows)
 
 
+LATER = ("singular", "random-labels", "random-labels-width")
+
+
+def with_random_labels(excess=0.2, fall=0.1, slope=1.0):
+    """made_up() at two widths with the source of random labels, and Theorem 3's bound for λ_Q."""
+    draw, rows = np.random.default_rng(1), []
+    high = made_up()
+    low = high.assign(width=10, deviation=high.deviation + fall * high.bound)
+    for (dataset, seed, width), part in pd.concat([low, high]).groupby(["dataset", "seed", "width"]):
+        own = part.iloc[0].to_dict() | {"family": "flipped", "step": thm02.HALF}
+        moved = (part.deviation / part.bound).mean() + excess * (1 + 0.1 * draw.standard_normal())
+        rows.append(own | {"deviation": own["bound"] * moved})
+        # Deviations scale with the data set's factor, λ_max / λ_Q as its power.
+        share = (1 if dataset == "one" else 0.5) * (1 + 0.01 * draw.standard_normal())
+        of = {"dataset": dataset, "seed": seed, "width": width, "kind": "loss", "step_size": 1.0}
+        rows.append(of | {"k": 3, "limit": (1 - 0.01 * share / 2) ** 3})
+    table = pd.concat([low, high, pd.DataFrame(rows)], ignore_index=True)
+    table.loc[(table.dataset == "two"), ["deviation", "bound"]] *= 2.0**slope
+    return table
+
+
+@pytest.mark.parametrize(("sign", "outcome"), [(1, "holds"), (-1, "disagrees")])
+def test_singular_tasks_and_random_labels_come_out_either_way(sign, outcome):
+    table = with_random_labels(0.2 * sign, 0.1 * sign, sign)
+    found = {claim.id: claim for claim in thm02.claims(table, PARAMETERS)}
+    assert {found[id].outcome for id in LATER} == {outcome}
+    assert found["singular"].measured == pytest.approx(sign, abs=0.1)
+    assert not found["singular"].ours and found["random-labels"].ours
+
+
+def test_the_smallest_eigenvalue_is_that_of_the_gram_matrix(table):
+    found = thm02.smallest_eigenvalue(table.assign(step_size=PARAMETERS["step_size"]))
+    images = thm02.pool("digits", 1)
+    x, _ = images.pair(0, PARAMETERS["examples"])
+    test, _ = images.pair(0, PARAMETERS["test_images"])
+    tasks = thm02.related(images, PARAMETERS["angles"], PARAMETERS["shares"], PARAMETERS["examples"], 1)
+    parts = [images.on_sphere(part) for part in (x, test, *(task[2] for task in tasks))]
+    spectrum = torch.linalg.eigvalsh(relu_gram(thm02.in_span(torch.cat(parts))[: len(x)]))
+    assert found["digits", 1] == pytest.approx(float(spectrum[0] / spectrum[-1]), rel=1e-6)
+
+
 # Rank correlations with noise in the test losses only: those of the deviation are all the same.
 @pytest.mark.parametrize(
     ("changes", "wrong"),
@@ -82,6 +126,7 @@ def made_up(ratio=0.98, worst=-0.2, order=1, test=1):
 )
 def test_claims_come_out_either_way(changes, wrong):
     claims = {claim.id: claim for claim in thm02.claims(made_up(**changes), PARAMETERS)}
+    assert {claims.pop(id).outcome for id in LATER} == {"not run"}  # a single width, no losses
     order = claims.pop("order")
     assert order.measured == pytest.approx((-1 if "order" in changes else 1) - thm02.ORDER)
     assert {name for name, claim in claims.items() if claim.outcome == "disagrees"} == wrong
@@ -103,3 +148,14 @@ def test_finding_follows_the_numbers(table):
     assert "do not order as it does (rank correlation -1.00)" in thm02.finding(made_up(order=-1), PARAMETERS)
     assert "digits" in thm02.finding(table, PARAMETERS)
     assert len(thm02.key_numbers(table, PARAMETERS)) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kappa", 0.0), ("widths", [1]), ("angles", [360.0]), ("examples", 3), ("step_size", 2.0)],
+)
+def test_bad_parameters_are_refused_in_one_line(name, value):
+    book = notebooks.find("transferability/thm02_generalisation")
+    with pytest.raises(AlignbookError, match=name) as refused:
+        parameters.resolve(book, "quick", {name: value})
+    assert "\n" not in str(refused.value)
