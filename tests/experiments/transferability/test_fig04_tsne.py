@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig04_tsne as experiment
+from alignbook.runs import notebooks, parameters
 from alignbook.training.resnet import ResNet
 
 TARGETS = ["mnist", "cifar10-natural", "shapes"]
@@ -71,13 +73,13 @@ def test_kernels_leave_out_the_head_and_batch_norm():
 
 def test_claims_can_hold_and_fail():
     held = outcomes(made_up(apart=10.0))
-    assert set(held.values()) == {HOLDS} and len(held) == 5
+    assert set(held.values()) == {HOLDS} and len(held) == 7
     failed = outcomes(made_up(apart=0.02, moved=1.0))
     assert failed["around"] == HOLDS  # a start is 1/√2 as far as another end, wherever it is
     assert HOLDS not in (failed["near"], failed["near-shared"])
     swapped = made_up(apart=10.0)
     swapped["distance"] = 1 / swapped["distance"].clip(1e-3)
-    assert outcomes(swapped)["near"] == DISAGREES
+    assert outcomes(swapped)["near"] == outcomes(swapped)["sources"] == DISAGREES
 
 
 def test_a_single_target_has_nothing_to_compare():
@@ -114,3 +116,34 @@ def test_the_finding_states_the_ratio():
     own = rows[rows["start"] == "pretrained"]
     ratio = 2 ** np.log2(own["across"] / own["within"])
     assert f"{ratio.mean():.1f} (" in experiment.finding(table, PARAMETERS)
+
+
+def test_the_distance_between_the_two_pre_trainings_is_that_of_one_target():
+    table = made_up(apart=10.0)
+    rows = experiment.summary(table).set_index(["start", "seed"])
+    matrix, names = experiment.distances(table, 1)
+    place = {name: position for position, name in enumerate(names)}
+    targets = {target for _, target in names}
+    wanted = np.mean(
+        [matrix[place["pretrained", name], place["pretrained on a part", name]] for name in targets]
+    )
+    assert rows.loc[("pretrained", 1), "sources"] == pytest.approx(wanted)
+    assert rows.loc[("pretrained on a part", 1), "sources"] == pytest.approx(wanted)
+    assert rows.loc["random, shared", "sources"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("targets", ["places"]),
+        ("source", "imagenet"),
+        ("perplexity", 0.5),
+        ("scratch_rate", 0.0),
+        ("seeds", 0),
+    ],
+)
+def test_bad_parameters_are_refused_in_one_line(name, value):
+    book = notebooks.find("transferability/fig04_tsne")
+    with pytest.raises(AlignbookError, match=name) as refused:
+        parameters.resolve(book, "quick", {name: value})
+    assert "\n" not in str(refused.value)

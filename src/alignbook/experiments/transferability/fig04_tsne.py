@@ -16,6 +16,7 @@ from alignbook.experiments.transferability.tab01_weight_deviation import named, 
 from alignbook.experiments.transferability.tuned import recorded, tuned
 
 HEADLINE = "near"
+SOURCES = "Each pre-training has a group of minima of its own."
 # The start's name: how it is made. The second source is a part of the first (in place of Places).
 STARTS = {
     "pretrained": ("pretrained", "all"),
@@ -23,6 +24,7 @@ STARTS = {
     "random, its own": ("scratch", "all"),
     "random, shared": ("shared", "all"),
 }
+OTHER_SOURCE = {"pretrained": "pretrained on a part", "pretrained on a part": "pretrained"}
 
 
 def units(parameters):
@@ -152,7 +154,8 @@ def summary(table):
     """One row per seed and start: mean distances, each over targets.
 
     within : between different targets, same start; across : to the network of the same target that started
-    from random weights of its own; moved : to its own start; norm : of all kernels in one vector.
+    from random weights of its own; sources : to the network of the same target from the other pre-training;
+    moved : to its own start; norm : of all kernels in one vector.
     """
     rows = with_targets(table)
     same_target = rows["target"] == rows["other_target"]
@@ -166,6 +169,9 @@ def summary(table):
                 "start": start,
                 "within": within["distance"].mean(),
                 "across": across["distance"].mean() if start != "random, its own" else math.nan,
+                "sources": own.loc[
+                    same_target.loc[own.index] & (own["other_start"] == OTHER_SOURCE.get(start)), "distance"
+                ].mean(),
                 "moved": own["moved"].mean(),
                 "norm": own["norm"].mean(),
             }
@@ -204,6 +210,12 @@ def claims(table, parameters):
                 _values(table, start, lambda rows: np.log2(rows["across"] / rows["moved"])),
             ).tagged(around),
         ]
+        sources = (
+            "Of one target, minima from the two pre-trainings lie farther apart than those of different "
+            f"targets from one of them ({where})"
+        )
+        values = _values(table, start, lambda rows: np.log2(rows["sources"] / rows["within"]))
+        made.append(_greater(f"sources{suffix}", sources, values).tagged(SOURCES))
     made.append(
         _greater(
             "near-shared",
@@ -224,15 +236,17 @@ def _greater(id, statement, values):
 
 def finding(table, parameters):
     """How much nearer, from pre-trained and from shared random weights."""
-    near, shared = (
-        [2**value for value in _values(table, start, _near)] for start in ("pretrained", "random, shared")
+    near, part, shared = (
+        [2**value for value in _values(table, start, _near)]
+        for start in ("pretrained", "pretrained on a part", "random, shared")
     )
     if not near:
         return "Fewer than two targets: there is nothing to compare."
     return (
         f"Two networks of one target from different starts are {interval(near, '{:.1f}')} times as far apart "
-        f"as two of different targets from the same network pre-trained on {parameters['source']} (in place "
-        f"of ImageNet). From the same random weights it is {interval(shared, '{:.1f}')} times."
+        f"as two of different targets from one pre-trained on {parameters['source']} (in place of ImageNet), "
+        f"{interval(part, '{:.1f}')} on its artificial part (of Places), {interval(shared, '{:.1f}')} from "
+        "the same random weights."
     )
 
 
