@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig03_flat_minima as experiment
+from alignbook.runs import notebooks, parameters
 from alignbook.training.resnet import ResNet
 
 PARAMETERS = {
@@ -57,9 +59,13 @@ def test_units_are_named_apart_and_variations_are_of_the_first_target():
 def test_claims_can_hold_and_fail():
     held = outcomes(made_up(sharper=2.0))
     assert held.pop("eigenvalues-steps") == NOT_JUDGED
+    over = {held.pop(id) for id in ("eigenvalues-over-loss", "eigenvalues-over-loss-mnist")}
+    assert over == {INCONCLUSIVE}  # losses and eigenvalues have the same ratio
     assert len(held) == 3 + 4 and set(held.values()) == {HOLDS}
     failed = outcomes(made_up(sharper=0.5))
-    assert failed.pop("eigenvalues-steps") == NOT_JUDGED and set(failed.values()) == {DISAGREES}
+    assert failed.pop("eigenvalues-steps") == NOT_JUDGED
+    del failed["eigenvalues-over-loss"], failed["eigenvalues-over-loss-mnist"]
+    assert set(failed.values()) == {DISAGREES}
     same = outcomes(made_up(sharper=1.0))
     assert same["eigenvalues"] == INCONCLUSIVE
 
@@ -88,11 +94,42 @@ def test_ratios_of_the_table_take_out_loss_and_norm():
     assert [first[name][:4] for name in ("log2 λ", "log2 λ/loss", "log2 λ‖W‖²")] == ["1.00", "0.00", "3.00"]
 
 
+@pytest.mark.parametrize(("power", "outcome"), [(0, HOLDS), (2, DISAGREES)])
+def test_eigenvalues_over_the_loss_come_out_either_way(power, outcome):
+    table = made_up(sharper=2.0)
+    table["images_loss"] = 0.1 * (table["images_loss"] / 0.1) ** power
+    found = outcomes(table)
+    assert found["eigenvalues-over-loss"] == found["eigenvalues-over-loss-mnist"] == outcome
+
+
+def test_networks_along_the_loss():
+    table = experiment.along_loss(made_up(sharper=2.0), PARAMETERS)
+    assert list(table["target"]) == ["cifar10", "mnist", "cifar10"]
+    assert set(table["rank correlation of λ and loss"]) == {"1.00"}  # loss and eigenvalue: one factor
+    assert set(table["with negative eigenvalues"]) == {"6 of 6 (3 pre-trained, 3 random)"}
+    upwards = made_up(sharper=2.0).assign(eigenvalue=1.0)
+    row = experiment.along_loss(upwards, PARAMETERS).iloc[0]
+    assert row["with negative eigenvalues"] == "0 of 6" and row["rank correlation of λ and loss"] == "–"
+    assert experiment.along_loss(pd.DataFrame({"unit": []}), PARAMETERS).empty
+
+
 def test_the_finding_follows_the_ratio():
-    assert "eigenvalues are 2.0 (" in experiment.finding(made_up(sharper=2.0), PARAMETERS)
-    assert "eigenvalues are 0.5 (" in experiment.finding(made_up(sharper=0.5), PARAMETERS)
-    assert "rises by 0.2 and 0.1 on cifar10" in experiment.finding(made_up(), PARAMETERS)
+    twice, half = (experiment.finding(made_up(sharper=ratio), PARAMETERS) for ratio in (2.0, 0.5))
+    assert "eigenvalues 2.0 (" in twice and "rises 2.0 and 2.0 times as far at radius 0.3" in twice
+    assert "eigenvalues 0.5 (" in half and "rises 0.5 and 0.5 times as far" in half
+    assert "at losses of 0.100 to 0.200" in twice
     assert experiment.key_numbers(made_up(), PARAMETERS)[2].here.startswith("2.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("targets", ["cifar"]), ("eigenvalues", 0), ("stop_at_loss", 0.0), ("radii", [0.1, 0.1]), ("points", 2)],
+)
+def test_bad_parameters_are_refused_in_one_line(name, value):
+    book = notebooks.find("transferability/fig03_flat_minima")
+    with pytest.raises(AlignbookError, match=name) as refused:
+        parameters.resolve(book, "quick", {name: value})
+    assert "\n" not in str(refused.value)
 
 
 def test_own_statistics_are_those_of_training_mode():

@@ -1,7 +1,8 @@
 """How flat the minima are: the Hessian's largest eigenvalues, and the loss around them (Figures 3 and 10).
 
-Networks from random and from pre-trained weights are trained to the same training loss: the curvature of a
-cross-entropy falls with the loss itself, so that at unequal losses it says who trained for longer.
+Networks from random and from pre-trained weights are trained until the mean loss of an epoch is small: the
+curvature of a cross-entropy falls with the loss itself, so that at unequal losses it says who trained for
+longer. The losses reached differ even so: eigenvalues over the loss are judged, too.
 """
 
 import copy
@@ -30,6 +31,7 @@ MODES = {"eval": "running statistics", "train": "statistics of the batch"}  # of
 ANGLES = 16  # points on a circle
 TOLERANCE = 0.01  # residual of an eigenvalue over its magnitude: an error of about its square
 PRODUCTS = 150  # Hessian-vector products at most
+OVER_LOSS = "Divided by the loss reached, too, the largest eigenvalues are smaller from pre-trained weights."
 
 
 def units(parameters):
@@ -205,6 +207,63 @@ def magnitude(rows):
     return rows["eigenvalue"].abs().mean()
 
 
+def per_loss(rows):
+    """Mean magnitude of the eigenvalues of one network over its loss on the images measured."""
+    return magnitude(rows) / rows["images_loss"].iloc[0]
+
+
+def networks(table, name, mode="eval"):
+    """One row per network of the target ``name`` that was trained to the loss: what was reached.
+
+    Columns ``seed``, ``start``, ``loss`` (on the images measured), ``magnitude`` and ``negative``, how many
+    of its eigenvalues are.
+    """
+    rows = spectra(table, name, mode)
+    if rows.empty:
+        return pd.DataFrame(columns=["seed", "start", "loss", "magnitude", "negative"])
+    made = [
+        {
+            "seed": seed,
+            "start": start,
+            "loss": part["images_loss"].iloc[0],
+            "magnitude": magnitude(part),
+            "negative": int((part["eigenvalue"] < 0).sum()),
+        }
+        for (seed, start), part in rows.groupby(["seed", "start"])
+        if part["reached"].astype(bool).all()
+    ]
+    return pd.DataFrame(made, columns=["seed", "start", "loss", "magnitude", "negative"])
+
+
+def along_loss(table, parameters):
+    """One row per target and batch norm: losses reached, how eigenvalues follow them, and negative ones.
+
+    The rank correlation is Spearman's, of loss and mean magnitude over the networks of both starts.
+    """
+    rows = []
+    kinds = [(name, "eval") for name in parameters["targets"]] + [(parameters["targets"][0], "train")]
+    for name, mode in kinds:
+        own = networks(table, name, mode)
+        if own.empty:
+            continue
+        steady = own["loss"].nunique() < 2 or own["magnitude"].nunique() < 2
+        negative = own[own["negative"] > 0]
+        starts = (f"{count} {STARTS[start]}" for start, count in negative["start"].value_counts().items())
+        rows.append(
+            {
+                "target": name,
+                "batch norm": MODES[mode],
+                "losses": f"{own['loss'].min():.3f} to {own['loss'].max():.3f}",
+                "rank correlation of λ and loss": "–"
+                if steady
+                else f"{own['loss'].corr(own['magnitude'], method='spearman'):.2f}",
+                "with negative eigenvalues": f"{len(negative)} of {len(own)}"
+                + (f" ({', '.join(starts)})" if len(negative) else ""),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 def rises(table, name, radius):
     """Rows of :func:`circles` of one target and radius."""
     return where(table, **named(name), circle=radius)
@@ -223,6 +282,11 @@ def claims(table, parameters):
             )
             values = ratios(spectra(table, name, mode), magnitude)
             made.append(_greater(f"eigenvalues{suffix}", statement, "Figure 3(a)", values, smaller))
+    for number, name in enumerate(parameters["targets"]):
+        statement = f"So they are over the loss reached: log2 of that ratio is positive ({name})."
+        values = ratios(spectra(table, name), per_loss)
+        id = "eigenvalues-over-loss" + (f"-{name}" if number else "")
+        made.append(_greater(id, statement, "Figure 3(a)", values, OVER_LOSS, ours=True))
     name = parameters["targets"][0]
     values = ratios(spectra(table, name, fixed_steps=True), magnitude)
     statement = f"The same after {parameters['epochs']} epochs of either ({name})."
@@ -243,7 +307,7 @@ def claims(table, parameters):
 
 def _greater(id, statement, where, values, group, ours=False):
     if not values:
-        claim = Claim.missing(id, statement, where, "no seed with both networks at the same loss")
+        claim = Claim.missing(id, statement, where, "no seed of which both networks reached the loss")
     else:
         claim = Claim.greater(id, statement, where, values)
     return claim.tagged(group, ours)
@@ -257,11 +321,12 @@ def finding(table, parameters):
         if values:
             said.append(f"{factor(values)} on {name}")
     if not said:
-        return "No two networks of the same training loss: there is nothing to compare."
+        return "No two networks that reached the loss: there is nothing to compare."
+    losses = pd.concat([networks(table, name)["loss"] for name in parameters["targets"]])
     text = (
-        f"At the same training loss, the Hessian's top {parameters['eigenvalues']} eigenvalues from random "
-        f"weights are larger than from weights pre-trained on {parameters['source']} (in place of ImageNet) "
-        f"by a factor of {', '.join(said)}"
+        f"Stopped by one rule, at losses of {losses.min():.3f} to {losses.max():.3f}, random starts have top "
+        f"{parameters['eigenvalues']} Hessian eigenvalues {', '.join(said)} times those of starts "
+        f"pre-trained on {parameters['source']} (in place of ImageNet)"
     )
     radius = max(parameters["radii"])
     rose = []
@@ -270,7 +335,7 @@ def finding(table, parameters):
         if both.notna().all():
             rose.append(f"{both['scratch'] / both['pretrained']:.1f}")
     if rose:
-        text += f"; the rise of the loss at radius {radius:g} by {' and '.join(rose)}"
+        text += f"; the loss rises {' and '.join(rose)} times as far at radius {radius:g}"
     return f"{text}."
 
 
@@ -320,9 +385,7 @@ def conditions(table, parameters):
                 "loss": f"{loss['scratch']:.3f} / {loss['pretrained']:.3f}",
                 "worst residual": f"{worst_residual(part):.2g}",
                 "log2 λ": interval(ratios(part, magnitude)),
-                "log2 λ/loss": interval(
-                    ratios(part, lambda one: magnitude(one) / one["images_loss"].iloc[0])
-                ),
+                "log2 λ/loss": interval(ratios(part, per_loss)),
                 "log2 λ‖W‖²": interval(ratios(part, lambda one: magnitude(one) * one["norm"].iloc[0] ** 2)),
             }
         )
