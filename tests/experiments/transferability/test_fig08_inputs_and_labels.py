@@ -108,6 +108,13 @@ def test_nothing_and_one_seed():
     assert "+14" in experiment.finding(made_up(noise=0.0), PARAMETERS)
 
 
+def test_finding_says_against_what_and_is_short():
+    text = experiment.finding(made_up(noise=10), PARAMETERS)
+    assert len(text) <= 290
+    for name in ("over clothes", "over colours", "SVHN", "Webcam", "Places", "cifar100"):
+        assert name in text
+
+
 def test_street_digits_are_none_of_those_of_pre_training(monkeypatch):
     seen = []
 

@@ -434,18 +434,18 @@ def _positive(id, statement, source, values, than=0.0):
 def finding(table, parameters):
     """The gains by inputs, by labels and by kind, and what stands for the paper's image sets."""
     values = gains(table, parameters)
-    street = "SVHN" if parameters["street"] == "svhn" else "street digits made of others, for SVHN"
-    sets = f"{parameters['source']}, {parameters['target']} for Caltech-101, Webcam"
+    street = "SVHN" if parameters["street"] == "svhn" else "made digits for SVHN"
+    sets = f"{parameters['source']}, {parameters['target']} for Caltech, Webcam"
     names = {
-        "inputs": f"inputs (digits over clothes; {street})",
-        "labels": f"labels (classes over colours; {sets})",
-        "crossed-natural": "both (their halves for ImageNet, Places): natural",
+        "inputs": f"digits over clothes ({street})",
+        "labels": f"classes over colours ({sets})",
+        "crossed-natural": "like over unlike halves (for ImageNet, Places, MIT, CUB): natural",
         "crossed-artificial": "artificial",
     }
     parts = [f"{name} {interval(values[id], '{:+.1f}')}" for id, name in names.items() if id in values]
     if not parts:
         return "Nothing was measured."
-    return f"Gains of likeness, in points: {'; '.join(parts)}."
+    return f"Gains in points: {'; '.join(parts)}."
 
 
 def key_numbers(table, parameters):
