@@ -13,6 +13,7 @@ from torch import nn
 
 from alignbook.claims import INCONCLUSIVE, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
+from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import (
     CLASSES,
     accuracy,
@@ -366,6 +367,7 @@ def claims(table, parameters):
             claim = Claim.greater(id, statement, where, values, than=than)
         else:
             claim = Claim.missing(id, statement, where, "nothing was measured")
+        claim = within(claim, 0.0) if group == EVOLVES else claim  # a mean of magnitudes
         made.append(claim.tagged(group=group, ours=ours))
 
     for noise in p["noise_scales"]:
@@ -428,7 +430,7 @@ def finding(table, parameters):
         where = "every noise" if len(unsure) == len(changed) else f"noise {' and '.join(unsure)}"
         but = f" (whether over {100 * CHANGE:.0f} is undecided at {where})" if unsure else ""
         ends = f"{min(changed):.0f} to {max(changed):.0f}"
-        parts.append(f"With only the last layer trained, hidden layers' alignments change by {ends} %{but}.")
+        parts.append(f"Training the last layer alone changes the others' alignments by {ends} %{but}.")
     frozen = accuracies(table, "test_accuracy", all_images=True)
     for width in frozen.columns[:1]:
         printed = PAPER_TABLE.get(width) if parameters["dataset"] == "mnist" else None
