@@ -6,8 +6,6 @@ A t interval of few seeds knows nothing of that. What is shown ends at the bound
 import math
 from dataclasses import replace
 
-from alignbook.claims import t_interval
-
 
 def within(claim, low=-math.inf, high=math.inf):
     """The same :class:`alignbook.claims.Claim`, its interval cut to ``low`` … ``high``, and its test says so.
@@ -18,14 +16,3 @@ def within(claim, low=-math.inf, high=math.inf):
         return claim
     cut = tuple(min(max(end, low), high) for end in claim.interval)
     return replace(claim, interval=cut, test=f"{claim.test}; shown up to the bound of the quantity")
-
-
-def interval_within(values, form="{:.2f}", low=-math.inf, high=math.inf):
-    """As :func:`alignbook.claims.interval`, the interval cut to ``low`` … ``high``."""
-    _, mean, ends = t_interval(values)
-    if mean is None:
-        return "–"
-    if ends is None:
-        return form.format(mean)
-    below, above = (form.format(min(max(end, low), high)) for end in ends)
-    return f"{form.format(mean)} ({below} to {above})"

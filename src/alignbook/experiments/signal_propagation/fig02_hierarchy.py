@@ -13,7 +13,7 @@ from torch.nn import functional
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import interval_within, within
+from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, step_of
 from alignbook.experiments.signal_propagation.fig03_peak_law import LEARNED
 from alignbook.kernels.mlp_sgd import MLP
@@ -293,8 +293,8 @@ def key_numbers(table, parameters):
     for dataset in p["rate_datasets"]:
         here = chosen(nets, dataset, p["depth"], PAPER_RATE)
         if len(here) and dataset in PAPER:
-            accuracy = interval_within(100 * here["test_accuracy"], "{:.1f}", 0, 100)
-            loss = interval_within(here["test_loss"], low=0)
+            accuracy = interval(100 * here["test_accuracy"], "{:.1f}", (0, 100))
+            loss = interval(here["test_loss"], within=(0, np.inf))
             name = f"test accuracy in % / test loss, {NAMES.get(dataset, dataset)}, rate {PAPER_RATE:g}"
             printed = f"{100 * PAPER[dataset][0]:.1f} / {PAPER[dataset][1]:g}"
             result.append(KeyNumber(name, f"{accuracy} / {loss}", printed))

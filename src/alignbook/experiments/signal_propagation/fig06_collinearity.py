@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import interval_within, within
+from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import (
     CLASSES,
     NAMES,
@@ -286,5 +286,5 @@ def key_numbers(table, parameters):
         values = summary(table, network, dataset)
         if len(values):
             what = f"mean over the first epoch, {title(network, dataset)}"
-            result.append(KeyNumber(what, interval_within(values["epoch"], low=-1, high=1), "≈ 1"))
+            result.append(KeyNumber(what, interval(values["epoch"], within=(-1, 1)), "≈ 1"))
     return result

@@ -17,9 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.claims import Claim, KeyNumber
+from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import interval_within, within
+from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -352,6 +352,6 @@ def key_numbers(table, parameters):
     ):
         rows = shape(table, *condition)
         if len(rows):
-            right = interval_within(accuracies(table, *condition), "{:.1f}", 0, 100)
+            right = interval(accuracies(table, *condition), "{:.1f}", (0, 100))
             result.append(KeyNumber(f"test accuracy, {what} (%)", right))
     return result
