@@ -210,14 +210,16 @@ def finding(table, parameters):
     moved = (both["deviation_scratch"] / both["deviation"]).mean()
     other = pairs(table, parameters["other_rate"])
     farther_at = (other["deviation_scratch"] / other["deviation"]).mean()
-    at_other = f", at rate {parameters['other_rate']:g} {farther_at:.2f}" if len(other) else ""
+    on = f"{parameters['other_rate']:g} on {other['target'].nunique()}"
+    at_other = f"rate {on}: {farther_at:.2f}; " if len(other) else ""
     times = (printed()["deviation_scratch"] / printed()["deviation"]).mean()
     off = max(printed().itertuples(), key=lambda row: abs(row.improvement - row.printed))
     return (
         f"Pre-trained on {parameters['source']} (in place of ImageNet), networks err less than from scratch "
-        f"on {gain} of {count} targets (means: {improvement.min():.0f} to {improvement.max():.0f} %), move less "
-        f"on {near}; from scratch {moved:.2f} times as far{at_other} (printed: {times:.2f}). {off.target}'s "
-        f"printed improvement, {off.printed:.2f} %, contradicts its errors: {off.improvement:.2f} %."
+        f"on {gain} of {count} targets (means: {improvement.min():.0f} to {improvement.max():.0f} %), move "
+        f"less on {near}; from scratch {moved:.2f} times as far ({at_other}printed: {times:.2f}). "
+        f"{off.target}'s printed improvement, {off.printed:.2f} %, contradicts its errors: "
+        f"{off.improvement:.2f} %."
     )
 
 
