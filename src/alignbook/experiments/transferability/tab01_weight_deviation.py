@@ -567,7 +567,7 @@ def finding(table, parameters):
         rows = ends(series(table, setting))
         values = by_seed(rows, ordering)
         if values:
-            said.append(f"{correlations(values)} {setting} (printed: {ordering(printed(setting)):.1f})")
+            said.append(f"{correlations(values)} {setting} (printed {ordering(printed(setting)):.1f})")
             signs.add(np.sign(np.mean(values)))
     if not said:
         return "Too few targets to rank."
@@ -577,21 +577,13 @@ def finding(table, parameters):
     )
     count = len(table[["dataset", "part"]].drop_duplicates())
     text = (
-        f"From our own network, pre-trained on {parameters['source']} in place of ImageNet's ResNet-50, "
-        f"the weights move {found}: rank correlation over {count} targets {', '.join(said)}."
+        f"Pre-trained on {parameters['source']} (in place of ImageNet's ResNet-50), weights move {found}: "
+        f"rank correlation over {count} targets {', '.join(said)}."
     )
-    rows = ends(series(table, "fine-tuned"))
-    if len(rows):
-        means = rows.groupby("target")["deviation"].mean().sort_values()
-        low, high = (f"{means.index[place]} ({means.iloc[place]:.2f})" for place in (0, -1))
-        text += f" Fine-tuned, they move least on {low} and most on {high}."
     if parameters["imagenet_weights"] == "imagenet" and len(second):
-        found = [
-            f"{correlations(by_seed(ends(series(second, setting)), ordering))} {setting}"
-            for setting in SETTINGS
-        ]
+        found = [f"{np.mean(by_seed(ends(series(second, setting)), ordering)):.2f}" for setting in SETTINGS]
         count = len(second[["dataset", "part"]].drop_duplicates())
-        text += f" From {imagenet_source.NAME} trained on ImageNet, over {count}: {', '.join(found)}."
+        text += f" {imagenet_source.NAME} trained on ImageNet, over {count}: {', '.join(found)}."
     return text
 
 
