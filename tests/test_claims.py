@@ -155,3 +155,14 @@ def test_numbers_of_every_kind_become_json():
         Claim.covers(*WHAT, values[0], values[[2, 1]], values[0], values[1], np.int64(3)),
     ):
         assert json.loads(json.dumps(claim.as_dict()))["id"] == claim.id
+
+
+def test_an_interval_ends_where_its_quantity_does_and_the_verdict_stays():
+    near_one = np.array([0.99, 0.9, 0.8])
+    for than, outcome in ((0.5, HOLDS), (0.85, INCONCLUSIVE)):
+        claim = Claim.greater("a", "b", "c", near_one, than=than)
+        cut = claim.within(high=1.0)
+        assert cut.outcome == outcome and cut.interval == (claim.interval[0], 1.0) and "bound" in cut.test
+        assert claim.within(high=2.0) == claim
+    missing = Claim.missing("a", "b", "c", "nothing")
+    assert missing.within(high=1.0) == missing

@@ -82,6 +82,19 @@ class Claim:
         """The same claim where the paper also says the opposite; ``why`` is one line that says where."""
         return replace(self, outcome=CONTRADICTED, test=why)
 
+    def within(self, low=-math.inf, high=math.inf):
+        """The same claim, its interval cut to ``low`` … ``high``, and its test says so.
+
+        A t interval of few seeds knows nothing of the bounds of a correlation or an accuracy. The outcome
+        stays: a bound lies beyond every value that the claim could be judged against.
+        """
+        if self.interval is None:
+            return self
+        cut = _cut(self.interval, low, high)
+        if cut == self.interval:
+            return self
+        return replace(self, interval=cut, test=f"{self.test}; shown up to the bound of the quantity")
+
     @classmethod
     def missing(cls, id, statement, source, why, paper=None):
         """A claim for which nothing was measured; ``why`` is one line."""
@@ -229,8 +242,12 @@ def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     if mean is None:
         return "–"
     if ends:
-        ends = [min(max(end, within[0]), within[1]) for end in ends]
+        ends = _cut(ends, *within)
     return form.format(mean) + (f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else "")
+
+
+def _cut(ends, low, high):
+    return tuple(min(max(end, low), high) for end in ends)
 
 
 def _equivalence(interval, target, tolerance):

@@ -300,8 +300,7 @@ def claims(table, parameters):
         if id == "one-or-two" and "one" in found:
             count = (found["one"] + found["two"]).astype(float)
             claim = Claim.one_run(id, statement, where, count, SHOWN).tagged(ours=True)
-            if claim.interval:  # no more than ten can match
-                claim = replace(claim, interval=(max(claim.interval[0], 0.0), min(claim.interval[1], SHOWN)))
+            claim = claim.within(0.0, SHOWN)  # no more than ten can match
         elif id in values:
             claim = Claim.greater(id, statement, where, values[id], what="groups of run")
         else:

@@ -13,7 +13,6 @@ from torch.nn import functional
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, step_of
 from alignbook.experiments.signal_propagation.fig03_peak_law import LEARNED
 from alignbook.kernels.mlp_sgd import MLP
@@ -259,7 +258,7 @@ def _of_rates(nets, dataset, p):
             if len(here) == 0:
                 claim = Claim.missing(*about, "no network learned", paper=printed)
             else:
-                claim = within(Claim.one_run(*about, here[column], printed, margin), *bounds)
+                claim = Claim.one_run(*about, here[column], printed, margin).within(*bounds)
                 claim = claim if whole else claim.not_judged(why)
             made.append(claim.tagged(group))
     return made

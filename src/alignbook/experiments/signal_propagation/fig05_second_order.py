@@ -19,7 +19,6 @@ from torch import nn
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import (
     CLASSES,
     NAMES,
@@ -352,7 +351,7 @@ def claims(table, parameters):
             claim = Claim.greater(id, statement, where, values, than=than)
         else:
             claim = Claim.missing(id, statement, where, "nothing was measured")
-        made.append(within(claim, -1.0, 1.0).tagged(group=group))  # cosines, and differences of norms up to 1
+        made.append(claim.within(-1.0, 1.0).tagged(group=group))  # cosines, and differences of norms up to 1
 
     readings = {
         "all": ("U keeps lengths, all parameters", early(table, "predicted")),
@@ -425,7 +424,7 @@ def claims(table, parameters):
         )
         values = largest(table, epoch)
         if len(values):
-            claim = within(Claim.one_run(*about, values, printed), 0.0)
+            claim = Claim.one_run(*about, values, printed).within(0.0)
             claim = claim.not_judged(
                 "the paper does not say at which steps, on how many images and at which width"
             )

@@ -17,7 +17,6 @@ import torch
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import (
     CLASSES,
     NAMES,
@@ -253,7 +252,7 @@ def claims(table, parameters):
             about = (f"{column}-{network}-{dataset}", f"{title(network, dataset)}: {statement}", where)
             known = values[column].dropna() if len(values) else []
             if len(known):
-                claim = within(Claim.greater(*about, known, than=NEAR), -1.0, 1.0)
+                claim = Claim.greater(*about, known, than=NEAR).within(-1.0, 1.0)
             else:
                 claim = Claim.missing(*about, "nothing was measured", paper=1.0)
             made.append(claim.tagged(group=statement, ours=ours))

@@ -19,7 +19,6 @@ from torch.nn import functional
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -298,7 +297,7 @@ def claims(table, parameters):
         claim = (
             Claim.greater(*about, values) if len(values) else Claim.missing(*about, "nothing was measured")
         )
-        made.append(within(claim, *BOUNDS[group]).tagged(group=group))
+        made.append(claim.within(*BOUNDS[group]).tagged(group=group))
 
     for dataset, width in conditions(parameters):
         ours, other = shape(table, "layers", dataset, width), shape(table, "end to end", dataset)

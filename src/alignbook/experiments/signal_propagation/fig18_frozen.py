@@ -13,7 +13,6 @@ from torch import nn
 
 from alignbook.claims import INCONCLUSIVE, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import within
 from alignbook.experiments.signal_propagation.dense import (
     CLASSES,
     accuracy,
@@ -367,7 +366,7 @@ def claims(table, parameters):
             claim = Claim.greater(id, statement, where, values, than=than)
         else:
             claim = Claim.missing(id, statement, where, "nothing was measured")
-        claim = within(claim, 0.0) if group == EVOLVES else claim  # a mean of magnitudes
+        claim = claim.within(0.0) if group == EVOLVES else claim  # a mean of magnitudes
         made.append(claim.tagged(group=group, ours=ours))
 
     for noise in p["noise_scales"]:

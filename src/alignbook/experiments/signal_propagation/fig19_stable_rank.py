@@ -11,7 +11,6 @@ import torch
 
 from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.bounded import within as bounded
 from alignbook.experiments.signal_propagation.small_deep import evaluated, fit, images_of, network
 from alignbook.metrics.tangent_spectrum import tangent_spectra
 from alignbook.seeding import torch_stream
@@ -322,9 +321,9 @@ def claims(table, parameters):
         than = NEAR if id == "near-one" else 0.0
         claim = Claim.greater(*about, measured, than=than) if len(measured) else Claim.missing(*about, why)
         if within in statement:
-            claim = bounded(claim, -1.0, 1.0)
+            claim = claim.within(-1.0, 1.0)
         elif id == "near-one":
-            claim = bounded(claim, 0.0, 1.0)
+            claim = claim.within(0.0, 1.0)
         group = NOISE if id in ("noise-blue", "noise-orange") else None
         made.append(claim.tagged(group=group, ours=id in OURS))
     return made

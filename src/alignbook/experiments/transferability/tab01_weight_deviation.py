@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval, t_interval
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
@@ -405,8 +405,7 @@ def settled(claim, end):
     Where all seeds rank alike there is no spread: then the correlation is held against every order of the
     targets, two-sided at 5 %.
     """
-    if claim.interval:
-        claim = replace(claim, interval=_within(claim.interval))
+    claim = claim.within(-1.0, 1.0)
     values = by_seed(end, ordering)
     if len(values) < 3 or np.ptp(values) > 0:
         return claim
@@ -421,16 +420,9 @@ def settled(claim, end):
     return replace(claim, outcome=outcome, test=test)
 
 
-def _within(ends):
-    return tuple(float(end) for end in np.clip(ends, -1, 1))
-
-
 def correlations(values):
     """Mean of rank correlations with its interval, as text."""
-    _, mean, ends = t_interval(values)
-    if ends is None:
-        return interval(values)
-    return "{:.2f} ({:.2f} to {:.2f})".format(mean, *_within(ends))
+    return interval(values, within=(-1, 1))
 
 
 def claims(table, parameters):
