@@ -1,5 +1,6 @@
 """Fixtures: a checkout of its own for tests that break things."""
 
+import functools
 import os
 import shutil
 import signal
@@ -8,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import Forks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -132,8 +135,8 @@ page.source()
 class Checkout:
     """A small checkout with one toy notebook, and its command in a process of its own."""
 
-    def __init__(self, folder):
-        self.root = folder
+    def __init__(self, folder, forks):
+        self.root, self.forks = folder, forks
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
         experiments = folder / "src/alignbook/experiments"
@@ -174,17 +177,24 @@ class Checkout:
 
     def run(self, *arguments, **environment):
         """(exit status, standard output, standard error)"""
+        if all(name.startswith("ALIGNBOOK_") for name in environment):
+            command = ["-m", "alignbook.cli", *arguments]
+            return self.forks.run(command, self.root, self.environment(**environment), timeout=180)
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=180)
         return process.returncode, out, err
 
-    def python(self, code, **environment):
-        """What ``code`` prints on its last line, in a process of its own."""
-        command = [sys.executable, "-c", code]
-        environment = self.environment(**environment)
-        run = subprocess.run(command, cwd=self.root, env=environment, text=True, capture_output=True)
-        assert run.returncode == 0, run.stderr
-        return run.stdout.strip().splitlines()[-1]
+    def python(self, code, fresh=False, **environment):
+        """What ``code`` prints on its last line, in a process of its own; ``fresh``: that has no imports."""
+        command, environment = ["-c", code], self.environment(**environment)
+        if fresh:
+            command = [sys.executable, *command]
+            run = subprocess.run(command, cwd=self.root, env=environment, text=True, capture_output=True)
+            status, out, err = run.returncode, run.stdout, run.stderr
+        else:
+            status, out, err = self.forks.run(command, self.root, environment, timeout=180)
+        assert status == 0, err
+        return out.strip().splitlines()[-1]
 
     def stored(self):
         """Names of the stored units' files."""
@@ -192,14 +202,21 @@ class Checkout:
 
 
 @pytest.fixture(scope="session")
-def new_checkout():
+def forks():
+    forks = Forks()
+    yield forks
+    forks.close()
+
+
+@pytest.fixture(scope="session")
+def new_checkout(forks):
     """Makes a checkout in a folder, for tests that share one."""
-    return Checkout
+    return functools.partial(Checkout, forks=forks)
 
 
 @pytest.fixture
-def checkout(tmp_path):
-    return Checkout(tmp_path / "checkout")
+def checkout(tmp_path, new_checkout):
+    return new_checkout(tmp_path / "checkout")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,134 @@
+"""Processes that start with the slow imports done, for the many commands that tests call.
+
+One process imports torch, pandas and scipy and nothing of alignbook; each command runs in a fork of it, with
+the arguments, folder and environment that it is given, and imports alignbook as a process of its own would.
+What PYTHON* variables and the locale decide is decided when an interpreter starts: not for tests of these.
+"""
+
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+IMPORTS = ("numpy", "pandas", "scipy.stats", "torch", "yaml")
+
+
+class Forks:
+    """Runs commands in forks of one process, until ``close``."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="alignbook-tests-")
+        self.address = os.path.join(self.folder.name, "forks")
+        door = socket.socket(socket.AF_UNIX)
+        door.bind(self.address)
+        door.listen()
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+        self.server = subprocess.Popen(
+            [sys.executable, __file__, str(door.fileno())],
+            stdin=subprocess.PIPE, pass_fds=[door.fileno()], env=environment, start_new_session=True,
+        )  # fmt: skip
+        door.close()
+
+    def run(self, arguments, folder, environment, timeout):
+        """(exit status, standard output, standard error) of ``python *arguments``: -m module … or -c code."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as empty:
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(self.address)
+                line.settimeout(timeout)
+                socket.send_fds(line, [b"!"], [empty.fileno(), out.fileno(), err.fileno()])
+                asked = {"arguments": arguments, "folder": str(folder), "environment": environment}
+                line.sendall(json.dumps(asked).encode() + b"\0")
+                process, status = _numbers(line), None
+                try:
+                    status = _numbers(line)
+                finally:
+                    if status is None:
+                        os.killpg(process, signal.SIGKILL)
+            texts = []
+            for stream in (out, err):
+                stream.seek(0)
+                texts.append(stream.read().decode())
+        return os.waitstatus_to_exitcode(status), *texts
+
+    def close(self):
+        self.server.stdin.close()
+        self.server.wait()
+        self.folder.cleanup()
+
+
+def _numbers(line):
+    text = b""
+    while not text.endswith(b"\n"):
+        part = line.recv(1)
+        if not part:
+            raise ConnectionError("the process that forks has ended")
+        text += part
+    return int(text)
+
+
+def serve(door):
+    """Fork for whoever asks at ``door`` (a listening socket), until standard input is closed.
+
+    Returns in each fork what it was asked to run; between it and the server a process waits for its end.
+    """
+    for module in IMPORTS:
+        importlib.import_module(module)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    import select
+
+    while True:
+        if sys.stdin in select.select([door, sys.stdin], [], [])[0]:
+            return None
+        line, _ = door.accept()
+        if os.fork():
+            line.close()
+            continue
+        door.close()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _, streams, _, _ = socket.recv_fds(line, 1, 3)
+        asked = b""
+        while not asked.endswith(b"\0"):
+            asked += line.recv(65536)
+        process = os.fork()
+        if process:
+            line.sendall(b"%d\n" % process)
+            line.sendall(b"%d\n" % os.waitpid(process, 0)[1])
+            os._exit(0)
+        line.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        return json.loads(asked[:-1])
+
+
+def become(arguments, folder, environment):
+    """Run ``python *arguments`` in this process."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    for shown in environment.get("PYTHONWARNINGS", "").split(","):
+        if shown:
+            warnings.simplefilter(shown)
+    found = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = ["", *found, *(path for path in sys.path if Path(path) != Path(__file__).parent)]
+    kind, what, *rest = arguments
+    if kind == "-m":
+        sys.argv = [what, *rest]
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = ["-c", *rest]
+        exec(compile(what, "<string>", "exec"), sys.modules["__main__"].__dict__)
+
+
+if __name__ == "__main__":
+    asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    if asked:
+        become(**asked)
