@@ -12,6 +12,10 @@ import pytest
 
 from tests.forked import Forks
 
+# Tests run side by side, and the threads of many small products would wait for each other.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 
 TOY_EXPERIMENT = '''

@@ -11,10 +11,7 @@ def digest(checkout):
         "from alignbook.runs.digest import code_digest; "
         "from alignbook.experiments.toy import fig99_toy; print(code_digest(fig99_toy.compute))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=checkout.environment(), capture_output=True, text=True, check=True
-    )
-    return run.stdout.strip()
+    return checkout.python(code)
 
 
 def edit(path, old, new):

@@ -217,7 +217,11 @@ def _execute_all(books, runs, kept, keys, pages, progress):
         return made
 
     many = sum(kept[notebook.name] is None for notebook in books) > 1
-    with kernels.forked() if many else nullcontext() as manager, ThreadPoolExecutor(WORKERS) as pool:
+    with (
+        system.environment(engine.ONE_THREAD),  # threads of kernels side by side wait for each other
+        kernels.forked() if many else nullcontext() as manager,
+        ThreadPoolExecutor(WORKERS) as pool,
+    ):
         futures = {notebook.name: pool.submit(one, notebook) for notebook in books}
     failures = [str(future.exception()) for future in futures.values() if future.exception()]
     if failures:
