@@ -222,3 +222,19 @@ def test_a_transformer_of_torchvisions(models):
     found = probe(net, *examples(12))
     assert {*found.left_out} == {"deviation"} and {*found.examples.values()} == {12}
     assert {*found.tables["tangent"]["method"]} == {"exact"}  # of so few weights, also by the gradients
+
+
+def test_a_vgg_of_torchvisions(models):
+    body = models.vgg.make_layers([8, "M", 16, "M"], batch_norm=True)  # ReLUs in place
+    net = torch.nn.Sequential(body, torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(64, 3))
+    found = probe(net, torch.randn(12, 3, 8, 8), torch.arange(12) % 3)
+    assert {*found.left_out} == {"deviation"} and {*found.examples.values()} == {12}
+
+
+def test_an_efficientnet_of_torchvisions(models):
+    from torchvision.models.efficientnet import EfficientNet, MBConvConfig
+
+    stages = [MBConvConfig(1, 3, 1, 8, 8, 1, 1.0, 1.0), MBConvConfig(4, 3, 2, 8, 16, 1, 1.0, 1.0)]
+    net = EfficientNet(stages, dropout=0.2, stochastic_depth_prob=0.2, num_classes=3, last_channel=32)
+    found = probe(net, torch.randn(12, 3, 16, 16), torch.arange(12) % 3)
+    assert {*found.left_out} == {"deviation"} and {*found.examples.values()} == {12}

@@ -64,6 +64,54 @@ def test_against_plain_sgd(fixed):
     assert moved != fixed and not torch.equal(net.head.weight, network().head.weight)
 
 
+def written_out(net, x, y, *, steps, decay_at, augment, fixed, stop_at_loss, generator):
+    """:func:`fine_tune` without the loop, batches of 5; returns the steps taken."""
+    net.to(memory_format=torch.channels_last)
+    net.eval() if fixed else net.train()
+    inputs = features_of(net, x) if fixed and not augment else x
+    parameters = (net.head if fixed else net).parameters()
+    optimiser, step = torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=0.01), 0
+    while True:
+        losses = []
+        for index in torch.randperm(len(x), generator=generator).split(5)[: len(x) // 5]:
+            step += 1
+            batch = inputs[index]
+            if augment:
+                batch = crops_and_flips(batch, generator)
+            if batch.ndim == 4:
+                batch = batch.contiguous(memory_format=torch.channels_last)
+            if fixed:
+                logits = net.head(features_of(net, batch) if augment else batch)
+            else:
+                logits = net(batch)
+            loss = cross_entropy(logits, y[index])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+            if step in decay_at:
+                optimiser.param_groups[0]["lr"] /= 10
+            if step == steps:
+                return step
+        if stop_at_loss is not None and np.mean(losses) <= stop_at_loss:
+            return step
+
+
+@pytest.mark.parametrize("augment", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("stop_at_loss", [None, 10.0])
+def test_the_same_bits_as_written_out(augment, fixed, stop_at_loss):
+    (x, y), one, other = case(), network(), network()
+    settings = dict(steps=9, decay_at=(2, 6), augment=augment, fixed=fixed, stop_at_loss=stop_at_loss)
+    taken = fine_tune(
+        one, x, y, batch_size=5, learning_rate=0.1, weight_decay=0.01, generator=stream(7), **settings
+    )
+    assert taken == written_out(other, x, y, generator=stream(7), **settings)
+    assert taken == (9 if stop_at_loss is None else 4)
+    for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_augmented_batches_are_what_is_trained_on():
     (x, y), net = case(), network()
     taken = copy.deepcopy(net)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from alignbook.data import HALVES, colour32, load
+from alignbook.seeding import torch_stream
 from alignbook.training import pretrained as module
-from alignbook.training.fine_tune import accuracy_and_loss
+from alignbook.training.fine_tune import accuracy_and_loss, crops_and_flips
 from alignbook.training.pretrained import checkpoint, pretrained
 
 SMALL = {"epochs": 1, "images": 40, "width": 2, "batch_size": 10, "seed": 0}
@@ -52,17 +53,47 @@ def test_checkpoints_and_schedules():
     assert same(nets[1], pretrained("photos", **SMALL, schedule="constant"))
 
 
+def written_out(net, x, y, *, epochs, batch_size, learning_rate, schedule, regularised, generator):
+    """Pre-training without the loop."""
+    net.to(memory_format=torch.channels_last).train()
+    optimiser = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=0.9)
+    optimiser.param_groups[0]["weight_decay"] = 5e-4 if regularised else 0.0
+    steps, step = epochs * (len(x) // batch_size), 0
+    for _ in range(epochs):
+        order = torch.randperm(len(x), generator=generator)
+        for index in order.split(batch_size)[: len(x) // batch_size]:
+            if schedule == "one-cycle":
+                optimiser.param_groups[0]["lr"] = learning_rate * module._rate(step / steps)
+            logits = net(crops_and_flips(x[index], generator) if regularised else x[index])
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(logits, y[index]).backward()
+            optimiser.step()
+            step += 1
+
+
+@pytest.mark.parametrize("schedule", ["one-cycle", "constant"])
+@pytest.mark.parametrize("regularised", [True, False])
+def test_the_same_bits_as_written_out(schedule, regularised):
+    chosen = {"schedule": schedule, "regularised": regularised}
+    ours = pretrained("photos", **SMALL | {"epochs": 2, "images": 47}, **chosen)
+    x, y, classes = module.source_examples("photos", 47, seed=0)
+    net = module.ResNet(classes, width=2, generator=torch_stream(0, "pretrained"))
+    generator = torch_stream(0, "pretrained", "batches")
+    written_out(net, x, y, epochs=2, batch_size=10, learning_rate=0.1, **chosen, generator=generator)
+    assert same(ours, net)
+
+
 def test_halves_labels_and_grey_images():
     net = pretrained("photos", **SMALL, subset="natural")
     assert len(net.head.bias) == len(HALVES["photos"]["natural"])
     pretrained("digits", **SMALL)
-    x, y, classes = module._examples("photos", 30, "all", "real", 0.0, 5)
+    x, y, classes = module.source_examples("photos", 30, seed=5)
     assert x.shape == (30, 3, 32, 32) and classes == 10
     noisy, random = (
-        module._examples("photos", 2000, "all", labels, share, 5)[1]
+        module.source_examples("photos", 2000, "all", labels, share, seed=5)[1]
         for labels, share in (("real", 0.5), ("random", 0.0))
     )
-    x, y, _ = module._examples("photos", 2000, "all", "real", 0.0, 5)
+    x, y, _ = module.source_examples("photos", 2000, seed=5)
     assert 0.40 < (noisy != y).float().mean() < 0.50  # a tenth of the drawn labels are right by chance
     assert 0.86 < (random != y).float().mean() < 0.94
 

@@ -4,15 +4,13 @@ SGD with momentum 0.9, batches of 32, rate 0.01, divided by ten at given steps; 
 the features of the pre-trained network, or the whole network.
 """
 
-import time
-
 import torch
 from torch import nn
 
-from alignbook.errors import require_finite
 from alignbook.metrics.evaluation import evaluation_mode
 
-CHECK_EVERY = 50  # steps between looks at the loss: each look waits for the device
+from .loop import module_step, train
+
 PAD = 4  # pixels on each side before a crop
 
 
@@ -48,11 +46,9 @@ def fine_tune(
     on, at : ``on(step, net)`` is called for every step count in ``at`` (0: before training) that is
     reached. report : ``report(done, text)`` is called about once a second, ``done`` in 0..1.
 
-    Returns how many steps were taken. Raises Diverged when the loss stops being finite (found within 50
-    steps), ValueError for a batch larger than the data.
+    Returns how many steps were taken. Raises Diverged when the loss stops being finite (see
+    :func:`alignbook.training.loop.train`), ValueError for a batch larger than the data.
     """
-    if batch_size > len(x):
-        raise ValueError(f"a batch of {batch_size} cannot be drawn from {len(x)} examples")
     net.to(memory_format=torch.channels_last)
     net.eval() if fixed else net.train()
     trained = net.head if fixed else net
@@ -60,46 +56,31 @@ def fine_tune(
     optimiser = torch.optim.SGD(
         trained.parameters(), lr=learning_rate, momentum=momentum, weight_decay=weight_decay
     )
-    wanted = set(at)
-    if on is not None and 0 in wanted:
-        _show(on, 0, net)
-    told, step = time.monotonic(), 0
-    while step < steps:
-        total = torch.zeros((), device=x.device)
-        batches = torch.randperm(len(x), generator=generator).to(x.device).split(batch_size)
-        batches = batches[: len(x) // batch_size]
-        for index in batches:
-            step += 1
-            batch = inputs.index_select(0, index)
-            if augment:
-                batch = crops_and_flips(batch, generator)
-            if batch.ndim == 4:
-                batch = batch.contiguous(memory_format=torch.channels_last)
-            if fixed:
-                logits = net.head(features_of(net, batch) if augment else batch)
-            else:
-                logits = net(batch)
-            loss = nn.functional.cross_entropy(logits, y.index_select(0, index))
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            total += loss.detach()
-            if step % CHECK_EVERY == 0 or step == steps or step in wanted:
-                require_finite(loss.item(), step)
-            if step in decay_at:
-                optimiser.param_groups[0]["lr"] /= 10
-            if on is not None and step in wanted:
-                _show(on, step, net)
-            if report is not None and time.monotonic() - told >= 1:
-                told = time.monotonic()
-                report(step / steps, f"step {step} of {steps}")
-            if step == steps:
-                return step
-        mean = total.item() / len(batches)
-        require_finite(mean, step)
-        if stop_at_loss is not None and mean <= stop_at_loss:
-            break
-    return step
+
+    def augmented(batch):
+        batch = crops_and_flips(batch, generator)
+        return features_of(net, batch) if fixed else batch
+
+    def rate(count):
+        value = learning_rate
+        for step in set(decay_at):
+            value = value / 10 if step < count else value
+        return value
+
+    return train(
+        module_step(trained, inputs, y, optimiser, transform=augmented if augment else None),
+        len(x),
+        batch_size=batch_size,
+        steps=steps,
+        rate=rate,
+        last_batch="drop",
+        generator=generator,
+        device=x.device,
+        at=at,
+        on=None if on is None else lambda count: _show(on, count, net),
+        until=None if stop_at_loss is None else lambda now: now.loss <= stop_at_loss,
+        report=report,
+    ).steps
 
 
 @torch.no_grad()

@@ -12,13 +12,12 @@ import math
 import pickle
 
 import torch
-from torch import nn
 
 from alignbook import paths, system
 from alignbook.data import colour32, digest, half, load, random_labels
-from alignbook.errors import require_finite
 from alignbook.seeding import torch_stream
 
+from . import loop
 from .fine_tune import crops_and_flips
 from .nets import he_normal_layer_
 from .resnet import Block, ResNet, conv_layers, fresh_head_
@@ -41,6 +40,7 @@ def pretrained(
     batch_size=64,
     learning_rate=0.1,
     schedule="one-cycle",
+    regularised=True,
     checkpoints=None,
     seed,
     device="cpu",
@@ -52,9 +52,10 @@ def pretrained(
     ``seed``. subset : "all", or "natural" or "artificial", see :func:`alignbook.data.half`.
     labels : "real", or "random" (uniform, independent of the images).
     label_noise : share of the labels, in [0, 1], that are drawn anew, uniformly over all classes.
-    width, blocks, stride : of the network. batch_size, learning_rate : of SGD with momentum 0.9, weight
-    decay 5·10⁻⁴, random crops and flips. schedule : "one-cycle" raises the rate linearly over the first
-    fifth of the steps to ``learning_rate`` and lowers it along a cosine to 0; "constant" keeps it.
+    width, blocks, stride : of the network. batch_size, learning_rate : of SGD with momentum 0.9.
+    schedule : "one-cycle" raises the rate linearly over the first fifth of the steps to ``learning_rate``
+    and lowers it along a cosine to 0; "constant" keeps it.
+    regularised : whether images are cropped and flipped at random and weights decay, at 5·10⁻⁴.
     checkpoints : None, or epochs (0: before training) after which the network is kept.
     seed : of the weights, the order of the images and the labels. device : "cpu", "cuda".
     report : ``report(done, text)``, ``done`` in 0..1.
@@ -91,13 +92,14 @@ def pretrained(
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "schedule": schedule,
+        "regularised": regularised,
         "checkpoints": kept,
         "seed": seed,
         "device": torch.device(device).type,
     }
 
     def train():
-        x, y, classes = _examples(source, images, subset, labels, label_noise, seed)
+        x, y, classes = source_examples(source, images, subset, labels, label_noise, seed=seed)
         net = ResNet(
             classes, width=width, blocks=blocks, stride=stride, generator=torch_stream(seed, "pretrained")
         )
@@ -109,6 +111,7 @@ def pretrained(
             batch_size=batch_size,
             learning_rate=learning_rate,
             schedule=schedule,
+            regularised=regularised,
             kept=kept,
             generator=torch_stream(seed, "pretrained", "batches"),
             report=report,
@@ -150,8 +153,8 @@ def checkpoint(arguments, sources, make):
         return torch.load(content, map_location="cpu", weights_only=True)
 
 
-def _examples(source, images, subset, labels, label_noise, seed):
-    """(x (N, 3, 32, 32), y (N,), number of classes)."""
+def source_examples(source, images=None, subset="all", labels="real", label_noise=0.0, *, seed):
+    """What :func:`pretrained` sees for these arguments: (x (N, 3, 32, 32), y (N,), number of classes)."""
     chosen = load(source)
     if subset != "all":
         chosen = half(chosen, subset)
@@ -168,33 +171,30 @@ def _examples(source, images, subset, labels, label_noise, seed):
     return colour32(x), y, classes
 
 
-def _train(net, x, y, *, epochs, batch_size, learning_rate, schedule, kept, generator, report):
+def _train(
+    net, x, y, *, epochs, batch_size, learning_rate, schedule, regularised, kept, generator, report
+):
     """{epoch: state_dict}, tensors on the CPU."""
     states = {}
-    if 0 in kept:
-        states[0] = _copy(net)
-    if epochs and batch_size > len(x):
-        raise ValueError(f"a batch of {batch_size} cannot be drawn from {len(x)} examples")
     net.to(memory_format=torch.channels_last).train()
-    optimiser = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=0.9, weight_decay=5e-4)
-    steps = epochs * (len(x) // batch_size)
-    step = 0
-    for epoch in range(1, epochs + 1):
-        order = torch.randperm(len(x), generator=generator).to(x.device)
-        for index in order.split(batch_size)[: len(x) // batch_size]:
-            if schedule == "one-cycle":
-                optimiser.param_groups[0]["lr"] = learning_rate * _rate(step / steps)
-            loss = nn.functional.cross_entropy(net(crops_and_flips(x[index], generator)), y[index])
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            step += 1
-            if step % 50 == 0 or step == steps:
-                require_finite(loss.item(), step)
-                if report is not None:
-                    report(step / steps, f"pre-training: epoch {epoch} of {epochs}")
-        if epoch in kept:
-            states[epoch] = _copy(net)
+    decay = 5e-4 if regularised else 0.0
+    optimiser = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=0.9, weight_decay=decay)
+    transform = (lambda batch: crops_and_flips(batch, generator)) if regularised else None
+    per_epoch = len(x) // batch_size
+    steps = epochs * per_epoch
+    loop.train(
+        loop.module_step(net, x, y, optimiser, transform=transform),
+        len(x),
+        batch_size=batch_size,
+        epochs=epochs,
+        rate=learning_rate if schedule == "constant" else lambda n: learning_rate * _rate((n - 1) / steps),
+        last_batch="drop",
+        generator=generator,
+        device=x.device,
+        at=[epoch * per_epoch for epoch in kept],
+        on=lambda count: states.update({count // per_epoch: _copy(net)}),
+        report=None if report is None else lambda done, text: report(done, f"pre-training: {text}"),
+    )
     return states
 
 
@@ -212,5 +212,6 @@ def _copy(net):
 
 
 # All whose source text decides what comes out of pre-training, for the key of a checkpoint.
+LOOP = (loop.train, loop.module_step)
 NETWORK = (Block, ResNet, conv_layers, fresh_head_, he_normal_layer_)
-SOURCES = (_examples, _train, _rate, crops_and_flips, *NETWORK)
+SOURCES = (source_examples, _train, *LOOP, _rate, crops_and_flips, *NETWORK)

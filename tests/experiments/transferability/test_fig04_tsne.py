@@ -18,6 +18,8 @@ PARAMETERS = {
     "targets": TARGETS, "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "part_epochs": 1,
     "width": 8, "blocks": 1, "examples": 64, "epochs": 1, "decay_epochs": [], "batch_size": 32,
     "learning_rate": 0.01, "scratch_rate": 0.05, "perplexity": 5.0, "seeds": 2,
+    "imagenet_weights": "random", "imagenet_targets": ["photos", "digits"], "imagenet_examples": 33,
+    "imagenet_test_images": 9, "imagenet_epochs": 1,
 }  # fmt: skip
 
 
@@ -54,8 +56,9 @@ def outcomes(table):
 
 def test_one_unit_per_pair_and_seed():
     units = experiment.units(PARAMETERS)
-    assert len(units) == 6 * 2 and len({unit.name for unit in units}) == 12
-    assert {unit.arguments["other"] for unit in units} == {"mnist", "cifar10", "shapes"}
+    assert len(units) == (6 + 3) * 2 == len({unit.name for unit in units})
+    own = [unit.arguments for unit in units if "weights" not in unit.arguments]
+    assert {given["other"] for given in own} == {"mnist", "cifar10", "shapes"} and len(own) == 12
 
 
 def test_kernels_leave_out_the_head_and_batch_norm():
@@ -73,6 +76,7 @@ def test_kernels_leave_out_the_head_and_batch_norm():
 
 def test_claims_can_hold_and_fail():
     held = outcomes(made_up(apart=10.0))
+    assert {held.pop(id) for id in ("near-imagenet", "around-imagenet")} == {NOT_RUN}
     assert set(held.values()) == {HOLDS} and len(held) == 7
     failed = outcomes(made_up(apart=0.02, moved=1.0))
     assert failed["around"] == HOLDS  # a start is 1/√2 as far as another end, wherever it is
@@ -116,6 +120,41 @@ def test_the_finding_states_the_ratio():
     own = rows[rows["start"] == "pretrained"]
     ratio = 2 ** np.log2(own["across"] / own["within"])
     assert f"{ratio.mean():.1f} (" in experiment.finding(table, PARAMETERS)
+
+
+@pytest.mark.parametrize(("apart", "outcome"), [(10.0, HOLDS), (None, DISAGREES)])
+def test_the_second_source_has_claims_of_its_own(apart, outcome):
+    ours, second = made_up(apart=3.0), made_up(apart or 10.0).assign(weights="imagenet")
+    second = second[
+        second["start"].isin(experiment.IMAGENET_STARTS)
+        & second["other_start"].isin(experiment.IMAGENET_STARTS)
+    ]
+    if apart is None:
+        second["distance"] = 1 / second["distance"].clip(1e-3)
+    table = pd.concat([ours.assign(weights=None), second], ignore_index=True)
+    alone, both = outcomes(ours), outcomes(table)
+    assert {id for id in both if both[id] != alone[id]} == {"near-imagenet", "around-imagenet"}
+    assert both["near-imagenet"] == outcome
+    shown = PARAMETERS | {"imagenet_weights": "imagenet"}
+    assert experiment.finding(table, shown).startswith(experiment.finding(ours, shown)[:-1] + ", in Effic")
+    assert experiment.finding(table, PARAMETERS) == experiment.finding(ours, PARAMETERS)
+    assert experiment.key_numbers(table, PARAMETERS) == experiment.key_numbers(ours, PARAMETERS)
+
+
+def test_a_pair_of_the_second_source(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
+    units = {unit.name: unit.arguments for unit in experiment.imagenet_units(PARAMETERS)}
+    silent = {"device": "cpu", "report": lambda done, text: None}
+    same, other = (
+        experiment.imagenet_pairs(**units[f"imagenet-{pair}-seed1"], **silent)
+        for pair in ("photos-photos", "photos-digits")
+    )
+    assert len(list(tmp_path.glob(".checkpoints/*.pt"))) == 4  # two targets from two starts
+    own = same.set_index(["start", "other_start"])
+    assert own["distance"]["pretrained", "pretrained"] == 0 and own["moved"].notna().sum() == 2
+    assert (own["norm"] > own["moved"]).sum() == 2 and "moved" not in other
+    distances = other.set_index(["start", "other_start"])["distance"]
+    assert distances["pretrained", "pretrained"] < distances["random, its own", "random, its own"]
 
 
 def test_the_distance_between_the_two_pre_trainings_is_that_of_one_target():

@@ -17,7 +17,8 @@ def made_up(means, noise=0.3, seeds=4, setting="plain", source=(1, 20, 30, 40, 5
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
-            "setting": setting, "seed": seed, "epoch": epoch, "train_accuracy": 100.0,
+            "setting": setting, "seed": seed, "epoch": epoch,
+            "train_accuracy": 100.0, "source_train_accuracy": 87.0,
             "accuracy": mean + noise * rng.standard_normal(), "source_accuracy": up + rng.standard_normal(),
         }
         for seed in range(seeds)
@@ -70,10 +71,17 @@ def test_finding_and_key_numbers_have_one_sign():
         assert key.here.startswith(sign) and key.here.split(" / ")[0] in experiment.finding(table, PARAMETERS)
 
 
-def test_reach_says_whether_the_source_still_rises():
+def test_reach_says_where_the_source_is_best():
     rising = experiment.reach(made_up([40, 50, 60, 55, 45]), PARAMETERS)
     passed = experiment.reach(made_up([40] * 5, source=(1, 20, 50, 40, 30)), PARAMETERS)
-    assert "cannot decide" in rising and "as it is" in rising and "has passed" in passed
+    assert "as it is, at the last epoch (87 %" in rising and "as it is, at epoch 2 of 8" in passed
+    assert experiment.reach(pd.DataFrame({"unit": []}), PARAMETERS) == ""
+
+
+def test_the_finding_follows_the_claims():
+    falling, noisy = made_up([40, 50, 60, 55, 45]), made_up([40, 50, 60, 60, 59.9], noise=3.0)
+    assert "falls in 1 of 1" in experiment.finding(falling, PARAMETERS)
+    assert "does not fall in any" in experiment.finding(noisy, PARAMETERS)
 
 
 def test_too_few_epochs_or_nothing():
@@ -84,7 +92,7 @@ def test_too_few_epochs_or_nothing():
     assert experiment.key_numbers(two, PARAMETERS) == []
     one = made_up([40, 50, 60, 55, 45], seeds=1)
     assert set(outcomes(one).values()) == {INCONCLUSIVE}
-    assert "epoch 2" in experiment.finding(one, PARAMETERS)
+    assert "does not fall" in experiment.finding(one, PARAMETERS)
 
 
 def test_units_hold_what_the_settings_mean():
@@ -93,5 +101,9 @@ def test_units_hold_what_the_settings_mean():
     noise = {unit.arguments["setting"]: unit.arguments["label_noise"] for unit in made}
     assert noise["plain"] == noise["small"] == 0 < noise["label noise"]
     assert all(unit.arguments["checkpoints"][0] == 0 for unit in made)
+    for unit in made:
+        over_fitted, epochs = unit.arguments["setting"] == "over-fitted", unit.arguments["epochs"]
+        assert unit.arguments["regularised"] != over_fitted and unit.arguments["checkpoints"][-1] == epochs
+        assert (epochs > 32) == over_fitted
     with pytest.raises(AlignbookError, match="settings"):
         parameters.resolve(book, "quick", {"settings": ["none"]})

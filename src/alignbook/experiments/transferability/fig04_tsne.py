@@ -12,6 +12,7 @@ import pandas as pd
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
+from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
 from alignbook.experiments.transferability.tuned import recorded, tuned
 
@@ -24,6 +25,8 @@ STARTS = {
     "random, its own": ("scratch", "all"),
     "random, shared": ("shared", "all"),
 }
+# The same for EfficientNet-Lite0, which has no source like Places.
+IMAGENET_STARTS = {"pretrained": "pretrained", "random, its own": "scratch"}
 OTHER_SOURCE = {"pretrained": "pretrained on a part", "pretrained on a part": "pretrained"}
 
 
@@ -40,6 +43,26 @@ def units(parameters):
         }
         for seed in range(parameters["seeds"]):
             made.append(Unit(f"{one}-{two}-seed{seed}", compute, arguments | {"seed": seed}))
+    return made + imagenet_units(parameters)
+
+
+def imagenet_units(parameters):
+    """One unit per pair of targets and seed, from weights trained on ImageNet and from random ones."""
+    per_epoch = parameters["imagenet_examples"] // parameters["batch_size"]
+    shared = {
+        "weights": parameters["imagenet_weights"],
+        "examples": parameters["imagenet_examples"],
+        "test_images": parameters["imagenet_test_images"],
+        "batch_size": parameters["batch_size"],
+        "steps": parameters["imagenet_epochs"] * per_epoch,
+        "learning_rate": parameters["learning_rate"],
+    }
+    made = []
+    for one, two in itertools.combinations_with_replacement(parameters["imagenet_targets"], 2):
+        second = {"other": named(two)["dataset"], "other_part": named(two)["part"]}
+        for seed in range(parameters["seeds"]):
+            arguments = shared | named(one) | second | {"seed": seed}
+            made.append(Unit(f"imagenet-{one}-{two}-seed{seed}", imagenet_pairs, arguments))
     return made
 
 
@@ -95,6 +118,32 @@ def compute(
         two = pairs[other_start, other, other_part][1]
         row = {"start": start, "other_start": other_start, "distance": float(np.linalg.norm(one - two))}
         if same and start == other_start:
+            row |= {"moved": float(np.linalg.norm(one - before)), "norm": float(np.linalg.norm(one))}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def imagenet_pairs(*, dataset, part, other, other_part, seed, device, report, **given):
+    """Distances as :func:`compute` has them, from the :data:`IMAGENET_STARTS` of EfficientNet-Lite0."""
+    ends = {}
+    for number, (start, kind) in enumerate(IMAGENET_STARTS.items()):
+        for image_set, its_part in {(dataset, part), (other, other_part)}:
+            found = imagenet_source.imagenet_tuned(
+                image_set,
+                part=its_part,
+                start=kind,
+                seed=seed,
+                device=device,
+                report=lambda done, text, number=number: report((number + done) / 2, text),
+                **given,
+            )
+            ends[start, image_set, its_part] = (kernels(found.before), kernels(found.after))
+    rows = []
+    for start, other_start in itertools.product(IMAGENET_STARTS, repeat=2):
+        before, one = ends[start, dataset, part]
+        two = ends[other_start, other, other_part][1]
+        row = {"start": start, "other_start": other_start, "distance": float(np.linalg.norm(one - two))}
+        if (dataset, part) == (other, other_part) and start == other_start:
             row |= {"moved": float(np.linalg.norm(one - before)), "norm": float(np.linalg.norm(one))}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -193,7 +242,7 @@ def _near(rows):
 
 def claims(table, parameters):
     """Distances compared as base-2 logarithms of ratios of means over targets, one per seed."""
-    made = []
+    made, second, table = [], imagenet_source.imagenet(table), imagenet_source.own(table)
     near = (
         "From the same pre-trained weights, minima of different targets lie nearer to each other than two of "
     )
@@ -224,6 +273,13 @@ def claims(table, parameters):
             _values(table, "random, shared", _near),
         ).tagged(ours=True)
     )
+    where = f"{imagenet_source.NAME} trained on ImageNet; log2 of the ratio of the two mean distances"
+    for id, group, measure in (
+        ("near", near, _near),
+        ("around", around, lambda rows: np.log2(rows["across"] / rows["moved"])),
+    ):
+        values = _values(second, "pretrained", measure)
+        made.append(_greater(f"{id}-imagenet", f"{group} ({where})", values).tagged(group))
     return made
 
 
@@ -236,22 +292,28 @@ def _greater(id, statement, values):
 
 def finding(table, parameters):
     """How much nearer, from pre-trained and from shared random weights."""
+    second, table = imagenet_source.imagenet(table), imagenet_source.own(table)
     near, part, shared = (
         [2**value for value in _values(table, start, _near)]
         for start in ("pretrained", "pretrained on a part", "random, shared")
     )
     if not near:
         return "Fewer than two targets: there is nothing to compare."
-    return (
-        f"Two networks of one target from different starts are {interval(near, '{:.1f}')} times as far apart "
-        f"as two of different targets from one pre-trained on {parameters['source']} (in place of ImageNet), "
-        f"{interval(part, '{:.1f}')} on its artificial part (of Places), {interval(shared, '{:.1f}')} from "
-        "the same random weights."
+    said = (
+        f"Networks of one target from two starts lie {interval(near, '{:.1f}')} times as far apart as those "
+        f"of two targets from one start, pre-trained on {parameters['source']} (for ImageNet); on its "
+        f"artificial part (for Places) {interval(part, '{:.1f}')}, from random weights "
+        f"{interval(shared, '{:.1f}')}"
     )
+    trained = [2**value for value in _values(second, "pretrained", _near)]
+    if trained and parameters["imagenet_weights"] == "imagenet":
+        said += f", in {imagenet_source.NAME} trained on ImageNet {interval(trained, '{:.1f}')}"
+    return f"{said}."
 
 
 def key_numbers(table, parameters):
-    """Mean distances, seed by seed."""
+    """Mean distances of our own source, seed by seed."""
+    table = imagenet_source.own(table)
     if table.empty:
         return []
     rows = summary(table)

@@ -16,7 +16,7 @@ from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.lenet import LeNet
 from alignbook.training.nets import he_normal_
-from alignbook.training.pretrained import SOURCES, checkpoint
+from alignbook.training.pretrained import LOOP, SOURCES, checkpoint
 from alignbook.training.resnet import ResNet, fresh_head_
 
 HEADLINE = "both"
@@ -147,7 +147,7 @@ def _lenet(net, source, start, images, epochs, learning_rate, seed, device, repo
         "seed": seed,
         "device": torch.device(device).type,
     }
-    state = checkpoint(arguments, (LeNet, he_normal_, fine_tune, colour32, _lenet), train)
+    state = checkpoint(arguments, (LeNet, he_normal_, fine_tune, *LOOP, colour32, _lenet), train)
     net.cpu().load_state_dict(state)
     return net
 
