@@ -19,7 +19,7 @@ NAMES = {
     "plain": "as it is",
     "label noise": "with label noise",
     "small": "with few images",
-    "over-fitted": "with few images, long and unregularised",
+    "over-fitted": "over-fitted",
 }
 
 
@@ -201,17 +201,20 @@ def claims(table, parameters):
 
 def finding(table, parameters):
     """In which settings accuracy falls past its peak, by their claims, and by how much it changes there."""
-    changed = {}
+    outcomes = {claim.id: claim.outcome for claim in claims(table, parameters)}
+    parts, falling = [], 0
     for setting in parameters["settings"]:
         values = changes(table, setting)
-        if not values.empty:
-            changed[setting] = -values["fall"]
-    if not changed:
+        if values.empty:
+            continue
+        said = f"{interval(-values['fall'], '{:+.1f}')} {NAMES[setting]}"
+        if outcomes[_id("falls", setting)] == HOLDS:
+            falling += 1
+            said += f" (from epoch {values['peak'].median():.0f} on)"
+        parts.append(said)
+    if not parts:
         return "Fewer than three epochs: there is nothing to compare."
-    outcomes = {claim.id: claim.outcome for claim in claims(table, parameters)}
-    falling = sum(outcomes[_id("falls", setting)] == HOLDS for setting in changed)
-    many = f"falls in {falling} of {len(changed)} settings" if falling else "does not fall in any setting"
-    parts = [f"{interval(values, '{:+.1f}')} {NAMES[setting]}" for setting, values in changed.items()]
+    many = f"falls in {falling} of {len(parts)} settings" if falling else "does not fall in any setting"
     return (
         f"Carried from {parameters['source']} (in place of Food-101) to {parameters['target']}, accuracy "
         f"{many}: past its peak it changes by {', '.join(parts)} (points)."
@@ -242,5 +245,5 @@ def reach(table, parameters):
         best, last = means.idxmax(), means.index[-1]
         learned = curves(table, setting, "source_train_accuracy").mean().iloc[-1]
         where = "at the last epoch" if best == last else f"at epoch {best} of {last}"
-        said.append(f"{NAMES[setting]}, {where} ({learned:.0f} % of its images right at the last)")
-    return f"Accuracy on the source is at its highest {'; '.join(said)}." if said else ""
+        said.append(f"{NAMES[setting]}, {where} ({learned:.0f} % of the images of pre-training right at the last)")
+    return f"Accuracy on the source is at its highest: {'; '.join(said)}." if said else ""
