@@ -245,5 +245,5 @@ def reach(table, parameters):
         best, last = means.idxmax(), means.index[-1]
         learned = curves(table, setting, "source_train_accuracy").mean().iloc[-1]
         where = "at the last epoch" if best == last else f"at epoch {best} of {last}"
-        said.append(f"{NAMES[setting]}, {where} ({learned:.0f} % of the images of pre-training right at the last)")
+        said.append(f"{NAMES[setting]}, {where} ({learned:.0f} % of its images right at the last)")
     return f"Accuracy on the source is at its highest: {'; '.join(said)}." if said else ""
