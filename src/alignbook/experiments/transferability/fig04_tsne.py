@@ -301,13 +301,12 @@ def finding(table, parameters):
         return "Fewer than two targets: there is nothing to compare."
     said = (
         f"Networks of one target from two starts lie {interval(near, '{:.1f}')} times as far apart as those "
-        f"of two targets from one start, pre-trained on {parameters['source']} (for ImageNet); on its "
-        f"artificial part (for Places) {interval(part, '{:.1f}')}, from random weights "
-        f"{interval(shared, '{:.1f}')}"
+        f"of two targets from one, pre-trained on {parameters['source']} (for ImageNet); on its artificial "
+        f"part (for Places) {interval(part, '{:.1f}')}, from random weights {interval(shared, '{:.1f}')}"
     )
     trained = [2**value for value in _values(second, "pretrained", _near)]
     if trained and parameters["imagenet_weights"] == "imagenet":
-        said += f", in {imagenet_source.NAME} trained on ImageNet {interval(trained, '{:.1f}')}"
+        said += f", in {imagenet_source.NAME} from ImageNet {interval(trained, '{:.1f}')}"
     return f"{said}."
 
 
