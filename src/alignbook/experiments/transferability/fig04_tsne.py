@@ -306,7 +306,7 @@ def finding(table, parameters):
     )
     trained = [2**value for value in _values(second, "pretrained", _near)]
     if trained and parameters["imagenet_weights"] == "imagenet":
-        said += f", in {imagenet_source.NAME} from ImageNet {interval(trained, '{:.1f}')}"
+        said += f", in {imagenet_source.NAME} from ImageNet {interval(trained, '{:.0f}')}"
     return f"{said}."
 
 
