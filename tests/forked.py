@@ -2,20 +2,24 @@
 
 One process imports torch, pandas and scipy and nothing of alignbook; each command runs in a fork of it, with
 the arguments, folder and environment that it is given, and imports alignbook as a process of its own would.
-What PYTHON* variables and the locale decide is decided when an interpreter starts: not for tests of these.
+What PYTHON* variables, the locale and the seed of hashes decide is decided when an interpreter starts: not
+for tests of these.
 """
 
+import contextlib
 import importlib
 import json
+import multiprocessing.process
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import types
 import warnings
-from pathlib import Path
 
 IMPORTS = ("numpy", "pandas", "scipy.stats", "torch", "yaml")
 
@@ -37,7 +41,10 @@ class Forks:
         door.close()
 
     def run(self, arguments, folder, environment, timeout):
-        """(exit status, standard output, standard error) of ``python *arguments``: -m module … or -c code."""
+        """(exit status, standard output, standard error) of ``python *arguments``: -m module … or -c code.
+
+        Raises subprocess.TimeoutExpired, with what it has printed, after ``timeout`` seconds.
+        """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as empty:
             with socket.socket(socket.AF_UNIX) as line:
                 line.connect(self.address)
@@ -45,16 +52,21 @@ class Forks:
                 socket.send_fds(line, [b"!"], [empty.fileno(), out.fileno(), err.fileno()])
                 asked = {"arguments": arguments, "folder": str(folder), "environment": environment}
                 line.sendall(json.dumps(asked).encode() + b"\0")
-                process, status = _numbers(line), None
+                process, status = _number(line), None
                 try:
-                    status = _numbers(line)
+                    status = _number(line)
+                except TimeoutError:
+                    pass
                 finally:
                     if status is None:
-                        os.killpg(process, signal.SIGKILL)
+                        with contextlib.suppress(ProcessLookupError):
+                            os.killpg(process, signal.SIGKILL)
             texts = []
             for stream in (out, err):
                 stream.seek(0)
                 texts.append(stream.read().decode())
+        if status is None:
+            raise subprocess.TimeoutExpired(arguments, timeout, *texts)
         return os.waitstatus_to_exitcode(status), *texts
 
     def close(self):
@@ -63,7 +75,7 @@ class Forks:
         self.folder.cleanup()
 
 
-def _numbers(line):
+def _number(line):
     text = b""
     while not text.endswith(b"\n"):
         part = line.recv(1)
@@ -81,8 +93,6 @@ def serve(door):
     for module in IMPORTS:
         importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
-    import select
-
     while True:
         if sys.stdin in select.select([door, sys.stdin], [], [])[0]:
             return None
@@ -95,12 +105,20 @@ def serve(door):
         _, streams, _, _ = socket.recv_fds(line, 1, 3)
         asked = b""
         while not asked.endswith(b"\0"):
-            asked += line.recv(65536)
+            asked += line.recv(65536) or os._exit(1)  # whoever asked is gone
+        ready, told = os.pipe()
         process = os.fork()
         if process:
-            line.sendall(b"%d\n" % process)
-            line.sendall(b"%d\n" % os.waitpid(process, 0)[1])
-            os._exit(0)
+            os.close(told)
+            os.read(ready, 1)  # it leads a group of its own
+            try:
+                line.sendall(b"%d\n" % process)
+                line.sendall(b"%d\n" % os.waitpid(process, 0)[1])
+            finally:
+                os._exit(0)
+        os.setsid()
+        os.close(ready)
+        os.close(told)
         line.close()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
@@ -110,22 +128,21 @@ def serve(door):
 
 def become(arguments, folder, environment):
     """Run ``python *arguments`` in this process."""
-    os.setsid()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    for shown in environment.get("PYTHONWARNINGS", "").split(","):
-        if shown:
-            warnings.simplefilter(shown)
-    found = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:] = ["", *found, *(path for path in sys.path if Path(path) != Path(__file__).parent)]
+    warnings.simplefilter(environment["PYTHONWARNINGS"])
+    multiprocessing.process.ORIGINAL_DIR = folder  # where processes that it spawns look for modules
+    found = environment["PYTHONPATH"].split(os.pathsep)
+    sys.path[:] = [folder, *found, *sys.path[1:]]
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
     kind, what, *rest = arguments
     if kind == "-m":
         sys.argv = [what, *rest]
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         sys.argv = ["-c", *rest]
-        exec(compile(what, "<string>", "exec"), sys.modules["__main__"].__dict__)
+        exec(compile(what, "<string>", "exec"), main.__dict__)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,17 @@ import sys
 import pytest
 
 
-def digest(checkout):
+def digest(checkout, **how):
     code = (
         "from alignbook.runs.digest import code_digest; "
         "from alignbook.experiments.toy import fig99_toy; print(code_digest(fig99_toy.compute))"
     )
-    return checkout.python(code)
+    return checkout.python(code, **how)
+
+
+def test_the_seed_of_hashes_does_not_count(checkout):
+    one, two = (digest(checkout, fresh=True, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert one == two == digest(checkout)
 
 
 def edit(path, old, new):

@@ -218,7 +218,8 @@ def _execute_all(books, runs, kept, keys, pages, progress):
 
     many = sum(kept[notebook.name] is None for notebook in books) > 1
     with (
-        system.environment(engine.ONE_THREAD),  # threads of kernels side by side wait for each other
+        # The threads of kernels side by side would wait for each other.
+        system.environment(engine.WORKER_ENVIRONMENT if many else {}),
         kernels.forked() if many else nullcontext() as manager,
         ThreadPoolExecutor(WORKERS) as pool,
     ):

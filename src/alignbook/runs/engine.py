@@ -32,7 +32,7 @@ from alignbook.runs import digest, notebooks, parameters, results
 # Read when a worker starts. One thread each; and glibc keeps freed memory instead of giving it back
 # after every operation, since page faults cost more than the arithmetic of a convolution (measured:
 # 0.6 s against 0.3 s for a training step of Figure 2's network).
-ONE_THREAD = {
+WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -291,7 +291,7 @@ def in_workers(units, task, workers, say, *, done, until=math.inf):
     """
     finished_units, began = 0, time.monotonic()
     crew = (_kept or {}).pop(workers, None) or _Crew(workers)
-    with system.environment(ONE_THREAD), _interrupts_ignored():
+    with system.environment(WORKER_ENVIRONMENT), _interrupts_ignored():
         pending = {crew.pool.submit(task, unit): unit for unit in units}
     shares, failure, told = {}, None, 0.0
     sound = False

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig04_tsne as experiment
 from alignbook.runs import notebooks, parameters
@@ -122,22 +122,34 @@ def test_the_finding_states_the_ratio():
     assert f"{ratio.mean():.1f} (" in experiment.finding(table, PARAMETERS)
 
 
-@pytest.mark.parametrize(("apart", "outcome"), [(10.0, HOLDS), (None, DISAGREES)])
-def test_the_second_source_has_claims_of_its_own(apart, outcome):
-    ours, second = made_up(apart=3.0), made_up(apart or 10.0).assign(weights="imagenet")
+def with_second(ours, second, wrong):
+    """The table of ``ours`` and of the second source, whose networks have ``wrong`` percent wrong."""
     second = second[
         second["start"].isin(experiment.IMAGENET_STARTS)
         & second["other_start"].isin(experiment.IMAGENET_STARTS)
-    ]
+    ].assign(weights="imagenet")
+    second["train_error"] = second["moved"].where(second["moved"].isna(), wrong)
+    return pd.concat([ours.assign(weights=None), second], ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("apart", "wrong", "outcome"),
+    [(10.0, 0.0, HOLDS), (None, 0.0, DISAGREES), (10.0, 0.4, NOT_JUDGED)],
+)
+def test_the_second_source_has_claims_of_its_own(apart, wrong, outcome):
+    ours, second = made_up(apart=3.0), made_up(apart or 10.0)
     if apart is None:
         second["distance"] = 1 / second["distance"].clip(1e-3)
-    table = pd.concat([ours.assign(weights=None), second], ignore_index=True)
-    alone, both = outcomes(ours), outcomes(table)
+        second["moved"] = 10 * second["distance"].max()
+    table, shown = with_second(ours, second, wrong), PARAMETERS | {"imagenet_weights": "imagenet"}
+    alone = outcomes(ours)
+    both = {claim.id: claim.outcome for claim in experiment.claims(table, shown)}
     assert {id for id in both if both[id] != alone[id]} == {"near-imagenet", "around-imagenet"}
-    assert both["near-imagenet"] == outcome
-    shown = PARAMETERS | {"imagenet_weights": "imagenet"}
-    assert experiment.finding(table, shown).startswith(experiment.finding(ours, shown)[:-1] + ", in Effic")
+    assert both["near-imagenet"] == both["around-imagenet"] == outcome
+    said, both_said = experiment.finding(ours, shown), experiment.finding(table, shown)
+    assert both_said == said if wrong else both_said.startswith(said[:-1] + ", in Effic")
     assert experiment.finding(table, PARAMETERS) == experiment.finding(ours, PARAMETERS)
+    assert outcomes(table)["near-imagenet"] == NOT_RUN  # the weights of PARAMETERS are not ImageNet's
     assert experiment.key_numbers(table, PARAMETERS) == experiment.key_numbers(ours, PARAMETERS)
 
 
@@ -152,6 +164,7 @@ def test_a_pair_of_the_second_source(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob(".checkpoints/*.pt"))) == 4  # two targets from two starts
     own = same.set_index(["start", "other_start"])
     assert own["distance"]["pretrained", "pretrained"] == 0 and own["moved"].notna().sum() == 2
+    assert own["train_error"].dropna().between(0, 100).sum() == 2
     assert (own["norm"] > own["moved"]).sum() == 2 and "moved" not in other
     distances = other.set_index(["start", "other_start"])["distance"]
     assert distances["pretrained", "pretrained"] < distances["random, its own", "random, its own"]

@@ -62,6 +62,7 @@ def test_other_settings_are_ours():
     made = experiment.claims(table, PARAMETERS | {"settings": ["plain", "small"]})
     assert {c.id: c.ours for c in made if c.id.startswith("falls")} == {"falls": False, "falls-small": True}
     assert len({c.group for c in made}) == 3
+    assert len(experiment.key_numbers(table, PARAMETERS | {"settings": list(experiment.SETTINGS)})) <= 3
 
 
 def test_finding_and_key_numbers_have_one_sign():
@@ -79,9 +80,18 @@ def test_reach_says_where_the_source_is_best():
 
 
 def test_the_finding_follows_the_claims():
-    falling, noisy = made_up([40, 50, 60, 55, 45]), made_up([40, 50, 60, 60, 59.9], noise=3.0)
-    assert "falls in 1 of 1" in experiment.finding(falling, PARAMETERS)
-    assert "does not fall in any" in experiment.finding(noisy, PARAMETERS)
+    for means, noise, said in (
+        ([40, 50, 60, 55, 45], 0.3, ", falls from epoch 2 on"),
+        ([40, 45, 50, 55, 60], 0.3, ", does not fall"),
+        ([40, 50, 60, 60, 59.9], 3.0, ", undecided"),
+    ):
+        assert experiment.finding(made_up(means, noise=noise), PARAMETERS).endswith(f"{said}.")
+
+
+def test_what_is_gained_is_against_no_pre_training():
+    table = made_up([50, 50, 60, 55, 45], noise=0.0)
+    assert "transfer -5.0 as it is (points)" in experiment.gained(table, PARAMETERS)
+    assert experiment.gained(pd.DataFrame({"unit": []}), PARAMETERS) == ""
 
 
 def test_too_few_epochs_or_nothing():
@@ -92,18 +102,19 @@ def test_too_few_epochs_or_nothing():
     assert experiment.key_numbers(two, PARAMETERS) == []
     one = made_up([40, 50, 60, 55, 45], seeds=1)
     assert set(outcomes(one).values()) == {INCONCLUSIVE}
-    assert "does not fall" in experiment.finding(one, PARAMETERS)
+    assert experiment.finding(one, PARAMETERS).endswith("undecided.")
 
 
 def test_units_hold_what_the_settings_mean():
     book = notebooks.find("transferability/fig09_pretraining_epochs")
-    made = experiment.units(parameters.resolve(book, "quick"))
+    values = parameters.resolve(book, "quick")
+    made = experiment.units(values)
     noise = {unit.arguments["setting"]: unit.arguments["label_noise"] for unit in made}
     assert noise["plain"] == noise["small"] == 0 < noise["label noise"]
     assert all(unit.arguments["checkpoints"][0] == 0 for unit in made)
     for unit in made:
         over_fitted, epochs = unit.arguments["setting"] == "over-fitted", unit.arguments["epochs"]
         assert unit.arguments["regularised"] != over_fitted and unit.arguments["checkpoints"][-1] == epochs
-        assert (epochs > 32) == over_fitted
+        assert epochs == values["long_epochs" if over_fitted else "epochs"]
     with pytest.raises(AlignbookError, match="settings"):
         parameters.resolve(book, "quick", {"settings": ["none"]})

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.claims import HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import colour32, load
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.tab01_weight_deviation import named
@@ -200,31 +200,29 @@ def claims(table, parameters):
 
 
 def finding(table, parameters):
-    """In which settings accuracy falls past its peak, by their claims, and by how much it changes there."""
+    """What accuracy after transfer does past its best earlier epoch, setting by setting, by their claims."""
     outcomes = {claim.id: claim.outcome for claim in claims(table, parameters)}
-    parts, falling = [], 0
+    parts = []
     for setting in parameters["settings"]:
         values = changes(table, setting)
         if values.empty:
             continue
-        said = f"{interval(-values['fall'], '{:+.1f}')} {NAMES[setting]}"
-        if outcomes[_id("falls", setting)] == HOLDS:
-            falling += 1
-            said += f" (from epoch {values['peak'].median():.0f} on)"
-        parts.append(said)
+        peak = values["peak"].quantile(0.5, interpolation="lower")
+        words = {HOLDS: f"falls from epoch {peak} on", DISAGREES: "does not fall"}
+        word = words.get(outcomes[_id("falls", setting)], "undecided")
+        parts.append(f"{NAMES[setting]} {interval(-values['fall'], '{:+.1f}')}, {word}")
     if not parts:
         return "Fewer than three epochs: there is nothing to compare."
-    many = f"falls in {falling} of {len(parts)} settings" if falling else "does not fall in any setting"
     return (
-        f"Carried from {parameters['source']} (in place of Food-101) to {parameters['target']}, accuracy "
-        f"{many}: past its peak it changes by {', '.join(parts)} (points)."
+        f"Carried from {parameters['source']} (for Food-101) to {parameters['target']}, accuracy changes "
+        f"from its best earlier epoch to the last by (points): {'; '.join(parts)}."
     )
 
 
 def key_numbers(table, parameters):
-    """The change past the peak, negative where accuracy falls, and that of the source meanwhile."""
+    """The change past the peak, negative where accuracy falls, and that of the source; of two settings."""
     result = []
-    for setting in parameters["settings"]:
+    for setting in dict.fromkeys((parameters["settings"][0], parameters["settings"][-1])):
         values = changes(table, setting)
         if not values.empty:
             changed, upstream = (
@@ -237,13 +235,31 @@ def key_numbers(table, parameters):
 
 def reach(table, parameters):
     """In words, setting by setting: the source's best epoch, and how much of it is known by heart."""
-    said = []
+    said, open_end = [], False
     for setting in parameters["settings"]:
         means = curves(table, setting, "source_accuracy").mean()
         if len(means) < 2:
             continue
         best, last = means.idxmax(), means.index[-1]
+        open_end = open_end or best == last
         learned = curves(table, setting, "source_train_accuracy").mean().iloc[-1]
         where = "at the last epoch" if best == last else f"at epoch {best} of {last}"
         said.append(f"{NAMES[setting]}, {where} ({learned:.0f} % of its images right at the last)")
-    return f"Accuracy on the source is at its highest: {'; '.join(said)}." if said else ""
+    if not said:
+        return ""
+    text = f"Accuracy on the source is at its highest: {'; '.join(said)}."
+    return f"{text} What comes past a last epoch that is the best, this page cannot say." if open_end else text
+
+
+def gained(table, parameters):
+    """In words, what pre-training to the last epoch adds to accuracy after transfer, against none."""
+    parts = []
+    for setting in parameters["settings"]:
+        frame = curves(table, setting, "accuracy")
+        if frame.shape[1] > 1:
+            values = frame[frame.columns[-1]] - frame[0]
+            parts.append(f"{interval(values, '{:+.1f}')} {NAMES[setting]}")
+    if not parts:
+        return ""
+    added = "; ".join(parts)
+    return f"Against none, pre-training to the last epoch adds to accuracy after transfer {added} (points)."

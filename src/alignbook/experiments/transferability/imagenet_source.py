@@ -1,7 +1,7 @@
 """A second source: EfficientNet-Lite0 trained on ImageNet. The paper's images, but not its ResNet-50.
 
-Table 1 and Figure 5 show it beside our own pre-training. Its images are brought to 96×96, each step is dear,
-and so its targets have fewer images and its runs fewer steps than ours.
+Table 1 and Figures 4 and 5 show it beside our own pre-training. Its images are brought to 96×96, each step
+is dear, and so its targets have fewer images and its runs fewer steps than ours.
 """
 
 import torch
