@@ -209,8 +209,9 @@ def finding(table, parameters):
             continue
         peak = values["peak"].quantile(0.5, interpolation="lower")
         words = {HOLDS: f"falls from epoch {peak} on", DISAGREES: "does not fall"}
-        word = words.get(outcomes[_id("falls", setting)], "undecided")
-        parts.append(f"{NAMES[setting]} {interval(-values['fall'], '{:+.1f}')}, {word}")
+        word = words.get(outcomes[_id("falls", setting)])
+        changed = interval(-values["fall"], "{:+.1f}") if word else f"{-values['fall'].mean():+.1f}"
+        parts.append(f"{NAMES[setting]} {changed}, {word or 'undecided'}")
     if not parts:
         return "Fewer than three epochs: there is nothing to compare."
     return (
@@ -248,7 +249,7 @@ def reach(table, parameters):
     if not said:
         return ""
     text = f"Accuracy on the source is at its highest: {'; '.join(said)}."
-    return f"{text} What comes past a last epoch that is the best, this page cannot say." if open_end else text
+    return f"{text} What comes past a last epoch that is best, this page cannot say." if open_end else text
 
 
 def gained(table, parameters):
