@@ -1,5 +1,6 @@
 import itertools
 import math
+import types
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_R
 from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability import tab01_weight_deviation as tab01
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
+from alignbook.training import loop
 
 PARAMETERS = {
     "targets": ["photos-natural", "digits"],
@@ -80,7 +82,9 @@ def test_units_name_target_part_and_steps():
         assert tab01.name_of(**tab01.named(name)) == name
 
 
-def test_a_fine_tuned_unit_measures_what_moved(store):
+def test_a_fine_tuned_unit_measures_what_moved(store, monkeypatch):
+    seconds = itertools.count(0, 2)  # a report is due at every step
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
     unit = tab01.fine_tuned_units("photos-natural", PARAMETERS)[0]
     told = []
     table = run(unit, told)
