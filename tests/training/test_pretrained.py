@@ -1,5 +1,6 @@
 """Checkpoints: made once, made anew when broken, waited for; what the arguments do."""
 
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -63,7 +64,10 @@ def written_out(net, x, y, *, epochs, batch_size, learning_rate, schedule, regul
         order = torch.randperm(len(x), generator=generator)
         for index in order.split(batch_size)[: len(x) // batch_size]:
             if schedule == "one-cycle":
-                optimiser.param_groups[0]["lr"] = learning_rate * module._rate(step / steps)
+                done = step / steps  # up over a fifth, then down along a cosine
+                falling = (1 + math.cos(math.pi * (done - 0.2) / (1 - 0.2))) / 2
+                share = max(done / 0.2, 0.02) if done < 0.2 else falling
+                optimiser.param_groups[0]["lr"] = learning_rate * share
             logits = net(crops_and_flips(x[index], generator) if regularised else x[index])
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(logits, y[index]).backward()

@@ -49,13 +49,7 @@ def units(parameters):
 
 def imagenet_units(parameters):
     """One unit per pair of targets and seed, from weights trained on ImageNet and from random ones."""
-    per_epoch = parameters["imagenet_examples"] // parameters["batch_size"]
-    shared = {
-        "weights": parameters["imagenet_weights"],
-        "examples": parameters["imagenet_examples"],
-        "test_images": parameters["imagenet_test_images"],
-        "batch_size": parameters["batch_size"],
-        "steps": parameters["imagenet_epochs"] * per_epoch,
+    shared = imagenet_source.given(parameters, parameters["imagenet_epochs"]) | {
         "learning_rate": parameters["learning_rate"],
         "scratch_rate": parameters["scratch_rate"],
     }

@@ -25,12 +25,10 @@ NAMES = {
 
 def units(parameters):
     """One unit per setting of pre-training and seed."""
-    names = (
-        "source learning_rate width blocks examples steps batch_size tuning_rate decay_at"
-    )
+    names = "source learning_rate width blocks examples batch_size tuning_rate"
     per_epoch = parameters["examples"] // parameters["batch_size"]
     arguments = named(parameters["target"]) | {
-        **{name: parameters[name] for name in names.split() if name in parameters},
+        **{name: parameters[name] for name in names.split()},
         "steps": parameters["tuning_epochs"] * per_epoch,
         "decay_at": [2 * parameters["tuning_epochs"] // 3 * per_epoch],
     }

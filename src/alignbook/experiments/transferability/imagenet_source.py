@@ -34,6 +34,17 @@ def imagenet(table):
     return table[table["weights"].notna()] if "weights" in table else table.iloc[:0]
 
 
+def given(parameters, epochs):
+    """Weights, images, batches and steps of ``epochs`` passes over a target, as arguments of a unit."""
+    return {
+        "weights": parameters["imagenet_weights"],
+        "examples": parameters["imagenet_examples"],
+        "test_images": parameters["imagenet_test_images"],
+        "batch_size": parameters["batch_size"],
+        "steps": epochs * (parameters["imagenet_examples"] // parameters["batch_size"]),
+    }
+
+
 def initial(weights, start, dataset, part, classes, seed):
     """A network before training on a target: evaluation mode, ``features``, a new ``head``.
 

@@ -61,19 +61,10 @@ def units(parameters):
 
 def imagenet_units(parameters):
     """One unit per setting, target and seed of the network trained on ImageNet."""
-    per_epoch = parameters["imagenet_examples"] // parameters["batch_size"]
-    shared = {
-        "weights": parameters["imagenet_weights"],
-        "examples": parameters["imagenet_examples"],
-        "test_images": parameters["imagenet_test_images"],
-        "batch_size": parameters["batch_size"],
-    }
-    fine = shared | {
-        "steps": parameters["imagenet_epochs"] * per_epoch,
+    fine = imagenet_source.given(parameters, parameters["imagenet_epochs"]) | {
         "learning_rate": parameters["learning_rate"],
     }
-    kept = shared | {
-        "steps": parameters["fixed_epochs"] * per_epoch,
+    kept = imagenet_source.given(parameters, parameters["fixed_epochs"]) | {
         "learning_rate": parameters["fixed_rate"],
         "hidden": parameters["hidden"],
     }
