@@ -325,7 +325,7 @@ def finding(table, parameters):
         if len(ours) and len(other):
             accuracy = accuracies(table, "layers", dataset, width), accuracies(table, "end to end", dataset)
             low, high = accuracy[0].min(), accuracy[0].max()
-            seeds = f", seeds {low:.0f} to {high:.0f}: some barely train" if high - low > SCATTER else ""
+            seeds = f", seeds {low:.0f} to {high:.0f}" if high - low > SCATTER else ""
             right.append(
                 f"{accuracy[0].mean():.0f} against {accuracy[1].mean():.0f} ({title(dataset, width)}{seeds})"
             )
