@@ -108,11 +108,12 @@ def test_the_second_source_changes_nothing_of_the_first():
     ours, second = made_up(), made_up(rougher=0.1).assign(weights="imagenet")
     second["layers"] = second["layers"].replace({"all": "some"})
     table = pd.concat([ours.assign(weights=None), second], ignore_index=True)
-    shown = PARAMETERS | {"imagenet_weights": "imagenet"}
-    text = experiment.finding(ours, shown)
-    assert experiment.finding(table, PARAMETERS) == text
+    text = experiment.finding(ours, PARAMETERS)
+    in_its_place = table.replace({"weights": {"imagenet": "random"}})
+    assert experiment.finding(in_its_place, PARAMETERS) == text
+    assert experiment.claims(in_its_place, PARAMETERS) == experiment.claims(ours, PARAMETERS)
     assert "(in place of ImageNet)" in text and "times in EfficientNet-Lite0" not in text
-    assert "0.2 (0.2 to 0.2) times in EfficientNet-Lite0" in experiment.finding(table, shown)
+    assert "0.2 (0.2 to 0.2) times in EfficientNet-Lite0" in experiment.finding(table, PARAMETERS)
     assert experiment.key_numbers(table, PARAMETERS) == experiment.key_numbers(ours, PARAMETERS)
     both = {claim.id: claim for claim in experiment.claims(table, PARAMETERS)}
     alone = experiment.claims(ours, PARAMETERS)

@@ -246,7 +246,7 @@ def _near(rows):
 
 def claims(table, parameters):
     """Distances compared as base-2 logarithms of ratios of means over targets, one per seed."""
-    made, second, table = [], imagenet_source.imagenet(table), imagenet_source.own(table)
+    made, second, table = [], imagenet_source.trained(table), imagenet_source.own(table)
     near = (
         "From the same pre-trained weights, minima of different targets lie nearer to each other than two of "
     )
@@ -283,7 +283,7 @@ def claims(table, parameters):
         ("around", around, lambda rows: np.log2(rows["across"] / rows["moved"])),
     ):
         about = (f"{id}-imagenet", f"{group} ({where})")
-        if second.empty or parameters["imagenet_weights"] != "imagenet":
+        if second.empty:
             claim = Claim.missing(*about, WHERE, "no weights trained on ImageNet are among the results")
         else:
             claim = _greater(*about, _values(second, "pretrained", measure))
@@ -306,7 +306,7 @@ def _greater(id, statement, values):
 
 def finding(table, parameters):
     """How much nearer, from pre-trained and from shared random weights."""
-    second, table = imagenet_source.imagenet(table), imagenet_source.own(table)
+    second, table = imagenet_source.trained(table), imagenet_source.own(table)
     near, part, shared = (
         [2**value for value in _values(table, start, _near)]
         for start in ("pretrained", "pretrained on a part", "random, shared")
@@ -320,7 +320,7 @@ def finding(table, parameters):
         f"{interval(shared, '{:.1f}')}"
     )
     trained = [2**value for value in _values(second, "pretrained", _near)]
-    if trained and parameters["imagenet_weights"] == "imagenet" and arrived(second):
+    if trained and arrived(second):
         said += f", in {imagenet_source.NAME} from ImageNet {interval(trained, '{:.0f}')}"
     return f"{said}."
 

@@ -277,7 +277,7 @@ def claims(table, parameters):
 
     Of our own source, then of weights trained on ImageNet.
     """
-    made, second = [], imagenet_source.imagenet(table)
+    made, second = [], imagenet_source.trained(table)
     table = imagenet_source.own(table)
     first, *others = cases(parameters).items()
     rows = roughness(table, **first[1])
@@ -405,7 +405,7 @@ def _greater(id, statement, where, values):
 
 def finding(table, parameters):
     """Curvatures of the middle layer and their growth over the layers, in plain text."""
-    second, table = table, imagenet_source.own(table)
+    second, table = imagenet_source.trained(table), imagenet_source.own(table)
     (_, own), *_ = cases(parameters).items()
     found = ratios(roughness(table, **own), "curvature")
     if not found:
@@ -417,7 +417,7 @@ def finding(table, parameters):
     rows = all_layers(table, parameters)
     random, own = (growth(rows, start) for start in STARTS)
     bends = ratios(imagenet_middle(second), "curvature")
-    if bends and parameters["imagenet_weights"] == "imagenet":
+    if bends:
         text += f", {factor(bends)} times in {imagenet_source.NAME} as with ImageNet's."
     else:
         text += " (in place of ImageNet)."

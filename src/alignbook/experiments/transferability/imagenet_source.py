@@ -34,6 +34,11 @@ def imagenet(table):
     return table[table["weights"].notna()] if "weights" in table else table.iloc[:0]
 
 
+def trained(table):
+    """Of the second source's rows those from ImageNet's weights: the network in their place shows nothing."""
+    return table[table["weights"] == "imagenet"] if "weights" in table else table.iloc[:0]
+
+
 def given(parameters, epochs):
     """Weights, images, batches and steps of ``epochs`` passes over a target, as arguments of a unit."""
     return {

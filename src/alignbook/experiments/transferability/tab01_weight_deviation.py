@@ -508,7 +508,7 @@ def claims(table, parameters):
                 ours=True,
             )
         )
-    return made + _imagenet_claims(imagenet_source.imagenet(everything))
+    return made + _imagenet_claims(imagenet_source.trained(everything))
 
 
 def _imagenet_claims(table):
@@ -542,7 +542,7 @@ def _imagenet_claims(table):
 
 def finding(table, parameters):
     """What the correlations say, in plain text."""
-    second, table = imagenet_source.imagenet(table), imagenet_source.own(table)
+    second, table = imagenet_source.trained(table), imagenet_source.own(table)
     if table.empty:
         return "Nothing was measured."
     said, signs = [], set()
@@ -563,7 +563,7 @@ def finding(table, parameters):
         f"Pre-trained on {parameters['source']} (in place of ImageNet's ResNet-50), weights move {found}: "
         f"rank correlation over {count} targets {', '.join(said)}."
     )
-    if parameters["imagenet_weights"] == "imagenet" and len(second):
+    if len(second):
         found = [f"{np.mean(by_seed(ends(series(second, setting)), ordering)):.2f}" for setting in SETTINGS]
         count = len(second[["dataset", "part"]].drop_duplicates())
         text += f" {imagenet_source.NAME} trained on ImageNet, over {count}: {', '.join(found)}."
