@@ -413,17 +413,3 @@ def test_kept_workers_go_on_to_the_next_run_until_one_fails():
         assert third != second
     assert not any(system.runs(pid) for pid in (*first, *third))
     assert pids("e") != third
-
-
-def environment_of(unit):
-    return os.environ.get("ALIGNBOOK_TEST"), os.environ["OMP_NUM_THREADS"]
-
-
-def test_workers_have_the_environment_of_the_run_though_they_are_forks_of_one_process(monkeypatch):
-    found = []
-    for value in ("one", "two"):
-        monkeypatch.setenv("ALIGNBOOK_TEST", value)
-        engine.in_workers([Named("a")], environment_of, 1, print, done=lambda _, there: found.append(there))
-    monkeypatch.delenv("ALIGNBOOK_TEST")
-    engine.in_workers([Named("a")], environment_of, 1, print, done=lambda _, there: found.append(there))
-    assert found == [("one", "1"), ("two", "1"), (None, "1")]

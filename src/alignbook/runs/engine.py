@@ -40,7 +40,6 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
 }
 
-IMPORTS = ["pandas", "scipy.stats", "torch"]  # imported once for all workers; nothing whose source may change
 
 _worker_reports = None  # in a worker of ours, where its units report
 RECOMPUTE = ("missing", "stale", "all")
@@ -292,11 +291,11 @@ def in_workers(units, task, workers, say, *, done, until=math.inf):
     """
     finished_units, began = 0, time.monotonic()
     crew = (_kept or {}).pop(workers, None) or _Crew(workers)
-    pending, shares, failure, told = {}, {}, None, 0.0
+    with system.environment(WORKER_ENVIRONMENT), _interrupts_ignored():
+        pending = {crew.pool.submit(task, unit): unit for unit in units}
+    shares, failure, told = {}, None, 0.0
     sound = False
     try:
-        with system.environment(WORKER_ENVIRONMENT), _interrupts_held():
-            pending.update({crew.pool.submit(task, unit): unit for unit in units})
         while pending:
             left = until - time.monotonic()
             finished, _ = wait(pending, timeout=max(0, min(1.0, left)), return_when=FIRST_COMPLETED)
@@ -340,24 +339,14 @@ def in_workers(units, task, workers, say, *, done, until=math.inf):
         raise failure
 
 
-def _context():
-    """How workers start: where that is safe, as forks of one process that has imported what takes seconds."""
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(IMPORTS)
-    return context
-
-
 class _Crew:
     """Worker processes of one thread each, and the queue of what they report."""
 
     def __init__(self, workers):
-        context = _context()
+        context = multiprocessing.get_context("spawn")
         self.reports = context.Queue()
-        environment = os.environ | WORKER_ENVIRONMENT
         self.pool = ProcessPoolExecutor(
-            workers, context, initializer=_enter_worker, initargs=(dict(environment), self.reports)
+            workers, context, initializer=_enter_worker, initargs=(os.getpid(), self.reports)
         )
 
     def terminate(self):
@@ -375,7 +364,7 @@ _kept = None  # inside kept_workers: {how many: those of the last run that ended
 
 @contextmanager
 def kept_workers():
-    """Inside, workers of one run go on to the next, with what they have imported."""
+    """Inside, workers of one run go on to the next: each new one imports PyTorch, which takes seconds."""
     global _kept
     _kept = {}
     try:
@@ -387,16 +376,16 @@ def kept_workers():
 
 
 @contextmanager
-def _interrupts_held():
-    """Ctrl-C takes effect afterwards, and not in processes started inside: the parent ends them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
+def _interrupts_ignored():
+    """Processes started inside ignore Ctrl-C, which a terminal sends to all of them: the parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change it
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
 
 
 def _compute_one(unit, device, replace):
@@ -503,22 +492,21 @@ def describe(device):
     return f"{name}{kind}, 1 thread"
 
 
-def _enter_worker(environment, reports):
+def _enter_worker(parent, reports):
     global _worker_reports
     _worker_reports = reports
-    os.environ.clear()  # of when the process was made that forks
-    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reports.cancel_join_thread()  # after a failure nobody reads on, and a full pipe would hold the worker
     import torch
 
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
 
 
-def _end_with_parent():
-    """A pool's workers would outlive a parent that was killed."""
-    multiprocessing.parent_process().join()
+def _follow(parent):
+    """End with the parent: a pool's workers outlive one that was killed."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
     os._exit(1)
 
 
