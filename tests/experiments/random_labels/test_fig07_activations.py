@@ -92,7 +92,7 @@ def test_deaths_in_the_negative_case_alone():
     judged = outcomes(table)
     assert judged.pop("later-positive") == HOLDS and set(judged.values()) == {HOLDS}
     said = experiment.finding(table, PARAMETERS)
-    assert "+30" in said and "There activation falls less: " in said
+    assert "+30" in said and "There activation falls on average less: " in said
     numbers = {key.what.split(":")[0]: key.here for key in experiment.key_numbers(table, PARAMETERS)}
     assert numbers["VGG-16, negative case, random labels"].startswith("60 → 90")
 

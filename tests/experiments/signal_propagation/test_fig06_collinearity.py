@@ -14,6 +14,7 @@ from alignbook.runs import notebooks, parameters
 from alignbook.training.deep import ResNet18
 
 PARAMETERS = {"datasets": ["mnist"], "conv_networks": ["vgg19"], "conv_dataset": "cifar10"}
+PARAMETERS |= {"conv_width": 8, "conv_images": 12800, "batch_size": 128}
 
 
 def made_up(values, aligned=(0.1, 0.2, 0.5, 0.5), network="dense", dataset="mnist", seeds=3):
@@ -98,7 +99,10 @@ def test_claims_come_out_either_way(values, outcome):
     )
     assert outcomes["epoch-vgg19-cifar10"] == NOT_RUN
     assert {c.ours for c in made if c.id.startswith(("end", "rise"))} == {True}
-    assert "fully connected, MNIST" in experiment.finding(made_up(values), PARAMETERS)
+    said = experiment.finding(made_up(values), PARAMETERS)
+    assert "fully connected, MNIST" in said and said.endswith("width 8 of 64, 100 of 390 steps an epoch.")
+    full = PARAMETERS | {"conv_width": 64, "conv_images": 0}
+    assert "of 64" not in experiment.finding(made_up(values), full)
     assert len(experiment.key_numbers(made_up(values), PARAMETERS)) == 1
 
 

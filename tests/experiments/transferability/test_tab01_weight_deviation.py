@@ -249,7 +249,7 @@ def test_the_second_source_has_claims_of_its_own(sign, outcome):
     assert both["monotone-imagenet-fixed"] == HOLDS and alone["ordering-imagenet-fixed"] == NOT_RUN
     text, said = tab01.finding(table, PARAMETERS), tab01.finding(ours, PARAMETERS)
     assert text.startswith(said)
-    assert f"trained on ImageNet, over 5: {sign:.2f}" in text
+    assert f"from ImageNet, over 5: {sign:.2f}" in text
     in_its_place = table.replace({"weights": {"imagenet": "random"}})
     assert outcomes(in_its_place) == alone and tab01.finding(in_its_place, PARAMETERS) == said
     assert tab01.key_numbers(table, PARAMETERS) == tab01.key_numbers(ours, PARAMETERS)

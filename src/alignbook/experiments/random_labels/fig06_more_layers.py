@@ -24,6 +24,7 @@ from .downstream import area, fresh_head_, tasks
 from .vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, first_epochs
 
 HEADLINE = "more-layers"
+WEAKEST = "(Points; of the steps with the worst verdict, the one whose interval reaches lowest.)"
 CNN_FILTERS, CNN_UNITS, CNN_CONVOLUTIONS = 16, 1024, 3  # A.10
 VGG_LAYERS = 13
 RESNET_STAGES = 4
@@ -288,7 +289,7 @@ def _weakest(claims):
 def _every_step(table, column, labels):
     """Each further number of layers adds to the area: the step furthest from it."""
     said = f"Each step to more layers speeds up learning {labels} labels further."
-    about = (f"steps-{column}-{labels}", f"{COLUMNS[column].name}: {said} (Points; the weakest step.)")
+    about = (f"steps-{column}-{labels}", f"{COLUMNS[column].name}: {said} {WEAKEST}")
     frame = steps(table, column, labels)
     if frame.empty:
         return Claim.missing(*about, SOURCE[labels], "not among the results").tagged(said)

@@ -346,9 +346,9 @@ def finding(table, parameters):
     words = "less" if all(less) else "in part less" if any(less) else "no less"
     points = {case: ", ".join(f"{100 * value:+.1f}" for value in values) for case, values in active.items()}
     return (
-        "When the task changes, the share (%) of dead neurons in a reduced VGG-16's last layer changes by "
+        "When the task changes, the share (%) of dead neurons in a reduced VGG-16's last layer moves by "
         f"{', '.join(dead['negative'])} in the negative case, {', '.join(dead['positive'])} in the positive. "
-        f"There activation falls {words}: {points['positive']}; negative {points['negative']}."
+        f"There activation falls on average {words}: {points['positive']}; negative {points['negative']}."
     )
 
 

@@ -197,7 +197,7 @@ def finding(table, parameters):
         return "No width has finished: there is nothing to compare."
     text = f"From scratch minus pre-trained, in points: {'; '.join(said)}."
     if not negative(table, parameters):
-        text += " Pre-training slows the narrowest network by no more than the seeds differ."
+        text += " That pre-training slows the narrowest network is not found."
     return text
 
 

@@ -392,18 +392,19 @@ def finding(table, parameters):
         kinds = {}
         for kind, column in (("training", "train_error"), ("test", "test_error")):
             left = errors(table, step, column)
-            word = _ordered(margins(left, -1))
-            if word != "as printed":
+            word = _ordered(margins(left, -1), "in that order")
+            if word != "in that order":
                 ordered = left[list(NAMES)].mean().sort_values().index
                 word += f" ({' < '.join(map(NAMES.get, ordered))})"
             kinds.setdefault(word, []).append(kind)
         told.append(f"{when} " + ", ".join(f"{' and '.join(names)} {word}" for word, names in kinds.items()))
-    return f"Alignment orders {_ordered(margins(areas(table)))}{part}: {order}. Errors: {'; '.join(told)}."
+    aligned = _ordered(margins(areas(table)), "as printed")
+    return f"Alignment orders {aligned}{part}: {order}. Errors: {'; '.join(told)}."
 
 
-def _ordered(margin):
-    """What ``margins`` of the printed order say of it."""
-    words = {HOLDS: "as printed", DISAGREES: "not as printed"}
+def _ordered(margin, word):
+    """What ``margins`` of the printed order of alignment say: ``word``, not ``word``, or undecided."""
+    words = {HOLDS: word, DISAGREES: f"not {word}"}
     return words.get(Claim.greater("order", "", "", margin).outcome, "undecidedly")
 
 

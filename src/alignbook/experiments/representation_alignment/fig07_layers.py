@@ -175,7 +175,10 @@ def finding(table, parameters):
         after, before = areas(table, dataset), areas(table, dataset, 0)
         if not after.empty:
             name = NAMES.get(dataset, dataset)
-            parts.append(f"{name}{stand_in(table, dataset)} {arrows(after, 2)}{_unlike(after)}")
+            further = _unlike(areas(table, dataset, "further"))
+            unlike = _unlike(after)
+            unlike += f", trained on{further}" if unlike and further else ""
+            parts.append(f"{name}{stand_in(table, dataset)} {arrows(after, 2)}{unlike}")
             (otherwise if _unlike(-before) else falls).append(name)
     if not parts:
         return "Nothing was computed."
@@ -189,6 +192,8 @@ def finding(table, parameters):
 
 def _unlike(values):
     """`` (last step undecided)``: the steps between hidden layers that are not found to rise, or nothing."""
+    if values.empty:
+        return ""
     hidden = values.drop(columns=0)
     last, parts = hidden.columns[-1], []
     for layer in hidden.columns[1:]:
@@ -227,5 +232,5 @@ def key_numbers(table, parameters):
             ordered.append(f"{name} {right.sum()} of {len(right)}")
     if made:
         made = made[:2]
-        made.append(KeyNumber("runs whose order rises after and falls before", ", ".join(ordered), "all"))
+        made.append(KeyNumber("runs whose order rises after and falls before", ", ".join(ordered)))
     return made

@@ -203,7 +203,7 @@ def key_numbers(table, parameters):
         made.append(KeyNumber(f"area, last hidden layer less first, {task} task", rise))
         rising.append(f"{task} {monotone(values).sum()} of {len(values)}")
     said = ", ".join(rising)
-    return [*made, KeyNumber("runs in which every step is a rise", said, "source all, related not")]
+    return [*made, KeyNumber("runs in which every step is a rise", said)]
 
 
 def monotone(values):

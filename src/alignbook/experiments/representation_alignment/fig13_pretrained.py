@@ -368,13 +368,29 @@ def finding(table, parameters):
     if not parts:
         return "Nothing was computed."
     who = (
-        "a network trained on ImageNet (EfficientNet-Lite0 in place of the paper's three)"
+        "EfficientNet-Lite0 trained on ImageNet (for the paper's three)"
         if parameters["network"] == "imagenet"
         else "a small untrained network (in place of one trained on ImageNet)"
     )
     word = f"not better than {_named(worse)}" if worse else "better than all others"
     word += f"{',' if worse else ' but'} {_named(unsure)} (undecided)" if unsure else ""
-    return f"Features of {who} align {word}: area {'; '.join(parts)}."
+    return f"Features of {who} align {word}: {'; '.join(parts)}.{_trained(table, parameters)}"
+
+
+def _trained(table, parameters):
+    """By which loss linear models train fastest on the pre-trained features, on all data sets, by outcome."""
+    said = {HOLDS: [], DISAGREES: [], "": []}
+    for loss in LOSSES:
+        found = [
+            claim.outcome
+            for dataset in parameters["datasets"]
+            for claim in _learning_claims(table, parameters, dataset)
+            if claim.id == f"faster-{loss}-{dataset}"
+        ]
+        said[found[0] if set(found) in ({HOLDS}, {DISAGREES}) else ""].append(loss)
+    words = {HOLDS: "fastest by {}", DISAGREES: "not by {}", "": "open by {}"}
+    parts = [words[outcome].format(" and ".join(losses)) for outcome, losses in said.items() if losses]
+    return f" Training: {', '.join(parts)} loss."
 
 
 def _named(names):

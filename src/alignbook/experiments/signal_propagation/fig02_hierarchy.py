@@ -240,7 +240,7 @@ def moved(nets, dataset, parameters):
 
 def _of_rates(nets, dataset, p):
     name = title(dataset, p["depth"])
-    about = (f"earlier-{dataset}", f"{name}: {EARLIER[0].lower()}{EARLIER[1:]}", "Figures 3 and 8 to 10")
+    about = (f"earlier-{dataset}", f"{name}: {EARLIER[0].lower()}{EARLIER[1:]}", "Figures 3 and 8")
     made = []
     if len(set(p["rates"])) > 1:
         made.append(_greater(about, moved(nets, dataset, p), "no seed learned at both rates").tagged(EARLIER))

@@ -455,13 +455,14 @@ def finding(table, parameters):
 def key_numbers(table, parameters):
     """The largest |eigenvalue| at the three times."""
     result = []
-    for epoch, printed in zip(parameters["epochs_at"], PAPER_LARGEST, strict=False):
+    times = zip(("first", "second", "third"), parameters["epochs_at"], PAPER_LARGEST, strict=False)
+    for name, epoch, printed in times:
         values = largest(table, epoch)
         if len(values):
             what = "at initialisation" if epoch == 0 else f"after epoch {epoch}"
             result.append(
                 KeyNumber(
-                    f"largest |eigenvalue| of H_w, {what} (interval: of the mean)",
+                    f"largest |eigenvalue| of H_w at the paper's {name} time, here {what}",
                     interval(values, "{:.2g}", (0, np.inf)),
                     printed,
                 )

@@ -270,12 +270,24 @@ def finding(table, parameters):
             said[mean > NEAR].append(f"{mean:.2f} ({title(network, dataset)})")
     if not starts:
         return "No network was trained to the end."
-    words = {True: "stays near 1", False: "does not stay near 1"}
-    parts = [f"it {words[near]}: {', '.join(found)}" for near, found in said.items() if found]
+    words = {True: "stays near 1", False: "not"}
+    parts = [f"{words[near]}: {', '.join(found)}" for near, found in said.items() if found]
     return (
-        f"-corr(Ỹ, w) starts at {min(starts):.2f} to {max(starts):.2f}. Over the first epoch, in the mean, "
-        f"{'; '.join(parts)}."
+        f"-corr(Ỹ, w) starts at {min(starts):.2f} to {max(starts):.2f}. Its mean over the first epoch "
+        f"{'; '.join(parts)}.{_stand_in(parameters)}"
     )
+
+
+FULL = 50000  # CIFAR-10's training images
+
+
+def _stand_in(parameters):
+    """What is smaller of the convolutional networks than in the paper."""
+    p = parameters
+    if not p["conv_networks"] or (p["conv_width"] == 64 and not p["conv_images"]):
+        return ""
+    steps = [(count or FULL) // p["batch_size"] for count in (p["conv_images"], FULL)]
+    return f" VGG, ResNet: width {p['conv_width']} of 64, {steps[0]} of {steps[1]} steps an epoch."
 
 
 def key_numbers(table, parameters):

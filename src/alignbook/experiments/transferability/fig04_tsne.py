@@ -288,7 +288,7 @@ def claims(table, parameters):
         else:
             claim = _greater(*about, _values(second, "pretrained", measure))
             if not arrived(second):
-                claim = claim.not_judged("not every network has all its training images right: no minima")
+                claim = claim.not_judged("not every network has all its training images right in evaluation")
         made.append(claim.tagged(group))
     return made
 

@@ -412,18 +412,18 @@ def finding(table, parameters):
         return "Nothing was measured with both starts."
     text = (
         f"At the start, the middle layer's landscape bends {factor(found)} times as much with "
-        f"random weights as with those pre-trained on {parameters['source']}"
+        f"random weights as with those from {parameters['source']}"
     )
     rows = all_layers(table, parameters)
     random, own = (growth(rows, start) for start in STARTS)
     bends = ratios(imagenet_middle(second), "curvature")
     if bends:
-        text += f", {factor(bends)} times in {imagenet_source.NAME} as with ImageNet's."
+        text += f"; in {imagenet_source.NAME}, against ImageNet's, {factor(bends)} times."
     else:
         text += " (in place of ImageNet)."
     if random and own:
         text += (
-            f" Per layer towards the input it changes by {2 ** np.mean(random):.2f} with random and "
+            f" Per layer towards the input it is multiplied by {2 ** np.mean(random):.2f} with random and "
             f"{2 ** np.mean(own):.2f} with pre-trained weights."
         )
     return text

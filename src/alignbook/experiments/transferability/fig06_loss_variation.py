@@ -286,20 +286,20 @@ def times(values):
 
 
 def finding(table, parameters):
-    """How many times as much the loss varies from random weights, over all steps and at equal loss."""
-    parts, equal = [], []
+    """How many times as much the loss varies from random weights, over all steps and their first tenth."""
+    parts, early = [], []
     for protocol, name in shown(parameters):
         values = ratios(table, name, protocol)
         if values:
-            parts.append(f"{times(values)} times as much with {PROTOCOLS[protocol]}")
-            same = matched(table, name, protocol)
-            equal += [f"{2 ** np.mean(same):.2f}"] if same else []
+            parts.append(f"{times(values)} with {PROTOCOLS[protocol]} ({name})")
+            first = ratios(table, name, protocol, part="first tenth")
+            early += [times(first)] if first else []
     if not parts:
         return "There is nothing to compare."
-    said = f"; at equal loss {' and '.join(equal)}" if equal else ""
+    said = f"; in the first tenth of the steps {' and '.join(early)}" if early else ""
     return (
-        f"From random weights, the loss along its gradient varies {', '.join(parts)} as from weights "
-        f"pre-trained on {parameters['source']}, in place of ImageNet{said}."
+        f"Variation of loss along its gradient, random over pre-trained weights "
+        f"({parameters['source']}): {', '.join(parts)}{said}."
     )
 
 

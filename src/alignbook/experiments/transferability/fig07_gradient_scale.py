@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber, interval
+from alignbook.claims import INCONCLUSIVE, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig05_landscapes_at_initialisation import main_layers, middle
@@ -309,12 +309,15 @@ def finding(table, parameters):
     if sizes.empty:
         return "There is nothing to compare."
     random, trained = (factor(sizes[start]) for start in STARTS)
-    shares = values_of(rows_of(table, name, "projection"), lambda part: math.log2(leading(middle_of(part))))
-    drawn, learned = (2 ** shares[start].mean() for start in STARTS)
+    lead = difference(rows_of(table, name, "projection"), lambda part: math.log2(leading(middle_of(part))))
+    led = ""
+    if lead:
+        outcome = Claim.greater("lead", "", "", lead).outcome
+        led = f" Leading projections, random over pre-trained: {factor(lead, 2)}"
+        led += ", which leaves the explanation open." if outcome == INCONCLUSIVE else "."
     return (
         f"On its way to the images ({name}) the gradient grows {random} times with random weights, {trained} "
-        f"times with those pre-trained on {parameters['source']} (in place of ImageNet). On its leading "
-        f"directions these project {learned:.2f} times as much as on the mean one (random: {drawn:.2f})."
+        f"times with those pre-trained on {parameters['source']} (for ImageNet).{led}"
     )
 
 

@@ -193,7 +193,8 @@ def claims(table, parameters):
                 claim = Claim.missing(*about, "fewer than three epochs")
             else:
                 claim = Claim.greater(*about, values[column])
-            made.append(claim.tagged(group=statement, ours=setting != "plain"))
+            group = statement if setting == "plain" else f"Pre-trained otherwise: {statement}"
+            made.append(claim.tagged(group=group, ours=setting != "plain"))
     return made
 
 

@@ -506,7 +506,7 @@ def claims(table, parameters):
                 0.0,
                 "Where the deviation is smaller it converges faster.",
                 ours=True,
-            )
+            ).within(-1.0, 1.0)
         )
     return made + _imagenet_claims(imagenet_source.trained(everything))
 
@@ -560,13 +560,13 @@ def finding(table, parameters):
     )
     count = len(table[["dataset", "part"]].drop_duplicates())
     text = (
-        f"Pre-trained on {parameters['source']} (in place of ImageNet's ResNet-50), weights move {found}: "
+        f"Pre-trained on {parameters['source']} (for ImageNet), weights move {found}: "
         f"rank correlation over {count} targets {', '.join(said)}."
     )
     if len(second):
-        found = [f"{np.mean(by_seed(ends(series(second, setting)), ordering)):.2f}" for setting in SETTINGS]
+        found = [correlations(by_seed(ends(series(second, setting)), ordering)) for setting in SETTINGS]
         count = len(second[["dataset", "part"]].drop_duplicates())
-        text += f" {imagenet_source.NAME} trained on ImageNet, over {count}: {', '.join(found)}."
+        text += f" {imagenet_source.NAME} from ImageNet, over {count}: {', '.join(found)}."
     return text
 
 

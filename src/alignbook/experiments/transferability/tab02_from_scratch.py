@@ -216,7 +216,7 @@ def finding(table, parameters):
     off = max(printed().itertuples(), key=lambda row: abs(row.improvement - row.printed))
     return (
         f"Pre-trained on {parameters['source']} (in place of ImageNet), networks err less than from scratch "
-        f"on {gain} of {count} targets (means: {improvement.min():.0f} to {improvement.max():.0f} %), move "
+        f"on {gain} of {count} targets (all: {improvement.min():.0f} to {improvement.max():.0f} %), move "
         f"less on {near}; from scratch {moved:.2f} times as far ({at_other}printed: {times:.2f}). "
         f"{off.target}'s printed improvement, {off.printed:.2f} %, contradicts its errors: "
         f"{off.improvement:.2f} %."

@@ -239,13 +239,13 @@ def finding(table, parameters):
     said = [
         f"{words} on {', '.join(names[outcome])}"
         for outcome, words in (
-            (HOLDS, "lowers the squared gradient"),
-            (DISAGREES, "raises the squared gradient"),
-            (INCONCLUSIVE, "leaves open whether the squared gradient falls"),
+            (HOLDS, "lower"),
+            (DISAGREES, "higher"),
+            (INCONCLUSIVE, "undecided"),
         )
         if names[outcome]
     ]
-    return f"{found}Pre-training on the same two classes {', and '.join(said)}."
+    return f"{found}Pre-trained on the same two classes, the squared gradient is {'; '.join(said)}."
 
 
 def key_numbers(table, parameters):
