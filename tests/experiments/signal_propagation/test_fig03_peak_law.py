@@ -341,6 +341,10 @@ def test_the_finding_follows_the_fitted_slopes():
     parameters |= {"variation_dataset": "mnist"}
     said = fig03.finding(table, parameters)
     assert "0.60 (" in said and "3 seeds) on MNIST: holds" in said
+    assert "layers" not in said
+    both = pd.concat([table, table[table["depth"] < 80].assign(dataset="cifar10")])
+    asked = parameters | {"datasets": ["mnist", "cifar10"]}
+    assert "3 seeds, to 40 layers) on CIFAR-10" in fig03.finding(both, asked)
     (key,) = fig03.key_numbers(table, parameters)
     assert key.paper == "0.60" and re.fullmatch(r"0\.[56]\d \(0\.[56]\d to 0\.[56]\d\)", key.here)
     for power, word in ((1.0, "steeper"), (0.2, "flatter")):

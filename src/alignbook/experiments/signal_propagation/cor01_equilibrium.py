@@ -367,7 +367,8 @@ def finding(table, parameters):
         return "No recursion has run."
     return (
         f"Its slope over depth is {min(deep):.3f} to {max(deep):.3f} at L = {parameters['depth']} (theory: "
-        f"{PAPER_SLOPE:g}), and {min(shallow):.2f} to {max(shallow):.2f} over Figure 3's 10 to 100 layers."
+        f"{PAPER_SLOPE:g}), and {min(shallow):.2f} to {max(shallow):.2f} over Figure 3's 10 to 100 layers "
+        f"(κ = {central_kappa(parameters):g})."
     )
 
 

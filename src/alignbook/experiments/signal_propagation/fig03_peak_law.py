@@ -418,7 +418,7 @@ HEADLINE = "slope"
 def finding(table, parameters):
     """The free slope of each data set, those of one outcome together."""
     laws = {claim.id: claim for claim in claims(table, parameters) if claim.id.startswith("slope-")}
-    said = {}
+    said, deepest = {}, table.groupby("dataset")["depth"].max() if "depth" in table else {}
     for dataset in parameters["datasets"]:
         law = laws[f"slope-{dataset}"]
         if law.measured is None:
@@ -428,6 +428,8 @@ def finding(table, parameters):
             verdict += f", {'steeper' if law.measured > PAPER_SLOPE else 'flatter'} than 3/5"
         low, high = law.interval
         seeds = f"{law.seeds} seed{'s' * (law.seeds != 1)}"
+        if deepest[dataset] < deepest.max():  # than others
+            seeds += f", to {deepest[dataset]} layers"
         slope = f"{law.measured:.2f} ({low:.2f} to {high:.2f}; {seeds}) on {NAMES.get(dataset, dataset)}"
         said.setdefault(verdict, []).append(slope)
     if not said:
