@@ -315,12 +315,6 @@ class Reader:
         self.page.wait_for_load_state("networkidle")
         return self.page
 
-    def leaf_to(self, name):
-        """As :meth:`open`, without waiting half a second for what might still be asked for."""
-        self.page.goto(f"{self.base}{name}.html")
-        self.page.evaluate("Promise.all([window.MathJax?.startup?.promise, document.fonts.ready])")
-        return self.page
-
 
 @pytest.fixture
 def reader(browser, base):
@@ -342,7 +336,7 @@ def test_reads_on_a_phone_without_asking_for_anything_outside(reader):
     if phone.base.startswith("http:"):  # the same files are sent: a notebook of each chapter will do
         names = [*{name.split("/")[0]: name for name in NAMES}.values(), *PROSE, *CHAPTERS]
     for name in names:
-        page = phone.leaf_to(name)
+        page = phone.open(name)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= PHONE["width"], (name, width)
         unseen = page.evaluate(
