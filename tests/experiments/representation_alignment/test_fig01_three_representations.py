@@ -47,7 +47,7 @@ def test_the_printed_order_holds():
     assert set(outcomes(table).values()) == {HOLDS}
     said = experiment.finding(table, PARAMETERS)
     assert said.startswith("Alignment orders as printed: ReLU network 0.5")
-    assert said.endswith("steps training and test in that order; after 200 training and test in that order.")
+    assert said.endswith("30 steps training and test in that order; after 200 training and test in that order.")
     assert experiment.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 
 
@@ -66,7 +66,8 @@ def test_an_order_that_changes_late_is_told():
     late = (table["step"] == 200) & (table["representation"] == "dictionary")
     table.loc[late, "train_error"] = 0.0
     said = experiment.finding(table, PARAMETERS)
-    assert "training and test in that order; after 200 training not in that order (dict" in said
+    assert "after 30 steps training and test in that order; after 200 training not in" in said
+    assert "after 200 training not in that order (dict" in said
     assert said.endswith("(dictionary < ReLU network < RBF network), test in that order.")
     assert "undecidedly" in experiment.finding(made_up(seeds=1), PARAMETERS)
     assert outcomes(table)["training-last"] == DISAGREES and outcomes(table)["test-last"] == HOLDS

@@ -379,15 +379,12 @@ def finding(table, parameters):
 
 def _trained(table, parameters):
     """By which loss linear models train fastest on the pre-trained features, on all data sets, by outcome."""
-    said = {HOLDS: [], DISAGREES: [], "": []}
+    datasets, said = parameters["datasets"], {HOLDS: [], DISAGREES: [], "": []}
+    judged = [claim for dataset in datasets for claim in _learning_claims(table, parameters, dataset)]
+    outcomes = {claim.id: claim.outcome for claim in judged}
     for loss in LOSSES:
-        found = [
-            claim.outcome
-            for dataset in parameters["datasets"]
-            for claim in _learning_claims(table, parameters, dataset)
-            if claim.id == f"faster-{loss}-{dataset}"
-        ]
-        said[found[0] if set(found) in ({HOLDS}, {DISAGREES}) else ""].append(loss)
+        found = {outcomes[f"faster-{loss}-{dataset}"] for dataset in datasets}
+        said[found.pop() if found in ({HOLDS}, {DISAGREES}) else ""].append(loss)
     words = {HOLDS: "fastest by {}", DISAGREES: "not by {}", "": "open by {}"}
     parts = [words[outcome].format(" and ".join(losses)) for outcome, losses in said.items() if losses]
     return f" Training: {', '.join(parts)} loss."
