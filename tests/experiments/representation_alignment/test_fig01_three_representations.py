@@ -47,7 +47,8 @@ def test_the_printed_order_holds():
     assert set(outcomes(table).values()) == {HOLDS}
     said = experiment.finding(table, PARAMETERS)
     assert said.startswith("Alignment orders as printed: ReLU network 0.5")
-    assert said.endswith("30 steps training and test in that order; after 200 training and test in that order.")
+    both = "training and test in that order"
+    assert said.endswith(f"30 steps {both}; after 200 {both}.")
     assert experiment.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 
 
