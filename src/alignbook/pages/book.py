@@ -108,8 +108,8 @@ def execute(notebook, values, target, manager=None):
     _clear_partial(target.parent)
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial.ipynb")
     try:
-        executed = papermill.execute_notebook(
-            text, partial, kernel_name="python3", progress_bar=False, cwd=paths.root(),
+        executed = papermill.execute_notebook(  # to no file: it would write the whole notebook twice a cell
+            text, None, kernel_name="python3", progress_bar=False, cwd=paths.root(),
             extra_arguments=["--log-level=CRITICAL"],  # at its end a kernel may report that it is ended
             **({"kernel_manager_class": manager} if manager else {}),
         )  # fmt: skip

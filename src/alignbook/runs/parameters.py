@@ -16,6 +16,7 @@ import math
 import re
 import reprlib
 import tokenize
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 
@@ -146,7 +147,11 @@ def read(notebook):
 
     Raises AlignbookError, one line with file and line, for a cell that does not say enough.
     """
-    text, where = notebook.text, paths.shown(notebook.source)
+    return dict(_read(notebook.text, paths.shown(notebook.source)))
+
+
+@cache  # of the text: a page asks for its parameters again and again
+def _read(text, where):
     found = []
     for cell in _CELL.finditer(text):
         line = text.count("\n", 0, cell.start(1)) + 1
@@ -183,7 +188,7 @@ def resolve(notebook, profile=None, overrides=None):
     Raises AlignbookError for an unknown name, a wrong type, or a value out of range.
     """
     spec = read(notebook)
-    values = {name: parameter.default for name, parameter in spec.items()}
+    values = {name: copy(parameter.default) for name, parameter in spec.items()}
     if profile:
         entry = read_profile(notebook, profile)
         try:
