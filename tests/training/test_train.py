@@ -84,6 +84,35 @@ def test_against_sgd_written_out(schedule):
     assert torch.allclose(net.bias, bias, atol=1e-6)
 
 
+def written_out(net, x, y, *, steps, batch_size, learning_rate, schedule, precision, generator):
+    """:func:`fit` without the loop."""
+    net.to(memory_format=torch.channels_last).train()
+    optimiser = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=0.9)
+    order = torch.empty(0)
+    for step in range(1, steps + 1):
+        if len(order) < batch_size:
+            order = torch.randperm(len(x), generator=generator)
+        index, order = order[:batch_size], order[batch_size:]
+        if schedule == "thirds":
+            optimiser.param_groups[0]["lr"] = learning_rate / 3 ** (3 * (step - 1) // steps)
+        optimiser.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            logits = net(x[index].contiguous(memory_format=torch.channels_last))
+        nn.functional.cross_entropy(logits.float(), y[index]).backward()
+        optimiser.step()
+
+
+@pytest.mark.parametrize("schedule", ["thirds", "constant"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_same_bits_as_written_out(schedule, precision):
+    (x, y), one, other = problem(), network(), network()
+    settings = dict(steps=11, batch_size=36, learning_rate=0.05, schedule=schedule, precision=precision)
+    fit(one, x, y, **settings, generator=stream(3))
+    written_out(other, x, y, **settings, generator=stream(3))
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_each_epoch_visits_every_image_once_but_for_the_incomplete_batch():
     x = torch.arange(10.0).reshape(10, 1)
     seen = []

@@ -1,13 +1,9 @@
 """The training protocol of Maennel et al. 2020 (A.3): SGD with momentum, rate divided by 3 twice."""
 
-import time
-
 import torch
 from torch import nn
 
-from alignbook.errors import require_finite
-
-CHECK_EVERY = 50  # steps between looks at the loss: each look waits for the device
+from .loop import train
 
 
 def fit(
@@ -37,27 +33,20 @@ def fit(
     ``on(step, net)`` is called for every step count in ``at`` (0: before training).
     ``report(done, text)`` is called about once a second, ``done`` in 0..1.
 
-    Raises Diverged when the loss stops being finite (found within 50 steps), ValueError for an
-    unknown schedule or precision or a batch larger than the data.
+    Raises Diverged when the loss stops being finite (see :func:`alignbook.training.loop.train`),
+    ValueError for an unknown schedule or precision or a batch larger than the data.
     """
     if schedule not in ("thirds", "constant"):
         raise ValueError(f"schedule is {schedule!r}; known: thirds, constant")
-    if batch_size > len(x):
-        raise ValueError(f"a batch of {batch_size} cannot be drawn from {len(x)} examples")
     images = x.ndim == 4
     if images:
         net.to(memory_format=torch.channels_last)
     net.train()
     optimiser = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=momentum)
-    wanted = set(at)
-    if on is not None and 0 in wanted:
-        on(0, net)
-    batches = _batches(len(x), batch_size, generator, x.device)
-    told = time.monotonic()
-    for step in range(1, steps + 1):
-        if schedule == "thirds":
-            optimiser.param_groups[0]["lr"] = learning_rate / 3 ** (3 * (step - 1) // steps)
-        index = next(batches)
+
+    def step(index, rate):
+        net.train()
+        optimiser.param_groups[0]["lr"] = rate
         inputs = x.index_select(0, index)
         if images:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
@@ -67,14 +56,24 @@ def fit(
         loss = nn.functional.cross_entropy(logits.float(), y.index_select(0, index))
         loss.backward()
         optimiser.step()
-        if step % CHECK_EVERY == 0 or step == steps or step in wanted:
-            require_finite(loss.item(), step)
-        if on is not None and step in wanted:
-            on(step, net)
-            net.train()
-        if report is not None and time.monotonic() - told >= 1:
-            told = time.monotonic()
-            report(step / steps, f"step {step} of {steps}")
+        return loss.detach()
+
+    def thirds(count):
+        return learning_rate / 3 ** (3 * (count - 1) // steps)
+
+    train(
+        step,
+        len(x),
+        batch_size=batch_size,
+        steps=steps,
+        rate=thirds if schedule == "thirds" else learning_rate,
+        last_batch="drop",
+        generator=generator,
+        device=x.device,
+        at=at,
+        on=None if on is None else lambda count: on(count, net),
+        report=report,
+    )
     return net
 
 
@@ -90,14 +89,6 @@ def accuracy(net, x, y, batch_size=250, precision="float32"):
             logits = net(inputs)
         right += (logits.float().argmax(1) == labels).sum()
     return float(right) / len(x)
-
-
-def _batches(count, size, generator, device):
-    """Endless int64 index tensors (size,) on ``device``, without replacement within each epoch."""
-    while True:
-        order = torch.randperm(count, generator=generator, device=generator.device).to(device)
-        for start in range(0, count - size + 1, size):
-            yield order[start : start + size]
 
 
 def _products(device, precision):
