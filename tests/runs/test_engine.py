@@ -13,6 +13,7 @@ from alignbook.errors import AlignbookError
 from alignbook.runs import engine
 
 RUN = ("run", "toy/fig99_toy", "--no-notebook")
+ALONE = (*RUN, "--workers", "1")  # where it does not matter: each start of torch takes seconds
 
 
 def csvs(checkout):
@@ -84,19 +85,19 @@ def test_two_runs_at_once_do_not_harm_each_other(checkout):
 
 @pytest.mark.parametrize("damage", ["truncated json", "wrong json", "truncated csv", "empty csv"])
 def test_a_broken_result_is_computed_again_with_a_warning(checkout, damage):
-    checkout.run(*RUN)
+    checkout.run(*ALONE)
     before = csvs(checkout)
     suffix = "json" if "json" in damage else "csv"
     path = next(checkout.results.glob(f"toy/fig99_toy/plain-seed1-*.{suffix}"))
     text = path.read_text()
     path.write_text({"truncated": text[: len(text) // 2], "wrong": "[]", "empty": ""}[damage.split()[0]])
-    status, _, err = checkout.run(*RUN)
+    status, _, err = checkout.run(*ALONE)
     assert status == 0 and err.count("is broken") == 1 and "2 of 3 units stored, computing 1" in err
     assert csvs(checkout) == before
 
 
 def test_a_run_that_diverges_is_stored_counted_and_left_out(checkout):
-    run = (*RUN, "-p", 'labels=["diverge", "plain"]', "-p", "seeds=1")
+    run = (*ALONE, "-p", 'labels=["diverge", "plain"]', "-p", "seeds=1")
     status, out, _ = checkout.run(*run)
     assert status == 0 and "diverged: diverge-seed0" in out
     record = json.loads(next(checkout.results.glob("toy/fig99_toy/diverge-*.json")).read_text())
@@ -193,7 +194,7 @@ print(said)
 
 
 def test_a_record_that_cannot_be_of_its_unit_counts_as_missing(checkout):
-    checkout.run(*RUN)
+    checkout.run(*ALONE)
     assert ast.literal_eval(checkout.python(FETCHED)) == [(True, []), *[(False, [True])] * 6]
 
 
@@ -216,7 +217,7 @@ def test_an_unwritable_results_folder_is_refused_before_anything_runs(checkout):
 
 
 def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
-    checkout.run(*RUN)
+    checkout.run(*ALONE)
     text = checkout.experiment.read_text()
     checkout.experiment.write_text(text.replace("* rate", "* rate * 2"))
     rows = json.loads(checkout.run("status", "--json")[1])
@@ -224,7 +225,7 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
     assert (quick["stored"], quick["stale"]) == (3, 3)
     assert "STALE: 3 of 3 results (the code has changed since)" in checkout.python(BANNER)
     before = csvs(checkout)
-    status, _, err = checkout.run(*RUN, "--recompute", "stale")
+    status, _, err = checkout.run(*ALONE, "--recompute", "stale")
     assert status == 0 and "0 of 3 units stored, computing 3" in err and csvs(checkout) != before
     rows = json.loads(checkout.run("status", "--json")[1])
     assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
@@ -248,7 +249,7 @@ def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_p
     text = checkout.experiment.read_text().replace('"label": label', '"dataset": "mnist", "label": label')
     checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
     where = {"ALIGNBOOK_DATA": str(tmp_path)}
-    status, _, err = checkout.run(*RUN, **where)
+    status, _, err = checkout.run(*ALONE, **where)
     assert status == 0, err
 
     def stale():
@@ -287,10 +288,10 @@ def test_a_unit_may_read_two_data_sets(checkout, tmp_path):
     checkout.experiment.write_text(text)
     path = f"{checkout.root / 'src'}{os.pathsep}{no_network(tmp_path)}"
     where = {"ALIGNBOOK_DATA": str(tmp_path)}
-    status, _, err = checkout.run(*RUN, **where, PYTHONPATH=path)
+    status, _, err = checkout.run(*ALONE, **where, PYTHONPATH=path)
     assert status == 2 and "fashion_mnist.npz" in one_line(err) and checkout.stored() == []
     archive("fashion_mnist", 30)
-    status, _, err = checkout.run(*RUN, **where)
+    status, _, err = checkout.run(*ALONE, **where)
     assert status == 0, err
     stored = json.loads(record().read_text())
     assert (stored["data"]["name"], stored["source_data"]["name"]) == ("mnist", "fashion_mnist")
@@ -301,7 +302,7 @@ def test_a_unit_may_read_two_data_sets(checkout, tmp_path):
     archive("fashion_mnist", 30)
     assert stale() == 0
     record().write_text(json.dumps(stored | {"source_data": None}))
-    status, _, err = checkout.run(*RUN, **where)
+    status, _, err = checkout.run(*ALONE, **where)
     assert "source_data is not the unit's source" in err and "2 of 3 units stored, computing 1" in err
 
 
@@ -318,7 +319,7 @@ def test_code_that_changes_while_it_runs_makes_the_result_stale(checkout):
 def test_a_store_that_fails_in_the_middle_is_one_line(checkout):
     checkout.results.mkdir(parents=True)
     (checkout.results / "toy").write_text("a file where a folder is needed")
-    status, _, err = checkout.run(*RUN)
+    status, _, err = checkout.run(*ALONE)
     assert status == 2 and "cannot store unit plain-seed" in one_line(err)
 
 
@@ -341,7 +342,7 @@ def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(c
         "import alignbook; r = alignbook.run('toy/fig99_toy', profile='quick'); t = r.table; "
         "print(len(r.stored), len(r.joined), r.joined_profile, len(t), t.get('joined', 0 * t.step).sum())"
     )
-    checkout.run(*RUN, "--profile", "paper", "-p", "seeds=2")
+    checkout.run(*ALONE, "--profile", "paper", "-p", "seeds=2")
     assert checkout.python(show) == "3 0 (None, 0) 9 0"
     checkout.experiment.write_text(checkout.experiment.read_text() + 'JOINED = {"quick": "paper"}\n')
     assert checkout.python(show) == "3 2 ('paper', 4) 15 6"
@@ -368,7 +369,7 @@ def test_missing_data_without_a_network_is_one_line(checkout, tmp_path):
     text = checkout.experiment.read_text().replace('"label": label', '"dataset": "cifar10", "label": label')
     checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
     path = f"{checkout.root / 'src'}{os.pathsep}{no_network(tmp_path)}"
-    status, _, err = checkout.run(*RUN, ALIGNBOOK_DATA=str(tmp_path / "none"), PYTHONPATH=path)
+    status, _, err = checkout.run(*ALONE, ALIGNBOOK_DATA=str(tmp_path / "none"), PYTHONPATH=path)
     assert status == 2 and "cifar10.npz" in one_line(err) and "ALIGNBOOK_DATA" in one_line(err)
     assert checkout.stored() == []
 

@@ -2,9 +2,11 @@
 
 import html
 import inspect
+import json
 import re
 import types
 from collections import Counter
+from dataclasses import asdict
 
 from IPython.display import HTML, display
 
@@ -14,6 +16,7 @@ from alignbook.pages import style
 from alignbook.pages.tables import badge, folded, marked, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
+SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
@@ -46,7 +49,9 @@ class Page:
         self.table = self.run.table
         style.apply()
         _vector_figures()
-        display(HTML(head(self.run)))
+        said = {"finding": self.run.finding, "claims": [asdict(claim) for claim in self.run.claims]}
+        # As text, since messages between processes know no infinite numbers.
+        display(HTML(head(self.run)), metadata={SAID: json.dumps(said)})
 
     def key_numbers(self):
         """The numbers beside the figure, at most three, with the paper's, if any, where it prints them."""

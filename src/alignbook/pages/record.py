@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from alignbook.claims import Claim
-from alignbook.pages.page import grouped
+from alignbook.pages.page import SAID, grouped
 from alignbook.runs import notebooks
 
 _SVG = "image/svg+xml"
@@ -67,6 +67,8 @@ class Record:
 def of(run, executed, rendering):
     """The :class:`Record` of an engine.Run and the notebook (a Path) that shows it."""
     notebook = notebooks.find(run.name)
+    page = json.loads(executed.read_text(encoding="utf-8"))
+    said = _said(page)  # judged by the page itself: judging takes longer than reading
     provenances = [item.provenance for item in run.shown]
     return Record(
         name=run.name,
@@ -74,9 +76,9 @@ def of(run, executed, rendering):
         statement=notebook.claim,
         profile=run.profile,
         shown_profile=run.shown_profile,
-        finding=run.finding,
-        claims=list(run.claims),
-        figure=_first_figure(json.loads(executed.read_text(encoding="utf-8"))),
+        finding=said["finding"],
+        claims=[_claim(**claim) for claim in said["claims"]],
+        figure=_first_figure(page),
         seeds=run.parameters.get("seeds"),
         runs=len(provenances),
         stale=len(run.stale),
@@ -98,13 +100,22 @@ def _claim(*, interval, **fields):
     return Claim(**fields, interval=None if interval is None else tuple(interval))
 
 
+def _outputs(notebook):
+    return ((cell, output) for cell in notebook["cells"] for output in cell.get("outputs", ()))
+
+
+def _said(notebook):
+    """What :class:`alignbook.pages.page.Page` says of itself beside its first output."""
+    said = (output.get("metadata", {}).get(SAID) for _, output in _outputs(notebook))
+    return json.loads(next(filter(None, said)))
+
+
 def _first_figure(notebook):
-    for cell in notebook["cells"]:
-        for output in cell.get("outputs", ()):
-            svg = output.get("data", {}).get(_SVG)
-            if svg:
-                svg = "\n".join("".join(svg).splitlines())  # MyST-NB names the file of an output by this
-                image = cell["metadata"].get("mystnb", {}).get("image", {})
-                digest = hashlib.sha256(svg.encode()).hexdigest()
-                return {"file": f"{digest}.svg", "alt": image.get("alt", "")}
+    for cell, output in _outputs(notebook):
+        svg = output.get("data", {}).get(_SVG)
+        if svg:
+            svg = "\n".join("".join(svg).splitlines())  # MyST-NB names the file of an output by this
+            image = cell["metadata"].get("mystnb", {}).get("image", {})
+            digest = hashlib.sha256(svg.encode()).hexdigest()
+            return {"file": f"{digest}.svg", "alt": image.get("alt", "")}
     return None

@@ -301,19 +301,20 @@ def _ask(sources, unit, device):
         return json.loads(answer.read_text(encoding="utf-8"))
 
 
-def _git(*arguments):
-    """What git prints, bytes. Raises AlignbookError where it fails."""
+def _git(*arguments, fault="it failed"):
+    """What git prints, bytes. Raises AlignbookError where it fails, with ``fault`` where git says nothing."""
     try:
         done = subprocess.run(["git", "-C", str(paths.root()), *arguments], capture_output=True)
     except OSError as error:
         raise AlignbookError(f"a base needs git: {error.strerror}") from None
     if done.returncode:
-        raise AlignbookError(f"git: {on_one_line(done.stderr.decode(errors='replace'))}")
+        raise AlignbookError(f"git: {on_one_line(done.stderr.decode(errors='replace')) or fault}")
     return done.stdout
 
 
 def _hash(commit):
-    return _git("rev-parse", "--short=12", "--verify", f"{commit}^{{commit}}").decode().strip()
+    asked = ["--short=12", "--verify", "--quiet", f"{commit}^{{commit}}"]
+    return _git("rev-parse", *asked, fault=f"{commit} is no commit").decode().strip()
 
 
 @contextmanager
