@@ -72,6 +72,7 @@ def test_a_change_of_a_thousandth_does_not_stand(checkout):
     code, out, err = checkout.run("verify", "fig99")
     line = out.splitlines()[0]
     assert code == 1 and "DIFFERS by 1.0e-03 in column value (bit for bit asked for" in line, out
+    assert "--base" not in line  # stored here: it is the code
     assert "3 stay stale (its function differs)" in out and records(checkout) == []
     assert verification(checkout, "--tolerance", "1e-4")[0] == 1 and stale(checkout) == {"quick": 3}
     code, found = verification(checkout, "--tolerance", "0.01")  # one's own, and it is on record
@@ -137,7 +138,9 @@ def test_a_base_stands_in_for_tables_of_another_processor(checkout):
     code, found = verification(checkout, "--base", "HEAD")
     assert (code, found["outcomes"][0]["agrees"], found["outcomes"][0]["column"]) == (1, False, "value")
     change(checkout, f"1 * {DRAWS}", f"{DRAWS} * 1.001")
-    assert verification(checkout)[0] == 1  # the stored table is another
+    code, out, _ = checkout.run("verify", "fig99")  # the stored table is another, and the line says whose
+    said = "; it was stored on another, 1 thread: --base COMMIT compares both codes here"
+    assert code == 1 and out.splitlines()[0].endswith(said), out
     code, found = verification(checkout, "--base", "HEAD")
     assert (code, found["verified"]) == (0, 1) and records(checkout)[0]["base"]
     git("commit", "-qam", "as it is")

@@ -53,6 +53,8 @@ class Outcome:
         be the same is not), and where; 0.0 and None where the tables are the same, bit for bit
     tolerance : what was allowed; seconds : what it took
     base : the commit with whose table it was compared, or None: with the stored one
+    elsewhere : where the stored table is from, if not from this processor and these versions, in words:
+        unchanged code may differ there too
     """
 
     stored: results.Stored
@@ -62,6 +64,7 @@ class Outcome:
     tolerance: float
     seconds: float
     base: str | None = None
+    elsewhere: str | None = None
 
     def __str__(self):
         name = f"{results.owner(self.stored.unit)}: {results.location(self.stored.unit).name}"
@@ -71,7 +74,10 @@ class Outcome:
         by = "in what must be the same" if math.isinf(self.largest) else f"by {self.largest:.1e}"
         allowed = f"{self.tolerance:g} allowed" if self.tolerance else "bit for bit asked for"
         word = "agrees: differs" if self.agrees else "DIFFERS"
-        return f"{name} {word} {by} in column {self.column} ({allowed}, {self.seconds:.1f} s)"
+        text = f"{name} {word} {by} in column {self.column} ({allowed}, {self.seconds:.1f} s)"
+        if self.elsewhere and not self.agrees:
+            text += f"; it was stored {self.elsewhere}: --base COMMIT compares both codes here"
+        return text
 
 
 @dataclass
@@ -189,9 +195,13 @@ def verify(
 def compare(stored, table, step, seconds, *, tolerance, device):
     """The :class:`Outcome` of a recomputed ``table`` (DataFrame; None: diverged after ``step`` steps)."""
     record = stored.provenance
+    elsewhere = None
+    if device != record["device"] or "family" not in device:
+        elsewhere = f"on {record['device']}"
+    elif results.versions() != record["versions"]:
+        elsewhere = "with other versions"
     if tolerance is None:
-        same = device == record["device"] and "family" in device and results.versions() == record["versions"]
-        tolerance = 0.0 if same else TOLERANCE
+        tolerance = TOLERANCE if elsewhere else 0.0
     if stored.diverged or table is None:
         largest, column = 0.0, None
         if record["diverged_after_steps"] != step:
@@ -199,7 +209,7 @@ def compare(stored, table, step, seconds, *, tolerance, device):
     else:
         largest, column = difference(stored.table, results.written(table), record["table"]["sha256"])
     agrees = column is None or 0 < tolerance >= largest
-    return Outcome(stored, agrees, largest, column, tolerance, seconds)
+    return Outcome(stored, agrees, largest, column, tolerance, seconds, elsewhere=elsewhere)
 
 
 def difference(old, text, sha=None):
