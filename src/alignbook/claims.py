@@ -1,8 +1,21 @@
 """Claims of the papers, and verdicts that a test on the seeds decides.
 
 Every constructor takes one measured value per seed (or an interval that a bootstrap made) and
-returns a :class:`Claim`. The margins are part of the claim's definition: they are written down
-before the result is seen. Intervals are 95 % intervals.
+returns a :class:`Claim`. Margins and smallest effects that matter are part of the claim's definition: they
+are written down before the result is seen. Intervals are 95 % intervals.
+
+A verdict is one of
+
+holds, contradicted
+    the interval lies on one side of the value that the statement names (or within its margin, or outside)
+absent
+    the interval lies within the smallest effect that matters: a bounded null
+undecided
+    none of these; :func:`needed` says how many seeds would decide it
+not judged
+    something that the statement requires is not met, or the profile reproduces nothing
+not run
+    nothing was measured
 """
 
 import math
@@ -10,11 +23,12 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-HOLDS, DISAGREES, INCONCLUSIVE = "holds", "disagrees", "inconclusive"
-CONTRADICTED = "the paper contradicts itself"
+HOLDS, CONTRADICTED, ABSENT, UNDECIDED = "holds", "contradicted", "absent", "undecided"
+OPPOSED = "the paper contradicts itself"
 NOT_JUDGED, NOT_RUN = "not judged", "not run"
-OUTCOMES = (HOLDS, DISAGREES, INCONCLUSIVE, CONTRADICTED, NOT_JUDGED, NOT_RUN)
-CONFIDENCE = 0.95
+OUTCOMES = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, OPPOSED, NOT_JUDGED, NOT_RUN)
+CONFIDENCE, POWER = 0.95, 0.8
+MOST_SEEDS = 10_000  # more than this, and no affordable number decides
 ROUNDING = 1e-12  # relative spread below which values are the same
 
 
@@ -47,6 +61,15 @@ class Claim:
     group : the statement that this claim and others are replicates of (per data set, per ε, …), or None
     ours : whether what is judged is ours, a bound, a reading or a coefficient, and not the paper's
     headline : whether the figure or table exists for this claim; one per notebook
+    matters : the smallest effect that matters, in ``unit``; None where nothing is directional
+    unit : of ``measured``, ``interval`` and ``matters``, e.g. ``points``
+    because : why an effect smaller than ``matters`` would not count, one line
+    requires : what had to be met for a verdict, a list of {"text", "measured", "asked", "met"}
+    post_hoc : why the reading was chosen after its data were seen, one line, or None
+    opposed_by : where the paper says the opposite, one line, or None
+    against : the value that the interval is held against, or None
+    spread : standard deviation of the measured values, or None
+    needed : what would decide an undecided claim, see :func:`needed`, or None
     """
 
     id: str
@@ -62,6 +85,15 @@ class Claim:
     group: str | None = None
     ours: bool = False
     headline: bool = False
+    matters: float | None = None
+    unit: str = ""
+    because: str = ""
+    requires: tuple = ()
+    post_hoc: str | None = None
+    opposed_by: str | None = None
+    against: float | None = None
+    spread: float | None = None
+    needed: dict | None = None
 
     def as_dict(self):
         """The claim as a JSON-ready dict."""
@@ -78,9 +110,9 @@ class Claim:
         """
         return replace(self, outcome=NOT_RUN if self.measured is None else NOT_JUDGED, test=why)
 
-    def contradicted(self, why):
+    def opposed(self, why):
         """The same claim where the paper also says the opposite; ``why`` is one line that says where."""
-        return replace(self, outcome=CONTRADICTED, test=why)
+        return replace(self, outcome=OPPOSED, test=why)
 
     def within(self, low=-math.inf, high=math.inf):
         """The same claim, its interval cut to ``low`` … ``high``, and its test says so.
@@ -101,39 +133,61 @@ class Claim:
         return cls(id, statement, source, paper, None, None, None, NOT_RUN, 0, why)
 
     @classmethod
-    def greater(cls, id, statement, source, values, than=0.0, paper=None, what="seed"):
+    def greater(cls, id, statement, source, values, than=0.0, paper=None, what="seed", matters=None):
         """``values`` (one per seed, or per ``what``) lie above ``than``: two-sided t interval of their mean.
 
-        Holds when the whole interval is above, disagrees when it is below, else inconclusive;
-        fewer than three seeds, or seeds without any spread, are inconclusive.
+        Absent when the whole interval is within ``than`` ± ``matters``, if given; holds when it is above
+        ``than``, contradicted when it is below, else undecided; fewer than three seeds, or seeds without any
+        spread, are undecided.
         """
+        return cls._directed(id, statement, source, values, than, 1, paper, what, matters)
+
+    @classmethod
+    def less(cls, id, statement, source, values, than=0.0, paper=None, what="seed", matters=None):
+        """Like :meth:`greater`, the other way round: ``values`` lie below ``than``."""
+        return cls._directed(id, statement, source, values, than, -1, paper, what, matters)
+
+    @classmethod
+    def _directed(cls, id, statement, source, values, than, sign, paper, what, matters):
         _require_finite([than])
         values, mean, interval = t_interval(values)
         low, high = interval or (-math.inf, math.inf)
-        outcome = HOLDS if low > than else DISAGREES if high < than else INCONCLUSIVE
+        outcome = UNDECIDED
+        if matters is not None and than - matters <= low and high <= than + matters:
+            outcome = ABSENT
+        elif low > than or high < than:
+            outcome = HOLDS if (low > than) == (sign > 0) else CONTRADICTED
         test = f"95 % t interval of the mean over {_counted(values, what)} against {than:g}"
-        return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test)
+        if matters is not None:
+            test += f", absent within ± {matters:g}"
+        return cls(
+            id, statement, source, paper, None, mean, interval, outcome, len(values), test,
+            matters=matters, against=float(than), spread=_spread(values),
+        )  # fmt: skip
 
     @classmethod
     def equals(cls, id, statement, source, values, paper, tolerance):
         """The mean of ``values`` (one per seed) is ``paper`` within ``tolerance`` (same unit).
 
-        Holds when the t interval lies within the margin (an equivalence test), disagrees when it
-        lies outside, else inconclusive; fewer than three seeds, or seeds without any spread, are
-        inconclusive.
+        Holds when the t interval lies within the margin (an equivalence test), contradicted when it
+        lies outside, else undecided; fewer than three seeds, or seeds without any spread, are
+        undecided.
         """
         paper, tolerance = _checked(paper, tolerance)
         values, mean, interval = t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
         test = f"95 % t interval over {_counted(values, 'seed')} against {paper:g} ± {tolerance:g}"
-        return cls(id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test)
+        return cls(
+            id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test,
+            against=paper, spread=_spread(values),
+        )  # fmt: skip
 
     @classmethod
     def covers(cls, id, statement, source, measured, interval, paper, tolerance, seeds):
         """A 95 % ``interval`` made elsewhere (a bootstrap, say) covers ``paper``.
 
-        Holds when it does and lies within ``paper`` ± ``tolerance``, disagrees when it does not,
-        inconclusive when it does but is wider than that; fewer than three seeds are inconclusive.
+        Holds when it does and lies within ``paper`` ± ``tolerance``, contradicted when it does not,
+        undecided when it does but is wider than that; fewer than three seeds are undecided.
         """
         low, high = (float(end) for end in interval)
         paper, tolerance = _checked(paper, tolerance)
@@ -141,12 +195,12 @@ class Claim:
         if low > high:
             raise ValueError(f"the interval ends at {high}, before it begins at {low}")
         if seeds < 3:
-            outcome = INCONCLUSIVE
+            outcome = UNDECIDED
         elif not low <= paper <= high:
-            outcome = DISAGREES
+            outcome = CONTRADICTED
         else:
             precise = paper - tolerance <= low and high <= paper + tolerance
-            outcome = HOLDS if precise else INCONCLUSIVE
+            outcome = HOLDS if precise else UNDECIDED
         test = f"95 % interval against {paper:g}, to be covered, and {paper:g} ± {tolerance:g}, to lie within"
         test += f"; {seeds} of the three seeds that a verdict needs" if seeds < 3 else ""
         return cls(
@@ -159,7 +213,7 @@ class Claim:
 
         values : one per seed. The interval is the 95 % prediction interval of one run, mean ± t s √(1 + 1/n),
         and not that of the mean, which a perfect reproduction would leave as often as not.
-        Holds when ``paper`` lies within it, disagrees when it lies outside; inconclusive below three seeds,
+        Holds when ``paper`` lies within it, contradicted when it lies outside; undecided below three seeds,
         where these have no spread, and with a ``tolerance``, where the interval reaches further than that
         from the mean, so that it says little.
         """
@@ -167,12 +221,12 @@ class Claim:
         values, mean, interval = t_interval(values)
         test = f"printed value against the 95 % prediction interval of one run, {_counted(values, 'seed')}"
         if interval is None:
-            return cls(id, statement, source, paper, None, mean, None, INCONCLUSIVE, len(values), test)
+            return cls(id, statement, source, paper, None, mean, None, UNDECIDED, len(values), test)
         half = (interval[1] - mean) * math.sqrt(len(values) + 1)
         interval = (mean - half, mean + half)
-        outcome = HOLDS if abs(paper - mean) <= half else DISAGREES
+        outcome = HOLDS if abs(paper - mean) <= half else CONTRADICTED
         if outcome == HOLDS and 0 < tolerance < half:
-            outcome = INCONCLUSIVE
+            outcome = UNDECIDED
             test += f", which is wider than ± {tolerance:g}"
         return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test)
 
@@ -182,9 +236,65 @@ class Claim:
         measured = float(measured)
         paper, tolerance = _checked(paper, tolerance)
         _require_finite([measured])
-        outcome = HOLDS if abs(measured - paper) <= tolerance else DISAGREES
+        outcome = HOLDS if abs(measured - paper) <= tolerance else CONTRADICTED
         test = f"computed without randomness; {paper:g} ± {tolerance:g}"
         return cls(id, statement, source, paper, tolerance, measured, None, outcome, 1, test)
+
+
+def needed(claim):
+    """What would decide an undecided ``claim``: {"seeds": int or None, "why": str}; None for any other.
+
+    The number of new seeds for which, at the mean and the spread that were seen, a verdict comes out with
+    80 % power: *holds* or *contradicted* by a two-sided t test, or *absent* (or *holds*, of an equivalence)
+    by an interval within the margin, whichever needs fewer. None where there is no spread to plan by, or
+    where more than 10,000 would be needed.
+    """
+    if claim.outcome != UNDECIDED:
+        return None
+    if claim.spread is None or claim.against is None:
+        return {"seeds": None, "why": "no spread over seeds to plan by"}
+    if claim.spread <= ROUNDING * abs(claim.measured):
+        return {"seeds": None, "why": "the seeds have no spread: another statistic is needed"}
+    distance, margin = abs(claim.measured - claim.against), claim.matters
+    if claim.tolerance is not None:  # an equivalence: on the same side of the margin as now
+        distance, margin = abs(distance - claim.tolerance), None
+    counts = [_seeds(lambda n: _power(distance / claim.spread, n))]
+    if margin is not None and distance < margin:
+        counts.append(_seeds(lambda n: _bounds((margin - distance) / claim.spread, n)))
+    count = min(filter(None, counts), default=None)
+    if count is None:
+        return {"seeds": None, "why": f"more than {MOST_SEEDS} seeds at the spread that was seen"}
+    return {"seeds": count, "why": f"80 % power at the mean and spread of {claim.seeds} seeds"}
+
+
+def _seeds(power):
+    """The least n from 3 to ``MOST_SEEDS`` with ``power(n)`` ≥ ``POWER``, or None; ``power`` rises with n."""
+    low, high = 3, MOST_SEEDS
+    if power(high) < POWER:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle + 1, high)
+    return low
+
+
+def _power(effect, n):
+    """Chance that a t interval of ``n`` values lies on the right side; ``effect`` in standard deviations."""
+    from scipy import special
+
+    quantile = special.stdtrit(n - 1, (1 + CONFIDENCE) / 2)
+    return 1 - special.nctdtr(n - 1, effect * math.sqrt(n), quantile)
+
+
+def _bounds(room, n):
+    """Chance that the t interval of ``n`` values reaches no further than ``room``, in standard deviations."""
+    from scipy import special
+
+    return special.ndtr(math.sqrt(n) * room - special.stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+
+
+def _spread(values):
+    return float(values.std(ddof=1)) if len(values) > 1 else None
 
 
 def _counted(values, what):
@@ -226,9 +336,10 @@ def t_interval(values):
     mean = float(values.mean()) if len(values) else None
     if len(values) < 3 or _alike(values):
         return values, mean, None
-    from scipy import stats  # here: it takes a second, and commands that judge nothing need none
+    from scipy import special  # here: commands that judge nothing need none; stats would take a second
 
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    quantile = special.stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)
+    half = quantile * values.std(ddof=1) / math.sqrt(len(values))
     return values, mean, (float(mean - half), float(mean + half))
 
 
@@ -252,10 +363,10 @@ def _cut(ends, low, high):
 
 def _equivalence(interval, target, tolerance):
     if interval is None:
-        return INCONCLUSIVE
+        return UNDECIDED
     low, high = interval
     if target - tolerance <= low and high <= target + tolerance:
         return HOLDS
     if high < target - tolerance or low > target + tolerance:
-        return DISAGREES
-    return INCONCLUSIVE
+        return CONTRADICTED
+    return UNDECIDED

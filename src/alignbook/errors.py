@@ -29,7 +29,8 @@ def fault(error):
         what = on_one_line(f"{type(error).__name__}: {error.msg}")
         return f"{paths.shown(error.filename)}, line {error.lineno}: {what}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(EXPERIMENTS)]
+    folders = EXPERIMENTS, paths.root() / "notebooks"
+    own = [frame for frame in frames if any(map(Path(frame.filename).is_relative_to, folders))]
     return f"{paths.shown(own[-1].filename)}, line {own[-1].lineno}: {what}" if own else what
 
 

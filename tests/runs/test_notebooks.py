@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import jupytext
 import pandas as pd
@@ -12,7 +13,9 @@ import pytest
 import yaml
 
 from alignbook import paths
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.runs import engine, notebooks, parameters, results, verified
+from alignbook.statements import judged
 
 BOOKS = notebooks.every()
 PREFIXES = {
@@ -54,7 +57,9 @@ def test_has_every_part_of_a_page(notebook):
     ):
         assert part in text, part
     assert f'Page("{notebook.name}", globals())' in text
-    assert {"units", "claims", "HEADLINE", "finding", "key_numbers"} <= set(vars(notebook.experiment))
+    reads = {"STATEMENTS"} if notebook.folder else {"claims", "HEADLINE"}
+    assert {"units"} <= set(vars(notebook.experiment))
+    assert reads | {"finding", "key_numbers"} <= set(vars(notebook.reading))
     assert 20 < len(notebook.claim) and "$" not in notebook.claim and "\n" not in notebook.claim
     paper = notebook.name.partition("/")[0]
     own = paper == notebooks.OWN
@@ -70,8 +75,40 @@ def test_has_every_part_of_a_page(notebook):
 def test_what_is_said_of_nothing(notebook):
     """Where every run has diverged a page still has a finding, and key numbers without a number."""
     nothing, values = pd.DataFrame({"unit": []}), parameters.resolve(notebook, "smoke")
-    assert notebook.experiment.finding(nothing, values)
-    assert len(notebook.experiment.key_numbers(nothing, values)) <= 3
+    more = [_claims(notebook, nothing, values)] if notebook.folder else []
+    assert notebook.reading.finding(nothing, values, *more)
+    assert len(notebook.reading.key_numbers(nothing, values)) <= 3
+
+
+STUDIES = [book for book in BOOKS if book.folder]
+
+
+def _claims(notebook, table, values):
+    return {claim.id: claim for claim in judged(notebook.reading.STATEMENTS, table, values)}
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=[book.name for book in STUDIES])
+def test_a_finding_follows_its_verdict(study):
+    """Of nothing no statement is judged; and where the headline's verdict turns, the words do."""
+    values = parameters.resolve(study, "smoke")
+    claims = _claims(study, pd.DataFrame({"unit": []}), values)
+    assert {claim.outcome for claim in claims.values()} <= {NOT_RUN}
+    run = engine.load(study, "quick") or engine.load(study, "paper")
+    if run is None:
+        return
+    heads = [claim.id for claim in run.claims if claim.headline or claim.group == run.headline.group]
+    said = set()
+    for outcome in (HOLDS, CONTRADICTED, UNDECIDED):
+        turned = {c.id: replace(c, outcome=outcome if c.id in heads else c.outcome) for c in run.claims}
+        said.add(study.reading.finding(run.judged_table, run.parameters, turned))
+    assert len(said) == 3
+
+
+def test_readings_import_no_torch():
+    imports = "; ".join(f"import alignbook.studies.{book.name.replace('/', '.')}.reading" for book in STUDIES)
+    done = subprocess.run([sys.executable, "-c", f"{imports}; import sys; print('torch' in sys.modules)"],
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.strip() == "False", done.stderr
 
 
 def test_values_in_the_prose_are_those_of_a_shown_profile(notebook):
@@ -173,6 +210,9 @@ def test_code_pages_split_a_module_at_its_functions(notebook):
     blocks = re.findall(r"```python\n(.*?)```", generated._code_page(notebook), re.DOTALL)
     for block in blocks:
         ast.parse(block)
-    functions = [node.name for block in blocks[1:] for node in ast.parse(block).body[:1]]
+    heads = 2 if notebook.folder else 1
+    firsts = [node for block in blocks for node in ast.parse(block).body[:1]]
+    functions = [node.name for node in firsts if isinstance(node, ast.FunctionDef)]
+    assert len(functions) == len(blocks) - heads
     assert functions == re.findall(r"^## `(\w+)`$", generated._code_page(notebook), re.MULTILINE)
-    assert {"units", "claims"} <= set(functions)
+    assert {"units", "finding"} <= set(functions)

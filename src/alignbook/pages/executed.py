@@ -15,7 +15,7 @@ from pathlib import Path
 
 from alignbook import paths, system
 from alignbook.pages import record
-from alignbook.runs import engine, notebooks, parameters, results
+from alignbook.runs import engine, notebooks, parameters, plans, results
 
 PACKAGE = __package__.split(".")[0]
 
@@ -34,8 +34,11 @@ def key(notebook, profile):
     if None in stored:
         return None
     source = notebook.source.read_text(encoding="utf-8")
-    start = (notebook.experiment.__name__, *_imported("\n".join(notebooks.cells(notebook)), PACKAGE))
-    parts = [source, values, stored, [_stored(unit) for unit in joined], _sources(start), _installed()]
+    own = (module.__name__ for module in notebook.modules)
+    start = (*own, *_imported("\n".join(notebooks.cells(notebook)), PACKAGE))
+    planned = [repr(plan) for plan in plans.of(notebook.name)]
+    parts = [source, values, planned, stored, [_stored(unit) for unit in joined]]
+    parts += [_sources(start), _installed()]
     if fuller:
         parts.append(parameters.resolve(notebook, fuller))
     parts.append(parameters.resolve(notebook, "paper"))  # stands beside the values of every page

@@ -133,22 +133,19 @@ def _status_row(record):
 
 
 def _code_page(book):
-    """The experiment's module as a page with a heading per function."""
-    module = book.experiment
+    """The study's modules as a page with a heading per function."""
+    parts = [f"# Code: {book.name}", "", f"What computes and judges the page [{book.title}](/{book.name})."]
+    return "\n".join(parts + [line for module in book.modules for line in _code(module)]) + "\n"
+
+
+def _code(module):
     source = inspect.getsource(module).splitlines()
     names = page.functions_of(module)
     starts = [page.first_line(getattr(module, name)) - 1 for name in names]
-    parts = [
-        f"# Code: {book.name}",
-        "",
-        f"`src/alignbook/experiments/{book.name}.py`, which computes the page [{book.title}](/{book.name}).",
-        "",
-        "```python",
-        *source[: starts[0]],
-        "```",
-    ]
+    head = source[: starts[0]] if starts else source
+    parts = ["", f"`{page.place_of(module)}`", "", "```python", *head, "```"]
     for number, (name, start) in enumerate(zip(names, starts, strict=True)):
         end = starts[number + 1] if number + 1 < len(starts) else len(source)
         body = "\n".join(source[start:end]).rstrip().splitlines()
         parts += ["", f"## `{name}`", "", "```python", *body, "```"]
-    return "\n".join(parts) + "\n"
+    return parts

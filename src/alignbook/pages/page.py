@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from IPython.display import HTML, display
 
+from alignbook import paths
 from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import style
@@ -98,21 +99,21 @@ class Page:
 
     def source(self):
         """All code of the page in one fold: experiment, links to its functions, and the notebook's cells."""
-        module = self.notebook.experiment
         target = f"../code/{self.notebook.name}.html"
-        functions = " · ".join(
-            f'<a href="{target}#{anchor(name)}"><code>{name}</code></a>' for name in functions_of(module)
-        )
-        where = f"src/alignbook/experiments/{self.notebook.name}.py"
-        cells = "\n\n\n".join(notebooks.cells(self.notebook))
-        return HTML(
-            folded(
-                "The code of this page",
-                f"<p>Computed by <code>{where}</code>: {functions}</p>"
-                f"{highlighted(inspect.getsource(module))}"
-                f"<p>Drawn by <code>notebooks/{self.notebook.name}.md</code>:</p>{highlighted(cells)}",
+        parts = []
+        for module in self.notebook.modules:
+            functions = " · ".join(
+                f'<a href="{target}#{anchor(name)}"><code>{name}</code></a>' for name in functions_of(module)
             )
-        )
+            does = "Judged" if module.__name__.endswith(".reading") else "Computed"
+            parts.append(
+                f"<p>{does} by <code>{place_of(module)}</code>: {functions}</p>"
+                f"{highlighted(inspect.getsource(module))}"
+            )
+        cells = "\n\n\n".join(notebooks.cells(self.notebook))
+        drawn = self.notebook.source.relative_to(paths.root()).as_posix()
+        parts.append(f"<p>Drawn by <code>{drawn}</code>:</p>{highlighted(cells)}")
+        return HTML(folded("The code of this page", "".join(parts)))
 
 
 def highlighted(code):
@@ -196,6 +197,12 @@ def duration(seconds):
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def place_of(module):
+    """Where the source of ``module`` stands in the checkout."""
+    place = f"src/{module.__name__.replace('.', '/')}.py"
+    return place.replace("src/alignbook/studies/", "notebooks/")
+
+
 def functions_of(module):
     """Names of the functions that ``module`` itself defines, in their order."""
     own = [
@@ -222,10 +229,34 @@ def claim_cells(claim):
     if claim.interval:
         here += f"<br><small>{number(claim.interval[0])} to {number(claim.interval[1])}</small>"
     paper = number(claim.paper)
+    here += f" <small>{html.escape(claim.unit)}</small>" * bool(here and claim.unit)
     if claim.tolerance is not None:
         paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
     statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
-    return {"Claim": statement, "Paper": paper, "Here": here}
+    return {"Claim": statement + "".join(_notes(claim)), "Paper": paper, "Here": here}
+
+
+def _notes(claim):
+    """HTML of what a reader must know before trusting a verdict, a line each."""
+    for need in claim.requires:
+        seen = "not measured" if need["measured"] is None else number(need["measured"])
+        said = f"Requires {need['text']} {need['asked']}: {seen}{'' if need['met'] else ', not met'}"
+        yield f"<br><small>{marked(said)}</small>"
+    if claim.opposed_by:
+        yield f"<br><small>The paper also says the opposite: {marked(claim.opposed_by)}</small>"
+    if claim.post_hoc:
+        yield f"<br><small>Post hoc: {marked(claim.post_hoc)}</small>"
+    if claim.needed:
+        yield f"<br><small>{decides(claim.needed)}</small>"
+
+
+def decides(need):
+    """What would decide an undecided claim, one sentence; ``need`` is of :func:`alignbook.claims.needed`."""
+    if need["seeds"] is None:
+        return f"No number of seeds would decide it: {need['why']}."
+    hours = need.get("core_hours")
+    cost = f", {hours:.1f} core hours" if hours else ""
+    return f"{need['seeds']} new seeds would decide it{cost} ({need['why']})."
 
 
 def claims_table(claims):

@@ -96,8 +96,9 @@ def read(text):
     return Record(**values, claims=claims)
 
 
-def _claim(*, interval, **fields):
-    return Claim(**fields, interval=None if interval is None else tuple(interval))
+def _claim(*, interval, requires, **fields):
+    interval = None if interval is None else tuple(interval)
+    return Claim(**fields, interval=interval, requires=tuple(requires))
 
 
 def _outputs(notebook):

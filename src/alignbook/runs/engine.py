@@ -26,8 +26,10 @@ import numpy as np
 import pandas as pd
 
 from alignbook import paths, system
+from alignbook.claims import needed
 from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
-from alignbook.runs import digest, notebooks, parameters, results
+from alignbook.runs import digest, notebooks, parameters, plans, results
+from alignbook.statements import judged
 
 # Read when a worker starts. One thread each; and glibc keeps freed memory instead of giving it back
 # after every operation, since page faults cost more than the arithmetic of a convolution (measured:
@@ -120,15 +122,37 @@ class Run:
     @cached_property
     def claims(self):
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
-        headline = getattr(notebooks.find(self.name).experiment, "HEADLINE", None)
-        claims = self._of_experiment("claims")
-        named = [c.id for c in claims if f"{c.id}-".startswith(f"{headline}-")]
-        if not named:
-            raise AlignbookError(f"{self.name}: no claim {headline!r}, which HEADLINE names")
-        claims = [replace(claim, headline=claim.id == named[0]) for claim in claims]
+        notebook = notebooks.find(self.name)
+        if notebook.folder:
+            with self._told("claims"):
+                claims = judged(notebook.reading.STATEMENTS, self.judged_table, self.parameters)
+        else:
+            headline = getattr(notebook.experiment, "HEADLINE", None)
+            claims = self._of_reading("claims")
+            named = [c.id for c in claims if f"{c.id}-".startswith(f"{headline}-")]
+            if not named:
+                raise AlignbookError(f"{self.name}: no claim {headline!r}, which HEADLINE names")
+            claims = [replace(claim, headline=claim.id == named[0]) for claim in claims]
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
-        return claims
+        return [replace(claim, needed=self._needed(claim)) for claim in claims]
+
+    @property
+    def judged_table(self):
+        """The rows that verdicts rest on: of a plan's new seeds alone, where these are the plan's values."""
+        plan = plans.of_run(self)
+        if plan is None or plan.new_seeds is None or "seed" not in self.table:
+            return self.table
+        return self.table[self.table["seed"].between(*plan.new_seeds)]
+
+    def _needed(self, claim):
+        """What would decide an undecided ``claim``: seeds, core hours at the stored times, and why."""
+        need = needed(claim)
+        seeds = self.parameters.get("seeds")
+        if need is None or need["seeds"] is None or not seeds:
+            return need and need | {"core_hours": None}
+        spent = sum(item.provenance["wall_time_s"] for item in self.stored)
+        return need | {"core_hours": round(need["seeds"] * spent / seeds / 3600, 2)}
 
     @property
     def headline(self):
@@ -138,21 +162,24 @@ class Run:
     @cached_property
     def finding(self):
         """What was found, one or two sentences with their numbers from the results."""
-        return self._of_experiment("finding")
+        if notebooks.find(self.name).folder:
+            return self._of_reading("finding", {claim.id: claim for claim in self.claims})
+        return self._of_reading("finding")
 
     @property
     def key_numbers(self):
         """At most three :class:`claims.KeyNumber`: ours beside the paper's."""
-        return self._of_experiment("key_numbers")
+        return self._of_reading("key_numbers")
 
-    def _of_experiment(self, name):
-        """What its experiment's function ``name`` makes of the table; AlignbookError where it cannot.
+    def _of_reading(self, name, *more):
+        """What its reading's function ``name`` makes of the table; AlignbookError where it cannot."""
+        reading = notebooks.find(self.name).reading
+        with self._told(name):
+            return getattr(reading, name)(self.judged_table, self.parameters, *more)
 
-        The table may have come from elsewhere, with the right digest and with text where numbers belong.
-        """
-        experiment = notebooks.find(self.name).experiment
-        with _told(f"{self.name}: no {name} from {self._folders()}"):
-            return getattr(experiment, name)(self.table, self.parameters)
+    def _told(self, name):
+        """The table may come from elsewhere, with the right digest and with text where numbers belong."""
+        return _told(f"{self.name}: no {name} from {self._folders()}")
 
     def _folders(self):
         return ", ".join(map(paths.shown, sorted({results.folder(item.unit) for item in self.shown})))

@@ -1,4 +1,8 @@
-"""The notebooks of the book: their names, titles, and experiment modules."""
+"""The notebooks of the book: their names, titles, experiments and readings.
+
+A study has a folder of its own, ``notebooks/<paper>/<slug>/`` (:mod:`alignbook.studies`). Older ones are a
+file ``notebooks/<paper>/<slug>.md`` and a module of :mod:`alignbook.experiments` that does everything.
+"""
 
 import difflib
 import importlib
@@ -10,12 +14,13 @@ from alignbook import paths
 from alignbook.errors import AlignbookError, fault
 from alignbook.runs.parameters import UNREADABLE
 
+SOURCE = "notebook.md"  # of a study with a folder of its own
 OWN = "synthesis"  # the chapter that has no paper: what it asks and claims is ours
 
 
 @dataclass(frozen=True)
 class Notebook:
-    """One figure, table or theorem. ``name`` is ``<paper>/<slug>``; ``source`` its MyST text."""
+    """One figure, table or theorem. ``name`` is ``<paper>/<slug>``; ``source`` its MyST text, a Path."""
 
     name: str
     source: Path
@@ -64,28 +69,49 @@ class Notebook:
             ) from None
 
     @property
+    def folder(self):
+        """The study's own folder, a Path; None of an older notebook, which has none."""
+        return self.source.parent if self.source.name == SOURCE else None
+
+    @property
     def experiment(self):
-        """The module ``alignbook.experiments.<paper>.<slug>``, imported on first use.
+        """The module that computes, imported on first use.
 
         Raises AlignbookError where it is missing or cannot be imported.
         """
-        module = f"alignbook.experiments.{self.paper}.{self.slug}"
+        return self._module("experiment")
+
+    @property
+    def reading(self):
+        """The module that judges and words what is stored; of an older notebook, the experiment."""
+        return self._module("reading")
+
+    @property
+    def modules(self):
+        """The study's own modules, without those that it shares: of an older notebook, one."""
+        return [self.experiment, self.reading] if self.folder else [self.experiment]
+
+    def _module(self, part):
+        module, where = f"alignbook.experiments.{self.paper}.{self.slug}", None
+        if self.folder:
+            module, where = f"alignbook.studies.{self.paper}.{self.slug}.{part}", self.folder / f"{part}.py"
         try:
             return importlib.import_module(module)
         except (Exception, SystemExit) as error:
             if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-                where = f"src/{module.replace('.', '/')}.py"
-                raise AlignbookError(f"{self.name} has no experiment {where}") from None
-            raise AlignbookError(f"{self.name}: its experiment cannot be imported: {fault(error)}") from error
+                where = paths.shown(where) if where else f"src/{module.replace('.', '/')}.py"
+                raise AlignbookError(f"{self.name} has no {part} {where}") from None
+            raise AlignbookError(f"{self.name}: its {part} cannot be imported: {fault(error)}") from error
 
 
 def every():
     """All notebooks, sorted by name."""
     folder = paths.root() / "notebooks"
-    sources = sorted(folder.glob("*/*.md"))
-    if not sources:
+    found = {f"{source.parent.name}/{source.stem}": source for source in folder.glob("*/*.md")}
+    found |= {f"{s.parts[-3]}/{s.parts[-2]}": s for s in folder.glob(f"*/*/{SOURCE}")}
+    if not found:
         raise AlignbookError(f"no notebooks in {paths.shown(folder)}: ALIGNBOOK_ROOT must be a checkout")
-    return [Notebook(f"{source.parent.name}/{source.stem}", source) for source in sources]
+    return [Notebook(name, source) for name, source in sorted(found.items())]
 
 
 def find(name):

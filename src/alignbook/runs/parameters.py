@@ -194,24 +194,38 @@ def resolve(notebook, profile=None, overrides=None):
         try:
             values.update(_checked(spec, entry, notebook.name))
         except AlignbookError as error:
-            where = f"{paths.shown(_profile_path(profile))}, {notebook.name}"
+            where = ", ".join([paths.shown(profile_place(notebook, profile)[0]), notebook.name])
             raise AlignbookError(f"{where}: {str(error).removeprefix(f'{notebook.name} ')}") from None
     values.update(_checked(spec, overrides or {}, notebook.name))
     return values
 
 
 def read_profile(notebook, profile):
-    """The entry of ``notebook`` in ``notebooks/profiles/<profile>.yaml``."""
+    """What ``profile`` changes in the values of ``notebook``'s cell.
+
+    A study says so in its ``profiles.yaml``, profile by profile, and what it leaves out is the cell's; older
+    notebooks in ``notebooks/profiles/<profile>.yaml``.
+    """
     if profile not in PROFILES:
         raise AlignbookError(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
-    path = _profile_path(profile)
+    path, name = profile_place(notebook, profile)
     try:
         entries = _loaded(path.read_text(encoding="utf-8"))
     except (OSError, *UNREADABLE) as error:
         raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
-    if not isinstance(entries, dict) or not isinstance(entries.get(notebook.name), dict):
+    if notebook.folder and isinstance(entries, dict) and set(entries) <= set(PROFILES):
+        entries = dict.fromkeys(PROFILES, {}) | entries
+    if not isinstance(entries, dict) or not isinstance(entries.get(name), dict):
         raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
-    return entries[notebook.name]
+    return entries[name]
+
+
+def loaded(text, where):
+    """What the YAML ``text`` of the file ``where`` says. Raises AlignbookError, one line."""
+    try:
+        return _loaded(text)
+    except UNREADABLE as error:
+        raise AlignbookError(f"cannot read {where}: {on_one_line(error)}") from error
 
 
 @cache  # of the text: every notebook asks for the same few files
@@ -219,8 +233,11 @@ def _loaded(text):
     return yaml.load(text, _Loader)
 
 
-def _profile_path(profile):
-    return paths.root() / "notebooks" / "profiles" / f"{profile}.yaml"
+def profile_place(notebook, profile):
+    """(the YAML file that holds ``profile`` of ``notebook``, the name of its entry there)"""
+    if notebook.folder:
+        return notebook.folder / "profiles.yaml", profile
+    return paths.root() / "notebooks" / "profiles" / f"{profile}.yaml", notebook.name
 
 
 def profile_of(notebook, values):

@@ -25,7 +25,7 @@ from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import verified
 from alignbook.runs.digest import code_digest
 
-_PREFIX = "alignbook.experiments."
+_PREFIXES = "alignbook.experiments.", "alignbook.studies."
 # A unit's argument: where its provenance names the data set.
 DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
@@ -100,9 +100,10 @@ def datasets(unit):
 def owner(unit):
     """The notebook under whose name ``unit`` is stored."""
     module = unit.compute.__module__
-    if not module.startswith(_PREFIX):
-        raise ValueError(f"{module} is not an experiment module")
-    return module[len(_PREFIX) :].replace(".", "/")
+    for prefix in _PREFIXES:
+        if module.startswith(prefix):
+            return module.removeprefix(prefix).removesuffix(".experiment").replace(".", "/")
+    raise ValueError(f"{module} is not an experiment module")
 
 
 def location(unit):

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.random_labels import fig21_from_gaussian_to_images as experiment
 from alignbook.metrics import patch_covariance
 from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged as judge
+from alignbook.studies.random_labels.fig21_from_gaussian_to_images import design, experiment, reading
 
 BOOK = notebooks.find("random_labels/fig21_from_gaussian_to_images")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
@@ -78,27 +79,27 @@ def test_the_nearest_curve_with_one_top():
     rng = np.random.default_rng(3)
     for _ in range(6):
         values = rng.integers(0, 4, 4).astype(float)
-        near = experiment.up_and_down(values)
+        near = reading.up_and_down(values)
         top = near.argmax()
         assert (np.diff(near[: top + 1]) >= 0).all() and (np.diff(near[top:]) <= 0).all()
         error = np.square(near - values).sum()
         assert error <= brute_force(values, np.arange(0, 3.01, 0.5)) + 1e-12
-    assert experiment.departure([0, 1, 3, 2]) == experiment.departure([3, 1]) == 0
-    assert experiment.departure([1, 1, 1]) == 0
+    assert reading.departure([0, 1, 3, 2]) == reading.departure([3, 1]) == 0
+    assert reading.departure([1, 1, 1]) == 0
     # 2, 1, 2 becomes 2, 1.5, 1.5 or its mirror image: a residual of 0.5 twice, over a height of 0.5.
-    assert experiment.departure([2, 1, 2]) == pytest.approx(np.sqrt(0.5 / 3) / 0.5)
+    assert reading.departure([2, 1, 2]) == pytest.approx(np.sqrt(0.5 / 3) / 0.5)
 
 
 def made_up(dips, seeds=4):
     """τ that grows, falls at the end, and has a dip of the given depth in its rise."""
     rng, rows = np.random.default_rng(0), []
     for step, dip in dips.items():
-        inputs, stride = experiment.STEPS[step]
+        inputs, stride = design.STEPS[step]
         shape = np.array([0, 0.1, 0.3, 0.6 - dip, 0.7, 1.0, 0.9])
         for seed in range(seeds):
             tau = 0.3 * np.exp(shape + rng.normal(0, 0.002, 7))
             rows += [
-                {"unit": f"{inputs}-stride{stride}-seed{seed}", "seed": seed, "index": k, "sigma": 0.1 * k,
+                {"inputs": inputs, "stride": stride, "seed": seed, "index": k, "sigma": 0.1 * k,
                  "tau": tau[k], "tau_start": 0.3}
                 for k in range(7)
             ]  # fmt: skip
@@ -106,36 +107,40 @@ def made_up(dips, seeds=4):
 
 
 def judged(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, {})}
+    return {claim.id: claim.outcome for claim in judge(reading.STATEMENTS, table, {})}
 
 
 def test_dips_decide():
     depths = [0.0, 0.0, 0.02, 0.4, 0.6, 0.9]
-    printed = dict(zip(experiment.STEPS, depths, strict=True))
+    printed = dict(zip(design.STEPS, depths, strict=True))
     assert judged(made_up(printed)) == dict.fromkeys(
         ["neighbours", "stride-2", "stride-1", "still-close", "ideal-rises", "ideal-falls"], HOLDS
     )
-    turned = dict(zip(experiment.STEPS, [0.0, 0.0, 0.9, 0.6, 0.5, 0.4], strict=True))
+    turned = dict(zip(design.STEPS, [0.0, 0.0, 0.9, 0.6, 0.5, 0.4], strict=True))
     found = judged(made_up(turned))
-    assert {found[id] for id in ("neighbours", "stride-2", "stride-1", "still-close")} == {DISAGREES}
+    assert {found[id] for id in ("neighbours", "stride-2", "stride-1", "still-close")} == {CONTRADICTED}
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     part = judged(made_up({"images, stride 2": 0.5, "images, stride 1": 0.7}))
     assert part["stride-1"] == HOLDS and part["still-close"] == part["ideal-rises"] == NOT_RUN
 
 
 def test_the_finding_says_where_the_measure_itself_is_open():
-    table = made_up(dict.fromkeys(experiment.STEPS, 0.1))
-    assert "the measure" not in experiment.finding(table, {})
-    last = table["unit"].str.startswith("gaussian-") & table["index"].eq(6)
+    table = made_up(dict.fromkeys(design.STEPS, 0.1))
+    assert "Even the ideal case" not in found(table)
+    last = table["inputs"].eq("gaussian") & table["index"].eq(6)
     table.loc[last, "tau"] *= np.exp([0.05, 0.15, 0.06, 0.14])  # on average as high as the top
-    said = experiment.finding(table, {})
-    assert said.endswith("yet that its own curve falls is inconclusive.") and len(said) <= 290
+    assert "Even the ideal case does not clearly fall" in found(table) and len(found(table)) <= 290
+
+
+def found(table):
+    claims = {claim.id: claim for claim in judge(reading.STATEMENTS, table, {})}
+    return reading.finding(table, {}, claims)
 
 
 def test_a_network_learns_and_stops():
     asked = parameters.resolve(BOOK, "smoke", {"max_epochs": 100, "goal": 1.9, "seeds": 1})
     units = experiment.units(asked)
-    assert len(units) == len(experiment.STEPS)
+    assert len(units) == len(design.STEPS)
     tables = [
         unit.compute(**unit.arguments, **QUIET).assign(unit=unit.name, seed=0)
         for unit in (units[0], units[3])

@@ -1,0 +1,155 @@
+"""From a tidy table to one value per seed: the words that readings are made of.
+
+A *sample* is a Series with the seed as index. A *frame* has a row per seed and a column per condition (an
+epoch, a width, a depth). Seeds that lack something are left out where two things are compared, and only
+there; runs that diverged are in no table.
+"""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import t_interval
+
+SEED = "seed"
+
+
+def at(table, **values):
+    """The rows of ``table`` whose columns have these values; a list allows each of its values.
+
+    Of a table that lacks a column, none.
+    """
+    if not set(values) <= set(table):
+        return table.iloc[:0]
+    chosen = np.ones(len(table), dtype=bool)
+    for name, value in values.items():
+        several = isinstance(value, list | tuple | set)
+        chosen &= (table[name].isin(list(value)) if several else table[name] == value).to_numpy()
+    return table[chosen]
+
+
+def sample(rows, column):
+    """``column`` by seed, a Series without missing values. Raises ValueError where a seed has two rows."""
+    if not {SEED, column} <= set(rows):
+        return pd.Series(dtype=float)
+    values = rows.set_index(SEED)[column].dropna().sort_index()
+    if values.index.has_duplicates:
+        raise ValueError(f"seed {values.index[values.index.duplicated()][0]} has several rows of {column}")
+    return values.astype(float)
+
+
+def curves(rows, x, column):
+    """(seeds × values of ``x``) frame of ``column``, ascending; NaN where a seed has no such row.
+
+    Raises ValueError where a seed has two rows of one ``x``.
+    """
+    if not {SEED, x, column} <= set(rows):
+        return pd.DataFrame()
+    return rows.pivot(index=SEED, columns=x, values=column).sort_index(axis=1).astype(float)
+
+
+def across(table, column, values, measure):
+    """(seeds × ``values``) frame of the samples ``measure(rows)``, one per value of ``column``.
+
+    Only seeds that have all of them.
+    """
+    return pd.DataFrame({value: measure(at(table, **{column: value})) for value in values}).dropna()
+
+
+def first(frame):
+    """The leftmost column of ``frame`` as a sample: smallest width, first epoch, …; empty of no columns."""
+    return _column(frame, 0)
+
+
+def last(frame):
+    """The rightmost column of ``frame`` as a sample."""
+    return _column(frame, -1)
+
+
+def _column(frame, place):
+    return frame.iloc[:, place].dropna() if frame.shape[1] else pd.Series(dtype=float)
+
+
+def value_at(frame, x):
+    """Each seed's curve at ``x``, by straight lines between what was recorded; NaN outside it is left out."""
+    return frame.apply(lambda row: _interpolated(row.dropna(), x), axis=1).dropna() if len(frame) else _none()
+
+
+def _interpolated(row, x):
+    return np.interp(x, row.index.astype(float), row, left=np.nan, right=np.nan) if len(row) else np.nan
+
+
+def area(frame, low=None, high=None):
+    """Mean of each seed's curve between ``low`` and ``high`` (default: its ends), joined by straight lines.
+
+    The area under the curve over the length of the axis. Left out: seeds whose record does not reach from
+    ``low`` to ``high``, or has fewer than two points.
+    """
+    return frame.apply(lambda row: _mean(row.dropna(), low, high), axis=1).dropna() if len(frame) else _none()
+
+
+def _mean(row, low, high):
+    if len(row) < 2:
+        return np.nan
+    x = row.index.to_numpy(dtype=float)
+    low, high = x[0] if low is None else low, x[-1] if high is None else high
+    if low < x[0] or high > x[-1] or not low < high:
+        return np.nan
+    inner = x[(x > low) & (x < high)]
+    points = np.concatenate([[low], inner, [high]])
+    return np.trapezoid(np.interp(points, x, row), points) / (high - low)
+
+
+def difference(one, other):
+    """``one`` − ``other`` within each seed; seeds that lack either are left out."""
+    return (one - other).dropna()
+
+
+def ratio(one, other):
+    """``one`` / ``other`` within each seed; seeds that lack either, or where ``other`` is 0, are left out."""
+    return (one / other.where(other != 0)).dropna()
+
+
+def slope(frame):
+    """Least-squares slope of each seed's row over the columns, which are numbers; at least two points."""
+    return frame.apply(lambda row: _slope(row.dropna()), axis=1).dropna() if len(frame) else _none()
+
+
+def _slope(row):
+    x = row.index.to_numpy(dtype=float)
+    x = x - x.mean() if len(x) else x
+    spread = float(x @ x)
+    return float(x @ row) / spread if spread > 0 else np.nan
+
+
+def rank_correlation(one, other):
+    """Spearman's correlation of two frames' rows, seed by seed, over the columns that both have.
+
+    Left out: seeds with fewer than three common values, or where either does not vary.
+    """
+    shared = one.columns.intersection(other.columns)
+    found = {}
+    for seed in one.index.intersection(other.index):
+        both = pd.DataFrame({"one": one.loc[seed, shared], "other": other.loc[seed, shared]}).dropna().rank()
+        if len(both) > 2 and both.nunique().min() > 1:
+            found[seed] = float(both.corr().iloc[0, 1])
+    return pd.Series(found, dtype=float)
+
+
+def weakest(*samples):
+    """Of several samples, each to lie above 0, the one that shows it least: with the lowest interval's end.
+
+    A statement that joins several by *and* stands or falls with it (an intersection-union test, which needs
+    no correction). Empty where one is empty; a sample without an interval is the weakest.
+    """
+    if any(len(values) == 0 for values in samples):
+        return _none()
+
+    def lower_end(values):
+        interval = t_interval(values)[2]
+        return -np.inf if interval is None else interval[0]
+
+    return min(samples, key=lower_end)
+
+
+def _none():
+    return pd.Series(dtype=float)

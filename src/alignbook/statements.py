@@ -1,0 +1,225 @@
+"""Statements of a paper as data, and the one place where they are judged.
+
+A study lists what its paper says, each once, with how it is measured::
+
+    STATEMENTS = [
+        Statement(
+            "closes", "The gap to training from scratch shrinks as the dense layer widens.",
+            source="Figure 8, Section 3", of=lambda t, p: first(gap(t)) - last(gap(t)),
+            above=0, matters=1.0, unit="points", because="the paper's curves differ by several points",
+            headline=True,
+        ),
+    ]
+
+``of`` turns the stored table into one value per seed; :func:`judged` turns that into a
+:class:`~alignbook.claims.Claim` with its verdict.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from alignbook.claims import Claim
+from alignbook.errors import AlignbookError
+
+RULES = ("above", "below", "near", "one_run", "exactly")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One replicate of a statement: its data set, labels, depth, ….
+
+    id : end of the claim's id; words : end of its sentence, in parentheses
+    given : keyword arguments for the statement's ``of`` (and for its printed value, where that is a function)
+    """
+
+    id: str
+    words: str
+    given: dict
+
+
+def over(name, words=None):
+    """Cases for a statement's ``each``: one per value of the parameter ``name``, given under that name.
+
+    words : {value: how a sentence calls it}; the value itself where it is missing
+    """
+
+    def cases(parameters):
+        return [
+            Case(str(value), str((words or {}).get(value, value)), {name: value})
+            for value in parameters[name]
+        ]
+
+    return cases
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What must be met before a statement is judged: labels learned, an accuracy reached, a minimum found.
+
+    text : what it is, e.g. ``share of the random labels that pre-training fits``
+    of : (table, parameters, **given) → float; None or NaN where it was not measured, which counts as not met
+    at_least, at_most : the bound, one of them
+    """
+
+    text: str
+    of: Callable
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def check(self, table, parameters, given):
+        """{"text", "measured", "asked", "met"}, JSON."""
+        value = self.of(table, parameters, **given)
+        value = None if value is None or math.isnan(value) else float(value)
+        low = -math.inf if self.at_least is None else self.at_least
+        high = math.inf if self.at_most is None else self.at_most
+        asked = f"at least {low:g}" if self.at_most is None else f"at most {high:g}"
+        return {
+            "text": self.text,
+            "measured": value,
+            "asked": asked,
+            "met": value is not None and low <= value <= high,
+        }
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a paper says, once, with how it is measured and the rule of its verdict.
+
+    id : short, unique within the study; text : one plain sentence; source : where in the paper
+    of : (table, parameters, **given) → one value per seed (Series or sequence), or one number for
+        ``exactly``; empty or None where nothing was measured. ``table`` is never without its columns: where
+        one is missing, nothing was measured.
+
+    The rule, exactly one of these, a number or a function (parameters, **given) → number or None:
+
+    above, below : the values lie on this side; needs ``matters``, the smallest effect that matters
+    near : the mean is this, within ``within``
+    one_run : the paper prints this value of one run; ``within``: undecided where our runs scatter further
+    exactly : a quantity without randomness is this, within ``within``
+
+    matters, unit, because : the smallest effect that matters, its unit, and why, one line
+    paper : the value that the paper prints, where the rule does not name it
+    each : (parameters) → list of :class:`Case`, for a statement with replicates, see :func:`over`
+    requires : tuple of :class:`Requirement`
+    bounds : (low, high) that the quantity cannot leave
+    opposed_by : where the paper says the opposite, one line
+    post_hoc : why this reading was chosen after its data were seen, one line
+    ours : whether a bound, a reading or a coefficient of ours is judged
+    headline : whether the figure exists for this statement; one per study
+    """
+
+    id: str
+    text: str
+    source: str
+    of: Callable
+    above: float | Callable | None = None
+    below: float | Callable | None = None
+    near: float | Callable | None = None
+    one_run: float | Callable | None = None
+    exactly: float | Callable | None = None
+    within: float | None = None
+    matters: float | None = None
+    unit: str = ""
+    because: str = ""
+    paper: float | str | Callable | None = None
+    each: Callable | None = None
+    requires: Sequence[Requirement] = ()
+    bounds: tuple = (-math.inf, math.inf)
+    opposed_by: str | None = None
+    post_hoc: str | None = None
+    ours: bool = False
+    headline: bool = False
+
+    def __post_init__(self):
+        rules = [name for name in RULES if getattr(self, name) is not None]
+        if len(rules) != 1:
+            raise ValueError(f"{self.id}: needs one rule of {', '.join(RULES)}, not {len(rules)}")
+        if rules[0] in ("above", "below") and not (self.matters and self.matters > 0 and self.because):
+            raise ValueError(f"{self.id}: needs matters, the smallest effect that matters, and because")
+        if rules[0] in ("near", "exactly") and self.within is None:
+            raise ValueError(f"{self.id}: needs within, the margin")
+
+    @property
+    def rule(self):
+        """The name of its rule, one of ``RULES``."""
+        return next(name for name in RULES if getattr(self, name) is not None)
+
+    def claims(self, table, parameters):
+        """Its :class:`~alignbook.claims.Claim`, or one per case."""
+        if self.each is None:
+            return [self._claim(self.id, self.text, table, parameters, {})]
+        group = self.text
+        return [
+            replace(
+                self._claim(f"{self.id}-{case.id}", f"{group} ({case.words})", table, parameters, case.given),
+                group=group,
+            )
+            for case in self.each(parameters)
+        ]
+
+    def _claim(self, id, text, table, parameters, given):
+        about = (id, text, self.source)
+        target = _called(getattr(self, self.rule), parameters, given)
+        try:
+            values = self.of(table, parameters, **given)
+            requires = [need.check(table, parameters, given) for need in self.requires]
+        except KeyError as error:
+            if error.args and error.args[0] in table:
+                raise
+            values, requires = None, []  # a column that no stored unit has
+        claim = self._judged(about, values, target)
+        printed = _called(self.paper, parameters, given)
+        claim = replace(
+            claim, ours=self.ours, unit=self.unit, because=self.because, post_hoc=self.post_hoc,
+            opposed_by=self.opposed_by, requires=tuple(requires), matters=self.matters,
+            paper=claim.paper if printed is None else printed,
+        ).within(*self.bounds)  # fmt: skip
+        unmet = [need for need in requires if not need["met"]]
+        if unmet and claim.measured is not None:
+            first = unmet[0]
+            seen = "not measured" if first["measured"] is None else f"{first['measured']:.3g}"
+            claim = claim.not_judged(f"{first['text']}: {seen}, where {first['asked']} is required")
+        return claim
+
+    def _judged(self, about, values, target):
+        nothing = values is None or (hasattr(values, "__len__") and len(values) == 0)
+        if nothing or target is None:
+            return Claim.missing(*about, "not among the results" if nothing else "nothing printed")
+        if self.rule == "exactly":
+            return Claim.computed(*about, values, target, self.within)
+        values = pd.Series(values, dtype=float).dropna().to_numpy()
+        if not len(values):
+            return Claim.missing(*about, "not among the results")
+        if self.rule == "near":
+            return Claim.equals(*about, values, target, self.within)
+        if self.rule == "one_run":
+            return Claim.one_run(*about, values, target, self.within)
+        judge = Claim.greater if self.rule == "above" else Claim.less
+        return judge(*about, values, target, matters=self.matters)
+
+
+def judged(statements, table, parameters):
+    """The claims of ``statements`` on a stored ``table`` (DataFrame): a list of :class:`Claim`.
+
+    One statement, with all its cases, is the headline. Raises AlignbookError where none or several are, or
+    where two claims have the same id.
+    """
+    heads = [statement for statement in statements if statement.headline]
+    if len(heads) != 1:
+        raise AlignbookError(f"one statement must be the headline, not {len(heads)}")
+    claims = []
+    for statement in statements:
+        found = statement.claims(table, parameters)
+        claims += [replace(claim, headline=statement.headline and claim is found[0]) for claim in found]
+    ids = [claim.id for claim in claims]
+    twice = sorted({id for id in ids if ids.count(id) > 1})
+    if twice:
+        raise AlignbookError(f"two claims are called {', '.join(twice)}")
+    return claims
+
+
+def _called(value, parameters, given):
+    return value(parameters, **given) if callable(value) else value

@@ -1,0 +1,16 @@
+"""The studies of the book, importable: ``alignbook.studies.<paper>.<figure>.experiment``.
+
+They stand in the checkout's ``notebooks/<paper>/<figure>/``, beside the notebook that shows them, and not in
+this folder. A study has
+
+``experiment.py``
+    ``units(parameters) -> list[Unit]`` and ``compute(**arguments, device, report) -> DataFrame``: what is
+    computed, stored, and counted by the code's digest;
+``reading.py``
+    ``STATEMENTS``, ``finding(table, parameters, claims) -> str`` and ``key_numbers(table, parameters)``: what
+    the stored table says. It imports no torch, and changing it makes no result stale.
+"""
+
+from alignbook import paths
+
+__path__ = [str(paths.root() / "notebooks")]
