@@ -85,10 +85,11 @@ class Block(nn.Module):
 
     def _beside(self, x):
         # Every other place, then 1×1: PyTorch 2.13's own 1×1 convolution with stride 2 writes past its memory
-        # on CPUs with AVX2 when there are few channels.
+        # on CPUs with AVX2 when there are few channels. Pooled, not sliced: a slice's gradient is not
+        # channels last, and ReLU's backward pass is slow where layouts differ.
         if self.shortcut is None:
             return x
-        return self.shortcut_norm(self.shortcut(x[:, :, :: self.stride, :: self.stride]))
+        return self.shortcut_norm(self.shortcut(functional.avg_pool2d(x, 1, self.stride)))
 
     def forward(self, x):
         if self.version == 1:
