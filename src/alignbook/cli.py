@@ -122,8 +122,15 @@ def _parser():
     probe.add_argument("-n", dest="examples", type=_count, default=1000, help="examples (default: 1000)")
     probe.add_argument("--seed", type=int, default=0, help="of the examples' and all other draws")
     probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
-    probe.add_argument("--minutes", type=_minutes, default=10.0, help="for all instruments (default: 10)")
+    probe.add_argument("--minutes", type=_above_zero, default=10.0, help="for all instruments (default: 10)")
     probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
+    decide = command(_decide, "what is undecided and what would decide it; with --hours, compute it")
+    decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
+    decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
+    decide.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
+    decide.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    decide.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that computes the units")
+    decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
@@ -285,6 +292,39 @@ def _probe(options):
     print(probe_page.write(found, options.out, f"{options.network} on {options.data}"))
 
 
+def _decide(options):
+    from alignbook.runs import decide, engine
+
+    if options.dry_run or options.hours is None:
+        waiting = decide.queue(options.names)
+        rows = [] if options.dry_run else decide.undecided()
+        names = {notebooks.find(name).name for name in options.names}
+        rows = [row for row in rows if not names or row.notebook in names]
+        if options.json:
+            planned = [
+                {"plan": str(w.plan), "missing": len(w.missing), "units": len(w.units), "core_hours": w.hours}
+                for w in waiting
+            ]
+            return _print_json({"undecided": [row.as_dict() for row in rows], "queue": planned})
+        _print_table(("", "undecided", "seeds", "needed", "core hours", "plan"), [r.cells() for r in rows])
+        for item in waiting:
+            place = f"{len(item.missing)} of {len(item.units)} units missing, {item.hours:.1f} core hours"
+            print(f"plan      {item.plan}: {place}")
+        heads = sum(row.claim["headline"] for row in rows)
+        hours = sum(item.hours for item in waiting)
+        print(f"{len(rows)} claims undecided, {heads} of them headlines; " * (not options.dry_run), end="")
+        print(f"{len(waiting)} plans ask for {hours:.1f} core hours")
+        return 0
+    stored = decide.work(
+        options.hours, names=options.names, workers=options.workers, scheduler=options.scheduler,
+        device=options.device, say=engine.to_stderr,
+    )  # fmt: skip
+    left = sum(item.hours for item in decide.queue(options.names))
+    if options.json:
+        return _print_json({"stored": stored, "core_hours_left": left})
+    print(f"{stored} units stored; {left:.1f} core hours of plans are left")
+
+
 def _status(options):
     from alignbook.runs import engine
 
@@ -320,12 +360,12 @@ def _status(options):
 
 def _claims(options):
     from alignbook import claims
-    from alignbook.runs import engine
+    from alignbook.runs import judgements
 
     def look(notebook):
-        run = engine.most_faithful(notebook)
-        named = {"notebook": notebook.name, "profile": run.profile} if run else {}
-        return [named | claim.as_dict() for claim in (run.claims if run else [])]
+        found = judgements.claims(notebook)
+        named = {"notebook": notebook.name, "profile": found["profile"]} if found else {}
+        return [named | claim for claim in (found["claims"] if found else [])]
 
     rows, status = _of_every_notebook(look)
     if options.json:
@@ -348,6 +388,14 @@ def _counts(rows, outcomes):
     return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count) or "none"
 
 
+def _print_table(head, rows):
+    """Rows of texts below ``head``, column by column; nothing of no rows."""
+    rows = [head, *rows] if rows else []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
 def _print_json(value):
     print(json.dumps(value, indent=1))
 
@@ -362,14 +410,14 @@ def _count(text):
     return int(text)
 
 
-def _minutes(text):
+def _above_zero(text):
     try:
-        minutes = float(text)
+        value = float(text)
     except ValueError:
-        minutes = 0.0
-    if not minutes > 0:
+        value = 0.0
+    if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
-    return minutes
+    return value
 
 
 if __name__ == "__main__":

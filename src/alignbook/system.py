@@ -18,6 +18,33 @@ def cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
+def be_nice(value):
+    """Give this process and those it starts the priority ``value``, 19 the lowest; where that can be done."""
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, 0, value)
+
+
+def one_thread():
+    """Have the libraries of linear algebra, where they are not loaded yet, use one thread each."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+def lacks(feature):
+    """``feature`` where this machine has not got it, else None: ``bfloat16``, ``cuda``, or None for nothing.
+
+    bfloat16 : instructions of the processor; emulated, they take a hundred times as long
+    """
+    if feature == "cuda":
+        import torch
+
+        return None if torch.cuda.is_available() else feature
+    if feature == "bfloat16":
+        flags = (processor("flags") or "").split()
+        return None if {"avx512_bf16", "amx_bf16"} & set(flags) else feature
+    return feature
+
+
 def host():
     """The machine's name."""
     return platform.node() or "unknown"

@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 import warnings
+from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -293,7 +294,7 @@ def run_units(units, *, device="auto", workers=None, scheduler=None, recompute="
         workers = 1 if device == "cuda" else min(workers or system.cores(), len(waiting))
         say(f"{len(units) - len(waiting)} of {len(units)} units stored, computing {len(waiting)}")
         # A unit that another process stored meanwhile is taken from there, unless it is to be replaced.
-        task = partial(_compute_one, device=device, replace=recompute != "missing")
+        task = partial(compute_one, device=device, replace=recompute != "missing")
         if scheduler is None:
             in_workers(waiting, task, workers, say, done=lambda unit, text: say(f"{unit.name}: {text}"))
         else:
@@ -307,19 +308,29 @@ def run_units(units, *, device="auto", workers=None, scheduler=None, recompute="
     return [found[unit.name] for unit in units]
 
 
-def in_workers(units, task, workers, say, *, done, until=math.inf):
+def in_workers(units, task, workers, say, *, done, until=math.inf, admits=None):
     """Call ``task(unit)`` for every unit in ``workers`` processes of one thread each.
 
     task : picklable; its units may ``report``, which becomes lines of progress for ``say(text)``
     done : callable(unit, result), called here as units finish
     until : time.monotonic() at which those that still run are ended, and none is begun
+    admits : callable(unit) → bool, asked when a worker is free: whether the unit is begun at all
 
     Raises AlignbookError for the first unit that fails, once those in hand are finished.
     """
     finished_units, began = 0, time.monotonic()
     crew = (_kept or {}).pop(workers, None) or _Crew(workers)
-    with system.environment(WORKER_ENVIRONMENT), _interrupts_ignored():
-        pending = {crew.pool.submit(task, unit): unit for unit in units}
+    waiting, pending = deque(units), {}
+
+    def begin(most):
+        with system.environment(WORKER_ENVIRONMENT), _interrupts_ignored():
+            while waiting and len(pending) < most:
+                unit = waiting.popleft()
+                if admits is None or admits(unit):
+                    pending[crew.pool.submit(task, unit)] = unit
+
+    most = len(units) if admits is None else workers
+    begin(most)
     shares, failure, told = {}, None, 0.0
     sound = False
     try:
@@ -344,6 +355,7 @@ def in_workers(units, task, workers, say, *, done, until=math.inf):
                 for future in pending:
                     future.cancel()
                 break
+            begin(most)
             if time.monotonic() - told > 5 and shares:
                 told = time.monotonic()
                 running = ", ".join(
@@ -415,7 +427,11 @@ def _interrupts_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def _compute_one(unit, device, replace):
+def compute_one(unit, device, replace):
+    """Compute ``unit`` in a worker and store it, unless another process did meanwhile; says how it ended.
+
+    replace : whether a stored result is computed anew
+    """
     try:
         with results.claimed(unit):
             with warnings.catch_warnings(action="ignore"):  # a broken result: the parent has said so

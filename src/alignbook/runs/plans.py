@@ -64,16 +64,24 @@ class Plan:
 
 def every():
     """All plans, file by file in their order. Raises AlignbookError, one line, for an entry that is none."""
-    found = []
-    for path in sorted((paths.root() / "data" / "plans").glob("*.yaml")):
-        entries = _entries(path.read_text(encoding="utf-8"), paths.shown(path))
-        found += [_plan(entry, f"{paths.shown(path)}, entry {n}") for n, entry in enumerate(entries, 1)]
-    return found
+    return [_plan(entry, where) for entry, where in _all_entries()]
 
 
 def of(name):
     """The plans of the notebook called ``name``."""
-    return [plan for plan in every() if plan.notebook == name]
+    return [_plan(entry, where) for entry, where in _all_entries() if _notebook(entry) in (name, None)]
+
+
+def _all_entries():
+    """(entry, where it stands) of all files."""
+    for path in sorted((paths.root() / "data" / "plans").glob("*.yaml")):
+        where = paths.shown(path)
+        for number, entry in enumerate(_entries(path.read_text(encoding="utf-8"), where), 1):
+            yield entry, f"{where}, entry {number}"
+
+
+def _notebook(entry):
+    return entry.get("notebook") if isinstance(entry, dict) else None
 
 
 def of_run(run):

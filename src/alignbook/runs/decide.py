@@ -1,0 +1,188 @@
+"""What is undecided, what would decide it, and working off the plans that do.
+
+``alignbook decide`` lists the undecided claims; ``alignbook decide --hours 5`` computes the missing units of
+:mod:`~alignbook.runs.plans`, those first that decide a headline, then the cheapest. What is stored is not
+computed again, so an interrupted session loses the units in hand alone.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from alignbook import system
+from alignbook.errors import AlignbookError
+from alignbook.runs import digest, engine, judgements, notebooks, plans, results
+
+NICE = 19  # the lowest priority: whoever works on the machine goes first
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """An undecided claim of a page.
+
+    notebook, claim : the notebook's name and the claim, a dict that says what it needs
+    plan : the plan that is to decide it, or None; stored, units : how much of that plan is there
+    """
+
+    notebook: str
+    claim: dict
+    plan: plans.Plan | None
+    stored: int
+    units: int
+
+    def as_dict(self):
+        """It as a JSON-ready dict."""
+        return {
+            "notebook": self.notebook,
+            **{name: self.claim[name] for name in ("id", "headline", "seeds", "needed")},
+            "plan": None if self.plan is None else self.plan.changed,
+            "stored": self.stored,
+            "units": self.units,
+        }
+
+    def cells(self):
+        """Its row of the table: value, claim, seeds, needed, core hours, plan; texts."""
+        need = self.claim["needed"]
+        hours = need.get("core_hours")
+        return (
+            "headline" if self.claim["headline"] else "",
+            f"{self.notebook}#{self.claim['id']}",
+            str(self.claim["seeds"]),
+            f"none: {need['why']}" if need["seeds"] is None else str(need["seeds"]),
+            "" if hours is None else f"{hours:.1f}",
+            f"{self.stored} of {self.units} units stored" if self.plan else "none",
+        )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a plan still asks for: ``missing`` units, and how many seconds one is expected to take."""
+
+    plan: plans.Plan
+    units: list
+    missing: list
+    seconds: float
+    headline: bool
+
+    @property
+    def hours(self):
+        """Core hours that are left."""
+        return self.seconds * len(self.missing) / 3600
+
+
+def undecided():
+    """Every :class:`Undecided` claim of the pages as they stand, the headlines first, then the cheapest."""
+    rows = []
+    for notebook in notebooks.every():
+        planned = [(plan, _units(plan)) for plan in plans.of(notebook.name)]
+        for claim in _claims(notebook):
+            if claim["needed"] is not None:
+                found = ((plan, units) for plan, units in planned if claim["id"] in plan.decides)
+                plan, units = next(found, (None, []))
+                stored = sum(map(results.exists, units))
+                rows.append(Undecided(notebook.name, claim, plan, stored, len(units)))
+    return sorted(rows, key=_value)
+
+
+def _value(row):
+    need = row.claim["needed"]
+    hours = need.get("core_hours")
+    return not row.claim["headline"], need["seeds"] is None, float("inf") if hours is None else hours
+
+
+def queue(names=()):
+    """The :class:`Work` of every plan that is not through, in the order in which it is done.
+
+    names : notebooks, as :func:`notebooks.find` takes them; none: all
+    """
+    wanted, found = {notebooks.find(name).name for name in names}, []
+    for plan in plans.every():
+        if wanted and plan.notebook not in wanted:
+            continue
+        units = _units(plan)
+        missing = [unit for unit in units if results.peek(unit) is None]
+        if missing:
+            new = [unit for unit in units if _is_new(unit, plan)]
+            seconds = 3600 * plan.expected_core_hours / max(len(new), 1)
+            found.append(Work(plan, units, missing, seconds, _decides_headline(plan)))
+    return sorted(found, key=lambda work: (not work.headline, work.hours))
+
+
+def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
+    """Compute missing units of the plans for ``hours``, at the lowest priority; returns how many it stored.
+
+    names : as in :func:`queue`. workers : processes at once, by default one per core. scheduler : of a Dask
+    cluster that computes instead. A unit is begun only if it is expected to end in time; a plan whose unit
+    fails is told and left, the others go on.
+    """
+    if not hours > 0:
+        raise AlignbookError("hours must be above 0")
+    system.be_nice(NICE)
+    digest.forget()
+    until, stored = time.monotonic() + 3600 * hours, 0
+    device = device if scheduler else engine.choose_device(device)
+    workers = 1 if device == "cuda" else workers or system.cores()
+    waiting = queue(names)
+    if waiting:
+        results.require_writable()
+    with engine.kept_workers():
+        for number, item in enumerate(waiting, 1):
+            head = f"[plan {number}/{len(waiting)}] {item.plan}"
+            if lacking := system.lacks(item.plan.needs):
+                say(f"{head}: left out, this machine has no {lacking}")
+                continue
+            if time.monotonic() + item.seconds > until:
+                say(f"{head}: left out, a unit takes about {item.seconds:.0f} s, more than is left")
+                continue
+            missing = f"{len(item.missing)} of {len(item.units)} units missing"
+            say(f"{head}: {missing}, {item.hours:.1f} core hours")
+            try:
+                stored += _compute(item, head, until, workers, scheduler, device, say)
+            except AlignbookError as error:
+                say(f"{head}: {error}")
+    return stored
+
+
+def _compute(item, head, until, workers, scheduler, device, say):
+    if scheduler is not None:
+        from alignbook.runs import cluster
+
+        cluster.compute(item.missing, scheduler, device=device, say=say)
+        return sum(map(results.exists, item.missing))
+    engine.require_data(item.missing)
+    ended = []
+
+    def done(unit, text):
+        ended.append(unit)
+        left = item.seconds * (len(item.missing) - len(ended)) / workers
+        end = time.strftime("%H:%M", time.localtime(time.time() + left))
+        say(f"{head}: {unit.name} {text}; {len(ended)} of {len(item.missing)}, to the end about {end}")
+
+    engine.in_workers(
+        item.missing, partial(engine.compute_one, device=device, replace=False), workers, say, done=done,
+        admits=lambda unit: time.monotonic() + item.seconds <= until,
+    )  # fmt: skip
+    return len(ended)
+
+
+def _units(plan):
+    return engine.units_of(notebooks.find(plan.notebook), plan.values)
+
+
+def _is_new(unit, plan):
+    seed = unit.arguments.get("seed")
+    return plan.new_seeds is None or seed is None or plan.new_seeds[0] <= seed <= plan.new_seeds[1]
+
+
+def _decides_headline(plan):
+    claims = _claims(notebooks.find(plan.notebook))
+    head = next((claim for claim in claims if claim["headline"]), None)
+    if head is None:
+        return True
+    same = {c["id"] for c in claims if c["headline"] or (head["group"] and c["group"] == head["group"])}
+    return bool(same & set(plan.decides))
+
+
+def _claims(notebook):
+    judged = judgements.claims(notebook)
+    return judged["claims"] if judged else []
