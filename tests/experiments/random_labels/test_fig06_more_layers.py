@@ -7,7 +7,6 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.random_labels import fig01_transfer as fig01
 from alignbook.experiments.random_labels import fig06_more_layers as experiment
 from alignbook.runs import notebooks, parameters
 
@@ -49,11 +48,7 @@ def made_up(rises, seeds=4, columns=tuple(experiment.COLUMNS)):
                     for epoch, height in ((0, 0.5), (10, 1.5)):
                         value = 0.4 + height * rises[column] * count / depth + rng.normal(0, 0.001)
                         row = {"labels": labels, "seed": seed, "epoch": epoch, "accuracy": value}
-                        if column == "vgg" and count in (0, depth):
-                            start = "pretrained" if count else "scratch"
-                            rows.append(row | {"unit": f"1-and-2-seed{seed}", "start": start})
-                        else:
-                            rows.append(row | {"unit": f"{column}-seed{seed}", "layers": count})
+                        rows.append(row | {"column": column, "layers": count})
     return pd.DataFrame(rows)
 
 
@@ -75,7 +70,7 @@ def test_slopes_decide():
 
 def test_a_line_rises_over_a_step_that_goes_down():
     table = made_up({"cnn": 0.1, "vgg": 0.2, "resnet": 0.1})
-    back = (table["unit"].str.startswith("cnn")) & (table["layers"] == 1) & (table["labels"] == "random")
+    back = (table["column"] == "cnn") & (table["layers"] == 1) & (table["labels"] == "random")
     table.loc[back, "accuracy"] -= 0.06  # the first step, of 2.5 points, falls back
     found = experiment.steps(table, "cnn", "random")
     assert list(found) == ["0 to 1", "1 to 4"] and found.mean().tolist() == pytest.approx([-3.5, 13.5], abs=1)
@@ -87,21 +82,30 @@ def test_a_line_rises_over_a_step_that_goes_down():
     assert "1 of 12 single steps" in experiment.finding(table, {})
 
 
-def test_figure_1_has_the_ends_of_vgg():
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+def test_what_is_compared_within_a_seed_comes_from_one_unit(profile):
+    values = parameters.resolve(BOOK, profile)
+    units = experiment.units(values)
+    assert len(units) == values["seeds"] * len(experiment.COLUMNS)
+    for unit in units:
+        layers = unit.arguments["layers"]
+        assert unit.compute is experiment.compute
+        assert layers[0] == 0 and layers[-1] == experiment.depth(unit.arguments["column"])
+    sizes = {unit.arguments["upstream"] for unit in units if unit.arguments["column"] == "vgg"}
+    assert sizes == {round(values["vgg_downstream"] * 0.8)}  # 20,000 of 25,000
+
+
+def test_curves_are_those_of_one_column():
     frames = experiment.curves(made_up({"cnn": 0, "vgg": 0, "resnet": 0}), "vgg", "real")
     assert list(frames) == [0, 1, 13] and frames[13].shape == (4, 2)
-    for profile in ("quick", "paper"):
-        other = parameters.resolve(notebooks.find("random_labels/fig01_transfer"), profile)
-        theirs = [unit.arguments for unit in fig01.units(other)]
-        asked = parameters.resolve(BOOK, profile)
-        shared = [u for u in experiment.units(asked) if u.compute is fig01.compute]
-        # As many of Figure 1's as this figure has seeds, and not computed again.
-        assert len(shared) == asked["seeds"] and all(unit.arguments in theirs for unit in shared)
+    known = made_up({"cnn": 0, "vgg": 0, "resnet": 0}, columns=["cnn"])
+    pretraining = known.head(3).assign(layers=-1, labels=None)
+    assert list(experiment.memorised(pd.concat([known, pretraining]))) == ["cnn"]
 
 
-@pytest.mark.parametrize("column", ["cnn", "resnet"])
+@pytest.mark.parametrize("column", experiment.COLUMNS)
 def test_a_run_stops_early_and_scratch_is_scratch(column):
-    asked = parameters.resolve(BOOK, "smoke", {"epoch_share": 0.02, "stops": 2, "points": 3})
+    asked = parameters.resolve(BOOK, "smoke", {"epoch_share": 0.02, "stops": 2, "vgg_stops": 2, "points": 3})
     (unit,) = [u for u in experiment.units(asked) if u.name == f"{column}-seed0"]
     setting = experiment.COLUMNS[column]
     assert unit.arguments["upstream"] == round(20 * setting.images / 25_000)
@@ -116,6 +120,6 @@ def test_a_run_stops_early_and_scratch_is_scratch(column):
 
 
 def test_bad_parameters():
-    for name, value in (("cnn_layers", [5]), ("vgg_layers", [13]), ("stops", 0)):
+    for name, value in (("cnn_layers", [5]), ("vgg_layers", [14]), ("stops", 0)):
         with pytest.raises(AlignbookError, match=name):
             parameters.resolve(BOOK, "quick", {name: value})

@@ -82,6 +82,48 @@ def test_a_small_network_has_both_tasks_equally_long():
     assert after == pytest.approx(before, abs=0.1)
 
 
+def curve_rows(table, labels, *steps):
+    rows = table[(table["of"] == "curve") & (table["labels"] == labels) & table["step"].isin(steps)]
+    return rows[["step", "layer", "activation", "dead"]].astype(float).reset_index(drop=True)
+
+
+def test_the_control_is_fine_tuning_without_pre_training():
+    arguments = {name: value for name, value in SMALL.items() if name != "upstream_epochs"}
+    alone = experiment.compute_scratch(**arguments, **ON_CPU)
+    # Pre-training of no step leaves the network as it was.
+    other = experiment.compute(**SMALL | {"upstream_epochs": 0}, **ON_CPU)
+    steps = sorted(alone["step"].unique())
+    pd.testing.assert_frame_equal(curve_rows(alone, "random", *steps), curve_rows(other, "random", *steps))
+    trained = experiment.compute(**SMALL, **ON_CPU)
+    assert steps == sorted(trained[trained["labels"] == "random"]["step"].unique())
+    assert not curve_rows(alone, "random", 6).equals(curve_rows(trained, "random", 6))
+
+
+def test_the_control_of_a_small_network_has_its_second_task(monkeypatch):
+    alone = experiment.compute_small_scratch(**CNN, **ON_CPU)
+    trained = experiment.compute_small(**CNN, **ON_CPU)
+    assert not curve_rows(alone, "random", 4).equals(curve_rows(trained, "random", 4))
+
+    def without_the_first(net, x, y, *, at, on, report, **training):
+        if not seen:  # the first task: looks, and no step
+            seen.append(on(0, net))
+            return
+        fit(net, x, y, at=at, on=on, report=report, **training)
+
+    seen, fit = [], experiment.fit
+    monkeypatch.setattr(experiment, "fit", without_the_first)
+    other = experiment.compute_small(**CNN, **ON_CPU)
+    steps = (0, 1, 2, 4)
+    pd.testing.assert_frame_equal(curve_rows(alone, "random", *steps), curve_rows(other, "random", *steps))
+
+
+def test_a_control_enters_no_claim():
+    table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4))
+    beside = table[table["labels"] == "random"].assign(unit="scratch-" + table["unit"], activation=0.9)
+    assert outcomes(pd.concat([table, beside])) == outcomes(table)
+    assert experiment.curve(pd.concat([table, beside]), "scratch-negative", "random").eq(0.9).all(axis=None)
+
+
 def test_moments_hold_both_ends_and_those_right_after():
     assert experiment.moments(100, 3) == [0, 1, 2, 4, 8, 16, 25, 32, 50, 64, 75, 100]
     assert experiment.moments(2, 1) == [0, 1, 2]
@@ -131,7 +173,11 @@ def test_units_are_the_settings_of_figure_one():
     book = notebooks.find("random_labels/fig07_activations")
     values = parameters.resolve(book, "paper")
     made = {unit.name: unit.arguments for unit in experiment.units(values)}
-    assert len(made) == 3 * (2 + 2)
+    assert len(made) == 2 * 3 * (2 + 2)
+    alone = made["scratch-positive-seed2"] | {"upstream_epochs": 120}
+    assert alone == made["positive-seed2"] and made["scratch-cnn3-seed1"] == made["cnn3-seed1"]
+    without = parameters.resolve(book, "paper", {"control": False})
+    assert {unit.name for unit in experiment.units(without)} == {n for n in made if "scratch" not in n}
     negative, positive = made["negative-seed0"], made["positive-seed2"]
     assert (negative["classes"], negative["upstream_epochs"], negative["init_scale"]) == (50, 80, 0.612)
     assert (positive["classes"], positive["upstream_epochs"], positive["epochs"]) == (5, 120, 200)

@@ -15,6 +15,7 @@ PARAMETERS = {
     "test_images": 20,
     "pretrain_images": 30,
     "pretrain_epochs": 1,
+    "pretrain_rate": 0.002,
     "learning_rate": 0.002,
     "batch_size": 10,
     "schedule": "thirds",

@@ -16,6 +16,7 @@ PARAMETERS = {
     "test_images": 10,
     "pretrain_images": 14,
     "pretrain_epochs": 3,
+    "pretrain_rate": 0.002,
     "learning_rate": 0.002,
     "batch_size": 6,
     "schedule": "thirds",
@@ -105,6 +106,21 @@ def test_at_the_pages_own_rate_and_scaled_back_nothing_differs_from_table_7():
     pd.testing.assert_frame_equal(
         same.drop(columns=["rescaled", "random_labels"]), run(plain, layers=[3], precision="float32")
     )
+
+
+def test_the_page_may_pre_train_at_another_rate(trained):
+    values = PARAMETERS | {"pretrain_rate": 0.05, "pretraining": ["plain"]}
+    faster, own = tab01.units(values), tab01.units(PARAMETERS | {"pretraining": ["plain"]})
+    assert [a.name for a in faster] == [b.name for b in own]
+    changed = [a for a, b in zip(faster, own, strict=True) if a != b]
+    assert {unit.name.rpartition("-seed")[0] for unit in changed} == {
+        name.rpartition("-seed")[0] for name in (u.name for u in own) if "pretrained" in name
+    }
+    table = run(changed[0], layers=[3], iterations=[1])
+    assert [call[2] for call in trained] == [0.05, 0.002]
+    assert table["rescaled"].tolist() == [True] and table["random_labels"].between(0, 1).all()
+    rows = table7.other_pretraining(table.assign(unit=changed[0].name, seed=0), values)
+    assert rows.index[0].startswith("as above: rate 0.05") and rows["random_labels"].notna().iloc[0]
 
 
 def made_up(**accuracy):

@@ -1,8 +1,4 @@
-"""Transferring more and more layers of networks pre-trained on random labels (Figures 6 and 9, A.10).
-
-VGG-16 with no layer and with all convolutions transferred is experiments 1 and 2 of Figure 1: those units are
-Figure 1's, stored there.
-"""
+"""Transferring more and more layers of networks pre-trained on random labels (Figures 6 and 9, A.10)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,7 +15,6 @@ from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 
-from . import fig01_transfer as fig01
 from .downstream import area, fresh_head_, tasks
 from .vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, first_epochs
 
@@ -52,30 +47,16 @@ DOWNSTREAM_IMAGES = 25_000  # caption of Figure 6
 
 
 def units(parameters):
-    """One unit per column and seed; of VGG-16 two, one of them Figure 1's."""
-    made = []
-    for seed in range(parameters["seeds"]):
-        for column in ("cnn", "resnet"):
-            made.append(Unit(f"{column}-seed{seed}", compute, _arguments(parameters, column, seed)))
-        shared = figure_1(parameters)
-        (whole,) = (unit for unit in fig01.units(shared) if unit.name == f"1-and-2-seed{seed}")
-        made.append(whole)
-        arguments = {"column": "vgg", "layers": parameters["vgg_layers"], "labels": parameters["vgg_labels"]}
-        same = set(whole.arguments) - {"labels", "test"}
-        arguments |= {name: whole.arguments[name] for name in sorted(same)}
-        made.append(Unit(f"vgg-seed{seed}", compute, arguments))
-    return made
-
-
-def figure_1(parameters):
-    """Figure 1's parameters, for its units of VGG-16."""
-    names = "dataset side width scale_factor epoch_share batch_size points test seeds"
-    shared = {name: parameters[name] for name in names.split()}
-    return shared | {name: parameters[f"vgg_{name}"] for name in ("upstream", "downstream", "stops")}
+    """One unit per column and seed: whatever is compared within a seed comes from one pre-trained network."""
+    return [
+        Unit(f"{column}-seed{seed}", compute, _arguments(parameters, column, seed))
+        for seed in range(parameters["seeds"])
+        for column in COLUMNS
+    ]
 
 
 def _arguments(parameters, column, seed):
-    """Arguments of a SimpleCNN or a ResNet-18: images upstream keep the printed ratio to those downstream."""
+    """Arguments of a unit: images upstream keep the printed ratio to those downstream."""
     setting = COLUMNS[column]
     downstream = parameters[f"{column}_downstream"]
     return {name: parameters[name] for name in "dataset side width labels batch_size points".split()} | {
@@ -88,7 +69,7 @@ def _arguments(parameters, column, seed):
         "upstream_epochs": max(1, round(setting.epochs * parameters["epoch_share"])),
         "downstream": downstream,
         "epochs": max(1, round(DOWNSTREAM_EPOCHS * parameters["epoch_share"])),
-        "stops": parameters["stops"],
+        "stops": parameters["vgg_stops" if column == "vgg" else "stops"],
         "seed": seed,
     }
 
@@ -192,16 +173,10 @@ def compute(
 
 
 def curves(table, column, labels):
-    """{layers: (seeds × epochs) frame of training accuracy} of one column; VGG-16 with Figure 1's units."""
+    """{layers: (seeds × epochs) frame of training accuracy} of one column."""
     if "accuracy" not in table:
         return {}
-    names = table["unit"].astype(str)
-    own = table[names.str.startswith(f"{column}-seed") & (table["labels"] == labels)]
-    own = own[["layers", "seed", "epoch", "accuracy"]] if "layers" in own else own.iloc[:0]
-    if column == "vgg" and "start" in table:
-        shared = table[names.str.startswith("1-and-2-seed") & (table["labels"] == labels)]
-        counts = shared["start"].map({"scratch": 0, "pretrained": VGG_LAYERS})
-        own = pd.concat([own, shared.assign(layers=counts)[["layers", "seed", "epoch", "accuracy"]]])
+    own = table[(table["column"] == column) & (table["labels"] == labels)]
     return {
         int(count): part.pivot(index="seed", columns="epoch", values="accuracy")
         for count, part in own.groupby("layers")
@@ -336,11 +311,5 @@ def memorised(table):
     """{column: training accuracies (0..1) at the end of pre-training} of columns with results."""
     if "accuracy" not in table:
         return {}
-    names = table["unit"].astype(str)
-    found = {}
-    for column in COLUMNS:
-        rows = table[names.str.startswith(f"{column}-seed")]
-        rows = rows[rows["layers"] == -1] if "layers" in rows else rows.iloc[:0]
-        if len(rows):
-            found[column] = rows["accuracy"]
-    return found
+    before = table[table["layers"] == -1]
+    return {column: rows["accuracy"] for column in COLUMNS if len(rows := before[before["column"] == column])}

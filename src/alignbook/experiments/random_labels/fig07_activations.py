@@ -35,7 +35,10 @@ LATER = "Pre-training lowers activation more in the last hidden layer than in th
 
 
 def units(parameters):
-    """VGG-16 in both cases, and the small networks of Figure 24, one unit each per seed."""
+    """VGG-16 in both cases, and the small networks of Figure 24, one unit each per seed.
+
+    With ``control`` each has another beside it, ``scratch-…``, that meets the second task first.
+    """
     shared = {name: parameters[name] for name in "dataset test points".split()}
     vgg = shared | {name: parameters[name] for name in "side width upstream downstream batch_size".split()}
     share = parameters["epoch_share"]
@@ -54,12 +57,17 @@ def units(parameters):
                 "seed": seed,
             }
             made.append(Unit(f"{case}-seed{seed}", compute, arguments))
+            if parameters["control"]:
+                alone = {name: value for name, value in arguments.items() if name != "upstream_epochs"}
+                made.append(Unit(f"scratch-{case}-seed{seed}", compute_scratch, alone))
     names = "side images epochs filters units learning_rate init_scale batch_size".split()
     small = shared | {name: parameters[f"cnn_{name}"] for name in names}
     for seed in range(parameters["seeds"]):
         for count in parameters["cnn_convolutions"]:
             arguments = small | {"convolutions": count, "seed": seed}
             made.append(Unit(f"cnn{count}-seed{seed}", compute_small, arguments))
+            if parameters["control"]:
+                made.append(Unit(f"scratch-cnn{count}-seed{seed}", compute_small_scratch, arguments))
     return made
 
 
@@ -172,6 +180,90 @@ def compute_small(
     return seen.table()
 
 
+def compute_scratch(
+    *,
+    dataset,
+    case,
+    labels,
+    side,
+    width,
+    upstream,
+    downstream,
+    classes,
+    epochs,
+    batch_size,
+    init_scale,
+    learning_rate,
+    test,
+    points,
+    seed,
+    device,
+    report,
+):
+    """What activations do on the second task without a first one: the control of :func:`compute`.
+
+    VGG-16 with the weights that pre-training starts from, and with the head, the images, their order and the
+    looks of fine-tuning on each of ``labels``. Rows as there with ``of`` "curve". Raises Diverged.
+    """
+    data = tasks(
+        dataset, upstream=upstream, upstream_classes=classes, downstream=downstream,
+        classes=DOWNSTREAM_CLASSES, side=side, test=test, seed=seed, device=device,
+    )  # fmt: skip
+    seen, steps = _Seen(data.test_x), epochs * (downstream // batch_size)
+    for number, kind in enumerate(labels):
+        net = network(
+            data.x.shape[1:], classes, width=width, init_scale=init_scale, seed=seed, name="upstream"
+        )
+        fresh_head_(net, data.classes[kind], init_scale, torch_stream(seed, "vgg", "head", kind)).to(device)
+        fit(
+            net, data.x, data.y[kind], steps=steps, batch_size=batch_size, learning_rate=learning_rate,
+            generator=torch_stream(seed, "vgg", "downstream batches", kind),
+            at=moments(steps, points), on=seen.on(kind),
+            report=lambda done, text, number=number: report((number + done) / len(labels), text),
+        )  # fmt: skip
+        seen.end(accuracy(net, data.x, data.y[kind]))
+    return seen.table()
+
+
+def compute_small_scratch(
+    *,
+    dataset,
+    convolutions,
+    side,
+    images,
+    epochs,
+    filters,
+    units,
+    learning_rate,
+    init_scale,
+    batch_size,
+    test,
+    points,
+    seed,
+    device,
+    report,
+):
+    """The second task of :func:`compute_small` alone, from the first one's initial weights: its control.
+
+    The head, the images, their order and the looks are those of its second task; rows as there.
+    """
+    data = tasks(
+        dataset, upstream=images, upstream_classes=CNN_CLASSES, downstream=images, classes=CNN_CLASSES,
+        side=side, test=test, seed=seed, device=device,
+    )  # fmt: skip
+    net = SimpleCNN(data.x.shape[1:], [filters] * convolutions, units, CNN_CLASSES)
+    he_normal_(net, init_scale, torch_stream(seed, "fig07", "network", convolutions))
+    fresh_head_(net, CNN_CLASSES, init_scale, torch_stream(seed, "fig07", "head")).to(device)
+    seen, steps = _Seen(data.test_x), epochs * (images // batch_size)
+    fit(
+        net, data.x, data.y["random"], steps=steps, batch_size=batch_size, learning_rate=learning_rate,
+        generator=torch_stream(seed, "fig07", "batches", "random"),
+        at=moments(steps, points), on=seen.on("random"), report=report,
+    )  # fmt: skip
+    seen.end(accuracy(net, data.x, data.y["random"]))
+    return seen.table()
+
+
 def moments(steps, points):
     """Steps at which activations are taken: first and last, ``points`` between, and those of ``AFTER``."""
     even = {round(steps * k / (points + 1)) for k in range(points + 2)}
@@ -206,7 +298,8 @@ class _Seen:
 def curve(table, name, labels, column="activation", layer=None):
     """(seeds × steps) frame of one network's hidden layer in one task; empty where there is none.
 
-    name : "positive", "negative", or a number of convolutions; layer : from 1, None for the last.
+    name : "positive", "negative", or a number of convolutions; "scratch-positive", "scratch-cnn1" and so on
+    for the control; layer : from 1, None for the last.
     """
     if "of" not in table:
         return pd.DataFrame()

@@ -371,8 +371,9 @@ def units(parameters):
     """One unit per initialisation, layers and seed; for ``pretrained`` all layers in one.
 
     Parameters: dataset, initialisations, layers, iterations, train_images, test_images,
-    pretrain_images, pretrain_epochs, learning_rate, batch_size, schedule, init_scale, filter_scale,
-    centred, patch_stride, first_number, padding, pool, precision, variation_seeds, pretraining, seeds.
+    pretrain_images, pretrain_epochs, pretrain_rate, learning_rate, batch_size, schedule, init_scale,
+    filter_scale, centred, patch_stride, first_number, padding, pool, precision, variation_seeds,
+    pretraining, seeds.
     Each table has the columns initialisation, layers, iterations, train and test (accuracies in 0..1).
     """
     cells = [("standard", 0)]
@@ -402,9 +403,13 @@ def _pretrained_otherwise(name, parameters):
     prefix = f"{TABLE_7}{way}__"
     if way != name:
         return _unit("standard", 0, 0, values, prefix)
-    unit = _unit("pretrained", [3], 0, values, prefix)
-    own = {"pretrain_rate": values["pretrain_rate"], "rescaled": rescaled}
-    return replace(unit, compute=pretrained_otherwise, arguments=unit.arguments | own)
+    return _otherwise(_unit("pretrained", [3], 0, values, prefix), values["pretrain_rate"], rescaled)
+
+
+def _otherwise(unit, rate, rescaled):
+    """The pre-trained ``unit`` with a rate of its own and so handed over: :func:`pretrained_otherwise`."""
+    arguments = unit.arguments | {"pretrain_rate": rate, "rescaled": rescaled}
+    return replace(unit, compute=pretrained_otherwise, arguments=arguments)
 
 
 def _varied(seed, parameters):
@@ -429,7 +434,9 @@ def _unit(initialisation, layers, seed, values, prefix=""):
         return Unit(f"{name}-seed{seed}", standard, arguments)
     if initialisation == "pretrained":
         own = {key: values[key] for key in ("pretrain_images", "pretrain_epochs")}
-        return Unit(f"{name}-seed{seed}", pretrained, arguments | own | {"layers": layers})
+        unit = Unit(f"{name}-seed{seed}", pretrained, arguments | own | {"layers": layers})
+        rate = values["pretrain_rate"]
+        return unit if rate == values["learning_rate"] else _otherwise(unit, rate, [True])
     own = {key: values[key] for key in ("filter_scale", "centred", "patch_stride")}
     arguments |= own | {"layers": layers}
     if initialisation == "shifted" and values["first_number"] != 1:

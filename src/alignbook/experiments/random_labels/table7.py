@@ -78,7 +78,7 @@ def _ways(first, parameters):
     """(name, layers, rows of ``first``) of every way to pre-train, the page's own first."""
     variation = first["unit"].str.partition("__")[0].where(first["unit"].str.contains("__"), "")
     pretrained = first["layers"] == 3
-    epochs, rate = parameters["pretrain_epochs"], parameters["learning_rate"]
+    epochs, rate = parameters["pretrain_epochs"], parameters["pretrain_rate"]
     yield f"as above: rate {rate}, {epochs} epochs, scaled back", 3, first[pretrained & (variation == "")]
     for name in sorted(set(variation), key=lambda name: (len(name), name)):
         if name.startswith("pretrain_epochs-"):
