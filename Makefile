@@ -32,7 +32,7 @@ bench-cluster: $(READY)
 env: $(READY)
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff check src notebooks tests benchmarks
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alignbook needs Python 3.11 or newer; set PYTHON=")'

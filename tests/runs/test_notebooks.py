@@ -57,7 +57,7 @@ def test_has_every_part_of_a_page(notebook):
     ):
         assert part in text, part
     assert f'Page("{notebook.name}", globals())' in text
-    reads = {"STATEMENTS"} if notebook.folder else {"claims", "HEADLINE"}
+    reads = {"STATEMENTS"} if notebook.has_reading else {"claims", "HEADLINE"}
     assert {"units"} <= set(vars(notebook.experiment))
     assert reads | {"finding", "key_numbers"} <= set(vars(notebook.reading))
     assert 20 < len(notebook.claim) and "$" not in notebook.claim and "\n" not in notebook.claim
@@ -75,12 +75,12 @@ def test_has_every_part_of_a_page(notebook):
 def test_what_is_said_of_nothing(notebook):
     """Where every run has diverged a page still has a finding, and key numbers without a number."""
     nothing, values = pd.DataFrame({"unit": []}), parameters.resolve(notebook, "smoke")
-    more = [_claims(notebook, nothing, values)] if notebook.folder else []
+    more = [_claims(notebook, nothing, values)] if notebook.has_reading else []
     assert notebook.reading.finding(nothing, values, *more)
     assert len(notebook.reading.key_numbers(nothing, values)) <= 3
 
 
-STUDIES = [book for book in BOOKS if book.folder]
+STUDIES = [book for book in BOOKS if book.has_reading]
 
 
 def _claims(notebook, table, values):
@@ -210,7 +210,7 @@ def test_code_pages_split_a_module_at_its_functions(notebook):
     blocks = re.findall(r"```python\n(.*?)```", generated._code_page(notebook), re.DOTALL)
     for block in blocks:
         ast.parse(block)
-    heads = 2 if notebook.folder else 1
+    heads = 2 if notebook.has_reading else 1
     firsts = [node for block in blocks for node in ast.parse(block).body[:1]]
     functions = [node.name for node in firsts if isinstance(node, ast.FunctionDef)]
     assert len(functions) == len(blocks) - heads

@@ -1,4 +1,4 @@
-"""How far f(σ) departs from rising and then falling, from Gaussian patches to images (Figures 21 and 22, E.2)."""
+"""How far f(σ) departs from rising and then falling, from Gaussian patches to images (Figures 21, 22)."""
 
 import math
 
@@ -94,14 +94,15 @@ def closer(table, parameters):
 
 
 def ideal(table, parameters, end):
-    """ln of the growth of the ideal case: from its smallest σ to the peak (0) or from there to its largest (1)."""
+    """ln of the growth of the ideal case: from its smallest σ to the peak (0), from there to the end (1)."""
     found = growth(rows_of(table, IDEAL))
     return pd.Series(rise_and_fall(found)[end], found.index) if len(found) else None
 
 
 STATEMENTS = [
     Statement(
-        "neighbours", "Correlations between neighbouring patches take f(σ) away from rising and then falling.",
+        "neighbours",
+        "Correlations between neighbouring patches take f(σ) away from rising and then falling.",
         source="Figure 22, E.2", above=0, matters=0.01, unit="of the curve's height", because=DEPARTURES,
         of=lambda t, p: further(t, p, "permuted patches", "images, stride 3"), headline=True,
     ),
@@ -114,7 +115,8 @@ STATEMENTS = [
         ],
     ),
     Statement(
-        "still-close", "Up to permuted patches the curve stays closer to the ideal one than that of images does.",
+        "still-close",
+        "Up to permuted patches the curve stays closer to the ideal one than that of images does.",
         source="Figure 21, E.2", of=closer, above=0, matters=0.05, unit="standard deviations of a shape",
         because="a twentieth of a shape's own standard deviation cannot be seen in the figure",
     ),
@@ -134,14 +136,14 @@ SAID = {
 
 
 def finding(table, parameters, claims):
-    """What neighbours do to the shape, in words that follow the verdict, with the departure before and after."""
+    """What neighbours do to the shape, with the departure before and after; words follow the verdict."""
     claim = claims["neighbours"]
     before, after = departures(table, "permuted patches"), departures(table, "images, stride 3")
     if claim.outcome not in SAID or before.empty or after.empty:
         return "The curves with and without fitting neighbours are not both among the results."
     said = (
-        f"{SAID[claim.outcome]}: f(σ) departs from one rise and one fall by {100 * after.mean():.1f} % of its "
-        f"height, {100 * before.mean():.1f} % with shuffled patches."
+        f"{SAID[claim.outcome]}: f(σ) departs from one rise and one fall by {100 * after.mean():.1f} % of "
+        f"its height, {100 * before.mean():.1f} % with shuffled patches."
     )
     if claims["stride-1"].outcome == HOLDS and claims["stride-2"].outcome == HOLDS:
         said += " The more patches overlap, the further."

@@ -83,8 +83,10 @@ def _scope(module):
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:  # a name that a module makes as it runs
         return None
-    if spec is None or not spec.origin:
+    if spec is None or not (spec.origin or spec.submodule_search_locations):
         return None
+    if not spec.origin:  # a study's folder, which has modules and no code of its own
+        return {}, {}, module
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
     definitions, imports = {}, {}
     try:

@@ -124,7 +124,7 @@ class Run:
     def claims(self):
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
         notebook = notebooks.find(self.name)
-        if notebook.folder:
+        if notebook.has_reading:
             with self._told("claims"):
                 claims = judged(notebook.reading.STATEMENTS, self.judged_table, self.parameters)
         else:
@@ -163,7 +163,7 @@ class Run:
     @cached_property
     def finding(self):
         """What was found, one or two sentences with their numbers from the results."""
-        if notebooks.find(self.name).folder:
+        if notebooks.find(self.name).has_reading:
             return self._of_reading("finding", {claim.id: claim for claim in self.claims})
         return self._of_reading("finding")
 

@@ -83,13 +83,18 @@ class Notebook:
 
     @property
     def reading(self):
-        """The module that judges and words what is stored; of an older notebook, the experiment."""
-        return self._module("reading")
+        """The module that judges and words what is stored; where there is none yet, the experiment."""
+        return self._module("reading" if self.has_reading else "experiment")
+
+    @property
+    def has_reading(self):
+        """Whether its statements are data, in a module of their own."""
+        return bool(self.folder) and (self.folder / "reading.py").is_file()
 
     @property
     def modules(self):
         """The study's own modules, without those that it shares: of an older notebook, one."""
-        return [self.experiment, self.reading] if self.folder else [self.experiment]
+        return [self.experiment, self.reading] if self.has_reading else [self.experiment]
 
     def _module(self, part):
         module, where = f"alignbook.experiments.{self.paper}.{self.slug}", None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignbook.experiments.random_labels import activations
+from alignbook.studies.random_labels import activations
 from alignbook.training.deep import VGG
 from alignbook.training.nets import SimpleCNN, he_normal_
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignbook.experiments.random_labels import downstream
+from alignbook.studies.random_labels import downstream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 

@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.random_labels import fig01_transfer as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels.fig01_transfer import experiment
 
 BOOK = notebooks.find("random_labels/fig01_transfer")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
-from alignbook.experiments.random_labels import fig02_misalignment as experiment
-from alignbook.experiments.random_labels import fig04_transfer_function as fig04
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import numpy_stream
+from alignbook.studies.random_labels.fig02_misalignment import experiment
+from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
 from alignbook.training.nets import SimpleCNN, he_normal_
 
 SMALL = {

@@ -7,7 +7,7 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, OPPOSED, UNDECIDED, Claim
 from alignbook.errors import Diverged
-from alignbook.experiments.random_labels import fig04_transfer_function as experiment
+from alignbook.studies.random_labels.fig04_transfer_function import experiment
 
 SMALL = {
     "inputs": 20,

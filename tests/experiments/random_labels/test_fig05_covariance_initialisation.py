@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.random_labels import fig05_covariance_initialisation as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels.fig05_covariance_initialisation import experiment
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.transfer import layer_norms
 

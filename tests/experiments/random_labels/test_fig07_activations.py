@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.random_labels import fig07_activations as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels.fig07_activations import experiment
 
 SMALL = {
     "dataset": "photos", "case": "negative", "labels": ["random"], "side": 8, "width": 8, "upstream": 32,

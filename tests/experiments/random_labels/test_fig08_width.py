@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.random_labels import fig08_width as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels.fig08_width import experiment
 from alignbook.training.nets import SimpleCNN
 
 SMALL = {

@@ -10,10 +10,10 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
-from alignbook.experiments.random_labels import fig12_sweeps as experiment
-from alignbook.experiments.random_labels import sweep_analysis as analysis
-from alignbook.experiments.random_labels import sweep_design as design
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels import sweep_analysis as analysis
+from alignbook.studies.random_labels import sweep_design as design
+from alignbook.studies.random_labels.fig12_sweeps import experiment
 
 BOOK = notebooks.find("random_labels/fig12_sweeps")
 FACTORS = {

@@ -7,9 +7,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
-from alignbook.experiments.random_labels import fig04_transfer_function as fig04
-from alignbook.experiments.random_labels import fig20_gaussian_transfer as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
+from alignbook.studies.random_labels.fig20_gaussian_transfer import experiment
 
 PRINTED = {
     "dimension_left": 10, "dimension": 30, "first_hidden": 2048, "hidden": 256, "inputs": 10_000,

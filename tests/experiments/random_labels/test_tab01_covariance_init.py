@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
-from alignbook.experiments.random_labels import tab01_covariance_init as tab01
+from alignbook.studies.random_labels.tab01_covariance_init import experiment as tab01
 
 PARAMETERS = {
     "dataset": "photos",

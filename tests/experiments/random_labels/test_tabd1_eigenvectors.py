@@ -9,9 +9,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.random_labels import propositions
-from alignbook.experiments.random_labels import tabd1_eigenvectors as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels import propositions
+from alignbook.studies.random_labels.tabd1_eigenvectors import experiment
 
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
 ASKED = {"ratios": [1.1, 11.0], "samples": [100, 1000], "size": 5}

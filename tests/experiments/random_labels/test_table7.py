@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from alignbook.claims import NOT_RUN
-from alignbook.experiments.random_labels import tab01_covariance_init as tab01
-from alignbook.experiments.random_labels import table7
+from alignbook.studies.random_labels import table7
+from alignbook.studies.random_labels.tab01_covariance_init import experiment as tab01
 
 PARAMETERS = {
     "dataset": "photos",

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from alignbook.experiments.random_labels import vgg_transfer
+from alignbook.studies.random_labels import vgg_transfer
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms
 

@@ -20,7 +20,6 @@ from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, Claim, KeyNumber
 from alignbook.data import load, random_labels
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
-from alignbook.experiments.random_labels.fig02_misalignment import random_bases
 from alignbook.metrics import (
     alignment_curve,
     hessian_eigenvalues,
@@ -30,6 +29,7 @@ from alignbook.metrics import (
 )
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.studies.random_labels.fig02_misalignment.experiment import random_bases
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import SimpleCNN, he_normal_, he_normal_layer_
 
