@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignbook.kernels.relu_correlation import relu_correlation
+from alignbook.kernels.relu_correlation import relu_correlation, relu_correlations
 
 
 def reference(distance, layers):
@@ -67,3 +67,17 @@ def test_identical_inputs_stay_identical():
 def test_out_of_range(arguments):
     with pytest.raises(ValueError):
         relu_correlation(*arguments)
+
+
+def test_many_pairs_are_each_followed_alone():
+    distances = [2.0, 1.3, 0.2, 0.12, 1e-3, 1e-9, 0.0]
+    u, slope = relu_correlations(np.array(distances), 150)
+    assert u.shape == slope.shape == (150, len(distances))
+    for place, distance in enumerate(distances):
+        alone = relu_correlation(distance, 150)
+        np.testing.assert_allclose(u[:, place], alone[0], rtol=1e-13, atol=0)
+        np.testing.assert_allclose(slope[:, place], alone[1], rtol=1e-12, atol=0)
+    with pytest.raises(ValueError, match=r"\[0, 2\]"):
+        relu_correlations(np.array([-1e-9]), 3)
+    with pytest.raises(ValueError, match="at least one layer"):
+        relu_correlations(np.array([1.0]), 0)

@@ -59,3 +59,29 @@ def relu_correlation(distance, layers, every=None):
         if every is not None and index % 10_000 == 0:
             every(index + 1)
     return u, slope
+
+
+def relu_correlations(distances, layers):
+    """:func:`relu_correlation` of many pairs at once, layer by layer.
+
+    distances : (pairs,) float64 in [0, 2], u_1 of each; layers : int ≥ 1
+
+    Returns ``(u, slope)``, float64 arrays of shape (layers, pairs). Raises ValueError outside the range.
+    """
+    now = np.array(distances, dtype=np.float64)
+    if not ((now >= 0) & (now <= 2)).all():
+        raise ValueError("1 - c lies in [0, 2]")
+    if layers < 1:
+        raise ValueError(f"at least one layer, not {layers}")
+    u, slope = (np.empty((layers, len(now))) for _ in range(2))
+    for index in range(layers):
+        angle = 2 * np.arcsin(np.sqrt(now / 2))
+        u[index] = now
+        with np.errstate(divide="ignore"):
+            slope[index] = np.log1p(-np.minimum(angle / np.pi, 1))
+        bracket = np.sin(angle) - angle * np.cos(angle)
+        small = angle <= _SMALL
+        square = angle[small] ** 2
+        bracket[small] = np.polyval(_SERIES[::-1], square) * square * angle[small]
+        now = np.maximum(now - bracket / np.pi, 0.0)
+    return u, slope

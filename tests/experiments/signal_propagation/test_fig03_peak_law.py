@@ -19,6 +19,7 @@ PARAMETERS = {
     "variation_depths": [3],
     "choice_datasets": ["digits"],
     "choice_depths": [5],
+    "choices": [*fig03.CHOICES, *fig03.PREPARED],
     "width": 12,
     "cifar10_width": 20,
     "batch_size": 64,
@@ -27,6 +28,7 @@ PARAMETERS = {
     "weight_decay": 0.0005,
     "train_images": 300,
     "alignment_images": 20,
+    "pair_images": 0,
     "seeds": 2,
 }
 CPU = torch.device("cpu")
@@ -102,6 +104,99 @@ def test_choices_on_several_data_sets():
     assert sorted(settings["cifar10"]) == sorted({"tables", *fig03.CHOICES, *fig03.PREPARED} - {"width 256"})
     assert sorted(settings["mnist"]) == sorted(["tables", *fig03.CHOICES])
     assert settings["fashion_mnist"] == []
+
+
+def test_choices_are_asked_by_name():
+    """Only those named, of each data set those that change something; the pairs once per data set."""
+    some = {"choices": ["stop at 0.1", "no decay", "standardised"], "seeds": 1, "pair_images": 9}
+    units = fig03.units({**PARAMETERS, **some, "choice_datasets": ["cifar10", "mnist"]})
+    settings = {name: [] for name in fig03.NAMES}
+    for unit in units:
+        settings[unit.arguments["dataset"]].append(unit.arguments.get("setting"))
+    assert settings["cifar10"] == ["no decay", "standardised", "stop at 0.1", "tables"]
+    assert settings["mnist"] == ["no decay", "stop at 0.1", "tables"]
+    assert settings["digits"].count(None) == 1 and units[-1].name == "pairs-digits"
+
+
+def test_open_choices_train_what_they_name():
+    """A bias in every layer from 0 on; an early end; else the network of ``compute``, layer by layer."""
+    names = ["biases", "stop at 0.1"]
+    asked = {**PARAMETERS, "choices": names, "epochs_factor": 0.05, "seeds": 1}
+    made = {unit.arguments["setting"]: unit for unit in fig03.units(asked) if unit.arguments["depth"] == 5}
+    run = {"device": CPU, "report": lambda *_: None}
+    plain = compute(made["tables"])
+    arguments = made["stop at 0.1"].arguments
+    whole, early = (fig03.compute_open(**arguments | {"goal": goal}, **run) for goal in (0.0, 9.0))
+    assert (whole["alignment"] == plain["alignment"]).all()
+    assert early["train_loss"][0] > whole["train_loss"][0]
+    biased = fig03.compute_open(**made["biases"].arguments, **run)
+    assert (biased["alignment_init"] == plain["alignment_init"]).all()
+    assert not np.allclose(biased["alignment"], plain["alignment"])
+
+
+def test_biases_are_trained():
+    generator = torch.Generator().manual_seed(0)
+    mlp = fig03.MLP(3, 4, 3, 2, generator)
+    x = torch.randn(5, 3, generator=generator)
+    net = fig03.WithBiases(mlp)
+    torch.testing.assert_close(net.logits(x), mlp.logits(x))
+    assert sum(p.numel() for p in net.module.parameters()) == sum(w.numel() for w in mlp.weights) + 4 + 4 + 2
+
+
+def plain_losses(correlations, depth, layer):
+    """Both losses of every pair by Equation 3 and its derivative, in a loop over pairs and layers."""
+    forward, backward = [], []
+    for c in correlations:
+        product = 1.0
+        for k in range(1, depth):
+            if k == layer:
+                forward.append((1 - c) / 2)
+            if k >= layer:
+                product *= 1 - np.arccos(c) / np.pi
+            c = (c * np.arcsin(c) + np.sqrt(1 - c * c)) / np.pi + c / 2
+        if layer == depth:
+            forward.append((1 - c) / 2)
+        backward.append(product)
+    return forward, backward
+
+
+def test_losses_of_pairs_against_a_plain_loop():
+    run = {"dataset": "digits", "images": 8, "seed": 3, "device": CPU, "report": lambda *_: None}
+    table = fig03.compute_pairs(depths=[3, 7], **run)
+    assert len(table) == (3 + 7) * 3
+    x = fig03.load("digits", "train", n=8, seed=3).x.flatten(1).double().numpy()
+    cosines = [
+        x[i] @ x[j] / np.sqrt((x[i] @ x[i]) * (x[j] @ x[j])) for i in range(8) for j in range(i + 1, 8)
+    ]
+    for row in table.itertuples():
+        over = {"mean": np.mean, "supremum": max, "99 %": lambda values: np.percentile(values, 99)}
+        expected = [over[row.statistic](losses) for losses in plain_losses(cosines, row.depth, row.layer)]
+        assert [row.forward, row.backward] == pytest.approx(expected, rel=1e-9)
+
+
+def test_equilibrium_of_pairs():
+    """Losses l^-2 and (l/L)^3 meet where l^5 = L^3/κ; κ is found again from such peaks."""
+    rows = [
+        {"statistic": "mean", "depth": depth, "layer": layer, "forward": layer**-2.0,
+         "backward": (layer / depth) ** 3.0}
+        for depth in (10, 20, 40)
+        for layer in range(1, depth + 1)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows).assign(dataset="mnist", setting=None)
+    losses = fig03.losses_of_pairs(pd.concat([table, table]), "mnist", "mean")
+    assert len(losses) == 70
+    layers = fig03.equilibrium(losses, 0.5)
+    expected = (layers.index.to_numpy(float) ** 3 / 0.5) ** (1 / 5)
+    np.testing.assert_allclose(layers, expected, rtol=1e-9)
+    assert fig03.equilibrium(losses, 1e9).isna().all()
+    assert fig03.fitted_kappa(losses, [10, 40, 40], expected[[0, 2, 2]]) == pytest.approx(0.5, rel=1e-3)
+    assert fig03.losses_of_pairs(pd.DataFrame({"unit": []}), "mnist", "mean").empty
+    # Beside networks the rows say nothing of a network.
+    nets = made_up({(depth, 0): depth // 2 for depth in (10, 20, 40)})
+    both = pd.concat([nets, table.assign(seed=0, depth=100)], ignore_index=True)
+    pd.testing.assert_frame_equal(fig03.networks(both), fig03.networks(nets))
+    parameters = {**PARAMETERS, "datasets": ["mnist"], "depths": [10, 20, 40], "variation_dataset": "mnist"}
+    assert fig03.finding(both, parameters) == fig03.finding(nets, parameters)
 
 
 def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):

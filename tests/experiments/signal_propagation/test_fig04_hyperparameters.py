@@ -22,7 +22,7 @@ PARAMETERS = {
     "resnet_second_rates": [0.01], "second_rates": [0.01], "second_epochs": 3, "batch_size": 20,
     "width": 8, "side": 8, "images": 24,
     "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005, "alignment_images": 5, "test_images": 30,
-    "second_alignment_images": 4, "seeds": 4,
+    "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 4,
 }  # fmt: skip
 VARIED = [("dense", "rate"), ("dense", "batch"), ("vgg19", "rate"), ("vgg19", "batch")]
 
@@ -189,6 +189,7 @@ def test_units_and_parameters():
     assert len({unit.name for unit in made}) == len(made) == 14 * 4
     assert json.loads(json.dumps(made[-1].arguments)) == made[-1].arguments
     assert {unit.arguments["alignment_images"] for unit in made if "second" in unit.name} == {4}
+    assert {unit.arguments["alignment_images"] for unit in made if "dense" in unit.name} == {7}
     epochs = {unit.arguments["family"]: unit.arguments["epochs"] for unit in made}
     assert epochs["vgg19-second"] == 3 and epochs["resnet18-second"] == epochs["vgg19"] == 1
     book = notebooks.find(BOOK)

@@ -188,3 +188,22 @@ def test_units_and_refusals():
     assert len(table[table["kind"] == "pair"]) == 8
     with pytest.raises(AlignbookError, match="dataset"):
         parameters.resolve(book, "quick", {"dataset": "photos"})
+
+
+def test_shorter_steps_of_the_same_network():
+    """At the full rate the row of ``compute``; the shortest steps go where first order says."""
+    book = notebooks.find("signal_propagation/fig05_second_order")
+    made = experiment.units(parameters.resolve(book, "smoke", {"rate_decades": 6, "epochs_at": [0, 1]}))
+    run = {"device": torch.device("cpu"), "report": lambda *_: None}
+    whole, rates = (unit.compute(**unit.arguments, **run) for unit in made)
+    assert sorted(rates["step"].unique()) == [0, 2] and len(rates) == 2 * 13  # two batches: a tenth is step 0
+    names = ["predicted", "first_order", "relus_held", "swapped", "theorem_a"]
+    for step in (0, 2):
+        mine = rates[(rates["step"] == step) & (rates["rate"] == 0.003)]
+        theirs = whole[(whole["kind"] == "step") & (whole["step"] == step)]
+        np.testing.assert_allclose(mine[names], theirs[names], rtol=1e-5, atol=1e-9)
+    shortest = rates[rates["rate"] == rates["rate"].min()]
+    assert shortest["rate"].iloc[0] == pytest.approx(3e-9) and (shortest["first_order"] > 0.99).all()
+    assert experiment.curves(pd.concat([whole, rates]).assign(seed=0), "predicted").shape[1] == len(
+        whole[whole["kind"] == "step"]
+    )

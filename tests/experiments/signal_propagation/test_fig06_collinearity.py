@@ -119,3 +119,27 @@ def test_units_and_refusals():
     assert table["alignment"].notna().all() and table["epoch"].iloc[-1] == made[0].arguments["epochs"]
     with pytest.raises(AlignbookError, match="conv_networks"):
         parameters.resolve(book, "quick", {"conv_networks": ["vgg16"]})
+
+
+def test_before_training_the_same_networks():
+    """The row ``initial`` is step 0 of the network that is trained; it enters no curve."""
+    book = notebooks.find("signal_propagation/fig06_collinearity")
+    asked = {"sample": 0, "train_images": 200, "conv_images": 24, "initial_networks": 2}
+    made = {unit.name: unit for unit in experiment.units(parameters.resolve(book, "smoke", asked))}
+    assert sum(unit.compute is experiment.compute_initial for unit in made.values()) == 4
+    run = {"device": torch.device("cpu"), "report": lambda *_: None}
+    for name, count in (("dense-digits-seed0", 200), ("resnet18-photos-seed0", 24)):
+        trained = experiment.compute(**made[name].arguments, **run)
+        arguments = made[f"initial-{name}"].arguments
+        initial = experiment.compute_initial(**arguments | {"sample": count}, **run)
+        first = trained.iloc[0]
+        expected = [first["collinearity"], first["constant"]]
+        assert initial.loc[0, ["initial", "constant"]].tolist() == pytest.approx(expected, abs=1e-5)
+    both = pd.concat(
+        [made_up((1.0, 0.95, 0.8, 0.5)), initial.assign(network="dense", dataset="mnist", seed=0)]
+    )
+    pd.testing.assert_frame_equal(
+        experiment.curves(both, "dense", "mnist"),
+        experiment.curves(made_up((1.0, 0.95, 0.8, 0.5)), "dense", "mnist"),
+        check_column_type=False,
+    )

@@ -40,9 +40,15 @@ def test_unit_length():
 
 
 @pytest.mark.parametrize(
-    ("losses", "epochs"), [([1.0, 0.5, 0.499, 0.6, 0.1], 4), ([1.0, 0.5, 0.6, 0.2, 0.1], 5)]
+    ("losses", "patience", "epochs"),
+    [
+        ([1.0, 0.5, 0.499, 0.6, 0.1], 2, 4),
+        ([1.0, 0.5, 0.6, 0.2, 0.1], 2, 5),
+        ([1.0, 0.5, 0.499, 0.6, 0.1], 3, 5),
+        ([1.0, 1.1, 0.6, 0.2, 0.1], 1, 2),
+    ],
 )
-def test_training_stops_at_a_plateau(losses, epochs):
+def test_training_stops_at_a_plateau(losses, patience, epochs):
     given = iter(losses)
 
     def loss(outputs, wanted):
@@ -52,7 +58,7 @@ def test_training_stops_at_a_plateau(losses, epochs):
 
     data = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)), torch.zeros(8, dtype=torch.int64)
     trained, reached = experiment.until_plateau(
-        nn.Linear(3, 2), loss, data, data, batch_size=8, rate=0.01, max_epochs=5,
+        nn.Linear(3, 2), loss, data, data, batch_size=8, rate=0.01, max_epochs=5, patience=patience,
         generator=torch.Generator().manual_seed(0), report=quiet,
     )  # fmt: skip
     assert trained.epochs == epochs and reached == pytest.approx(losses[epochs - 1])
@@ -75,6 +81,13 @@ def test_a_network_learns_layer_by_layer(monkeypatch):
     pd.testing.assert_frame_equal(table, again)
     whole = experiment.compute_end_to_end(**made[-1].arguments, device=CPU, report=quiet)
     assert set(whole) == set(table)
+
+
+def test_patience_is_an_argument_where_it_is_not_the_stored_one():
+    of_layers = [unit for unit in experiment.units(values()) if unit.name.startswith("layers")]
+    patient = [unit for unit in experiment.units(values(patience=9)) if unit.name.startswith("layers")]
+    assert of_layers and [u.arguments | {"patience": 9} for u in of_layers] == [u.arguments for u in patient]
+    assert all("patience" not in unit.arguments for unit in of_layers)
 
 
 def test_refusals():

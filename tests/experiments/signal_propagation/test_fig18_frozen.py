@@ -42,6 +42,22 @@ def test_features_are_those_of_the_kept_network(monkeypatch):
     assert np.isnan(experiment.alignments([], head, x, torch.arange(9))).all()
 
 
+def test_largest_accuracies_on_the_way():
+    """One epoch has the accuracies of ``compute`` on all images; more epochs never smaller ones."""
+    book = notebooks.find("signal_propagation/fig18_frozen")
+    made = experiment.units(parameters.resolve(book, "smoke", {"maxima_networks": 1, "seeds": 2}))
+    (unit,) = [unit for unit in made if unit.compute is experiment.compute_maxima]
+    run = {"device": CPU, "report": quiet}
+    one, four = (experiment.compute_maxima(**unit.arguments | {"epochs": n}, **run) for n in (1, 4))
+    same = next(unit for unit in made if unit.name == "width48-all-seed0")
+    last = {n: experiment.compute(**same.arguments | {"epochs": n}, **run) for n in (1, 2, 3, 4)}
+    for column in ("train_accuracy", "test_accuracy"):
+        reached = [table.loc[table["noise"] == 1, column].iloc[0] for table in last.values()]
+        assert one[column][0] == reached[0] and four[column][0] == max(reached)
+        assert four[f"at_{column.split('_')[0]}"][0] == 1 + int(np.argmax(reached))
+    assert experiment.nets(one.assign(noise=1.0, train_images=0), True).empty
+
+
 @pytest.mark.parametrize("width", [5, 40])
 def test_readout_is_ridge_regression(width):
     generator = torch.Generator().manual_seed(0)
@@ -69,7 +85,7 @@ def test_wide_networks_tend_to_the_limit():
 def test_units_and_one_run():
     book = notebooks.find("signal_propagation/fig18_frozen")
     values = parameters.resolve(book, "smoke")
-    made = experiment.units(values | {"widths": [16], "all_images_widths": [16]})
+    made = experiment.units(values | {"widths": [16], "all_images_widths": [16], "maxima_networks": 0})
     assert [unit.name for unit in made] == ["width16-seed0", "width16-all-seed0", "limit-seed0"] + [
         "unfrozen16-seed0",
         "unfrozen16-all-seed0",

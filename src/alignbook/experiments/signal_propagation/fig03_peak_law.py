@@ -1,6 +1,8 @@
 """Which layer's tangent kernel aligns most with the labels, over depth (Lou et al. 2022, Figures 3 and 8).
 
 A unit is one network: data set, depth, setting, seed. Its table has one row per layer.
+Beside them stands, per data set, what the equilibrium hypothesis (Section 3.3) foretells for its own pairs of
+images: both information losses of the infinitely wide network, without any training.
 """
 
 import math
@@ -9,6 +11,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import torch
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import minimize_scalar
+from torch import nn
+from torch.nn import functional
 
 from alignbook.claims import CONTRADICTED, Claim, KeyNumber
 from alignbook.data import load
@@ -16,6 +22,7 @@ from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
+from alignbook.kernels.relu_correlation import relu_correlations
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training import loop
@@ -71,6 +78,11 @@ CHOICES = {
 }
 # How the images of CIFAR-10 are prepared, which the paper does not say: setting -> crops and flips, too
 PREPARED = {"standardised": False, "crops and flips": True}
+# What trains another network, or ends its training earlier: setting -> (a bias in every layer, final loss)
+OPEN = {"biases": (True, 0.0), "stop at 0.1": (False, 0.1)}
+PAIR_DEPTHS = range(10, 101, 10)  # Figure 3
+# Over the pairs. The hypothesis takes suprema; those of data grow with the images that are drawn.
+OVER_PAIRS = {"mean": np.mean, "supremum": np.max, "99 %": lambda losses: np.quantile(losses, 0.99)}
 PAPER_SLOPE = 3 / 5  # Corollary 1, Figure 3
 
 # Fixed before any result was seen.
@@ -99,12 +111,21 @@ def units(parameters):
     p = parameters
     wanted = [(dataset, depth, "tables") for dataset in p["datasets"] for depth in p["depths"]]
     groups = [(p["variation_dataset"], p["variation_depths"], _VARIATIONS)]
-    groups += [(d, p["choice_depths"], [*choices(d), *prepared(d)]) for d in p["choice_datasets"]]
+    groups += [(d, p["choice_depths"], asked(p["choices"], d)) for d in p["choice_datasets"]]
     for dataset, depths, settings in groups:
         wanted += [(dataset, depth, setting) for setting in settings for depth in depths]
         base = [(dataset, depth, "tables") for depth in depths]
         wanted += [condition for condition in base if condition not in wanted]
-    return [_unit(p, *condition, seed) for condition in wanted for seed in range(p["seeds"])]
+    made = [_unit(p, *condition, seed) for condition in wanted for seed in range(p["seeds"])]
+    shared = {"images": p["pair_images"], "depths": list(PAIR_DEPTHS), "seed": 0}
+    if p["pair_images"]:
+        made += [Unit(f"pairs-{d}", compute_pairs, shared | {"dataset": d}) for d in p["datasets"]]
+    return made
+
+
+def asked(names, dataset):
+    """Those of the open choices ``names`` that are asked of ``dataset``, in the order of the page."""
+    return [name for name in (*choices(dataset), *prepared(dataset), *OPEN) if name in names]
 
 
 def choices(dataset):
@@ -138,6 +159,8 @@ def _unit(p, dataset, depth, setting, seed):
     name = f"{dataset}-depth{depth:03d}-{setting.replace(' ', '-')}-seed{seed}"
     if setting in PREPARED:
         return Unit(name, compute_prepared, arguments | {"augment": PREPARED[setting]})
+    if setting in OPEN:
+        return Unit(name, compute_open, arguments | dict(zip(("biases", "goal"), OPEN[setting], strict=True)))
     return Unit(name, compute, arguments)
 
 
@@ -246,6 +269,101 @@ def compute_prepared(
     )
 
 
+def compute_open(
+    *,
+    dataset,
+    depth,
+    setting,
+    width,
+    learning_rate,
+    batch_size,
+    epochs,
+    momentum,
+    weight_decay,
+    train_images,
+    alignment_images,
+    biases,
+    goal,
+    seed,
+    device,
+    report,
+):
+    """As :func:`compute`, with ``biases`` in every layer, or until the mean loss of an epoch is ``goal``.
+
+    Biases begin at 0, so that the first outputs are those of the network without; ``goal`` 0: all epochs.
+    """
+    x, y = images(dataset, "train", train_images, seed, device)
+    net = MLP(x.shape[1], width, depth, CLASSES, torch_stream(seed, "fig03", "weights", depth), device=device)
+    if biases:
+        net = WithBiases(net)
+        options = {"lr": learning_rate, "momentum": momentum, "weight_decay": weight_decay}
+        step = loop.module_step(net.module, x, y, torch.optim.SGD(net.module.parameters(), **options))
+    else:
+        step = step_of(net, x, y, momentum, weight_decay)
+    return _trained(
+        net,
+        step,
+        (x, y),
+        images(dataset, "test", 0, seed, device),
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        alignment_images=alignment_images,
+        seed=seed,
+        report=report,
+        until=lambda now: now.loss <= goal,
+    )
+
+
+class WithBiases:
+    """The network of ``mlp`` with a bias in every layer, 0 at first, behind those of its names used here."""
+
+    def __init__(self, mlp):
+        self.weights, self.module = mlp.weights, mlp.sequential()
+        for layer in self.module:
+            if isinstance(layer, nn.Linear):
+                layer.bias = nn.Parameter(layer.weight.new_zeros(layer.out_features))
+
+    def sequential(self):
+        return self.module
+
+    @torch.no_grad()
+    def logits(self, inputs):
+        return self.module(inputs)
+
+
+def compute_pairs(*, dataset, images, depths, seed, device, report):
+    """Both information losses (Section 3.3) of the infinitely wide network on the data's own pairs of images.
+
+    images : training images, drawn by the seed, all of whose pairs enter; depths : list of int.
+    The inputs are the pixels in [-1, 1] that the networks see, of which only the cosines matter.
+
+    One row per depth L, layer l and statistic (``OVER_PAIRS``): forward, of |I^f_l - 1/2| = (1 - c_l)/2, and
+    backward, of I^b_l = Π_{k=l}^{L-1} g'(c_k) (Appendix A.3). The supremum of the backward loss is that of
+    the two images most alike, which the set E_ε of Equation 10 is there to leave out.
+    """
+    x = load(dataset, "train", n=images, seed=seed).x.flatten(1).double()
+    x = functional.normalize(x, dim=1)
+    left, right = torch.triu_indices(len(x), len(x), 1)
+    return information_losses((1 - x @ x.T)[left, right].clamp(0, 2).numpy(), depths)
+
+
+def information_losses(distances, depths):
+    """The table of :func:`compute_pairs` from 1 - c_1 of the pairs, (pairs,) float64."""
+    u, slope = relu_correlations(distances, max(depths))
+    rows = []
+    for depth in depths:
+        product = np.zeros(len(distances))  # log of I^b_l, from the last layer down
+        for layer in range(depth, 0, -1):
+            if layer < depth:
+                product += slope[layer - 1]
+            losses = {"forward": u[layer - 1] / 2, "backward": np.exp(product)}
+            for statistic, over in OVER_PAIRS.items():
+                row = {"statistic": statistic, "depth": depth, "layer": layer}
+                rows.append(row | {name: over(values) for name, values in losses.items()})
+    return pd.DataFrame(rows)
+
+
 def _trained(
     mlp, step, train, test, *, epochs, batch_size, learning_rate, alignment_images, seed, report, **calls
 ):
@@ -281,6 +399,53 @@ def _trained(
             "train_loss": trained.loss,
         }
     )
+
+
+def losses_of_pairs(table, dataset, statistic):
+    """The rows of :func:`compute_pairs` of one data set and statistic, by depth and layer, each once."""
+    if "statistic" not in table:
+        return pd.DataFrame(columns=["depth", "layer", "forward", "backward"])
+    rows = table[(table["dataset"] == dataset) & (table["statistic"] == statistic)]
+    return rows.drop_duplicates(["depth", "layer"]).sort_values(["depth", "layer"])
+
+
+def equilibrium(losses, kappa):
+    """Series over depth: the layer at which forward = κ backward; NaN where there is none.
+
+    losses : as :func:`losses_of_pairs`; kappa : float > 0, which the hypothesis leaves open. Between layers:
+    monotone cubic interpolation in log l, as for Corollary 1.
+    """
+    return pd.Series(
+        {d: float(np.exp(log_layer(-np.log(kappa)))) for d, log_layer in _log_layers(losses).items()}
+    )
+
+
+def fitted_kappa(losses, depth, peak):
+    """κ for which log ``equilibrium`` is nearest to log peak in least squares, as C of Figure 3 is fitted.
+
+    depth, peak : (m,), of networks at depths that ``losses`` have. κ is sought where all these depths have an
+    equilibrium layer; NaN where there is no such κ.
+    """
+    log_layers, logs = _log_layers(losses), np.log(np.asarray(peak, dtype=float))
+    found = [log_layers[d] for d in depth]
+    low, high = max(f.x[0] for f in found), min(f.x[-1] for f in found)
+    if low >= high:
+        return float("nan")
+
+    def missed(level):
+        return sum((float(f(level)) - log) ** 2 for f, log in zip(found, logs, strict=True))
+
+    return float(np.exp(-minimize_scalar(missed, bounds=(low, high), method="bounded").x))
+
+
+def _log_layers(losses):
+    """{depth: log l as a function of log(backward / forward)}."""
+    return {
+        int(depth): PchipInterpolator(
+            np.log(rows["backward"]) - np.log(rows["forward"]), np.log(rows["layer"]), extrapolate=False
+        )
+        for depth, rows in losses.groupby("depth")
+    }
 
 
 def networks(table):
@@ -395,7 +560,7 @@ def shifts(nets, setting):
 
 def claims(table, parameters):
     """The law of Figure 3 per data set, hidden peaks, the tables' accuracies, Figure 8's two shifts."""
-    nets = networks(table if len(table) else pd.DataFrame(columns=_COLUMNS))  # all units may have diverged
+    nets = networks(_of_networks(table))
     asked_in_full = parameters["epochs_factor"] == 1 and parameters["train_images"] == 0
     judged = []
     for dataset in parameters["datasets"]:
@@ -412,13 +577,18 @@ def claims(table, parameters):
     return judged + (group if full else _unjudged(group))
 
 
+def _of_networks(table):
+    """``table`` where it has rows of networks, otherwise one without rows: all of them may have diverged."""
+    return table if "setting" in table else pd.DataFrame(columns=_COLUMNS)
+
+
 HEADLINE = "slope"
 
 
 def finding(table, parameters):
     """The free slope of each data set, those of one outcome together."""
     laws = {claim.id: claim for claim in claims(table, parameters) if claim.id.startswith("slope-")}
-    said, deepest = {}, table.groupby("dataset")["depth"].max() if "depth" in table else {}
+    said, deepest = {}, networks(_of_networks(table)).groupby("dataset")["depth"].max()
     for dataset in parameters["datasets"]:
         law = laws[f"slope-{dataset}"]
         if law.measured is None:

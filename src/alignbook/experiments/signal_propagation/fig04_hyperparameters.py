@@ -77,6 +77,7 @@ def units(parameters):
     shared = {name: p[name] for name in ("momentum", "weight_decay", "alignment_images", "test_images")}
     dense = {"dataset": p["dense_dataset"], "depth": p["dense_depth"], "width": p["dense_width"]}
     dense |= {"images": p["dense_images"], "epochs": p["dense_epochs"]}
+    dense |= {"alignment_images": p["dense_alignment_images"]}
     deep = {"width": p["width"], "side": p["side"], "images": p["images"], "epochs": p["epochs"]}
     made = []
     for family, rate, batch in conditions(p):

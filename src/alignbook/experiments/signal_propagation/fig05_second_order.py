@@ -52,16 +52,22 @@ CORRELATED = (
 
 
 def units(parameters):
-    """One network per seed."""
+    """One network per seed; once more for shorter and shorter steps, if any are asked for."""
     names = (
         "dataset depth width learning_rate batch_size train_images momentum weight_decay epochs_at examples "
         "more_examples"
     )
     arguments = {name: parameters[name] for name in names.split()} | {"count": parameters["eigenvalues"]}
-    return [
-        Unit(f"{parameters['dataset']}-seed{seed}", compute, arguments | {"seed": seed})
-        for seed in range(parameters["seeds"])
-    ]
+    others = ("epochs_at", "more_examples", "count")
+    of_steps = {name: value for name, value in arguments.items() if name not in others}
+    of_steps |= {"decades": parameters["rate_decades"]}
+    made = []
+    for seed in range(parameters["seeds"]):
+        made.append(Unit(f"{parameters['dataset']}-seed{seed}", compute, arguments | {"seed": seed}))
+        if of_steps["decades"]:
+            name = f"{parameters['dataset']}-rates-seed{seed}"
+            made.append(Unit(name, compute_rates, of_steps | {"seed": seed}))
+    return made
 
 
 def steps_to_look_at(per_epoch, epochs):
@@ -147,6 +153,56 @@ def compute(
         generator=torch_stream(seed, "fig05", "order"),
         device=device,
         at={*looks, *(step + 1 for step in looks)},
+        on=look,
+        report=report,
+    )
+    return pd.DataFrame(rows)
+
+
+def compute_rates(
+    *,
+    dataset,
+    depth,
+    width,
+    learning_rate,
+    batch_size,
+    train_images,
+    momentum,
+    weight_decay,
+    examples,
+    decades,
+    seed,
+    device,
+    report,
+):
+    """How the cosines of a step depend on its length: rates η down to 10^-``decades`` of the training's.
+
+    The network of :func:`compute`, on the same examples and in float64, before training, after a tenth of its
+    first epoch and after all of it. Rows of ``kind`` ``rate``: step, epoch, rate (two per factor of ten), and
+    the cosines of :func:`second_order` for one step of gradient descent with that rate.
+    """
+    x, y = images(dataset, "train", train_images, seed, device)
+    mlp = MLP(x.shape[1], width, depth, CLASSES, torch_stream(seed, "fig05", "weights"), device=device)
+    order = torch.randperm(len(x), generator=torch_stream(seed, "fig05", "examples")).to(device)
+    seen, labels = x[order[:examples]].double(), y[order[:examples]]
+    per_epoch = -(-len(x) // batch_size)
+    rows = []
+
+    def look(step):
+        for half in range(2 * decades + 1):
+            rate = learning_rate / 10 ** (half / 2)
+            found = second_order(mlp.sequential().double(), seen, labels, rate)[0]
+            rows.append({"kind": "rate", "step": step, "epoch": step / per_epoch, "rate": rate, **found})
+
+    train(
+        step_of(mlp, x, y, momentum, weight_decay),
+        len(x),
+        batch_size=batch_size,
+        epochs=1,
+        rate=learning_rate,
+        generator=torch_stream(seed, "fig05", "order"),
+        device=device,
+        at={0, per_epoch // 10, per_epoch},
         on=look,
         report=report,
     )

@@ -72,11 +72,19 @@ def units(parameters):
         }
         for network in p["conv_networks"]
     ]
-    return [
+    made = [
         Unit(f"{c['network']}-{c['dataset']}-seed{seed}", compute, c | {"seed": seed})
         for seed in range(p["seeds"])
         for c in conditions
     ]
+    names = ("dataset", "network", "depth", "width", "batch_size", "sample")
+    for seed in range(p["initial_networks"]):
+        for c in conditions:
+            width = p["width"] if c["network"] == "dense" else p["initial_conv_width"]
+            arguments = {name: c[name] for name in names} | {"width": width, "seed": seed}
+            name = f"initial-{c['network']}-{c['dataset']}-seed{seed}"
+            made.append(Unit(name, compute_initial, arguments))
+    return made
 
 
 def steps_to_look_at(per_epoch, epochs):
@@ -167,6 +175,30 @@ def compute(
     return pd.DataFrame(rows)
 
 
+@torch.no_grad()
+def compute_initial(*, dataset, network, depth, width, batch_size, sample, seed, device, report):
+    """w of one network before any training, which is the network that :func:`compute` begins with.
+
+    Taken on ``sample`` training images (0: all), drawn by the seed; with batch normalisation in training
+    mode, on batches of ``batch_size``. One row: initial (-corr(Ỹ, w)), constant (as of :func:`compute`).
+    """
+    generator = torch_stream(seed, "fig06", "weights", network)
+    if network == "dense":
+        x, y = images(dataset, "train", sample, seed, device)
+        logits = MLP(x.shape[1], width, depth, CLASSES, generator, device=device).logits(x)
+    else:
+        data = load(dataset, "train", n=sample or None, seed=seed)
+        x, y, shape = data.x.to(device), data.y.to(device), data.x.shape[1:]
+        if network == "vgg19":
+            net = VGG(19, shape, CLASSES, width=width, norm="batch")
+        else:
+            net = ResNet18(shape, CLASSES, width=width)
+        net = he_normal_(net, 1.0, generator).to(device, memory_format=torch.channels_last)
+        logits = in_training(net, x, batch_size)
+    constant = logits.softmax(1).mean(0, keepdim=True).log().expand_as(logits)
+    return pd.DataFrame([{"initial": collinearity(logits, y), "constant": collinearity(constant, y)}])
+
+
 def in_training(net, x, batch_size):
     """Outputs of ``net`` as training sees them, batch by batch; its running means are left alone."""
     twin = copy.deepcopy(net).train()
@@ -183,9 +215,9 @@ def collinearity(logits, y):
 
 def curves(table, network, dataset, column="collinearity"):
     """(seeds × steps) frame of one column for one network and data set; empty where there is none."""
-    if "network" not in table:
+    if "step" not in table:
         return pd.DataFrame()
-    rows = table[(table["network"] == network) & (table["dataset"] == dataset)]
+    rows = table[(table["network"] == network) & (table["dataset"] == dataset) & table["step"].notna()]
     return rows.pivot(index="seed", columns="step", values=column).sort_index(axis=1)
 
 

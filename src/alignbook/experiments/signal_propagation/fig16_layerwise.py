@@ -32,7 +32,7 @@ CHUNK = 5000  # images taken through a layer at once
 # Fixed before any result was seen.
 NEARLY = 0.9  # of the largest alignment: "approximately maximal"
 PLATEAU = 0.01  # a held-out loss has stopped falling when it was not below its least by this share of it ...
-PATIENCE = 2  # ... for so many epochs
+PATIENCE = 2  # ... for so many epochs, unless a parameter says otherwise
 
 SEVERAL = (
     "Trained layer by layer, more layers have about the largest alignment than trained end to end "
@@ -53,6 +53,8 @@ def units(parameters):
         name: p[name] for name in "depth train_images validation_images batch_size alignment_images".split()
     }
     layerwise = shared | {"rate": p["layer_rate"], "max_epochs": p["max_epochs"]}
+    if p["patience"] != PATIENCE:  # which results do not name that were stored when there was no other
+        layerwise |= {"patience": p["patience"]}
     both = {name: p[name] for name in ("momentum", "weight_decay")}
     both |= {"rate": p["rate"], "epochs": p["epochs"], "width": p["end_to_end_width"]}
     conditions = {
@@ -93,6 +95,7 @@ def compute_layerwise(
     max_epochs,
     target,
     alignment_images,
+    patience=PATIENCE,
     seed,
     device,
     report,
@@ -100,7 +103,8 @@ def compute_layerwise(
     """Algorithm 1 with Adam; A_l (Eq. 7) of the network that it returns.
 
     train_images : with those held out, 0: all; validation_images : how many are held out; max_epochs : most
-    passes per layer; target : in place of the ½. LeakyReLU of slope 0.01.
+    passes per layer; target : in place of the ½; patience : as of :func:`until_plateau`. LeakyReLU of slope
+    0.01.
 
     One row per layer: layer, alignment, epochs (passes that it took), loss (held out: of pairs, per pair, of
     the last layer cross-entropy); and of the network train_accuracy, test_accuracy (percent).
@@ -129,6 +133,7 @@ def compute_layerwise(
             batch_size=batch_size,
             rate=rate,
             max_epochs=max_epochs,
+            patience=patience,
             generator=torch_stream(seed, "fig16", "order", layer),
             report=lambda done, text, layer=layer: report(
                 (layer - 1 + done) / depth, f"layer {layer}, {text}"
@@ -213,10 +218,13 @@ def pair_loss(features, y, target=TARGET):
     return (features @ features.T - wanted).square().mean()
 
 
-def until_plateau(stage, loss, train_set, held_out, *, batch_size, rate, max_epochs, generator, report):
-    """Train ``stage`` by Adam until its loss on ``held_out`` has stopped falling (``PLATEAU``, ``PATIENCE``).
+def until_plateau(
+    stage, loss, train_set, held_out, *, batch_size, rate, max_epochs, patience, generator, report
+):
+    """Train ``stage`` by Adam until its loss on ``held_out`` has stopped falling.
 
-    Returns (Trained, the last held-out loss: the mean over batches of the training's size). No step back.
+    That is, until for ``patience`` epochs it was not below its least before by ``PLATEAU`` of it. Returns
+    (Trained, the last held-out loss: the mean over batches of the training's size). No step back.
     """
     (x, y), reached = train_set, []
 
@@ -224,7 +232,7 @@ def until_plateau(stage, loss, train_set, held_out, *, batch_size, rate, max_epo
     def flat(now):
         batches = zip(*(part.split(batch_size) for part in held_out), strict=True)
         reached.append(float(torch.stack([loss(stage(inputs), wanted) for inputs, wanted in batches]).mean()))
-        before, recent = reached[:-PATIENCE], reached[-PATIENCE:]
+        before, recent = reached[:-patience], reached[-patience:]
         return bool(before) and min(recent) > (1 - PLATEAU) * min(before)
 
     trained = train(

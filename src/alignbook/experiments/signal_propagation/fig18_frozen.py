@@ -63,6 +63,10 @@ def units(parameters):
         for width in p["all_images_widths"]:
             extra = {"width": width, "train_images": 0, "noise_scales": list(p["noise_scales"])}
             made.append(Unit(f"width{width}-all-seed{seed}", compute, shared | extra | {"seed": seed}))
+        for width in p["all_images_widths"] if seed < p["maxima_networks"] else ():
+            extra = {name: p[name] for name in "dataset depth epochs batch_size rate momentum".split()}
+            extra |= {"width": width, "test_images": p["test_images"], "seed": seed}
+            made.append(Unit(f"maxima{width}-seed{seed}", compute_maxima, extra))
         limit = {name: p[name] for name in "dataset depth ridge test_images train_images".split()}
         made.append(Unit(f"limit-seed{seed}", compute_limit, limit | {"seed": seed}))
         whole = {name: p[name] for name in "dataset depth batch_size rate momentum test_images".split()}
@@ -152,6 +156,44 @@ def compute(
                 | {"kind": "net"}
             )
     return pd.DataFrame(rows)
+
+
+def compute_maxima(
+    *, dataset, depth, width, test_images, epochs, batch_size, rate, momentum, seed, device, report
+):
+    """The largest accuracies that the network of :func:`compute` passes at noise scale 1, as in Table 4.
+
+    On all training images, looked at after every epoch. One row: train_accuracy, test_accuracy (percent), and
+    at_train, at_test, the first epochs at which they were reached. Raises Diverged.
+    """
+    x, y = images(dataset, "train", 0, seed, device)
+    x_test, y_test = images(dataset, "test", test_images, seed, device)
+    h, h_test, _ = features(x, x_test, depth, width, seed, False, lambda done, text: report(0.6 * done, text))
+    draw = torch.randn(CLASSES, width, generator=torch_stream(seed, "fig18", "head", width))
+    head = nn.Linear(width, CLASSES, bias=False, device=device)
+    with torch.no_grad():
+        head.weight.copy_(draw * (2 / width) ** 0.5)
+    learning_rate, passed = rate * PAPER_WIDTH / width, []
+
+    def look(now):
+        passed.append([100 * accuracy(head, h, y), 100 * accuracy(head, h_test, y_test)])
+        return False
+
+    trained = train(
+        module_step(head, h, y, torch.optim.SGD(head.parameters(), lr=learning_rate, momentum=momentum)),
+        len(h),
+        batch_size=batch_size,
+        epochs=epochs,
+        rate=learning_rate,
+        generator=torch_stream(seed, "fig18", "order"),
+        device=device,
+        until=look,
+        report=lambda done, text: report(0.6 + 0.4 * done, text),
+    )
+    look(trained)  # not asked after the last epoch
+    largest, at = np.max(passed, axis=0), np.argmax(passed, axis=0) + 1
+    row = {"kind": "maxima", "train_accuracy": largest[0], "test_accuracy": largest[1]}
+    return pd.DataFrame([row | {"at_train": at[0], "at_test": at[1]}])
 
 
 def compute_limit(*, dataset, depth, ridge, train_images, test_images, seed, device, report):
