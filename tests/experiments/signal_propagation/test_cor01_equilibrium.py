@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.experiments.signal_propagation import cor01_equilibrium as cor01
+from alignbook.studies.signal_propagation.cor01_equilibrium import experiment as cor01
 
 PARAMETERS = {
     "depth": 1000,

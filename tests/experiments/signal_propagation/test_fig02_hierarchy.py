@@ -9,9 +9,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
-from alignbook.experiments.signal_propagation import fig02_hierarchy as fig02
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.signal_propagation.fig02_hierarchy import experiment as fig02
 
 PARAMETERS = {
     "datasets": ["digits"], "deep_datasets": ["digits"], "rate_datasets": ["digits"], "depth": 4, "deep": 5,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from alignbook.errors import Diverged
-from alignbook.experiments.signal_propagation import fig03_peak_law as fig03
+from alignbook.studies.signal_propagation.fig03_peak_law import experiment as fig03
 
 PARAMETERS = {
     "datasets": ["digits"],

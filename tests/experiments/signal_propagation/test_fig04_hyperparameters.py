@@ -9,9 +9,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.signal_propagation import fig04_hyperparameters as fig04
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.signal_propagation.fig04_hyperparameters import experiment as fig04
 
 BOOK = "signal_propagation/fig04_hyperparameters"
 PARAMETERS = {

@@ -8,10 +8,10 @@ from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.signal_propagation import fig05_second_order as experiment
-from alignbook.experiments.signal_propagation.dense import centred_labels, error_signal
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
+from alignbook.studies.signal_propagation.fig05_second_order import experiment
 
 PARAMETERS = {
     "dataset": "cifar10", "layers": [1, 2, 3], "epochs_at": [0, 1, 4], "more_examples": 9, "eigenvalues": 4,

@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.signal_propagation import dense
-from alignbook.experiments.signal_propagation import fig06_collinearity as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.signal_propagation import dense
+from alignbook.studies.signal_propagation.fig06_collinearity import experiment
 from alignbook.training.deep import ResNet18
 
 PARAMETERS = {"datasets": ["mnist"], "conv_networks": ["vgg19"], "conv_dataset": "cifar10"}

@@ -8,8 +8,8 @@ from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.signal_propagation import fig16_layerwise as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.signal_propagation.fig16_layerwise import experiment
 
 CPU = torch.device("cpu")
 PARAMETERS = {"first": "mnist", "first_widths": [32], "second": "cifar10", "second_widths": [64]}

@@ -8,9 +8,9 @@ from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.signal_propagation import fig18_frozen as experiment
 from alignbook.kernels.nngp import nngp_kernel
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.signal_propagation.fig18_frozen import experiment
 
 CPU = torch.device("cpu")
 PARAMETERS = {

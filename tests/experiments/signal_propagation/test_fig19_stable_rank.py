@@ -10,11 +10,11 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.signal_propagation import fig19_stable_rank as fig19
-from alignbook.experiments.signal_propagation import small_deep
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation import small_deep
+from alignbook.studies.signal_propagation.fig19_stable_rank import experiment as fig19
 
 PARAMETERS = {
     "dataset": "photos", "images": 24, "test_images": 30, "side": 8, "width": 8, "rates": [0.001, 0.02],

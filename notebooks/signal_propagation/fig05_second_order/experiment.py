@@ -19,7 +19,12 @@ from torch import nn
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import (
+from alignbook.kernels.hessian_product import HessianProduct
+from alignbook.kernels.mlp_sgd import MLP
+from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
+from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation.dense import (
     CLASSES,
     NAMES,
     centred_labels,
@@ -27,11 +32,6 @@ from alignbook.experiments.signal_propagation.dense import (
     images,
     step_of,
 )
-from alignbook.kernels.hessian_product import HessianProduct
-from alignbook.kernels.mlp_sgd import MLP
-from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
-from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 
 HEADLINE = "correlated"

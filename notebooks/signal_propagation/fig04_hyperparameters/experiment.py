@@ -13,13 +13,13 @@ from torch.nn import functional
 from alignbook.claims import CONTRADICTED, HOLDS, OPPOSED, Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import CLASSES, step_of
-from alignbook.experiments.signal_propagation.small_deep import GOAL, evaluated, fit, images_of, network
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.metrics.tangent_spectrum import matrix_alignment
 from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation.dense import CLASSES, step_of
+from alignbook.studies.signal_propagation.small_deep import GOAL, evaluated, fit, images_of, network
 from alignbook.training.loop import train
 
 HEADLINE = "moves"

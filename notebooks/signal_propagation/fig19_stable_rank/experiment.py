@@ -11,9 +11,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.small_deep import evaluated, fit, images_of, network
 from alignbook.metrics.tangent_spectrum import tangent_spectra
 from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation.small_deep import evaluated, fit, images_of, network
 
 HEADLINE = "rank"
 KEPT = (1, 2, 3, 5, 8, 13, 20, 30, 50, 80, 120, 200)  # places of the eigenvalues that are stored

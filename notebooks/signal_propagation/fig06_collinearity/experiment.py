@@ -17,7 +17,10 @@ import torch
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import (
+from alignbook.kernels.mlp_sgd import MLP
+from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation.dense import (
     CLASSES,
     NAMES,
     accuracy,
@@ -26,9 +29,6 @@ from alignbook.experiments.signal_propagation.dense import (
     images,
     step_of,
 )
-from alignbook.kernels.mlp_sgd import MLP
-from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_

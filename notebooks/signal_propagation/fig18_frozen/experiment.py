@@ -13,18 +13,18 @@ from torch import nn
 
 from alignbook.claims import UNDECIDED, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import (
+from alignbook.kernels.mlp_sgd import MLP
+from alignbook.kernels.nngp import nngp_kernel
+from alignbook.kernels.products import float32_products
+from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation.dense import (
     CLASSES,
     accuracy,
     centred_labels,
     images,
     step_of,
 )
-from alignbook.kernels.mlp_sgd import MLP
-from alignbook.kernels.nngp import nngp_kernel
-from alignbook.kernels.products import float32_products
-from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.seeding import torch_stream
 from alignbook.training.loop import module_step, train
 
 HEADLINE = "evolves"

@@ -13,12 +13,12 @@ from torch.nn import functional
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, step_of
-from alignbook.experiments.signal_propagation.fig03_peak_law import LEARNED
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation.dense import CLASSES, NAMES, step_of
+from alignbook.studies.signal_propagation.fig03_peak_law.experiment import LEARNED
 from alignbook.training.loop import train
 
 HEADLINE = "hierarchy"

@@ -19,12 +19,12 @@ from torch.nn import functional
 from alignbook.claims import CONTRADICTED, Claim, KeyNumber
 from alignbook.data import load
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.kernels.relu_correlation import relu_correlations
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.studies.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.training import loop
 from alignbook.training.fine_tune import crops_and_flips
 

@@ -19,10 +19,10 @@ from torch.nn import functional
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
+from alignbook.studies.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
 from alignbook.training.loop import module_step, train
 
 HEADLINE = "several"
