@@ -131,12 +131,30 @@ def test_a_run_from_nothing(table):
     np.testing.assert_allclose(start, square)
 
 
+def test_alignment_is_that_of_the_matrix_on_which_linear_models_are_trained(table):
+    whole = table[table["kind"] == "area"].set_index(["seed", "representation"])
+    curves = table[table["kind"] == "curve"].set_index(["seed", "representation"])
+    beyond = curves[curves["threshold"] > whole["largest"].loc[curves.index]]
+    assert len(beyond) and (beyond["alignment"] == 0).all()  # no direction is longer than the longest
+    # What least squares leaves is what no singular vector has: alignment at threshold 0 is the rest.
+    start = curves[curves["threshold"] == 0]["alignment"]
+    np.testing.assert_allclose(1 - start, whole["unfitted"].loc[start.index], atol=1e-6)
+    # The area, Σ σ_i (u_iᵀ y)² over ‖y‖² √n, by the matrix itself.
+    draw = torch.Generator().manual_seed(1)
+    hidden = 3 * torch.randn(12, 4, generator=draw, dtype=torch.float64).abs()
+    y = torch.randn(12, generator=draw, dtype=torch.float64)
+    made = experiment.measured(hidden, y, hidden, y, [0.1], 2, 1)
+    left, singular, _ = np.linalg.svd(experiment.with_constant(hidden).numpy(), full_matrices=False)
+    gains = np.square(left.T @ y.numpy())
+    area = (singular * gains).sum() / (float(y @ y) * np.sqrt(12))
+    assert made.loc[made["kind"] == "area", "area"].item() == pytest.approx(area, rel=1e-9)
+
+
 def test_step_sizes_that_diverge_are_left_out():
-    draw = np.random.default_rng(0)
-    phi = np.hstack([np.abs(draw.normal(size=(30, 5))), np.ones((30, 1))])
-    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
-    y = draw.normal(size=30)
-    made = experiment.measured(phi, y, phi, y, [0.1, 10.0], 50, 10)
+    draw = torch.Generator().manual_seed(0)
+    hidden = torch.randn(30, 5, generator=draw, dtype=torch.float64).abs()
+    y = torch.randn(30, generator=draw, dtype=torch.float64)
+    made = experiment.measured(hidden, y, hidden, y, [0.1, 10.0], 50, 10)
     assert set(made["step_size"].dropna()) == {0.1}
     fast = made_up()
     fast.loc[(fast["step_size"] == 1.0) & (fast["seed"] == 2), "kind"] = "gone"

@@ -13,7 +13,8 @@ from alignbook.runs import notebooks, parameters
 
 PARAMETERS = {
     "datasets": ["mnist"], "points": 20, "steps": 3, "depths": [1, 4], "widths": [8, 128],
-    "activations": ["relu", "linear"], "optimisers": ["adam", "slow sgd"], "batch_sizes": [64], "seeds": 4,
+    "activations": ["relu", "linear"], "optimisers": ["adam", "slow sgd"], "batch_sizes": [64],
+    "slow_steps": 0, "seeds": 4,
 }  # fmt: skip
 
 
@@ -46,6 +47,29 @@ def test_settings_change_one_choice_of_the_base_each():
     book = notebooks.find("representation_alignment/fig06_architectures")
     quick = experiment.settings(parameters.resolve(book, "quick"))
     assert len(quick) == 17 and len(experiment.units(parameters.resolve(book, "quick"))) == 15
+
+
+def test_slow_sgd_goes_on_in_units_of_its_own(computed):
+    small = PARAMETERS | {"datasets": ["digits"], "seeds": 2}
+    names = [unit.name for unit in experiment.units(small)]
+    more = experiment.units(small | {"slow_steps": 9})
+    assert [unit.name for unit in more] == [*names, "digits-slow-seed0", "digits-slow-seed1"]
+    # What was stored before stays stored: its arguments are the same.
+    assert [unit.arguments for unit in more[:2]] == [unit.arguments for unit in experiment.units(small)]
+    table = computed(experiment, small | {"slow_steps": 9}).assign(dataset="digits")
+    slow = table[table["kind"] == "slow area"].set_index(["seed", "split", "setting"])
+    base = table[table["kind"] == "area"].set_index(["seed", "split", "setting"])
+    assert set(slow.index.levels[2]) == {"inputs", "slow sgd"} and len(slow) == 8
+    assert (slow["init"] == base["init"].loc[slow.index]).all()  # the same points and network
+    trained = slow.xs("slow sgd", level="setting")["trained"]
+    assert (trained != base.xs("slow sgd", level="setting")["trained"]).all()
+    # At as many steps it is the same run: nothing but their number differs.
+    again = computed(experiment, small | {"slow_steps": small["steps"]})
+    again = again[again["kind"] == "slow area"].set_index(["seed", "split", "setting"])
+    assert (again["trained"] == base["trained"].loc[again.index]).all()
+    # The other statements are read from the other rows alone.
+    others = table[~table["kind"].str.startswith("slow")]
+    assert experiment.claims(table, small) == experiment.claims(others, small)
 
 
 def test_the_curve_is_equation_2():

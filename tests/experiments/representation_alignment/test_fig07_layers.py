@@ -13,7 +13,8 @@ from alignbook.runs import notebooks, parameters
 
 PARAMETERS = {
     "datasets": ["digits", "diabetes"], "points": 150, "width": 9, "layers": 3, "batch_size": 32,
-    "rate": 0.003, "remaining": 0.05, "further": 0.01, "max_epochs": 4, "checkpoints": [1, 4, 9], "seeds": 3,
+    "rate": 0.003, "remaining": 0.05, "further": 0.01, "max_epochs": 4, "checkpoints": [1, 4, 9],
+    "darkest": 0.0, "seeds": 3,
 }  # fmt: skip
 EACH = ("rises", "falls", "gains", "inputs-after", "inputs-before")
 IDS = ("order", *(f"{name}-{dataset}" for name in EACH for dataset in PARAMETERS["datasets"]))
@@ -56,9 +57,24 @@ def test_examples_of_a_table_are_its_rows_with_labels_moved():
     assert few.shape == (31, 10) and labels.shape == (31,) and not torch.equal(few, x[:31])
 
 
-def test_both_states_of_every_layer(table):
+def test_pixels_go_from_the_darkest_to_one():
+    x, y = experiment.examples("digits", 30, seed=1)
+    wide, labels = experiment.examples("digits", 30, seed=1, darkest=-1.0)
+    assert x.min() == 0 and wide.min() == -1 and wide.max() == 1 and torch.equal(y, labels)
+    torch.testing.assert_close(wide, 2 * x - 1)
+    table = experiment.examples("diabetes", 30, seed=1)[0]
+    assert torch.equal(table, experiment.examples("diabetes", 30, seed=1, darkest=-1.0)[0])
+    assert all("darkest" not in unit.arguments for unit in experiment.units(PARAMETERS))
+    other = experiment.units(PARAMETERS | {"darkest": -1.0})[0]
+    rows = other.compute(**other.arguments, device=torch.device("cpu"), report=None)
+    first = rows[(rows["kind"] == "area") & (rows["layer"] == 0)]["area"].iloc[0]
+    x, y = experiment.examples("digits", 150, 0, -1.0)
+    assert first == pytest.approx(experiment.area(x.double(), y.double()))
+
+
+def test_every_layer_before_after_and_trained_on(table):
     curves = table[table["kind"] == "curve"].groupby(["dataset", "seed", "state", "layer"]).size()
-    assert len(curves) == 2 * 3 * 2 * 4 and (curves == experiment.THRESHOLDS).all()
+    assert len(curves) == 2 * 3 * 3 * 4 and (curves == experiment.THRESHOLDS).all()
     found = table[table["kind"] == "area"]
     assert (
         set(found["epoch"]) <= {0, 1, 2, 3, 4}

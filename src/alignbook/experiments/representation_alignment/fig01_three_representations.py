@@ -139,8 +139,7 @@ def compute(
     report(4 / 5, "dictionary")
     tables = []
     for name, (hidden, hidden_test) in made.items():
-        phi, phi_test = with_constant(hidden).numpy(), with_constant(hidden_test).numpy()
-        table = measured(phi, y.numpy(), phi_test, y_test.numpy(), step_sizes, iterations, early)
+        table = measured(hidden, y, hidden_test, y_test, step_sizes, iterations, early)
         about = table["kind"] == "area"
         table.loc[about, "loss"] = losses.get(name, math.nan)
         table.loc[about, "nonzero"] = float((hidden != 0).double().mean())
@@ -172,12 +171,17 @@ def sparse_codes(x, x_test, atoms, penalty, epochs, seed):
         return [torch.from_numpy(learner.transform(part.numpy())) for part in (x, x_test)]
 
 
-def measured(phi, y, phi_test, y_test, step_sizes, iterations, early):
-    """The rows of :func:`compute` for one representation with its constant, (n, d) and (n_test, d)."""
+def measured(hidden, labels, hidden_test, labels_test, step_sizes, iterations, early):
+    """The rows of :func:`compute` for one representation, tensors (n, d) and (n_test, d), without a constant.
+
+    Alignment and linear models see the same matrix: a constant is appended, then rows get length one.
+    """
+    phi, phi_test = with_constant(hidden).numpy(), with_constant(hidden_test).numpy()
+    y, y_test = labels.numpy(), labels_test.numpy()
     left, singular = spectrum(phi)
     gains = left.T @ y
     n, square = len(y), float(np.mean(y**2))
-    area, alignment = curve(torch.from_numpy(phi[:, :-1]), torch.from_numpy(y))
+    area, alignment = curve(hidden, labels)  # which appends the constant and scales rows itself
     unfitted = max(float(np.mean(np.square(y - left @ gains))), 0.0) / square
     whole = {"area": area, "largest": singular[0] / math.sqrt(n), "unfitted": unfitted}
     tables = [

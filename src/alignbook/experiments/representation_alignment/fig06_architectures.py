@@ -90,20 +90,25 @@ def label(field, value):
 
 
 def units(parameters):
-    """One unit per data set and seed, with all settings."""
+    """One unit per data set and seed, with all settings; another of slow SGD alone where it is to go on."""
     chosen = {name: asdict(setting) for name, setting in settings(parameters).items()}
+    slow = {"slow sgd": asdict(replace(BASE, optimiser="slow sgd"))}
+    kinds = [("", compute, parameters["steps"], chosen)]
+    if parameters["slow_steps"]:
+        kinds.append(("-slow", compute_slow, parameters["slow_steps"], slow))
     return [
         Unit(
-            f"{dataset}-seed{seed}",
-            compute,
+            f"{dataset}{word}-seed{seed}",
+            function,
             {
                 "dataset": dataset,
                 "points": parameters["points"],
-                "steps": parameters["steps"],
-                "settings": chosen,
+                "steps": steps,
+                "settings": which,
                 "seed": seed,
             },
         )
+        for word, function, steps, which in kinds
         for dataset in parameters["datasets"]
         for seed in range(parameters["seeds"])
     ]
@@ -144,6 +149,12 @@ def compute(*, dataset, points, steps, settings, seed, device, report):
             rows += _rows(name, split, before[split], found, trained.loss)
         report((done + 1) / len(settings), name)
     return pd.DataFrame(rows)
+
+
+def compute_slow(**arguments):
+    """The rows of :func:`compute`, their kinds ``slow area`` and ``slow curve``: another number of steps."""
+    table = compute(**arguments)
+    return table.assign(kind="slow " + table["kind"])
 
 
 def network(setting, inputs, generator):

@@ -21,6 +21,8 @@ NAMES = {"mnist": "MNIST", "ct_slices": "CT Position", "cifar10": "CIFAR-10"}
 def units(parameters):
     """One unit per data set and seed."""
     shared = {name: value for name, value in parameters.items() if name not in ("datasets", "seeds")}
+    if shared["darkest"] == 0:  # as units are stored under
+        del shared["darkest"]
     return [
         Unit(f"{dataset}-seed{seed}", compute, shared | {"dataset": dataset, "seed": seed})
         for dataset in parameters["datasets"]
@@ -30,17 +32,17 @@ def units(parameters):
 
 def compute(
     *, dataset, points, width, layers, batch_size, rate, remaining, further, max_epochs, checkpoints, seed,
-    device, report,
+    device, report, darkest=0.0,
 ):  # fmt: skip
     """Train on labels ±1 (logistic loss) or numbers (squared loss); layer 0 are the inputs. Rows:
 
-    ``curve`` : state (before, after), layer, threshold, alignment, Equation 2 over ‖y‖²;
+    ``curve`` : state (before, after, further), layer, threshold, alignment, Equation 2 over ‖y‖²;
     ``area`` : layer, epoch (0: before training), area, that of Figure 10's page;
     ``further`` : layer, area, after more training, until ``further`` of the loss is left;
     ``training`` : epoch (epochs trained), share, training loss of the last epoch over that of outputs of
         zero, more_epochs and further_share, the same of the further training, and examples, how many.
     """
-    x, y = examples(dataset, points, seed)
+    x, y = examples(dataset, points, seed, darkest)
     sizes = [x.shape[1], *[width] * layers, 1]
     net = hidden_layers.network(sizes, torch_stream(seed, "fig07", "network"), device=device)
     rows, inputs = [], area(x.double(), y.double())
@@ -62,7 +64,7 @@ def compute(
     features["after"] = measure(trained.epochs)
     # Adam begins anew; another question than the figure's, which ends above.
     more = hidden_layers.fit(net, x, y, remaining=further, **shared)
-    measure(trained.epochs + more.epochs, kind="further")
+    features["further"] = measure(trained.epochs + more.epochs, kind="further")
     grid = np.linspace(0, np.sqrt(len(y)), THRESHOLDS)
     for state, representations in features.items():
         for layer, phi in enumerate(representations):
@@ -76,13 +78,16 @@ def compute(
     return pd.DataFrame(rows)
 
 
-def examples(dataset, points, seed):
+def examples(dataset, points, seed, darkest=0.0):
     """(x (n, d), y (n,)) float32: images of the first two classes, or rows of a table with labels in [−1, 1].
+
+    Pixels go from ``darkest`` to 1; a table's numbers are as they are.
 
     ``points`` at random; of a table with fewer rows, all. Raises AlignbookError for too few images.
     """
     if dataset not in TABLES:
-        return hidden_layers.two_classes(dataset, points, seed, halves=False)
+        x, y = hidden_layers.two_classes(dataset, points, seed, halves=False)
+        return x * (1 - darkest) + darkest, y
     table = load_table(dataset)
     chosen = numpy_stream(seed, "fig07", dataset).permutation(len(table.y))[:points]
     low, high = table.y.min(), table.y.max()
