@@ -15,7 +15,7 @@ from pathlib import Path
 
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment import fig04_two_labellings
+from alignbook.studies.representation_alignment.fig04_two_labellings import experiment as fig04_two_labellings
 from alignbook.runs import engine
 
 from . import harness, machine

@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import fig01_three_representations as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment.fig01_three_representations import experiment
 
 PARAMETERS = {
     "dataset": "diabetes", "points": 40, "width": 50, "training_steps": 20, "bandwidth": 1.0,

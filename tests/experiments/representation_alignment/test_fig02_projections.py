@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import fig02_projections as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment.fig02_projections import experiment
 
 PARAMETERS = {
     "dataset": "digits", "points": 150, "layers": 2, "epochs": 4, "batch_size": 16, "rate": 0.001,

@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import fig04_two_labellings as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment.fig04_two_labellings import experiment
 
 PARAMETERS = {"points": 40, "fewer": 11, "spread": 0.3, "step_size": 0.5, "remaining": 0.01, "seeds": 3}
 

@@ -7,9 +7,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import fig06_architectures as experiment
-from alignbook.experiments.representation_alignment import two_classes
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment import two_classes
+from alignbook.studies.representation_alignment.fig06_architectures import experiment
 
 PARAMETERS = {
     "datasets": ["mnist"], "points": 20, "steps": 3, "depths": [1, 4], "widths": [8, 128],

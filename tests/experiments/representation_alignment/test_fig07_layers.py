@@ -8,8 +8,8 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.data.tables import load_table
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import fig07_layers as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment.fig07_layers import experiment
 
 PARAMETERS = {
     "datasets": ["digits", "diabetes"], "points": 150, "width": 9, "layers": 3, "batch_size": 32,

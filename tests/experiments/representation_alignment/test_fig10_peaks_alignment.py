@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.experiments.representation_alignment import fig10_peaks_alignment as fig10
+from alignbook.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10
 
 PARAMETERS = {
     "points": 300,

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.experiments.representation_alignment import fig11_peaks_transfer as fig11
+from alignbook.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
 
 PARAMETERS = {
     "points": 300,

@@ -6,8 +6,8 @@ import pytest
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import fig12_specialisation as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment.fig12_specialisation import experiment
 
 PARAMETERS = {
     "points": 150, "width": 12, "layers": 3, "batch_size": 32, "rate": 0.003, "remaining": 0.0005,

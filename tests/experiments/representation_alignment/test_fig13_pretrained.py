@@ -9,9 +9,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import fig13_pretrained as experiment
-from alignbook.experiments.representation_alignment import image_features
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment import image_features
+from alignbook.studies.representation_alignment.fig13_pretrained import experiment
 
 PARAMETERS = {
     "datasets": ["photos"], "network": "random", "points": 12, "test_points": 6, "dictionary": 8,

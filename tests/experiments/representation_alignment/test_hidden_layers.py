@@ -8,8 +8,8 @@ import torch
 
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import hidden_layers
 from alignbook.seeding import torch_stream
+from alignbook.studies.representation_alignment import hidden_layers
 
 
 def test_representations_are_the_relus_outputs():

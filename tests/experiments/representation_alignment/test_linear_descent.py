@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from alignbook.experiments.representation_alignment import linear_descent
 from alignbook.metrics import alignment_curve
+from alignbook.studies.representation_alignment import linear_descent
 
 
 def problem(n, d, rank=None, seed=0):

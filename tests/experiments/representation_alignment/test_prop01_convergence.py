@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.representation_alignment import prop01_convergence as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.representation_alignment.prop01_convergence import experiment
 
 PARAMETERS = {
     "dataset": "digits", "points": 80, "width": 70, "epochs": 2, "batch_size": 20, "rate": 0.001,

@@ -9,11 +9,11 @@ import torch
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment import hidden_layers, peaks_source
-from alignbook.experiments.representation_alignment.fig10_peaks_alignment import NORMALISATIONS, area
-from alignbook.experiments.representation_alignment.peaks_source import TASKS
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
+from alignbook.studies.representation_alignment import hidden_layers, peaks_source
+from alignbook.studies.representation_alignment.fig10_peaks_alignment.experiment import NORMALISATIONS, area
+from alignbook.studies.representation_alignment.peaks_source import TASKS
 
 HEADLINE = "specialises"
 THRESHOLDS = 101  # from 0 to √n: steps of 1 for n = 10000

@@ -10,8 +10,8 @@ import torch
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment import hidden_layers
 from alignbook.seeding import torch_stream
+from alignbook.studies.representation_alignment import hidden_layers
 
 HEADLINE = "aligned-after"
 PANELS = {

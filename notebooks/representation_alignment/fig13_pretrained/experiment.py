@@ -13,12 +13,16 @@ from torch import nn
 from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import colour32
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment import image_features
-from alignbook.experiments.representation_alignment.fig01_three_representations import linear_model
-from alignbook.experiments.representation_alignment.fig06_architectures import DIGITS, THRESHOLDS, curve
-from alignbook.experiments.representation_alignment.fig11_peaks_transfer import with_constant
-from alignbook.experiments.representation_alignment.two_classes import images
 from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.studies.representation_alignment import image_features
+from alignbook.studies.representation_alignment.fig01_three_representations.experiment import linear_model
+from alignbook.studies.representation_alignment.fig06_architectures.experiment import (
+    DIGITS,
+    THRESHOLDS,
+    curve,
+)
+from alignbook.studies.representation_alignment.fig11_peaks_transfer.experiment import with_constant
+from alignbook.studies.representation_alignment.two_classes import images
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.nets import he_normal_layer_
 

@@ -7,9 +7,9 @@ import torch
 from alignbook.claims import Claim, KeyNumber
 from alignbook.data import peaks
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment import peaks_source
-from alignbook.experiments.representation_alignment.peaks_source import REPRESENTATIONS
 from alignbook.seeding import torch_stream
+from alignbook.studies.representation_alignment import peaks_source
+from alignbook.studies.representation_alignment.peaks_source import REPRESENTATIONS
 
 TASKS = ("related", "unrelated")
 POINTS_PER_CURVE = 60  # step counts at which a learning curve is stored, log-spaced

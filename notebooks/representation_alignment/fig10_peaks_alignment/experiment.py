@@ -6,9 +6,9 @@ import torch
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment import peaks_source
-from alignbook.experiments.representation_alignment.peaks_source import REPRESENTATIONS, TASKS
 from alignbook.metrics import alignment_curve
+from alignbook.studies.representation_alignment import peaks_source
+from alignbook.studies.representation_alignment.peaks_source import REPRESENTATIONS, TASKS
 
 THRESHOLDS = 101  # from 0 to √n/2: steps of 0.5 for n = 10000
 

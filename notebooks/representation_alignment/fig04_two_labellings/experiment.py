@@ -11,14 +11,14 @@ import pandas as pd
 
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment.linear_descent import (
+from alignbook.metrics import alignment_curve
+from alignbook.seeding import numpy_stream
+from alignbook.studies.representation_alignment.linear_descent import (
     descend,
     first_steps,
     reducible,
     spectrum,
 )
-from alignbook.metrics import alignment_curve
-from alignbook.seeding import numpy_stream
 
 HEADLINE = "higher"
 LABELLINGS = ("first", "second")

@@ -16,10 +16,10 @@ from torch import nn
 from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber
 from alignbook.data.tables import TABLES
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment.hidden_layers import logistic, squared
-from alignbook.experiments.representation_alignment.two_classes import labelled
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
+from alignbook.studies.representation_alignment.hidden_layers import logistic, squared
+from alignbook.studies.representation_alignment.two_classes import labelled
 from alignbook.training.loop import module_step, train
 
 HEADLINE = "raises"

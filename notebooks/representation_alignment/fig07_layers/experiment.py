@@ -7,11 +7,11 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data.tables import ROWS, TABLES, load_table
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment import hidden_layers
-from alignbook.experiments.representation_alignment.fig10_peaks_alignment import area
-from alignbook.experiments.representation_alignment.fig12_specialisation import monotone, weakest_step
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.studies.representation_alignment import hidden_layers
+from alignbook.studies.representation_alignment.fig10_peaks_alignment.experiment import area
+from alignbook.studies.representation_alignment.fig12_specialisation.experiment import monotone, weakest_step
 
 HEADLINE = "order"
 THRESHOLDS = 101  # from 0 to √n, which no singular value exceeds

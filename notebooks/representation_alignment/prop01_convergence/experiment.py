@@ -15,15 +15,15 @@ from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
-from alignbook.experiments.representation_alignment.fig11_peaks_transfer import with_constant
-from alignbook.experiments.representation_alignment.linear_descent import (
+from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
+from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.studies.representation_alignment.fig11_peaks_transfer.experiment import with_constant
+from alignbook.studies.representation_alignment.linear_descent import (
     descend,
     first_steps,
     reducible,
     spectrum,
 )
-from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
-from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import train
 
 HEADLINE = "equation-3"

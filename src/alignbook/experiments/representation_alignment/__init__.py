@@ -1,1 +1,0 @@
-"""Imani, Hu and White 2022, Representation alignment in neural networks."""
