@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from alignbook.checkpoints import checkpoint
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.data import colour32, load
 from alignbook.data.street_digits import street_digits
 from alignbook.experiments import Unit
@@ -350,7 +350,7 @@ def convergence(table, part):
 
 def weaker(claims):
     """That of ``claims`` which is furthest from holding; among those with one verdict the smaller mean."""
-    order = (NOT_RUN, DISAGREES, INCONCLUSIVE, HOLDS)
+    order = (NOT_RUN, CONTRADICTED, UNDECIDED, HOLDS)
     return min(claims, key=lambda claim: (order.index(claim.outcome), claim.measured or 0.0))
 
 
