@@ -34,8 +34,8 @@ def test_list_show_status_claims_print_text_and_json(checkout):
     assert printed[0] == "holds  toy/fig99_toy#above (quick, headline)"
     assert printed[-2:] == ["1 claims: 1 holds", "1 headlines: 1 holds"]
     lines = checkout.run("status")[1].splitlines()
-    assert lines[0].split() == ["notebook", "profile", "stored", "stale", "diverged"]
-    assert lines[2].split() == ["toy/fig99_toy", "quick", "3", "of", "3", "0", "0"]
+    assert lines[0].split() == ["notebook", "profile", "stored", "stale", "drifted", "diverged"]
+    assert lines[2].split() == ["toy/fig99_toy", "quick", "3", "of", "3", "0", "0", "0"]
     rows = json.loads(checkout.run("status", "--json")[1])
     assert [(row["profile"], row["stored"], row["units"]) for row in rows] == [
         ("paper", 0, 4), ("quick", 3, 3), ("smoke", 0, 1),

@@ -329,7 +329,7 @@ def _status(options):
     from alignbook.runs import engine
 
     def look(book):
-        rows = []
+        rows, kind = [], engine.choose_device("auto")
         for profile in parameters.PROFILES:
             units = engine.units_of(book, parameters.resolve(book, profile))
             stored = [item for item in map(results.peek, units) if item]
@@ -340,6 +340,8 @@ def _status(options):
                     "units": len(units),
                     "stored": len(stored),
                     "stale": sum(bool(item.stale()) for item in stored),
+                    "drifted": sum(bool(item.drift(kind)) for item in stored),
+                    "drift": sorted({text for item in stored for text in item.drift(kind)}),
                     "diverged": sum(item.diverged for item in stored),
                 }
             )
@@ -350,11 +352,13 @@ def _status(options):
         _print_json(rows)
         return status
     width = max((len(row["notebook"]) for row in rows), default=0)
-    print(f"{'notebook':{width}}  profile  stored      stale  diverged")
+    print(f"{'notebook':{width}}  profile  stored      stale  drifted  diverged")
     for row in rows:
         stored, notebook = f"{row['stored']} of {row['units']}", row["notebook"]
-        line = f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {row['stale']:5}  {row['diverged']:8}"
-        print(line)
+        counts = f"{row['stale']:5}  {row['drifted']:7}  {row['diverged']:8}"
+        print(f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {counts}")
+    for text in sorted({text for row in rows for text in row["drift"]}):
+        print(f"drifted: {text}")
     return status
 
 

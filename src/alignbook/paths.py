@@ -5,9 +5,11 @@ from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
+
 def settle():
     """Make the paths in the environment absolute: a notebook's kernel has a working folder of its own."""
-    for name in ("ALIGNBOOK_ROOT", "ALIGNBOOK_RESULTS", "ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
+    for part in ("ROOT", "RESULTS", "CHECKPOINTS", "BUILD", "DATA"):
+        name = f"ALIGNBOOK_{part}"
         if os.environ.get(name):
             os.environ[name] = os.path.abspath(os.environ[name])
 
@@ -20,6 +22,11 @@ def root():
 def results():
     """The results store: ``ALIGNBOOK_RESULTS``, else ``data/results`` in the checkout."""
     return Path(os.environ.get("ALIGNBOOK_RESULTS") or root() / "data" / "results")
+
+
+def checkpoints():
+    """What is kept of training: ``ALIGNBOOK_CHECKPOINTS``, else ``.checkpoints`` in the results store."""
+    return Path(os.environ.get("ALIGNBOOK_CHECKPOINTS") or results() / ".checkpoints")
 
 
 def build():

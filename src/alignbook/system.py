@@ -1,16 +1,21 @@
-"""Files and folders, locks, environment variables for a while, and what the system says of its processor."""
+"""Files and folders, locks, environment variables for a while, and what numbers depend on in this system."""
 
 import ctypes
+import importlib.metadata
 import os
 import platform
 import tempfile
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 try:
     import fcntl
 except ImportError:  # not on Windows, where nothing is locked
     fcntl = None
+
+_PACKAGES = ("numpy", "scipy", "pandas", "torch")
+_INSTRUCTIONS = ("ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OPENBLAS_CORETYPE")  # variables that choose a library's
 
 
 def cores():
@@ -137,3 +142,23 @@ def processor(key):
             return next(values, None)
     except OSError:
         return None
+
+
+@cache
+def versions():
+    """Versions of Python and of the packages that numbers depend on."""
+    return {"python": platform.python_version()} | {
+        package: importlib.metadata.version(package) for package in _PACKAGES
+    }
+
+
+def features(kind):
+    """What decides how this processor rounds, beside its model: {name: text}.
+
+    kind : "cpu" or "cuda", what computes. The instructions that PyTorch uses, which ``ATEN_CPU_CAPABILITY``
+    may limit, and of the variables that do so for the libraries below it those that are set.
+    """
+    import torch
+
+    chosen = {name: os.environ[name] for name in _INSTRUCTIONS if os.environ.get(name)}
+    return {"kind": kind, "capability": torch.backends.cpu.get_cpu_capability(), **chosen}

@@ -384,6 +384,48 @@ def test_a_device_that_is_not_there_is_refused(checkout, device):
     assert status == 2 and device in one_line(err)
 
 
+def test_versions_and_features_that_are_others_here_are_drift_and_not_stale(checkout):
+    checkout.run(*ALONE, MKL_CBWR="COMPATIBLE")
+    one, other = sorted(checkout.results.glob("toy/fig99_toy/*.json"))[:2]
+    record = json.loads(one.read_text())
+    assert record["processor"] == {
+        "kind": "cpu", "capability": record["processor"]["capability"], "MKL_CBWR": "COMPATIBLE",
+    }  # fmt: skip
+    assert record["cost_s"] == record["wall_time_s"]
+
+    def quick(**environment):
+        rows = json.loads(checkout.run("status", "--json", **environment)[1])
+        row = next(row for row in rows if row["profile"] == "quick")
+        return row["stale"], row["drifted"], row["drift"]
+
+    assert quick(MKL_CBWR="COMPATIBLE") == (0, 0, [])
+    assert quick() == (0, 3, ["MKL_CBWR COMPATIBLE there, unset here"])
+    drift = quick(MKL_CBWR="COMPATIBLE", ATEN_CPU_CAPABILITY="default")[2]
+    assert record["processor"]["capability"] == "DEFAULT" or any("DEFAULT here" in text for text in drift)
+    del record["processor"]
+    one.write_text(json.dumps(record))  # as older results are
+    changed = json.loads(other.read_text())
+    changed["versions"]["numpy"] = "0.1"
+    changed["processor"]["kind"] = "cuda"
+    other.write_text(json.dumps(changed))
+    stale, drifted, drift = quick(MKL_CBWR="COMPATIBLE")
+    assert (stale, drifted) == (0, 1) and [text.split()[0] for text in drift] == ["kind", "numpy"]
+    text = checkout.run("status", MKL_CBWR="COMPATIBLE")[1]
+    assert "drifted: kind cuda there, cpu here" in text
+
+
+def test_a_named_device_that_did_not_make_what_is_stored_is_warned_about(checkout):
+    checkout.run(*ALONE)
+    assert "warning" not in checkout.run(*ALONE, "--device", "cpu")[2]
+    (path, *_) = checkout.results.glob("toy/fig99_toy/*.json")
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"processor": record["processor"] | {"kind": "cuda"}}))
+    status, _, err = checkout.run(*ALONE, "--device", "cpu")
+    said = "1 of 3 units are stored, but not made on cpu; --recompute all computes them again"
+    assert status == 0 and said in err
+    assert "not made on" not in checkout.run(*ALONE)[2]
+
+
 class Named:
     """What stands for a unit."""
 

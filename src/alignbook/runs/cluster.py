@@ -35,14 +35,17 @@ class Refused(AlignbookError):
 class Computed:
     """What comes back.
 
-    table : DataFrame, None where it diverged after ``step``; ``seconds``, the ``device`` and ``host`` that
-    computed it; ``data``: the digests of its data sets there.
+    table : DataFrame, None where it diverged after ``step``; ``seconds`` and ``cost`` as
+    :func:`engine.compute` says them; the ``device``, ``processor`` (:func:`alignbook.system.features`) and
+    ``host`` that computed it; ``data``: the digests of its data sets there.
     """
 
     table: object
     step: int | None
     seconds: float
+    cost: float
     device: str
+    processor: dict
     host: str
     data: dict
 
@@ -166,7 +169,9 @@ class _Asked:
             done.table,
             origin,
             device=done.device,
+            processor=done.processor,
             wall_time=done.seconds,
+            cost=done.cost,
             step=done.step,
             host=done.host,
         )
@@ -224,8 +229,9 @@ def work(unit, origin, device):
 
     torch.set_num_threads(1)
     with threadpool_limits(1):
-        table, step, seconds = engine.compute(unit, device)
-    return Computed(table, step, seconds, engine.describe(device), system.host(), data)
+        table, step, seconds, cost = engine.compute(unit, device)
+    made_on = engine.describe(device), system.features(device), system.host()
+    return Computed(table, step, seconds, cost, *made_on, data)
 
 
 def _differences(ours, theirs):

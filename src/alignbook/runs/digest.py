@@ -15,11 +15,13 @@ from pathlib import Path
 from alignbook.errors import AlignbookError, fault
 
 PACKAGE = __package__.split(".")[0]
-# What does not count: how the data come here, since their content has a digest of its own; which of
+# What does not count: how the data come here, since their content has a digest of its own; whether what a
+# function makes is read where that function made it before, since what it reaches counts; which of
 # several equally exact routes a device takes, the CUDA kernel of a sum, the library of a product, or a
 # replay of the same kernels; and what is refused before or after. A decorator among these does not count
 # where it is used, either.
 BOUNDARY = {
+    (f"{PACKAGE}.checkpoints", "checkpoint"),
     (f"{PACKAGE}.data.arguments", "checked"),
     (f"{PACKAGE}.data.images", "fetch"),
     (f"{PACKAGE}.data.tables", "fetch_table"),

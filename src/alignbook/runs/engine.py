@@ -26,10 +26,10 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
-from alignbook import paths, system
+from alignbook import checkpoints, paths, system
 from alignbook.claims import needed
 from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
-from alignbook.runs import digest, notebooks, parameters, plans, results
+from alignbook.runs import digest, notebooks, parameters, plans, results, verified
 from alignbook.statements import judged
 
 # Read when a worker starts. One thread each; and glibc keeps freed memory instead of giving it back
@@ -200,7 +200,8 @@ def run(
     """Compute or load the results of notebook ``name``, e.g. ``random_labels/fig02_misalignment``.
 
     profile : ``smoke``, ``quick`` or ``paper``; None takes the notebook's own values
-    device : ``auto``, ``cpu`` or ``cuda``; workers : processes at once, by default one per core
+    device : ``auto``, ``cpu`` or ``cuda``, for what is computed: what is stored may be of another, which is
+        warned about where the device is named; workers : processes at once, by default one per core
     scheduler : of a Dask cluster that computes instead, its address or a ``distributed.Client``
     recompute : ``missing``, ``stale`` (units whose code or data have changed, too) or ``all``
     progress : callable(text) for lines of progress, by default none
@@ -280,13 +281,21 @@ def run_units(units, *, device="auto", workers=None, scheduler=None, recompute="
         raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise AlignbookError(f"workers must be a whole number, at least 1, not {workers!r}")
+    device_asked = device
     if scheduler is None:
         device = choose_device(device)
     digest.forget()
+    verified.forget()
     found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}
     if recompute == "stale":
         found = {name: None if item and item.stale() else item for name, item in found.items()}
     waiting = [unit for unit in units if found[unit.name] is None]
+    if others := sum(device_asked not in ("auto", item.kind) for item in found.values() if item):
+        warnings.warn(
+            f"{others} of {len(units)} units are stored, but not made on {device_asked}; "
+            "--recompute all computes them again",
+            stacklevel=2,
+        )
     if waiting:
         results.require_writable()
         if scheduler is None:
@@ -446,8 +455,9 @@ def compute_one(unit, device, replace):
 
 def _compute_and_store(unit, device):
     origin = results.origin(unit)
-    table, step, elapsed = compute(unit, device)
-    results.store(unit, table, origin, device=describe(device), wall_time=elapsed, step=step)
+    table, step, elapsed, cost = compute(unit, device)
+    made_on = {"device": describe(device), "processor": system.features(device)}
+    results.store(unit, table, origin, **made_on, wall_time=elapsed, cost=cost, step=step)
     return ended(step, elapsed)
 
 
@@ -457,13 +467,14 @@ def ended(step, seconds):
 
 
 def compute(unit, device):
-    """(table, steps until it diverged or None, seconds) of ``unit``, in a worker; nothing is stored.
+    """(table, steps until it diverged or None, seconds, cost) of ``unit``, in a worker; nothing is stored.
 
-    The table is None when it diverged. Raises AlignbookError, one line, when it fails.
+    The table is None when it diverged; cost : seconds that it takes where no checkpoint is found.
+    Raises AlignbookError, one line, when it fails.
     """
     import torch
 
-    began = time.monotonic()
+    began, spared = time.monotonic(), checkpoints.spared()
     last = [0.0]
 
     def report(done, text=""):
@@ -484,7 +495,8 @@ def compute(unit, device):
         raise AlignbookError(_failure(unit, error)) from None
     if step is None and getattr(table, "empty", True):
         raise AlignbookError(f"unit {unit.name} of {results.owner(unit)} failed: no table with rows")
-    return table, step, time.monotonic() - began
+    seconds = time.monotonic() - began
+    return table, step, seconds, seconds + checkpoints.spared() - spared
 
 
 def _failure(unit, error):

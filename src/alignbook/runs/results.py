@@ -6,12 +6,10 @@ the CSV: a unit is stored when the two agree, and a broken one is computed again
 """
 
 import hashlib
-import importlib.metadata
 import io
 import json
 import math
 import os
-import platform
 import subprocess
 import time
 import warnings
@@ -28,7 +26,6 @@ from alignbook.runs.digest import code_digest
 _PREFIXES = "alignbook.experiments.", "alignbook.studies."
 # A unit's argument: where its provenance names the data set.
 DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
-_PACKAGES = ("numpy", "scipy", "pandas", "torch")
 CODE = "the code has changed"  # a reason to be stale
 _FIELDS = {
     "code": str,
@@ -82,8 +79,35 @@ class Stored:
         old, new = self.provenance["code"], code_digest(self.unit.compute)
         if old == new:
             return []
-        path = verified.code_path(self.unit.arguments)
-        return verified.chain(owner(self.unit), self.unit.compute.__name__, path, old, new)
+        return verified.chain(owner(self.unit), location(self.unit).name, self.unit, old, new)
+
+    def drift(self, kind):
+        """What differs here from where the result was made: a list of texts, empty where nothing does.
+
+        kind : "cpu" or "cuda", what would compute now. Versions, that kind, and what else decides how the
+        processor rounds (:func:`alignbook.system.features`); of older results the versions alone. The result
+        is not stale for it: the code and the data are the same, and unchanged code may round otherwise.
+        """
+        pairs = [(self.provenance["versions"], system.versions())]
+        if made_on := self.provenance.get("processor"):
+            pairs.append((made_on, system.features(kind)))
+        return [
+            f"{name} {there.get(name, 'unset')} there, {here.get(name, 'unset')} here"
+            for there, here in pairs
+            for name in sorted(there | here)
+            if there.get(name) != here.get(name)
+        ]
+
+    @property
+    def kind(self):
+        """What computed it, "cpu" or "cuda"; older results tell it by the name of the device alone."""
+        named = "cpu" if self.provenance["device"].endswith(" thread") else "cuda"
+        return self.provenance.get("processor", {}).get("kind", named)
+
+    @property
+    def cost(self):
+        """Seconds that it takes where no checkpoint is found; of older results, that it took."""
+        return self.provenance.get("cost_s", self.provenance["wall_time_s"])
 
     @property
     def made_from(self):
@@ -188,8 +212,11 @@ def _check(provenance, unit):
     for field, kind in _FIELDS.items():
         if not isinstance(provenance[field], kind):
             raise TypeError(f"{field} is {provenance[field]!r}")
-    if not 0 <= provenance["wall_time_s"] < math.inf:
-        raise ValueError(f"wall_time_s is {provenance['wall_time_s']!r}")
+    for field in ("wall_time_s", "cost_s"):
+        if not 0 <= provenance.get(field, 0) < math.inf:  # older results lack the second
+            raise ValueError(f"{field} is {provenance[field]!r}")
+    if not isinstance(provenance.get("processor", {}), dict):  # older results lack it
+        raise TypeError(f"processor is {provenance['processor']!r}")
     for argument, field in DATASETS.items():
         made_from = provenance.get(field)  # older results lack all but ``data``
         if not isinstance(made_from, dict | None):
@@ -217,7 +244,7 @@ def origin(unit):
 
 def origin_of_code(unit):
     """The part of :func:`origin` that does not depend on the data."""
-    return {"code": code_digest(unit.compute), "versions": versions(), "commit": commit()}
+    return {"code": code_digest(unit.compute), "versions": system.versions(), "commit": commit()}
 
 
 def origin_of_data(unit):
@@ -229,11 +256,12 @@ def origin_of_data(unit):
     return {field: made_from.get(needed.get(argument)) for argument, field in DATASETS.items()}
 
 
-def store(unit, table, origin, *, device, wall_time, step=None, host=None):
+def store(unit, table, origin, *, device, wall_time, cost=None, processor=None, step=None, host=None):
     """Write ``table`` (DataFrame; None for a run that diverged after ``step`` steps) and provenance.
 
     origin : what :func:`origin` said before the unit was computed; device : str, what computed it;
-    wall_time : float, seconds; host : the machine, where it is not this one.
+    wall_time : float, seconds; cost : those with what checkpoints spared, see :attr:`Stored.cost`;
+    processor : its :func:`alignbook.system.features`; host : the machine, where it is not this one.
     """
     text = written(table)
     provenance = origin | {
@@ -246,6 +274,8 @@ def store(unit, table, origin, *, device, wall_time, step=None, host=None):
         "device": device,
         "wall_time_s": round(wall_time, 3),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **({"cost_s": round(max(cost, 0.0), 3)} if cost is not None else {}),
+        **({"processor": processor} if processor else {}),
         **({"host": host} if host else {}),
     }
     place = location(unit)
@@ -271,14 +301,6 @@ def require_writable():
             f"cannot write to the results folder {paths.shown(store)} ({why}); "
             "make it writable or set ALIGNBOOK_RESULTS"
         )
-
-
-@cache
-def versions():
-    """Versions of Python and of the packages that numbers depend on."""
-    return {"python": platform.python_version()} | {
-        package: importlib.metadata.version(package) for package in _PACKAGES
-    }
 
 
 @cache

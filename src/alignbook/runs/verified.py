@@ -1,9 +1,12 @@
 """Records that today's code stands for results that older code made: ``<store>/<notebook>/verified.json``.
 
-One entry per unit that was recomputed and agreed (:mod:`alignbook.runs.verify`):
+One entry per unit that was recomputed and agreed (:mod:`alignbook.runs.verify`), and per profile that has it:
 
 ``compute``, ``path``
     the compute function, and its arguments that are no numbers: the path through the code;
+``profile``, ``tried``
+    one that has the unit, and {name: [smallest, largest]} of the numeric arguments that were tried, those of
+    all units of this profile, path and ``from`` that were recomputed with it (:func:`numbers`);
 ``from``, ``to``
     digests of the code that made the stored table, and of the code that it was recomputed with;
 ``unit``, ``table``
@@ -15,13 +18,19 @@ One entry per unit that was recomputed and agreed (:mod:`alignbook.runs.verify`)
 ``stored_device``, ``device``, ``date``, ``commit``, ``wall_time_s``
     where and when, then and now.
 
-An entry speaks for every unit of the same compute function, path and ``from``, and for no other.
+An entry speaks for the unit that it names, and for those units of the same compute function, path and
+``from`` that ``profile`` has and whose numeric arguments all lie within ``tried``. No profile speaks for
+another: a small unit may never reach what a large one does. An older entry, without these two, speaks for
+the units of every profile that has the unit it names. What happens only between the smallest and the largest
+value that were tried, or for a combination of values that was not, is not seen.
 """
 
 import json
+from functools import cache
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.runs import notebooks, parameters
 
 NAME = "verified.json"
 _read = {}  # path: ((time of change, size), {(compute, path): {from: entries}})
@@ -44,18 +53,100 @@ def entries(notebook):
     return found
 
 
-def chain(notebook, compute, path, old, new):
-    """Entries that lead from the code digest ``old`` to ``new``, the fewest; None where none do."""
-    steps = _steps(notebook).get((compute, path), {})
+def chain(notebook, name, unit, old, new):
+    """Entries that lead from the code digest ``old`` to ``new``, the fewest; None where none do.
+
+    notebook, name : under which ``unit`` is stored
+    """
+    steps = _steps(notebook).get((unit.compute.__name__, code_path(unit.arguments)), {})
     ways, seen = [(old, [])], {old}
     for digest, way in ways:
         if digest == new:
             return way
         for entry in steps.get(digest, ()):
-            if entry["to"] not in seen:
+            if entry["to"] not in seen and _speaks(entry, notebook, name, unit):
                 seen.add(entry["to"])
                 ways.append((entry["to"], [*way, entry]))
     return None
+
+
+def _speaks(entry, notebook, name, unit):
+    if entry["unit"] == name:
+        return True
+    profiles = _profiles(notebook)
+    if "tried" not in entry:
+        return not profiles.get(name, set()).isdisjoint(profiles.get(entry["unit"], ()))
+    return entry["profile"] in profiles.get(name, ()) and within(numbers(unit.arguments), entry["tried"])
+
+
+@cache
+def _profiles(notebook):
+    """{file name: profiles that have the unit}, of all units that are stored under ``notebook``."""
+    from alignbook.runs import engine, results  # here: both look at what is verified
+
+    found = {}
+    for book in notebooks.every():
+        if book.paper != notebook.split("/")[0]:  # notebooks of one paper share units
+            continue
+        for profile in parameters.PROFILES:
+            try:
+                units = engine.units_of(book, parameters.resolve(book, profile))
+            except AlignbookError:  # whoever asks for that notebook is told
+                continue
+            for unit in units:
+                if results.owner(unit) == notebook:
+                    found.setdefault(results.location(unit).name, set()).add(profile)
+    return found
+
+
+def forget():
+    """Read the profiles anew from here on: they may have been edited since."""
+    _profiles.cache_clear()
+
+
+def numbers(arguments):
+    """{name: [smallest, largest]} of the numbers in a unit's ``arguments`` (JSON).
+
+    Those of a list are taken together, as ``steps[]``, and ``steps.length`` is one more; those of a dict are
+    named ``network.width``.
+
+    >>> numbers({"seed": 3, "steps": [10, 40, 20], "label": "real"})
+    {'seed': [3, 3], 'steps[]': [10, 40], 'steps.length': [3, 3]}
+    """
+    found = {}
+
+    def take(value, name):
+        if isinstance(value, dict):
+            for key, part in value.items():
+                take(part, f"{name}.{key}" if name else key)
+        elif isinstance(value, list):
+            for part in value:
+                take(part, f"{name}[]")
+            take(len(value), f"{name}.length")
+        elif _is_number(value):
+            low, high = found.get(name, (value, value))
+            found[name] = [min(low, value), max(high, value)]
+
+    take(arguments, "")
+    return found
+
+
+def hull(many):
+    """The smallest and the largest of every number, over ``many`` of :func:`numbers`."""
+    found = {}
+    for one in many:
+        for name, (low, high) in one.items():
+            least, most = found.get(name, (low, high))
+            found[name] = [min(least, low), max(most, high)]
+    return found
+
+
+def within(one, tried):
+    """Whether every number of ``one`` lies between the smallest and the largest in ``tried``."""
+    return all(
+        name in tried and tried[name][0] <= low and high <= tried[name][1]
+        for name, (low, high) in one.items()
+    )
 
 
 def add(notebook, new):

@@ -1,8 +1,10 @@
 """Recompute a few stored units with today's code, so that code may change without losing results.
 
-Of every compute function and every path through it (its arguments that are no numbers) the cheapest
-stale unit is computed again and its table compared with the stored one. The rule, written down before
-any outcome was seen:
+Of every profile, every compute function and every path through it (its arguments that are no numbers) a few
+stale units are computed again: the cheapest, and of every numeric argument the cheapest of those with its
+smallest and of those with its largest value. Their tables are compared with the stored ones. Checkpoints are
+made anew, in an empty folder, and by a base in one of its own. The rule, written down before any outcome was
+seen:
 
 - On the processor and with the versions that made the stored table, the two are the same, bit for bit.
 - Elsewhere, or where the stored device does not say which processor it was, text, whole numbers and what
@@ -14,8 +16,8 @@ any outcome was seen:
   the same, bit for bit, whatever processor the stored table is from. Deep networks need this: unchanged
   code gave Figure 3's alignments 7 % apart on two processors.
 
-Where they agree an entry is written (:mod:`alignbook.runs.verified`). Where one differs, nothing is
-recorded for its compute function, and what was is withdrawn.
+Where they agree entries are written: :mod:`alignbook.runs.verified` says for which units they speak. Where
+one differs, nothing is recorded for its compute function, and what was is withdrawn.
 """
 
 import io
@@ -122,7 +124,7 @@ def verify(
 ):
     """Recompute stale units of notebook ``name`` (of all profiles) and record which of them stand.
 
-    units : how many per path through the code, the cheapest first
+    units : how many at least per profile and path through the code, the cheapest first
     minutes : for all of them; a path that does not fit into what is left stays stale
     tolerance : in place of the module's rule, as a share of a column's largest value; 0: bit for bit
     base : a commit that has the code that made the stored tables: what it computes here is compared with
@@ -137,69 +139,74 @@ def verify(
     until = time.monotonic() + 60 * minutes
     device = engine.choose_device(device)
     digest.forget()
+    verified.forget()
     stale, broken = _stale_units(notebook)
     result = Verification(stale={"broken": broken} if broken else {})
-    routes = _by_path(stale)
+    every = {results.location(item.unit): item for items in stale.values() for item in items}
+    routes = _routes(stale)
     workers = 1 if device == "cuda" else workers or system.cores()
     times = 1 if base is None else 2  # each is computed so often
-    chosen, left_out = _choose(routes, units, 60 * minutes * workers / times)
+    taken, left_out = _choose(routes, units, 60 * minutes * workers / times)
+    items = {results.location(item.unit): item for route in taken for item in route.chosen}
+    asked = [item.unit for item in items.values()]
     base = None if base is None else _hash(base)
-    if chosen:
+    if asked:
         results.require_writable()
-        engine.require_data([item.unit for item in chosen])
-        say(f"{len(stale)} units are stale by their code, recomputing {len(chosen)} of {len(routes)} paths")
-    waiting = {path: set() for path in routes}  # that must agree before the path is recorded
-    for item in chosen:
-        waiting[_path(item)].add(results.location(item.unit))
+        engine.require_data(asked)
+        say(f"{len(every)} units are stale by their code, recomputing {len(asked)} for {len(taken)} paths")
     agreed, differing = {}, set()
-    items = {results.location(item.unit): item for item in chosen}
 
     def done(unit, answer):
         place = results.location(unit)
         item, (code, table, step, seconds, before) = items[place], answer
         if before is None:
-            outcome = compare(item, table, step, seconds, tolerance=tolerance, device=engine.describe(device))
+            outcome = compare(item, table, step, seconds, tolerance=tolerance, device=device)
         else:
             outcome = _compare_with_base(item, table, step, seconds, before, tolerance or 0.0, base)
         result.outcomes.append(outcome)
         say(str(outcome))
-        path = _path(item)
-        function = path[:2]
+        function = results.owner(unit), unit.compute.__name__
         if not outcome.agrees:
             differing.add(function)
             verified.withdraw(*function, code)
             return
-        waiting[path].discard(place)
-        agreed.setdefault(path, []).append(_entry(outcome, code, engine.describe(device)))
-        if not waiting[path] and function not in differing:
-            verified.add(function[0], agreed[path])
+        agreed[place] = outcome, code
+        for route in taken:
+            places = [results.location(item.unit) for item in route.chosen]
+            if place in places and agreed.keys() >= set(places) and function not in differing:
+                made = [_entry(*agreed[place], route, engine.describe(device)) for place in places]
+                verified.add(function[0], made)
 
-    if chosen:
-        workers = min(workers, len(chosen))
-        with _sources(base) as folder:
-            task = partial(_recompute, device=device, base=folder)
-            engine.in_workers([item.unit for item in chosen], task, workers, say, done=done, until=until)
+    if asked:
+        workers = min(workers, len(asked))
+        with _sources(base) as folder, tempfile.TemporaryDirectory() as made:
+            task = partial(_recompute, device=device, checkpoints=made, base=folder)
+            engine.in_workers(asked, task, workers, say, done=done, until=until)
     result.outcomes.sort(key=lambda outcome: results.location(outcome.stored.unit))
-    for item in stale:
+    for item in every.values():
         if item.verified_by() is not None:
             result.verified += 1
             continue
-        path = _path(item)
-        reason = "its function differs" if path[:2] in differing else "not recomputed in time"
-        if path in left_out:
-            reason = f"no time: its cheapest unit took {left_out[path]:.0f} s"
+        function = results.owner(item.unit), item.unit.compute.__name__
+        reason = "its function differs" if function in differing else "not recomputed in time"
+        seconds = [cost for route, cost in left_out if item in route.items]
+        if seconds and function not in differing:
+            reason = f"no time: what is to be recomputed took {min(seconds):.0f} s"
         result.stale.setdefault(reason, []).append(item.unit.name)
     return result
 
 
 def compare(stored, table, step, seconds, *, tolerance, device):
-    """The :class:`Outcome` of a recomputed ``table`` (DataFrame; None: diverged after ``step`` steps)."""
-    record = stored.provenance
+    """The :class:`Outcome` of a recomputed ``table`` (DataFrame; None: diverged after ``step`` steps).
+
+    device : "cpu" or "cuda", on which it was recomputed here
+    """
+    record, here = stored.provenance, engine.describe(device)
     elsewhere = None
-    if device != record["device"] or "family" not in device:
+    if here != record["device"] or "family" not in here:
         elsewhere = f"on {record['device']}"
-    elif results.versions() != record["versions"]:
-        elsewhere = "with other versions"
+    elif drift := stored.drift(device):
+        elsewhere = f"with {', '.join(drift)}"
     if tolerance is None:
         tolerance = TOLERANCE if elsewhere else 0.0
     if stored.diverged or table is None:
@@ -260,13 +267,17 @@ def _compare_with_base(stored, table, step, seconds, before, tolerance, base):
     return Outcome(stored, agrees, largest, column, tolerance, seconds, base)
 
 
-def _recompute(unit, device, base=None):
+def _recompute(unit, device, checkpoints, base=None):
     """(digest of the code, table, steps until it diverged or None, seconds, what ``base`` says), in a worker.
 
+    checkpoints : folder in which those of this verification are kept
     base : folder with the sources of another commit, or None: it says nothing
     """
     code = digest.code_digest(unit.compute)
-    return code, *engine.compute(unit, device), None if base is None else _ask(base, unit, device)
+    with system.environment({"ALIGNBOOK_CHECKPOINTS": str(Path(checkpoints) / "today")}):
+        table, step, seconds, _ = engine.compute(unit, device)
+    before = None if base is None else _ask(base, unit, device, Path(checkpoints) / "base")
+    return code, table, step, seconds, before
 
 
 _ASKED = """
@@ -288,15 +299,19 @@ with open(answer, "w", encoding="utf-8", newline="") as file:
 """
 
 
-def _ask(sources, unit, device):
-    """{code, table, step}: what the code in the folder ``sources`` makes of ``unit``, in a process apart."""
+def _ask(sources, unit, device, own):
+    """{code, table, step}: what the code in the folder ``sources`` makes of ``unit``, in a process apart.
+
+    own : folder for what it keeps: it finds nothing in the results store, where other code has kept things
+    """
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
         asked = [unit.compute.__module__, unit.compute.__name__, unit.arguments, device, str(answer)]
         environment = os.environ | {
             "PYTHONPATH": str(sources),
             "ALIGNBOOK_DATA": os.environ.get("ALIGNBOOK_DATA") or str(paths.root() / "data"),
-            "ALIGNBOOK_RESULTS": str(paths.results()),
+            "ALIGNBOOK_RESULTS": str(own),
+            "ALIGNBOOK_CHECKPOINTS": str(own / ".checkpoints"),
         }
         done = subprocess.run(
             [sys.executable, "-c", _ASKED],
@@ -339,12 +354,14 @@ def _sources(commit):
         yield Path(folder) / "src"
 
 
-def _entry(outcome, code, device):
+def _entry(outcome, code, route, device):
     item = outcome.stored
     record = item.provenance
     return {
         "compute": item.unit.compute.__name__,
         "path": verified.without_numbers(item.unit.arguments),
+        "profile": route.profile,
+        "tried": _hull(route.chosen),
         "from": record["code"],
         "to": code,
         "unit": results.location(item.unit).name,
@@ -361,54 +378,109 @@ def _entry(outcome, code, device):
     }
 
 
+@dataclass
+class _Route:
+    """Units of one profile, compute function, path and code for which the same recomputed ones may speak.
+
+    items : all that are to be verified; own : those of them whose table that code made, where the others are
+    of code that leads to it; chosen : of its own those to recompute
+    """
+
+    profile: str
+    items: list
+    own: list
+    chosen: list = ()
+
+
 def _stale_units(notebook):
-    """(stored units of all profiles that are stale by their code alone, names of those that are broken)"""
-    found, broken = {}, []
+    """({profile: stored units that are stale by their code alone}, names of those that are broken)"""
+    found, broken, stale = {}, [], {}
     for profile in parameters.PROFILES:
         for unit in engine.units_of(notebook, parameters.resolve(notebook, profile)):
             place = results.location(unit)
-            if place in found or not results.exists(unit):
-                continue
-            found[place] = results.peek(unit)
-            if found[place] is None:
-                broken.append(unit.name)
-    return [item for item in found.values() if item and item.stale() == [results.CODE]], broken
+            if place not in found:
+                if not results.exists(unit):
+                    continue
+                item = results.peek(unit)
+                if item is None:
+                    broken.append(unit.name)
+                found[place] = item if item and item.stale() == [results.CODE] else None
+            if found[place]:
+                stale.setdefault(profile, []).append(found[place])
+    return stale, broken
 
 
-def _path(item):
-    """(notebook under which it is stored, compute function, what may choose a branch)"""
-    unit = item.unit
-    return results.owner(unit), unit.compute.__name__, verified.code_path(unit.arguments)
+def _routes(stale):
+    """A list of :class:`_Route` for the ``stale`` units of each profile."""
+    groups = {}
+    for profile, items in stale.items():
+        for item in items:
+            path = verified.code_path(item.unit.arguments)
+            key = profile, results.owner(item.unit), item.unit.compute.__name__, path
+            groups.setdefault(key, []).append(item)
+    return [route for (profile, *_), items in groups.items() for route in _by_code(profile, items)]
 
 
-def _by_path(stale):
-    """{path: its stale units, the cheapest first}, once per digest that does not lead to another's."""
-    found = {}
-    for item in sorted(stale, key=lambda item: item.provenance["wall_time_s"]):
-        found.setdefault(_path(item), {}).setdefault(item.provenance["code"], []).append(item)
-    for path, by_code in found.items():
-        ends = [
-            code
-            for code in by_code
-            if not any(other != code and verified.chain(*path, code, other) for other in by_code)
-        ]
-        found[path] = [by_code[code] for code in ends or by_code]
-    return found
+def _by_code(profile, items):
+    """One route per digest, but for units whose code leads to another's, within what is tried of that."""
+    codes = {item.provenance["code"] for item in items}
+
+    def leads(item, code):
+        old, place = item.provenance["code"], results.location(item.unit)
+        return verified.chain(results.owner(item.unit), place.name, item.unit, old, code) is not None
+
+    own = {code: [] for code in codes}
+    for item in items:
+        if not any(leads(item, code) for code in codes - {item.provenance["code"]}):
+            own[item.provenance["code"]].append(item)
+    tried = {code: _hull(some) for code, some in own.items() if some}
+    routes = {code: _Route(profile, list(some), some) for code, some in own.items()}
+    for item in items:
+        if item in own[item.provenance["code"]]:
+            continue
+        numbers = verified.numbers(item.unit.arguments)
+        to = [code for code in tried if verified.within(numbers, tried[code]) and leads(item, code)]
+        code = to[0] if to else item.provenance["code"]
+        routes[code].items.append(item)
+        if not to:
+            routes[code].own.append(item)
+    return [route for route in routes.values() if route.items]
+
+
+def _hull(items):
+    return verified.hull(verified.numbers(item.unit.arguments) for item in items)
+
+
+def _representatives(items, units):
+    """Of ``items`` the ``units`` cheapest, and the cheapest with each extreme of every numeric argument."""
+    items = sorted(items, key=lambda item: item.cost)
+    numbers = [verified.numbers(item.unit.arguments) for item in items]
+    chosen = set(range(min(units, len(items))))
+    for name, ends in verified.hull(numbers).items():
+        for end, value in enumerate(ends):
+            chosen.add(next(n for n, has in enumerate(numbers) if name in has and has[name][end] == value))
+    return [items[n] for n in sorted(chosen)]
 
 
 def _choose(routes, units, seconds):
-    """(units to recompute, the cheapest paths first; {path: seconds of its cheapest unit} of the others)."""
-    chosen, left_out = [], {}
-    for path, lists in sorted(routes.items(), key=lambda pair: _cost(pair[1], units)):
-        cost = _cost(lists, units)
-        if cost <= seconds:
-            seconds -= cost
-            found = [results.fetch(item.unit) for items in lists for item in items[:units]]
-            chosen += [item for item in found if item]  # a table may be unreadable
-        else:
-            left_out[path] = lists[0][0].provenance["wall_time_s"]
-    return chosen, left_out
+    """(routes for which there is time, the cheapest first; [(route, what it takes)] of the others).
 
-
-def _cost(lists, units):
-    return sum(item.provenance["wall_time_s"] for items in lists for item in items[:units])
+    What routes share is computed once.
+    """
+    taken, left_out, places = [], [], set()
+    for route in routes:
+        route.chosen = _representatives(route.own, units)
+    for route in sorted(routes, key=lambda route: sum(item.cost for item in route.chosen)):
+        new = [item for item in route.chosen if results.location(item.unit) not in places]
+        cost = sum(item.cost for item in new)
+        if cost > seconds:
+            left_out.append((route, cost))
+            continue
+        whole = [results.fetch(item.unit) for item in route.chosen]
+        if None in whole:  # a table may be unreadable
+            continue
+        seconds -= cost
+        route.chosen = whole
+        places |= {results.location(item.unit) for item in new}
+        taken.append(route)
+    return taken, left_out
