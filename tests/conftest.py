@@ -135,6 +135,66 @@ page.source()
 ```
 """
 
+# A study with a folder of its own, notebooks/toy/fig97_study/: its files.
+TOY_STUDY = {
+    "experiment.py": '''
+"""A toy experiment: the value of a seed is the seed."""
+
+import pandas as pd
+
+from alignbook.experiments import Unit
+
+
+def units(parameters):
+    return [
+        Unit(f"seed{seed}", compute, {"rate": parameters["rate"], "seed": seed})
+        for seed in range(parameters["seeds"])
+    ]
+
+
+def compute(*, rate, seed, device, report):
+    return pd.DataFrame({"value": [rate * seed]})
+''',
+    "reading.py": '''
+"""What the toy says."""
+
+from alignbook.claims import KeyNumber
+from alignbook.over_seeds import sample
+from alignbook.statements import Statement
+
+STATEMENTS = [
+    Statement(
+        "above", "Values are above 1.", source="Figure 97", of=lambda t, p: sample(t, "value"), above=1,
+        matters=0.1, because="it is a toy", headline=True,
+    ),
+]  # fmt: skip
+
+
+def finding(table, parameters, claims):
+    claim = claims["above"]
+    return f"Values of {claim.seeds} seeds, {sorted(sample(table, 'value').index)}: {claim.outcome}."
+
+
+def key_numbers(table, parameters):
+    return [KeyNumber("runs", float(table["unit"].nunique()), 3.0)]
+''',
+    "profiles.yaml": "smoke: {seeds: 1}\nquick: {seeds: 6}\n",
+    "notebook.md": (
+        TOY_NOTEBOOK.replace("fig99_toy", "fig97_study")
+        .replace("99", "97")
+        .replace('labels: list[str] = ["plain"]  # {plain, fail, diverge, slow, kill}: what happens\n', "")
+    ),
+}
+
+
+def write_study(root):
+    """Write the toy study into the checkout at ``root``; its folder."""
+    folder = root / "notebooks" / "toy" / "fig97_study"
+    folder.mkdir(parents=True)
+    for name, text in TOY_STUDY.items():
+        (folder / name).write_text(text)
+    return folder
+
 
 class Checkout:
     """A small checkout with one toy notebook, and its command in a process of its own."""
@@ -156,6 +216,10 @@ class Checkout:
         self.profile("quick", "{labels: [plain], rate: 0.5, seeds: 3}")
         self.profile("paper", "{labels: [plain], rate: 1e-1, seeds: 4}")
         self.results = folder / "data" / "results"
+
+    def study(self):
+        """The folder of a second toy notebook, a study, which is written."""
+        return write_study(self.root)
 
     def profile(self, name, entry):
         path = self.root / "notebooks" / "profiles" / f"{name}.yaml"

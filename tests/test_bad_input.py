@@ -17,7 +17,7 @@ import alignbook
 from alignbook import cli, experiments
 from alignbook.errors import AlignbookError
 from alignbook.runs import digest, engine, notebooks, parameters, results
-from tests.conftest import TOY_EXPERIMENT, TOY_NOTEBOOK
+from tests.conftest import TOY_EXPERIMENT, TOY_NOTEBOOK, write_study
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -74,7 +74,7 @@ def toys(tmp_path, monkeypatch):
 
 def _forget():
     digest.forget()
-    for name in [name for name in sys.modules if name.startswith("alignbook.experiments.toy")]:
+    for name in [name for name in sys.modules if ".toy" in name and name.startswith("alignbook.")]:
         del sys.modules[name]
 
 
@@ -144,6 +144,39 @@ def test_a_broken_experiment_leaves_the_others_alone(toys, capsys, case):
         out, err = capsys.readouterr()
         one_line(err.rstrip("\n"), "toy/fig98_toy", message)
         assert "toy/fig99_toy" in out or command == "claims"
+
+
+BROKEN_STUDIES = {
+    "no experiment": ("experiment.py", None, "experiment.py", "status"),
+    "no reading": ("reading.py", None, "has no reading notebooks/toy/fig97_study/reading.py", "claims"),
+    "a reading's syntax": ("reading.py", "x = 1\ndef f(:\n", "reading.py, line 2: SyntaxError", "claims"),
+    "no profiles": ("profiles.yaml", None, "fig97_study/profiles.yaml", "status"),
+    "an unknown profile": ("profiles.yaml", "fast: {seeds: 1}", "profiles.yaml: no profile 'fast'", "status"),
+    "no list": ("profiles.yaml", "[a]", "profiles.yaml: profile", "status"),
+    "a profile's text": ("profiles.yaml", "paper: fast", "yaml: profile paper has no values", "status"),
+    "no parameter": ("profiles.yaml", "quick: {sedes: 1}", "yaml, toy/fig97_study: has no", "status"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_STUDIES)
+def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case):
+    name, text, message, command = BROKEN_STUDIES[case]
+    monkeypatch.setattr("alignbook.studies.__path__", [str(toys.root / "notebooks")])
+    monkeypatch.chdir(toys.root)
+    folder = write_study(toys.root)
+    book = notebooks.find("fig97")
+    for unit in engine.units_of(book, parameters.resolve(book, "quick")):
+        table = unit.compute(**unit.arguments, device="cpu", report=None)
+        results.store(unit, table, results.origin(unit), device="here", wall_time=0.1)
+    assert cli.main(["claims"]) == cli.main(["status"]) == 0
+    capsys.readouterr()
+    _forget()
+    (folder / name).unlink() if text is None else (folder / name).write_text(text)
+    assert cli.main([command]) == 2
+    out, err = capsys.readouterr()
+    one_line(err.rstrip("\n"), message)
+    assert "fig97" not in out and ("toy/fig99_toy" in out or command == "claims")
+    assert cli.main(["list"]) == 0 and "toy/fig99_toy" in capsys.readouterr().out
 
 
 def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):

@@ -1,20 +1,24 @@
 """Verdicts come from a test on the seeds."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from alignbook.claims import (
+    ABSENT,
     CONTRADICTED,
     HOLDS,
+    MOST_SEEDS,
     NOT_JUDGED,
     NOT_RUN,
     OPPOSED,
     OUTCOMES,
     UNDECIDED,
     Claim,
+    needed,
 )
 
 WHAT = ("id", "statement", "Figure 1")
@@ -41,6 +45,37 @@ def test_interval_is_the_t_interval_of_scipy():
 )
 def test_greater(values, outcome):
     assert Claim.greater(*WHAT, values).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ([0.5, 0.6, 0.4], ABSENT),  # 0.25 to 0.75: above 0, and less than what matters
+        ([-0.5, -0.6, -0.4], ABSENT),
+        ([0.01, -0.02, 0.015], ABSENT),
+        ([0.9, 1.0, 0.8], HOLDS),  # 0.65 to 1.15: not all of it within
+        ([-0.9, -1.0, -0.8], CONTRADICTED),
+        ([2.0, 2.1, 1.9], HOLDS),
+        ([0.5, -0.5, 0.1], UNDECIDED),
+        ([0.01, 0.02], UNDECIDED),  # two seeds bound nothing
+        ([0.01, 0.01, 0.01], UNDECIDED),
+    ],
+)
+def test_absent_wins_within_the_smallest_effect_that_matters(values, outcome):
+    claim = Claim.greater(*WHAT, np.add(values, 5.0), than=5.0, matters=1.0)
+    assert claim.outcome == outcome and claim.matters == 1.0 and "± 1" in claim.test
+    turned = Claim.less(*WHAT, np.subtract(5.0, values), than=5.0, matters=1.0)
+    assert turned.outcome == outcome
+
+
+def test_less_is_greater_turned_round():
+    for values, outcome in (
+        ([1.0, 1.1, 0.9], CONTRADICTED),
+        ([-1.0, -1.1, -0.9], HOLDS),
+        ([1, -1, 0], UNDECIDED),
+    ):
+        assert Claim.less(*WHAT, values).outcome == outcome
+        assert Claim.greater(*WHAT, np.negative(values)).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -126,10 +161,113 @@ def test_what_is_not_judged_or_missing_has_no_verdict():
     assert claim.outcome in OUTCOMES
 
 
-def test_a_true_null_is_called_inconclusive_at_the_stated_rate():
+@pytest.mark.parametrize("matters", [None, 1e-3, 2.0])
+def test_a_true_null_is_decided_at_the_stated_rate(matters):
+    """Holds or contradicted in 5 % without a smallest effect that matters; with one, never more often."""
     draws = np.random.default_rng(0).standard_normal((2000, 5))
-    share = np.mean([Claim.greater(*WHAT, values).outcome == UNDECIDED for values in draws])
-    assert abs(share - 0.95) < 0.02
+    outcomes = [Claim.greater(*WHAT, values, matters=matters).outcome for values in draws]
+    share = np.mean(np.isin(outcomes, (HOLDS, CONTRADICTED)))
+    assert share < 0.07 and (share > 0.03 or matters > 0.1)
+    assert (ABSENT in outcomes) == (matters is not None and matters > 0.1)
+
+
+# ---- what would decide ----
+
+GREATER = {"rule": Claim.greater, "than": 0.0}
+NEAR = {"rule": Claim.equals, "paper": 0.0}
+
+
+def seen(mean, spread=1.0, rule=Claim.greater, count=4, **judged):
+    """An undecided claim on ``count`` values with this mean and standard deviation."""
+    base = np.linspace(-1, 1, count)
+    claim = rule(*WHAT, mean + spread * base / base.std(ddof=1), **judged)
+    assert claim.outcome == UNDECIDED, claim
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("mean", "judged"),
+    [
+        (0.5, GREATER),
+        (1.2, GREATER),
+        (0.0, GREATER | {"matters": 0.5}),  # absent: both ends of the interval must come within
+        (0.25, GREATER | {"matters": 0.5}),  # either verdict
+        (0.0, NEAR | {"tolerance": 0.5}),
+        (0.9, NEAR | {"tolerance": 0.5}),
+    ],
+)
+def test_the_seeds_that_are_needed_decide_in_four_of_five(mean, judged):
+    claim = seen(mean, **judged)
+    count = needed(claim)["seeds"]
+    draws = mean + np.random.default_rng(0).standard_normal((2000, count))
+    rule = {key: value for key, value in judged.items() if key != "rule"}
+    decided = [judged["rule"](*WHAT, values, **rule).outcome != UNDECIDED for values in draws]
+    assert abs(np.mean(decided) - 0.8) < (0.03 if count > 12 else 0.06)  # a whole number of seeds
+
+
+def test_what_is_needed_scales_with_the_spread_alone():
+    counts = [needed(seen(0.5 * s, s, than=0.0, matters=0.5 * s))["seeds"] for s in (1e-9, 1.0, 1e9)]
+    assert len(set(counts)) == 1
+    assert [needed(seen(0.5 + shift, than=shift))["seeds"] for shift in (-3.0, 40.0)] == [34, 34]
+
+
+@pytest.mark.parametrize("effect", [5.0, 50.0, 1e9, 1e150])
+@pytest.mark.parametrize("count", [3, 100, MOST_SEEDS])
+def test_the_power_of_an_extreme_effect_is_a_number(effect, count):
+    """The noncentral t distribution of scipy gives NaN from an effect of about 1e9 on."""
+    from alignbook.claims import _power
+
+    claim = Claim.greater(*WHAT, [0.0, 1.0])
+    for judged in ({}, {"matters": 1.0}, {"tolerance": 1.0}):
+        found = _power(replace(claim, measured=effect, spread=1.0, **judged), count)
+        assert 0.6 < found <= 1.0
+    assert _power(replace(claim, measured=effect, spread=1.0), MOST_SEEDS) == 1.0
+
+
+def test_an_effect_that_two_seeds_show_needs_three():
+    claim = Claim.greater(*WHAT, [100.0, 101.0])
+    assert claim.outcome == UNDECIDED and needed(claim)["seeds"] == 3
+
+
+def test_the_power_rises_from_too_few_to_enough():
+    from alignbook.claims import _power
+
+    claim = seen(0.5, **GREATER)
+    count = needed(claim)["seeds"]
+    powers = [_power(claim, n) for n in range(3, count + 1)]
+    assert powers == sorted(powers) and powers[-2] < 0.8 <= powers[-1]
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        (Claim.greater(*WHAT, [1.0]), "one seed"),
+        (Claim.greater(*WHAT, [2.0, 2.0, 2.0]), "no spread"),
+        (Claim.equals(*WHAT, [2.0, 2.0, 2.0], 2.0, 0.5), "no spread"),
+        (Claim.one_run(*WHAT, [1.0, 2.0, 3.0], 2.0, tolerance=0.1), "does not narrow"),
+        (Claim.covers(*WHAT, 1.0, (0.0, 2.0), 1.0, 0.1, 4), "does not narrow"),
+        (Claim.greater(*WHAT, [1.0, -1.0, 0.0]), "more than 10,000"),
+        (seen(0.02), "more than 10,000"),
+        (seen(0.5, **NEAR, tolerance=0.5), "more than 10,000"),  # at the very margin
+    ],
+)
+def test_where_no_number_of_seeds_is_planned_it_says_why(claim, why):
+    need = needed(claim)
+    assert need["seeds"] is None and why in need["why"]
+
+
+def test_what_is_decided_or_not_judged_needs_nothing():
+    undecided = Claim.greater(*WHAT, [1.0, -1.0, 0.5])
+    assert needed(undecided)["seeds"]
+    for claim in (
+        Claim.greater(*WHAT, [1.0, 1.1, 0.9]),
+        Claim.greater(*WHAT, [-1.0, -1.1, -0.9]),
+        Claim.greater(*WHAT, [0.01, -0.01, 0.02], matters=1.0),
+        undecided.not_judged("smoke"),
+        undecided.opposed("Figure 2"),
+        Claim.missing(*WHAT, "nothing"),
+    ):
+        assert needed(claim) is None
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ NOT_JUDGED, NOT_RUN = "not judged", "not run"
 OUTCOMES = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, OPPOSED, NOT_JUDGED, NOT_RUN)
 CONFIDENCE, POWER = 0.95, 0.8
 MOST_SEEDS = 10_000  # more than this, and no affordable number decides
+_PIECES = 400  # of the distribution of a standard deviation; power to three digits
 ROUNDING = 1e-12  # relative spread below which values are the same
 
 
@@ -244,26 +245,21 @@ class Claim:
 def needed(claim):
     """What would decide an undecided ``claim``: {"seeds": int or None, "why": str}; None for any other.
 
-    The number of new seeds for which, at the mean and the spread that were seen, a verdict comes out with
-    80 % power: *holds* or *contradicted* by a two-sided t test, or *absent* (or *holds*, of an equivalence)
-    by an interval within the margin, whichever needs fewer. None where there is no spread to plan by, or
-    where more than 10,000 would be needed.
+    The least number of new seeds of which, at the mean and the spread that were seen, a verdict comes out
+    with 80 % power, whichever it is: *holds*, *contradicted* or *absent*. None where there is nothing to plan
+    by, or where more than 10,000 would be needed; ``why`` says which.
     """
     if claim.outcome != UNDECIDED:
         return None
+    if claim.seeds == 1:
+        return {"seeds": None, "why": "one seed has no spread to plan by"}
     if claim.spread is None or claim.against is None:
-        return {"seeds": None, "why": "no spread over seeds to plan by"}
+        return {"seeds": None, "why": "the interval of this test does not narrow as that of a mean does"}
     if claim.spread <= ROUNDING * abs(claim.measured):
         return {"seeds": None, "why": "the seeds have no spread: another statistic is needed"}
-    distance, margin = abs(claim.measured - claim.against), claim.matters
-    if claim.tolerance is not None:  # an equivalence: on the same side of the margin as now
-        distance, margin = abs(distance - claim.tolerance), None
-    counts = [_seeds(lambda n: _power(distance / claim.spread, n))]
-    if margin is not None and distance < margin:
-        counts.append(_seeds(lambda n: _bounds((margin - distance) / claim.spread, n)))
-    count = min(filter(None, counts), default=None)
+    count = _seeds(lambda n: _power(claim, n))
     if count is None:
-        return {"seeds": None, "why": f"more than {MOST_SEEDS} seeds at the spread that was seen"}
+        return {"seeds": None, "why": f"it would take more than {MOST_SEEDS:,} at the mean and spread seen"}
     return {"seeds": count, "why": f"80 % power at the mean and spread of {claim.seeds} seeds"}
 
 
@@ -278,19 +274,29 @@ def _seeds(power):
     return low
 
 
-def _power(effect, n):
-    """Chance that a t interval of ``n`` values lies on the right side; ``effect`` in standard deviations."""
+def _power(claim, n):
+    """Chance of a verdict by ``n`` normal values that have the mean and the spread of ``claim``.
+
+    Undecided is a mean whose distance from ``claim.against`` lies between two bounds that half the t interval
+    moves: averaged over ``_PIECES`` equally likely standard deviations of the n values. A number for every
+    effect; scipy's noncentral t distribution gives NaN for large ones.
+    """
     from scipy import special
 
-    quantile = special.stdtrit(n - 1, (1 + CONFIDENCE) / 2)
-    return 1 - special.nctdtr(n - 1, effect * math.sqrt(n), quantile)
+    unit = math.sqrt(n) / claim.spread  # one standard error of the mean
+    tail = (np.arange(_PIECES) + 0.5) / _PIECES
+    spread = np.sqrt(special.chdtri(n - 1, tail) / (n - 1))
+    half = special.stdtrit(n - 1, (1 + CONFIDENCE) / 2) * spread
+    distance = unit * abs(claim.measured - claim.against)
+    if claim.tolerance is not None:  # an equivalence: within the margin, or beyond it
+        inner, outer = unit * claim.tolerance - half, unit * claim.tolerance + half
+    else:
+        inner, outer = unit * (claim.matters or 0.0) - half, half
 
+    def nearer(bound):
+        return special.ndtr(bound - distance) - special.ndtr(-bound - distance)
 
-def _bounds(room, n):
-    """Chance that the t interval of ``n`` values reaches no further than ``room``, in standard deviations."""
-    from scipy import special
-
-    return special.ndtr(math.sqrt(n) * room - special.stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+    return float(np.mean(1 - np.maximum(nearer(outer) - nearer(np.maximum(inner, 0.0)), 0.0)))
 
 
 def _spread(values):

@@ -14,7 +14,7 @@ SEED = "seed"
 
 
 def at(table, **values):
-    """The rows of ``table`` whose columns have these values; a list allows each of its values.
+    """The rows of ``table`` whose columns have these values; a list or range allows each of its values.
 
     Of a table that lacks a column, none.
     """
@@ -22,7 +22,7 @@ def at(table, **values):
         return table.iloc[:0]
     chosen = np.ones(len(table), dtype=bool)
     for name, value in values.items():
-        several = isinstance(value, list | tuple | set)
+        several = pd.api.types.is_list_like(value)
         chosen &= (table[name].isin(list(value)) if several else table[name] == value).to_numpy()
     return table[chosen]
 
@@ -71,7 +71,7 @@ def _column(frame, place):
 
 def value_at(frame, x):
     """Each seed's curve at ``x``, by straight lines between what was recorded; NaN outside it is left out."""
-    return frame.apply(lambda row: _interpolated(row.dropna(), x), axis=1).dropna() if len(frame) else _none()
+    return _by_seed(frame, lambda row: _interpolated(row, x))
 
 
 def _interpolated(row, x):
@@ -84,7 +84,7 @@ def area(frame, low=None, high=None):
     The area under the curve over the length of the axis. Left out: seeds whose record does not reach from
     ``low`` to ``high``, or has fewer than two points.
     """
-    return frame.apply(lambda row: _mean(row.dropna(), low, high), axis=1).dropna() if len(frame) else _none()
+    return _by_seed(frame, lambda row: _mean(row, low, high))
 
 
 def _mean(row, low, high):
@@ -99,6 +99,12 @@ def _mean(row, low, high):
     return np.trapezoid(np.interp(points, x, row), points) / (high - low)
 
 
+def _by_seed(frame, measure):
+    """The sample of ``measure(row)``, its columns ascending, without missing values; NaN is left out."""
+    found = {seed: measure(row.dropna().sort_index()) for seed, row in frame.iterrows()}
+    return pd.Series(found, dtype=float).dropna().rename_axis(frame.index.name)
+
+
 def difference(one, other):
     """``one`` − ``other`` within each seed; seeds that lack either are left out."""
     return (one - other).dropna()
@@ -111,7 +117,7 @@ def ratio(one, other):
 
 def slope(frame):
     """Least-squares slope of each seed's row over the columns, which are numbers; at least two points."""
-    return frame.apply(lambda row: _slope(row.dropna()), axis=1).dropna() if len(frame) else _none()
+    return _by_seed(frame, _slope)
 
 
 def _slope(row):

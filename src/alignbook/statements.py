@@ -69,9 +69,13 @@ class Requirement:
     at_least: float | None = None
     at_most: float | None = None
 
+    def __post_init__(self):
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError(f"{self.text}: needs one bound, at_least or at_most")
+
     def check(self, table, parameters, given):
         """{"text", "measured", "asked", "met"}, JSON."""
-        value = self.of(table, parameters, **given)
+        value = _measured(self.of, table, parameters, given)
         value = None if value is None or math.isnan(value) else float(value)
         low = -math.inf if self.at_least is None else self.at_least
         high = math.inf if self.at_most is None else self.at_most
@@ -163,13 +167,8 @@ class Statement:
     def _claim(self, id, text, table, parameters, given):
         about = (id, text, self.source)
         target = _called(getattr(self, self.rule), parameters, given)
-        try:
-            values = self.of(table, parameters, **given)
-            requires = [need.check(table, parameters, given) for need in self.requires]
-        except KeyError as error:
-            if error.args and error.args[0] in table:
-                raise
-            values, requires = None, []  # a column that no stored unit has
+        values = _measured(self.of, table, parameters, given)
+        requires = [need.check(table, parameters, given) for need in self.requires]
         claim = self._judged(about, values, target)
         printed = _called(self.paper, parameters, given)
         claim = replace(
@@ -204,8 +203,8 @@ class Statement:
 def judged(statements, table, parameters):
     """The claims of ``statements`` on a stored ``table`` (DataFrame): a list of :class:`Claim`.
 
-    One statement, with all its cases, is the headline. Raises AlignbookError where none or several are, or
-    where two claims have the same id.
+    One statement, with all its cases, is the headline. Raises AlignbookError where none or several are, where
+    it has no case, or where two claims have the same id.
     """
     heads = [statement for statement in statements if statement.headline]
     if len(heads) != 1:
@@ -213,12 +212,24 @@ def judged(statements, table, parameters):
     claims = []
     for statement in statements:
         found = statement.claims(table, parameters)
+        if statement.headline and not found:
+            raise AlignbookError(f"{statement.id} is the headline and has no case at these parameters")
         claims += [replace(claim, headline=statement.headline and claim is found[0]) for claim in found]
     ids = [claim.id for claim in claims]
     twice = sorted({id for id in ids if ids.count(id) > 1})
     if twice:
         raise AlignbookError(f"two claims are called {', '.join(twice)}")
     return claims
+
+
+def _measured(of, table, parameters, given):
+    """What ``of`` makes of ``table``; None where it asks for a column that no stored unit has."""
+    try:
+        return of(table, parameters, **given)
+    except KeyError as error:
+        if error.args and error.args[0] in table:
+            raise
+        return None
 
 
 def _called(value, parameters, given):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from alignbook.claims import Claim
-from alignbook.pages.page import UNFOLDED, claims_table, sources
+from alignbook.pages.page import UNFOLDED, claim_cells, claims_table, decides, sources
 
 
 def claim(source, number=0):
@@ -32,3 +32,40 @@ def test_many_replicates_are_folded_even_those_of_the_headline():
     few = claims_table(group[:-1])
     assert few.count(" open>") == 1 and " open>" not in claims_table(group)
     assert " open>" not in claims_table(group[1:3])
+
+
+@pytest.mark.parametrize(
+    ("need", "said"),
+    [
+        ({"seeds": 12, "why": "W", "core_hours": 2.345}, "12 new seeds would decide it, 2.3 core hours (W)."),
+        ({"seeds": 12, "why": "W", "core_hours": 0.04}, "12 new seeds would decide it, 0.04 core hours (W)."),
+        ({"seeds": 12, "why": "W", "core_hours": 99.0}, "12 new seeds would decide it, 99.0 core hours (W)."),
+        ({"seeds": 12, "why": "W", "core_hours": None}, "12 new seeds would decide it (W)."),
+        ({"seeds": 12, "why": "W"}, "12 new seeds would decide it (W)."),
+        ({"seeds": None, "why": "one seed has no spread", "core_hours": None},
+         "No number of seeds is planned: one seed has no spread."),
+    ],
+)  # fmt: skip
+def test_what_would_decide_is_one_sentence(need, said):
+    assert decides(need) == said
+
+
+def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
+    met = {"text": "labels learned", "measured": 0.991, "asked": "at least 0.99", "met": True}
+    unmet = {"text": "test accuracy", "measured": 0.5, "asked": "at least 0.9", "met": False}
+    unmeasured = {"text": "gradient <g>", "measured": None, "asked": "at most 1", "met": False}
+    noted = replace(
+        claim("Figure 1"), requires=(met, unmet, unmeasured), opposed_by="Figure 2", post_hoc="seen & chosen",
+        needed={"seeds": 7, "why": "W"},
+    )  # fmt: skip
+    shown = claim_cells(noted)["Claim"]
+    lines = [line.removeprefix("<small>").removesuffix("</small>") for line in shown.split("<br>")[1:]]
+    assert lines == [
+        "Requires labels learned at least 0.99: 0.991",
+        "Requires test accuracy at least 0.9: 0.5, not met",
+        "Requires gradient &lt;g&gt; at most 1: not measured, not met",
+        "The paper also says the opposite: Figure 2",
+        "Post hoc: seen &amp; chosen",
+        "7 new seeds would decide it (W).",
+    ]
+    assert "<br>" not in claim_cells(claim("Figure 1"))["Claim"]

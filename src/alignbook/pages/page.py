@@ -253,9 +253,9 @@ def _notes(claim):
 def decides(need):
     """What would decide an undecided claim, one sentence; ``need`` is of :func:`alignbook.claims.needed`."""
     if need["seeds"] is None:
-        return f"No number of seeds would decide it: {need['why']}."
+        return f"No number of seeds is planned: {need['why']}."
     hours = need.get("core_hours")
-    cost = f", {hours:.1f} core hours" if hours else ""
+    cost = f", {hours:{'.1f' if hours >= 1 else '.2g'}} core hours" if hours else ""
     return f"{need['seeds']} new seeds would decide it{cost} ({need['why']})."
 
 

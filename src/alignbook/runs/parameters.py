@@ -213,8 +213,14 @@ def read_profile(notebook, profile):
         entries = _loaded(path.read_text(encoding="utf-8"))
     except (OSError, *UNREADABLE) as error:
         raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
-    if notebook.folder and isinstance(entries, dict) and set(entries) <= set(PROFILES):
-        entries = dict.fromkeys(PROFILES, {}) | entries
+    if notebook.folder:
+        unknown = [known for known in entries if known not in PROFILES] if isinstance(entries, dict) else []
+        if unknown:
+            there = f"there are: {', '.join(PROFILES)}"
+            raise AlignbookError(f"{paths.shown(path)}: no profile {_short(unknown[0])}; {there}")
+        if not isinstance(entries, dict) or not isinstance(entries.get(name, {}), dict):
+            raise AlignbookError(f"{paths.shown(path)}: profile {profile} has no values by name")
+        return entries.get(name, {})
     if not isinstance(entries, dict) or not isinstance(entries.get(name), dict):
         raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
     return entries[name]

@@ -5,7 +5,7 @@ A file is a list. An entry says of one notebook
 ``notebook``, ``profile``, ``values``
     the values of which parameters differ from the profile's
 ``new_seeds``
-    first and last seed on which verdicts rest alone; left out where every run is new
+    first and last of the seeds on which verdicts rest alone; left out where every run is new
 ``decides``, ``matters``, ``spread``, ``rule``, ``why``
     the claims, the smallest effects that matter, the spread that chose the number of seeds, the verdict's
     rule and a reason
@@ -17,6 +17,7 @@ A file is a list. An entry says of one notebook
 A plan is *adopted* when the page shows its values: then its verdicts rest on ``new_seeds``.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -64,29 +65,35 @@ class Plan:
 
 def every():
     """All plans, file by file in their order. Raises AlignbookError, one line, for an entry that is none."""
-    return [_plan(entry, where) for entry, where in _all_entries()]
+    return [plan for path in sorted(_folder().glob("*.yaml")) for plan in _plans(path)]
 
 
 def of(name):
-    """The plans of the notebook called ``name``."""
-    return [_plan(entry, where) for entry, where in _all_entries() if _notebook(entry) in (name, None)]
-
-
-def _all_entries():
-    """(entry, where it stands) of all files."""
-    for path in sorted((paths.root() / "data" / "plans").glob("*.yaml")):
-        where = paths.shown(path)
-        for number, entry in enumerate(_entries(path.read_text(encoding="utf-8"), where), 1):
-            yield entry, f"{where}, entry {number}"
-
-
-def _notebook(entry):
-    return entry.get("notebook") if isinstance(entry, dict) else None
+    """The plans of the notebook called ``name``; those of other papers are not looked at."""
+    path = _folder() / f"{name.split('/')[0]}.yaml"
+    return [plan for plan in _plans(path) if plan.notebook == name] if path.exists() else []
 
 
 def of_run(run):
     """The plan whose values the results ``run`` (an engine.Run) have, or None."""
     return next((plan for plan in of(run.name) if plan.values == run.parameters), None)
+
+
+def _folder():
+    return paths.root() / "data" / "plans"
+
+
+def _plans(path):
+    where = paths.shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except ValueError as error:  # no UTF-8
+        raise AlignbookError(f"cannot read {where}: {on_one_line(error)}") from None
+    found = [_plan(entry, f"{where}, entry {n}") for n, entry in enumerate(_entries(text, where), 1)]
+    for plan in found:
+        if plan.notebook.split("/")[0] != path.stem:
+            raise AlignbookError(f"{where}: a plan of {plan.notebook} belongs in the file of its paper")
+    return found
 
 
 @cache  # of the text
@@ -100,24 +107,38 @@ def _entries(text, where):
 def _plan(entry, where):
     if not isinstance(entry, dict):
         raise AlignbookError(f"{where}: no plan")
-    unknown = sorted(set(entry) - set(FIELDS))
+    unknown = [field for field in entry if field not in FIELDS]
     if unknown:
         raise AlignbookError(f"{where}: a plan has no field {unknown[0]}; it has {', '.join(FIELDS)}")
     for field, kind in FIELDS.items():
         if field not in entry and field not in _OPTIONAL:
             raise AlignbookError(f"{where}: no {field}")
-        if not isinstance(entry.get(field), kind):
+        if not isinstance(entry.get(field), kind) or isinstance(entry.get(field), bool):
             raise AlignbookError(f"{where}: {field} is {on_one_line(repr(entry.get(field)))}")
-    seeds = entry.get("new_seeds")
-    if seeds is not None and not (len(seeds) == 2 and all(isinstance(s, int) for s in seeds)):
-        raise AlignbookError(f"{where}: new_seeds are the first and the last seed, not {seeds}")
+    hours, seeds = float(entry["expected_core_hours"]), entry.get("new_seeds")
+    if not 0 <= hours < math.inf:
+        raise AlignbookError(f"{where}: expected_core_hours is {hours}")
     try:
-        values = parameters.resolve(notebooks.find(entry["notebook"]), entry["profile"], entry["values"])
+        book = notebooks.find(entry["notebook"])
+        values = parameters.resolve(book, entry["profile"], entry["values"])
     except AlignbookError as error:
         raise AlignbookError(f"{where}: {error}") from None
+    if book.name != entry["notebook"]:
+        raise AlignbookError(f"{where}: the whole name of the notebook is {book.name}")
+    if seeds is not None and not _among(seeds, values.get("seeds")):
+        raise AlignbookError(
+            f"{where}: new_seeds are the first and the last new seed of those that are run, not "
+            f"{on_one_line(seeds)}"
+        )
     return Plan(
         notebook=entry["notebook"], profile=entry["profile"], changed=entry["values"], values=values,
         new_seeds=None if seeds is None else tuple(seeds), decides=entry["decides"], matters=entry["matters"],
         spread=entry["spread"], rule=entry["rule"], why=entry["why"], needs=entry.get("needs"),
-        expected_core_hours=float(entry["expected_core_hours"]),
+        expected_core_hours=hours,
     )  # fmt: skip
+
+
+def _among(seeds, count):
+    """Whether ``seeds`` are a first and a last seed of the ``count`` that are run from 0 on."""
+    whole = len(seeds) == 2 and all(isinstance(s, int) and not isinstance(s, bool) for s in seeds)
+    return whole and 0 <= seeds[0] <= seeds[1] and (count is None or seeds[1] < count)

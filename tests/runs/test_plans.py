@@ -1,0 +1,200 @@
+"""Plans: read strictly, and adopted where a page shows their values."""
+
+import sys
+
+import pytest
+
+from alignbook import studies
+from alignbook.claims import HOLDS, UNDECIDED, needed
+from alignbook.errors import AlignbookError
+from alignbook.pages import page
+from alignbook.runs import digest, engine, notebooks, parameters, plans, results
+from tests.conftest import write_study
+
+STUDY = "toy/fig97_study"
+PLAN = {
+    "notebook": STUDY, "profile": "quick", "values": "{seeds: 6}", "new_seeds": "[3, 5]",
+    "decides": "[above]",
+    "matters": "{above: 0.1}", "spread": "sd 1", "rule": "t interval", "expected_core_hours": "0.5",
+    "why": "so",
+}  # fmt: skip
+
+
+class Planned:
+    """A folder with the toy study, as this process's own, and its plans."""
+
+    def __init__(self, root):
+        self.root, self.folder = root, write_study(root)
+
+    def plan(self, *entries, paper="toy"):
+        """Write the plans of ``paper``: PLAN with other fields, None for those that it lacks."""
+        lines = []
+        for changed in entries:
+            entry = {field: text for field, text in (PLAN | changed).items() if text is not None}
+            lines.append("- " + "\n  ".join(f"{field}: {text}" for field, text in entry.items()))
+        self.write("\n".join(lines) + "\n", paper)
+
+    def write(self, text, paper="toy"):
+        path = self.root / "data" / "plans" / f"{paper}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode(errors="surrogateescape"))
+
+    def run(self, profile="quick"):
+        """The study's results at ``profile``, computed here."""
+        book = notebooks.find(STUDY)
+        for unit in engine.units_of(book, parameters.resolve(book, profile)):
+            table = unit.compute(**unit.arguments, device="cpu", report=None)
+            results.store(unit, table, results.origin(unit), device="here", wall_time=36.0)
+        return engine.load(book, profile)
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
+    for name in ("ALIGNBOOK_RESULTS", "ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(studies, "__path__", [str(tmp_path / "notebooks")])
+    monkeypatch.chdir(tmp_path)
+    _forget()
+    yield Planned(tmp_path)
+    _forget()
+
+
+def _forget():
+    digest.forget()
+    for name in [name for name in sys.modules if name.startswith("alignbook.studies.toy")]:
+        del sys.modules[name]
+
+
+def refused(text):
+    """The one line that refuses the plans, which says ``text``."""
+    with pytest.raises(AlignbookError) as error:
+        plans.every()
+    line = str(error.value)
+    assert "\n" not in line and len(line) < 500 and text in line, line
+    return line
+
+
+def test_a_plan_is_read_whole(planned):
+    planned.plan({}, {"values": "{seeds: 9, rate: 1e-1}", "new_seeds": None, "needs": "bfloat16"})
+    first, second = plans.every()
+    assert (first.notebook, first.new_seeds, first.decides, first.matters) == (
+        STUDY,
+        (3, 5),
+        ["above"],
+        {"above": 0.1},
+    )
+    assert first.values == {"rate": 0.5, "seeds": 6} and first.changed == {"seeds": 6} and first.needs is None
+    assert (
+        second.values == {"rate": 0.1, "seeds": 9} and second.new_seeds is None and second.needs == "bfloat16"
+    )
+    assert str(second) == f"{STUDY} (seeds=9, rate=0.1)"
+    assert plans.of(STUDY) == [first, second] and plans.of("toy/fig96") == plans.of("other/fig1") == []
+
+
+def test_without_plans_there_are_none(planned):
+    assert plans.every() == plans.of(STUDY) == []
+
+
+BAD = {
+    "an unknown field": ({"sedes": 1}, "a plan has no field sedes"),
+    "a field that is a number": ({1: 2}, "a plan has no field 1"),
+    "no values": ({"values": None}, "no values"),
+    "no why": ({"why": None}, "no why"),
+    "a text for a list": ({"decides": "above"}, "decides is 'above'"),
+    "a list for names": ({"matters": "[0.1]"}, "matters is [0.1]"),
+    "a number for a text": ({"spread": "1"}, "spread is 1"),
+    "a text for hours": ({"expected_core_hours": "long"}, "expected_core_hours is 'long'"),
+    "yes for hours": ({"expected_core_hours": "true"}, "expected_core_hours is True"),
+    "negative hours": ({"expected_core_hours": "-1"}, "expected_core_hours is -1"),
+    "infinite hours": ({"expected_core_hours": ".inf"}, "expected_core_hours is inf"),
+    "one seed": ({"new_seeds": "[3]"}, "not [3]"),
+    "texts for seeds": ({"new_seeds": "[a, b]"}, "not ['a', 'b']"),
+    "yes and no for seeds": ({"new_seeds": "[false, true]"}, "not [False, True]"),
+    "seeds turned round": ({"new_seeds": "[5, 3]"}, "not [5, 3]"),
+    "seeds below 0": ({"new_seeds": "[-1, 3]"}, "not [-1, 3]"),
+    "seeds that are not run": ({"new_seeds": "[3, 6]"}, "not [3, 6]"),
+    "no such notebook": ({"notebook": "toy/figg7_study"}, "did you mean toy/fig97_study?"),
+    "half a name": ({"notebook": "toy/fig97"}, "the whole name of the notebook is toy/fig97_study"),
+    "no such profile": ({"profile": "fast"}, "no profile 'fast'"),
+    "no such parameter": ({"values": "{sedes: 6}"}, "has no parameter 'sedes'; did you mean seeds?"),
+    "a value out of range": ({"values": "{seeds: 6, rate: 2.0}"}, "rate must be in (0, 1], not 2.0"),
+    "a value of another type": ({"values": "{seeds: six}"}, "seeds must be an int, not 'six'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_entry_is_one_line_that_names_it(planned, case):
+    changed, message = BAD[case]
+    planned.plan({}, changed)
+    assert refused(message).startswith("data/plans/toy.yaml, entry 2: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\n", "data/plans/toy.yaml: plans are a list"),
+        ("", "data/plans/toy.yaml: plans are a list"),
+        ("- a\n", "data/plans/toy.yaml, entry 1: no plan"),
+        ("- [\n", "cannot read data/plans/toy.yaml"),
+        ("- why: \udcff\n", "cannot read data/plans/toy.yaml"),
+    ],
+)
+def test_a_file_without_plans_is_one_line(planned, text, message):
+    planned.write(text)
+    refused(message)
+
+
+def test_a_plan_stands_in_the_file_of_its_paper_and_troubles_no_other(planned):
+    planned.plan({}, paper="other")
+    refused(f"data/plans/other.yaml: a plan of {STUDY} belongs in the file of its paper")
+    assert plans.of(STUDY) == []
+
+
+def test_verdicts_of_an_adopted_plan_rest_on_its_new_seeds_alone(planned):
+    planned.plan({})
+    run = planned.run()
+    assert sorted(run.table["seed"]) == [0, 1, 2, 3, 4, 5]
+    assert sorted(run.judged_table["seed"]) == [3, 4, 5]
+    (claim,) = run.claims
+    assert (claim.seeds, claim.measured) == (3, pytest.approx(2.0))
+    assert run.finding == f"Values of 3 seeds, [3, 4, 5]: {claim.outcome}."
+    assert run.key_numbers[0].here == 3
+
+
+@pytest.mark.parametrize(
+    "changed", [None, {"values": "{seeds: 7}"}, {"new_seeds": None}, {"values": "{seeds: 6, rate: 0.1}"}]
+)
+def test_without_a_plan_of_these_values_they_rest_on_all(planned, changed):
+    if changed:
+        planned.plan(changed)
+    run = planned.run()
+    assert run.claims[0].seeds == 6 and len(run.judged_table) == len(run.table) == 6
+
+
+def test_what_an_undecided_claim_needs_is_told_with_its_core_hours(planned):
+    run = planned.run()  # 36 s a seed
+    (claim,) = run.claims
+    assert claim.outcome == UNDECIDED and claim.needed["seeds"] == needed(claim)["seeds"]
+    assert claim.needed["core_hours"] == pytest.approx(claim.needed["seeds"] / 100)
+    assert f"{claim.needed['seeds']} new seeds would decide it" in page.claims_table(run.claims)
+    planned.plan({"values": "{seeds: 6, rate: 1.0}"})
+    (planned.folder / "profiles.yaml").write_text("quick: {seeds: 6, rate: 1.0}\n")
+    (decided,) = planned.run().claims
+    assert decided.outcome == HOLDS and decided.seeds == 3 and decided.needed is None
+
+
+def test_smoke_is_never_judged(planned):
+    assert [claim.outcome for claim in planned.run("smoke").claims] == ["not judged"]
+
+
+def test_the_committed_plans_decide_claims_that_exist_by_the_same_smallest_effects():
+    """Of studies, whose statements say what matters."""
+    for plan in plans.every():
+        assert set(plan.matters) <= set(plan.decides), plan
+        book = notebooks.find(plan.notebook)
+        run = engine.load(book, plan.profile) if book.folder else None
+        if run:
+            matters = {claim.id: claim.matters for claim in run.claims if claim.id in plan.decides}
+            assert set(matters) == set(plan.decides), plan
+            assert {id: matters[id] for id in plan.matters} == plan.matters, plan

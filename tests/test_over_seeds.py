@@ -1,0 +1,290 @@
+"""Each word against a plain loop over the records that the table was made of."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from alignbook.claims import t_interval
+from alignbook.over_seeds import (
+    across,
+    area,
+    at,
+    curves,
+    difference,
+    first,
+    last,
+    rank_correlation,
+    ratio,
+    sample,
+    slope,
+    value_at,
+    weakest,
+)
+
+QUICK = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+NAN = math.nan
+FLOATS = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda v: round(v, 3)) | st.just(NAN)
+INTEGERS = st.integers(-9, 9)
+XS = st.integers(-3, 5) | st.sampled_from([0.5, 1.25, 4.75])
+ARMS = ("real", "random")
+
+
+@st.composite
+def records(draw, xs=XS):
+    """{(arm, seed, x): value}, uneven: whatever seeds, whatever x of each; or none at all."""
+    keys = st.tuples(st.sampled_from(ARMS), st.integers(0, 4), xs)
+    return draw(st.dictionaries(keys, draw(st.sampled_from([FLOATS, INTEGERS])), max_size=24))
+
+
+def table_of(found, order=None):
+    """The table of ``found``, its rows shuffled by ``order``."""
+    rows = pd.DataFrame(
+        [(*key, value) for key, value in found.items()], columns=["arm", "seed", "x", "value"]
+    )
+    return rows if order is None else rows.sample(frac=1, random_state=order)
+
+
+def rows_by_seed(found, arm="real"):
+    """{seed: {x: value}} without missing values: what the loops go through."""
+    rows = {}
+    for (of, seed, x), value in sorted(found.items(), key=lambda item: item[0][1:]):
+        if of == arm and not math.isnan(value):
+            rows.setdefault(seed, {})[float(x)] = float(value)
+    return rows
+
+
+def frame_of(found, arm="real", order=0):
+    return curves(at(table_of(found, order), arm=arm), "x", "value")
+
+
+def same(found, expected):
+    """``found`` (Series) has the seeds and, to rounding, the values of the dict ``expected``."""
+    assert isinstance(found, pd.Series) and found.dtype == float
+    assert sorted(found.index) == sorted(expected), (found, expected)
+    for seed, value in expected.items():
+        assert found[seed] == pytest.approx(value, rel=1e-9, abs=1e-9), (found, expected)
+
+
+CASES = given(records(), st.integers(0, 99))
+
+
+@QUICK
+@CASES
+def test_at(found, order):
+    table = table_of(found, order)
+    for arm, xs in (("real", 1), ("random", [0, 1.25]), (["real", "random"], range(2, 4)), ("neither", {1})):
+        allowed = (xs,) if isinstance(xs, int) else tuple(xs)
+        arms = [arm] if isinstance(arm, str) else arm
+        expected = {(a, s, x) for a, s, x in found if a in arms and x in allowed}
+        chosen = at(table, arm=arm, x=xs)
+        assert {(r.arm, r.seed, r.x) for r in chosen.itertuples()} == expected
+        assert len(chosen) == len(expected) and list(chosen) == list(table)
+    assert at(table).equals(table)
+    assert at(table, arm="real", width=3).empty and list(at(table, width=3)) == list(table)
+
+
+def test_several_values_may_come_as_any_sequence():
+    table = table_of({("real", seed, 0): 1.0 for seed in range(3)})
+    for seeds in ([0, 2], (0, 2), {0, 2}, range(0, 3, 2), np.array([0, 2]), pd.Index([0, 2])):
+        assert list(at(table, seed=seeds)["seed"]) == [0, 2]
+    for seeds in ([], range(0)):
+        assert at(table, seed=seeds).empty
+
+
+@QUICK
+@CASES
+def test_sample(found, order):
+    table = at(table_of(found, order), arm="real", x=1)
+    by_hand = {seed: row[1.0] for seed, row in rows_by_seed(found).items() if 1.0 in row}
+    values = sample(table, "value")
+    same(values, by_hand)
+    assert list(values.index) == sorted(by_hand)
+    same(sample(table, "nothing"), {})
+    same(sample(table.drop(columns="seed"), "value"), {})
+
+
+def test_a_seed_with_two_rows_is_refused():
+    twice = pd.DataFrame({"seed": [0, 7, 7], "x": [1, 2, 2], "value": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="seed 7 has several rows of value"):
+        sample(twice, "value")
+    with pytest.raises(ValueError):
+        curves(twice, "x", "value")
+    same(sample(twice.assign(value=[1.0, NAN, 3.0]), "value"), {0: 1.0, 7: 3.0})
+
+
+@QUICK
+@CASES
+def test_curves(found, order):
+    frame = frame_of(found, order=order)
+    keys = [(s, x) for a, s, x in found if a == "real"]
+    assert list(frame.index) == sorted({s for s, _ in keys})
+    assert list(frame.columns) == sorted({x for _, x in keys})
+    for seed in frame.index:
+        for x in frame.columns:
+            expected = found.get(("real", seed, x), NAN)
+            assert frame.loc[seed, x] == expected or (math.isnan(expected) and math.isnan(frame.loc[seed, x]))
+    assert curves(table_of(found), "nothing", "value").empty
+
+
+@QUICK
+@CASES
+def test_first_and_last(found, order):
+    frame, rows = frame_of(found, order=order), rows_by_seed(found)
+    xs = sorted(x for a, _, x in found if a == "real")
+    for word, x in ((first, xs[:1]), (last, xs[-1:])):
+        same(word(frame), {seed: row[float(x[0])] for seed, row in rows.items() if x and float(x[0]) in row})
+
+
+@QUICK
+@CASES
+def test_across(found, order):
+    table = at(table_of(found, order), arm="real")
+    for values in ([3, 0], [1], [5, 2, 1.25]):
+        frame = across(table, "x", values, lambda rows: sample(rows, "value"))
+        kept = {s: row for s, row in rows_by_seed(found).items() if all(float(v) in row for v in values)}
+        assert list(frame.columns) == values
+        assert {s: list(row) for s, row in frame.iterrows()} == {
+            s: [row[v] for v in values] for s, row in kept.items()
+        }
+    nothing = across(table, "x", [], lambda rows: sample(rows, "value"))
+    for word in (first, last, slope, area):
+        same(word(nothing), {})
+
+
+@QUICK
+@given(records(), st.integers(0, 99), st.sampled_from([-3, -0.75, 0, 1, 2.6, 5, 6]))
+def test_value_at(found, order, x):
+    expected = {}
+    for seed, row in rows_by_seed(found).items():
+        below, above = [p for p in row if p <= x], [p for p in row if p >= x]
+        if below and above:
+            a, b = max(below), min(above)
+            expected[seed] = row[a] if a == b else row[a] + (row[b] - row[a]) * (x - a) / (b - a)
+    same(value_at(frame_of(found, order=order), x), expected)
+
+
+def trapezoids(row, low, high):
+    """Mean of the curve between ``low`` and ``high``, piece by piece; None where it does not reach them."""
+    points = sorted(row)
+    low, high = (min(points) if low is None else low), (max(points) if high is None else high)
+    if len(points) < 2 or low < points[0] or high > points[-1] or low >= high:
+        return None
+    total = 0.0
+    for a, b in zip(points, points[1:], strict=False):
+        left, right = max(a, low), min(b, high)
+        if left < right:
+            steep = (row[b] - row[a]) / (b - a)
+            total += (right - left) * (row[a] + steep * ((left + right) / 2 - a))
+    return total / (high - low)
+
+
+@QUICK
+@given(records(), st.sampled_from([(None, None), (0, None), (None, 3), (-0.5, 2.2), (1, 1), (3, 1)]))
+def test_area(found, ends):
+    expected = {seed: trapezoids(row, *ends) for seed, row in rows_by_seed(found).items()}
+    same(area(frame_of(found), *ends), {seed: value for seed, value in expected.items() if value is not None})
+
+
+@QUICK
+@CASES
+def test_slope(found, order):
+    expected = {}
+    for seed, row in rows_by_seed(found).items():
+        if len(row) > 1:
+            expected[seed] = np.polyfit(list(row), list(row.values()), 1)[0]
+    same(slope(frame_of(found, order=order)), expected)
+
+
+def test_a_curve_is_read_along_its_axis_whatever_the_order_of_its_columns():
+    frame = pd.DataFrame({64: [4.0, 1.0], 16: [0.0, 1.0], 32: [2.0, 7.0]}, index=[3, 5])
+    turned = frame[[16, 32, 64]]
+    same(value_at(frame, 24), {3: 1.0, 5: 4.0})
+    for word in (area, slope, lambda f: value_at(f, 48)):
+        same(word(frame), word(turned).to_dict())
+    same(first(frame), {3: 4.0, 5: 1.0})  # as the frame has them
+
+
+@QUICK
+@given(records(st.just(0)), st.sampled_from([0.0, 1.0]))
+def test_difference_and_ratio(found, shift):
+    one, other = (sample(at(table_of(found), arm=arm), "value") for arm in ARMS)
+    rows = [{s: row[0.0] for s, row in rows_by_seed(found, arm).items()} for arm in ARMS]
+    both = set(rows[0]) & set(rows[1])
+    same(difference(one, other), {s: rows[0][s] - rows[1][s] for s in both})
+    same(ratio(one, other), {s: rows[0][s] / rows[1][s] for s in both if rows[1][s] != 0})
+    same(ratio(one, other * 0), {})
+    same(difference(one, shift), {s: value - shift for s, value in rows[0].items()})
+
+
+@QUICK
+@given(records(), st.integers(0, 99))
+def test_rank_correlation(found, order):
+    one, other = (rows_by_seed(found, arm) for arm in ARMS)
+    expected = {}
+    for seed in set(one) & set(other):
+        shared = sorted(set(one[seed]) & set(other[seed]))
+        pairs = [(one[seed][x], other[seed][x]) for x in shared]
+        if len(pairs) > 2 and all(len(set(values)) > 1 for values in zip(*pairs, strict=True)):
+            expected[seed] = spearmanr(*zip(*pairs, strict=True)).statistic
+    same(rank_correlation(*(frame_of(found, arm, order) for arm in ARMS)), expected)
+
+
+@given(st.integers(0, 2**32 - 1))
+@QUICK
+def test_rank_correlation_of_full_frames(seed):
+    """The uneven records above seldom have three values in common; here, with ties and gaps, most have."""
+    rng = np.random.default_rng(seed)
+    one, other = (
+        pd.DataFrame(rng.integers(0, 6, (4, 7)).astype(float)).mask(rng.random((4, 7)) < 0.2)
+        for _ in range(2)
+    )
+    expected = {}
+    for row in range(4):
+        a, b = one.loc[row].to_numpy(), other.loc[row].to_numpy()
+        kept = ~np.isnan(a) & ~np.isnan(b)
+        if kept.sum() > 2 and np.ptp(a[kept]) and np.ptp(b[kept]):
+            expected[row] = spearmanr(a[kept], b[kept]).statistic
+    same(rank_correlation(one, other[[3, 1, 6, 0, 2, 5, 4]]), expected)
+
+
+@QUICK
+@given(st.lists(st.lists(st.integers(-20, 20), max_size=5), min_size=1, max_size=4))
+def test_weakest(several):
+    samples = [pd.Series(values, dtype=float) for values in several]
+    found = weakest(*samples)
+    if any(not values for values in several):
+        assert found.empty
+        return
+    ends = [t_interval(values)[2] for values in several]
+    lower = [-math.inf if end is None else end[0] for end in ends]
+    assert found is samples[lower.index(min(lower))]
+
+
+def test_the_weakest_of_several_is_the_one_that_a_conjunction_stands_with():
+    clear, weak = pd.Series([1.0, 1.1, 0.9]), pd.Series([5.0, 0.5, 9.0])
+    assert weakest(clear, weak) is weak  # though its mean is larger
+    alone = pd.Series([7.0])
+    assert weakest(clear, weak, alone) is alone
+
+
+def test_nothing_gives_nothing():
+    nothing = pd.DataFrame()
+    for frame in (nothing, curves(nothing, "x", "value"), frame_of({})):
+        for values in (
+            first(frame),
+            last(frame),
+            area(frame),
+            slope(frame),
+            value_at(frame, 1),
+            sample(frame, "value"),
+        ):
+            same(values, {})
+        same(rank_correlation(frame, frame), {})
+    same(difference(sample(nothing, "a"), sample(nothing, "b")), {})
+    same(ratio(sample(nothing, "a"), sample(nothing, "b")), {})
+    assert across(nothing, "x", [1, 2], lambda rows: sample(rows, "value")).empty
