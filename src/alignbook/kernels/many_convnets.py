@@ -7,6 +7,10 @@ A small network spends much of a step in dispatch and in the passes around its c
 they share these. Batch norm works channel by channel, so that each network has its own statistics, and SGD
 with momentum and weight decay number by number. Every network has its own order of images, crops and flips.
 Reference: one network after the other, in the test; only rounding differs.
+
+What it gains shrinks as the convolutions fill the processor by themselves. Per network, four at once, one
+thread of an AMD EPYC with AVX2 (family 23), float32: VGG-16 of width 8 on 16×16 pixels, batches of 32, takes
+its steps 1.8 times faster; a ResNet of width 16 1.1 times on batches of 32, and more slowly on batches of 64.
 """
 
 import copy
