@@ -68,6 +68,13 @@ def test_a_block_keeps_the_gradient_channels_last(norm):
     assert read[0].is_contiguous(memory_format=torch.channels_last)
 
 
+def test_the_mean_keeps_the_gradient_channels_last():
+    net, read = ResNet18((3, 32, 32), 3, width=2).to(memory_format=torch.channels_last), []
+    net.stages[-1].register_forward_hook(lambda *call: call[-1].register_hook(read.append) and None)
+    net(torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)).sum().backward()
+    assert read[0].shape[2:] == (4, 4) and read[0].is_contiguous(memory_format=torch.channels_last)
+
+
 def test_version_2_normalises_before_each_convolution():
     net = ResNet18((1, 8, 8), 4, width=8, norm=None, version=2).eval()
     x = torch.randn(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))

@@ -55,6 +55,13 @@ def test_a_block_keeps_the_gradient_channels_last():
     assert read[0].is_contiguous(memory_format=torch.channels_last)
 
 
+def test_the_mean_keeps_the_gradient_channels_last():
+    net, read = ResNet(3, width=2, generator=stream()).to(memory_format=torch.channels_last), []
+    net.stages[-1].register_forward_hook(lambda *call: call[-1].register_hook(read.append) and None)
+    net(torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)).sum().backward()
+    assert read[0].shape[2:] == (4, 4) and read[0].is_contiguous(memory_format=torch.channels_last)
+
+
 def test_what_convolutions_read_and_return_stays():
     """Blocks work in place, but hooks may keep what enters and leaves a convolution."""
     net, kept = ResNet(3, width=2, generator=stream()), []

@@ -134,7 +134,7 @@ class ResNet18(nn.Module):
             x = stage(x)
         if self.version == 2:
             x = self.norm(x).relu()
-        return x.mean((2, 3))
+        return x.permute(0, 2, 3, 1).mean((1, 2))  # its gradient is channels last
 
     def forward(self, x):
         """Logits (n, classes)."""

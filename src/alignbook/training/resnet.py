@@ -76,7 +76,7 @@ class ResNet(nn.Module):
         x = self.norm(self.stem(x)).relu()
         for stage in self.stages:
             x = stage(x)
-        return x.mean((2, 3))
+        return x.permute(0, 2, 3, 1).mean((1, 2))  # its gradient is channels last
 
     def forward(self, x):
         """Logits (n, classes)."""
