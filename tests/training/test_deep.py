@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from alignbook.data.torchvision_shim import import_torchvision
-from alignbook.training.deep import VGG, Block, ResNet18
+from alignbook.training.deep import VGG, ResNet18
 
 
 def models():
@@ -56,23 +56,6 @@ def test_resnet_is_torchvisions_on_small_images(norm):
     x = torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         torch.testing.assert_close(net.eval()(x), theirs.eval()(x), rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("norm", ["batch", "group", None])
-def test_a_block_keeps_the_gradient_channels_last(norm):
-    """Where its layout differs from that of the activations, ReLU's backward pass is slow."""
-    x = torch.randn(3, 4, 6, 6).to(memory_format=torch.channels_last)
-    entering, read = x.requires_grad_().clone(), []
-    entering.register_hook(lambda gradient: read.append(gradient))
-    Block(4, 8, 2, norm, 1).to(memory_format=torch.channels_last)(entering).sum().backward()
-    assert read[0].is_contiguous(memory_format=torch.channels_last)
-
-
-def test_the_mean_keeps_the_gradient_channels_last():
-    net, read = ResNet18((3, 32, 32), 3, width=2).to(memory_format=torch.channels_last), []
-    net.stages[-1].register_forward_hook(lambda *call: call[-1].register_hook(read.append) and None)
-    net(torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)).sum().backward()
-    assert read[0].shape[2:] == (4, 4) and read[0].is_contiguous(memory_format=torch.channels_last)
 
 
 def test_version_2_normalises_before_each_convolution():

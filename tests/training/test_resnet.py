@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.training.resnet import Block, ResNet, conv_layers, fresh_head_
+from alignbook.training.resnet import ResNet, conv_layers, fresh_head_
 
 
 def stream(seed=0):
@@ -44,33 +44,6 @@ def test_forward_pass(blocks, stride, side):
     last = net.to(memory_format=torch.channels_last)
     torch.testing.assert_close(last(x.contiguous(memory_format=torch.channels_last)), plain(net, x, stride),
                                rtol=1e-4, atol=1e-5)  # fmt: skip
-
-
-def test_a_block_keeps_the_gradient_channels_last():
-    """Where its layout differs from that of the activations, ReLU's backward pass is slow."""
-    x = torch.randn(3, 4, 6, 6, generator=stream()).to(memory_format=torch.channels_last)
-    entering, read = x.requires_grad_().clone(), []
-    entering.register_hook(lambda gradient: read.append(gradient))
-    Block(4, 8, 2).to(memory_format=torch.channels_last)(entering).sum().backward()
-    assert read[0].is_contiguous(memory_format=torch.channels_last)
-
-
-def test_the_mean_keeps_the_gradient_channels_last():
-    net, read = ResNet(3, width=2, generator=stream()).to(memory_format=torch.channels_last), []
-    net.stages[-1].register_forward_hook(lambda *call: call[-1].register_hook(read.append) and None)
-    net(torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)).sum().backward()
-    assert read[0].shape[2:] == (4, 4) and read[0].is_contiguous(memory_format=torch.channels_last)
-
-
-def test_what_convolutions_read_and_return_stays():
-    """Blocks work in place, but hooks may keep what enters and leaves a convolution."""
-    net, kept = ResNet(3, width=2, generator=stream()), []
-    for _, conv in conv_layers(net):
-        conv.register_forward_hook(
-            lambda _, given, output: kept.extend((values, values.clone()) for values in (*given, output))
-        )
-    net(torch.randn(4, 3, 16, 16, generator=stream(1)))
-    assert len(kept) == 2 * 9 and all(torch.equal(values, before) for values, before in kept)
 
 
 def test_convolutions_in_order():

@@ -85,11 +85,10 @@ class Block(nn.Module):
 
     def _beside(self, x):
         # Every other place, then 1×1: PyTorch 2.13's own 1×1 convolution with stride 2 writes past its memory
-        # on CPUs with AVX2 when there are few channels. Pooled, not sliced: a slice's gradient is not
-        # channels last, and ReLU's backward pass is slow where layouts differ.
+        # on CPUs with AVX2 when there are few channels.
         if self.shortcut is None:
             return x
-        return self.shortcut_norm(self.shortcut(functional.avg_pool2d(x, 1, self.stride)))
+        return self.shortcut_norm(self.shortcut(x[:, :, :: self.stride, :: self.stride]))
 
     def forward(self, x):
         if self.version == 1:
@@ -134,7 +133,7 @@ class ResNet18(nn.Module):
             x = stage(x)
         if self.version == 2:
             x = self.norm(x).relu()
-        return x.permute(0, 2, 3, 1).mean((1, 2))  # its gradient is channels last
+        return x.mean((2, 3))
 
     def forward(self, x):
         """Logits (n, classes)."""

@@ -4,19 +4,26 @@ The paper takes ResNet-50 pre-trained on ImageNet, on Places or on Food-101 (ICL
 A). Here a small residual network is trained on an image set that is at hand.
 """
 
+import hashlib
+import inspect
+import io
+import json
 import math
+import pickle
 
 import torch
 
-from alignbook.checkpoints import checkpoint
-from alignbook.data import colour32, half, load, random_labels
+from alignbook import paths, system
+from alignbook.data import colour32, digest, half, load, random_labels
 from alignbook.seeding import torch_stream
 
 from . import loop
 from .fine_tune import crops_and_flips
-from .resnet import ResNet
+from .nets import he_normal_layer_
+from .resnet import Block, ResNet, conv_layers, fresh_head_
 
 WARM_UP = 0.2  # of all steps, in which the rate of "one-cycle" rises
+UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def pretrained(
@@ -55,7 +62,8 @@ def pretrained(
 
     Returns the trained network, or {epoch: network} for ``checkpoints``; in evaluation mode, on ``device``.
     Its head tells the classes of the source apart: put :func:`alignbook.training.resnet.fresh_head_` on.
-    Kept as :func:`alignbook.checkpoints.checkpoint` does.
+    A checkpoint is read from the results store where there is one for the same arguments, data, kind of
+    device and code, however it came there; a process that wants one which another is making waits for it.
     Raises Diverged, DataError and, for other arguments, ValueError.
     """
     choices = (
@@ -70,7 +78,9 @@ def pretrained(
     if not kept or not 0 <= kept[0] <= kept[-1] <= epochs:
         raise ValueError(f"checkpoints must be epochs from 0 to {epochs}, not {kept}")
     arguments = {
+        "warm-up": WARM_UP,
         "source": source,
+        "data": digest(source),
         "epochs": epochs,
         "images": images,
         "subset": subset,
@@ -83,16 +93,64 @@ def pretrained(
         "learning_rate": learning_rate,
         "schedule": schedule,
         "regularised": regularised,
-        "kept": kept,
+        "checkpoints": kept,
         "seed": seed,
+        "device": torch.device(device).type,
     }
-    states = checkpoint(_states, arguments, data=[source], device=device, report=report)
+
+    def train():
+        x, y, classes = source_examples(source, images, subset, labels, label_noise, seed=seed)
+        net = ResNet(
+            classes, width=width, blocks=blocks, stride=stride, generator=torch_stream(seed, "pretrained")
+        )
+        return _train(
+            net.to(device),
+            x.to(device),
+            y.to(device),
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            regularised=regularised,
+            kept=kept,
+            generator=torch_stream(seed, "pretrained", "batches"),
+            report=report,
+        )
+
+    states = checkpoint(arguments, SOURCES, train)
     made = {}
     for epoch, state in states.items():
         net = ResNet(len(state["head.bias"]), width=width, blocks=blocks, stride=stride)
         net.load_state_dict(state)
         made[epoch] = net.to(device).eval()
     return made[epochs] if checkpoints is None else made
+
+
+def checkpoint(arguments, sources, make):
+    """What ``make()`` returns, read from the results store where it was kept under the same key.
+
+    arguments : dict that JSON can hold, with everything that the outcome depends on, the digest of the data
+    too. sources : functions and classes whose source text is part of the key: all that train.
+    make : callable () → nested dicts and lists of tensors and numbers; they come back on the CPU.
+    The key holds PyTorch's version, too. A file that cannot be read is made anew; while one process makes
+    it, others that want it wait.
+    """
+    texts = [inspect.getsource(source) for source in sources]
+    key = json.dumps([arguments, texts, torch.__version__], sort_keys=True)
+    name = hashlib.sha256(key.encode()).hexdigest()[:32]
+    folder = paths.results() / ".checkpoints"
+    path = folder / f"{name}.pt"
+    with system.locked(folder / f"{name}.lock"):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except (*UNREADABLE, pickle.UnpicklingError):
+            pass  # missing or broken
+        content = io.BytesIO()
+        torch.save(make(), content)
+        system.replace(path, content.getvalue())
+        content.seek(0)
+        return torch.load(content, map_location="cpu", weights_only=True)
 
 
 def source_examples(source, images=None, subset="all", labels="real", label_noise=0.0, *, seed):
@@ -113,17 +171,10 @@ def source_examples(source, images=None, subset="all", labels="real", label_nois
     return colour32(x), y, classes
 
 
-def _states(
-    *, source, epochs, images, subset, labels, label_noise, width, blocks, stride, batch_size, learning_rate,
-    schedule, regularised, kept, seed, device, report,
-):  # fmt: skip
-    """{epoch: state_dict} for the epochs ``kept``, tensors on the CPU; the rest as :func:`pretrained`."""
-    x, y, classes = source_examples(source, images, subset, labels, label_noise, seed=seed)
-    x, y = x.to(device), y.to(device)
-    net = ResNet(
-        classes, width=width, blocks=blocks, stride=stride, generator=torch_stream(seed, "pretrained")
-    )
-    net, generator = net.to(device), torch_stream(seed, "pretrained", "batches")
+def _train(
+    net, x, y, *, epochs, batch_size, learning_rate, schedule, regularised, kept, generator, report
+):
+    """{epoch: state_dict}, tensors on the CPU."""
     states = {}
     net.to(memory_format=torch.channels_last).train()
     decay = 5e-4 if regularised else 0.0
@@ -158,3 +209,9 @@ def _copy(net):
     return {
         name: value.detach().to("cpu", copy=True).contiguous() for name, value in net.state_dict().items()
     }
+
+
+# All whose source text decides what comes out of pre-training, for the key of a checkpoint.
+LOOP = (loop.train, loop.module_step)
+NETWORK = (Block, ResNet, conv_layers, fresh_head_, he_normal_layer_)
+SOURCES = (source_examples, _train, *LOOP, _rate, crops_and_flips, *NETWORK)

@@ -8,7 +8,6 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from .nets import he_normal_layer_
 
@@ -17,9 +16,7 @@ class Block(nn.Module):
     """Two 3×3 convolutions with batch norm beside a shortcut, which projects where the shape changes.
 
     The projection is a 1×1 convolution of every other place: written as such, since PyTorch 2.13's own 1×1
-    convolution with stride 2 writes past its memory on CPUs with AVX2 when there are few channels. Pooled,
-    not sliced: a slice's gradient is not channels last, and ReLU's backward pass is slow where layouts
-    differ.
+    convolution with stride 2 writes past its memory on CPUs with AVX2 when there are few channels.
     """
 
     def __init__(self, before, after, stride):
@@ -34,11 +31,10 @@ class Block(nn.Module):
             self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, bias=False), nn.BatchNorm2d(after))
 
     def forward(self, x):
-        # In place after batch norm, whose backward pass needs its input alone.
-        y = self.norm2(self.conv2(self.norm1(self.conv1(x)).relu_()))
+        y = self.norm2(self.conv2(self.norm1(self.conv1(x)).relu()))
         if self.shortcut is not None:
-            x = self.shortcut(functional.avg_pool2d(x, 1, self.stride))
-        return y.add_(x).relu_()
+            x = self.shortcut(x[:, :, :: self.stride, :: self.stride])
+        return (y + x).relu()
 
 
 class ResNet(nn.Module):
@@ -76,7 +72,7 @@ class ResNet(nn.Module):
         x = self.norm(self.stem(x)).relu()
         for stage in self.stages:
             x = stage(x)
-        return x.permute(0, 2, 3, 1).mean((1, 2))  # its gradient is channels last
+        return x.mean((2, 3))
 
     def forward(self, x):
         """Logits (n, classes)."""

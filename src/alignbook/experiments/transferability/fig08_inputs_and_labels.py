@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.checkpoints import checkpoint
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, Claim, KeyNumber, interval
-from alignbook.data import colour32, load
+from alignbook.data import colour32, digest, load
 from alignbook.data.street_digits import street_digits
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.tuned import TEST_IMAGES, recorded, target, tuned
@@ -16,6 +15,8 @@ from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.lenet import LeNet
+from alignbook.training.nets import he_normal_
+from alignbook.training.pretrained import LOOP, SOURCES, checkpoint
 from alignbook.training.resnet import ResNet, fresh_head_
 
 HEADLINE = "both"
@@ -94,15 +95,8 @@ def inputs(
     """
     net = LeNet(10, torch_stream(seed, "lenet"))
     if start != "none":
-        arguments = {
-            "source": source,
-            "start": start,
-            "images": pretrain_images,
-            "epochs": pretrain_epochs,
-            "learning_rate": learning_rate,
-            "seed": seed,
-        }
-        net.load_state_dict(checkpoint(_lenet, arguments, data=[source], device=device, report=report))
+        length = (pretrain_images, pretrain_epochs, learning_rate)
+        net = _lenet(net, source, start, *length, seed, device, report)
     fresh_head_(net, 10, torch_stream(seed, "head"))
     before = {name: value.clone() for name, value in net.state_dict().items()}
     after = 0 if dataset == "svhn" else pretrain_images
@@ -124,23 +118,38 @@ def inputs(
     return pd.DataFrame([row | {layer: moved[f"{layer}.weight"] for layer in KERNELS}]).assign(panel="inputs")
 
 
-def _lenet(*, source, start, images, epochs, learning_rate, seed, device, report):
-    """The state_dict of LeNet trained on grey images of ``source``, from the weights of ``start`` "none"."""
-    chosen = load(source, n=images, seed=seed)
-    x = chosen.x.flip(2) if start == UPSIDE_DOWN else chosen.x
-    net = LeNet(10, torch_stream(seed, "lenet"))
-    fine_tune(
-        net.to(device),
-        colour32(x).to(device),
-        chosen.y.to(device),
-        steps=epochs * (images // 64),
-        batch_size=64,
-        learning_rate=learning_rate,
-        weight_decay=5e-4,
-        generator=torch_stream(seed, "pre-training"),
-        report=None if report is None else lambda done, text: report(done / 2, f"pre-training: {text}"),
-    )
-    return {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+def _lenet(net, source, start, images, epochs, learning_rate, seed, device, report):
+    """``net`` trained on grey images of ``source``, kept as a checkpoint."""
+
+    def train():
+        chosen = load(source, n=images, seed=seed)
+        x = chosen.x.flip(2) if start == UPSIDE_DOWN else chosen.x
+        fine_tune(
+            net.to(device),
+            colour32(x).to(device),
+            chosen.y.to(device),
+            steps=epochs * (images // 64),
+            batch_size=64,
+            learning_rate=learning_rate,
+            weight_decay=5e-4,
+            generator=torch_stream(seed, "pre-training"),
+            report=lambda done, text: report(done / 2, f"pre-training: {text}"),
+        )
+        return {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+
+    arguments = {
+        "network": "LeNet",
+        "data": digest(source),
+        "start": start,
+        "images": images,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "seed": seed,
+        "device": torch.device(device).type,
+    }
+    state = checkpoint(arguments, (LeNet, he_normal_, fine_tune, *LOOP, colour32, _lenet), train)
+    net.cpu().load_state_dict(state)
+    return net
 
 
 def _street(dataset, split, n, seed, after=0):
@@ -179,20 +188,12 @@ def labels(
     One row: ``accuracy`` on the target and ``source_accuracy`` on the source's test images, in percent.
     """
     x, y, x_test, y_test, classes = target(dataset, examples, seed)
-    net, upstream = _network(source, kind, width, blocks, seed), float("nan")
+    outputs = len(load(source).classes) if kind == "classes" else COLOURS
+    net = ResNet(outputs, width=width, blocks=blocks, generator=torch_stream(seed, "resnet"))
+    upstream = float("nan")
     if kind != "none":
-        arguments = {
-            "source": source,
-            "kind": kind,
-            "width": width,
-            "blocks": blocks,
-            "images": pretrain_images,
-            "epochs": pretrain_epochs,
-            "seed": seed,
-        }
-        kept = checkpoint(_labelled, arguments, data=[source], device=device, report=report)
-        net.load_state_dict(kept["state"])
-        upstream = kept["accuracy"]
+        state, upstream = _labelled(net, source, kind, pretrain_images, pretrain_epochs, seed, device, report)
+        net.load_state_dict(state)
     fresh_head_(net, classes, torch_stream(seed, "head"))
     fine_tune(
         net.to(device),
@@ -209,36 +210,45 @@ def labels(
     return pd.DataFrame([row])
 
 
-def _labelled(*, source, kind, width, blocks, images, epochs, seed, device, report):
-    """{"state": state_dict, "accuracy": on test images in percent} of a network trained on these labels."""
-    chosen, test = load(source, n=images, seed=seed), load(source, "test")
-    x, x_test = colour32(chosen.x), colour32(test.x[:TEST_IMAGES])
-    y, y_test = chosen.y, test.y[:TEST_IMAGES]
-    if kind == "colours":
-        y, y_test = upper_colours(x, x), upper_colours(x_test, x)
-    net, per_epoch = _network(source, kind, width, blocks, seed), images // 128
-    fine_tune(
-        net.to(device),
-        x.to(device),
-        y.to(device),
-        steps=epochs * per_epoch,
-        batch_size=128,
-        learning_rate=0.1,
-        weight_decay=5e-4,
-        decay_at=(2 * epochs // 3 * per_epoch,),
-        augment=True,
-        generator=torch_stream(seed, "pre-training"),
-        report=None if report is None else lambda done, text: report(done / 2, f"pre-training: {text}"),
-    )
-    accuracy = 100 * accuracy_and_loss(net, x_test.to(device), y_test.to(device))[0]
-    state = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
-    return {"state": state, "accuracy": accuracy}
+def _labelled(net, source, kind, images, epochs, seed, device, report):
+    """(state_dict, accuracy on test images in percent) of ``net`` trained on one kind of labels."""
+    size = [net.stem.out_channels, len(net.stages[0])]
 
+    def train():
+        chosen, test = load(source, n=images, seed=seed), load(source, "test")
+        x, x_test = colour32(chosen.x), colour32(test.x[:TEST_IMAGES])
+        y, y_test = chosen.y, test.y[:TEST_IMAGES]
+        if kind == "colours":
+            y, y_test = upper_colours(x, x), upper_colours(x_test, x)
+        per_epoch = images // 128
+        fine_tune(
+            net.to(device),
+            x.to(device),
+            y.to(device),
+            steps=epochs * per_epoch,
+            batch_size=128,
+            learning_rate=0.1,
+            weight_decay=5e-4,
+            decay_at=(2 * epochs // 3 * per_epoch,),
+            augment=True,
+            generator=torch_stream(seed, "pre-training"),
+            report=lambda done, text: report(done / 2, f"pre-training: {text}"),
+        )
+        accuracy = 100 * accuracy_and_loss(net, x_test.to(device), y_test.to(device))[0]
+        state = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+        return {"state": state, "accuracy": accuracy}
 
-def _network(source, kind, width, blocks, seed):
-    """With random weights and as many outputs as ``source`` has labels of this kind."""
-    outputs = len(load(source).classes) if kind == "classes" else COLOURS
-    return ResNet(outputs, width=width, blocks=blocks, generator=torch_stream(seed, "resnet"))
+    arguments = {
+        "network": size,
+        "data": digest(source),
+        "kind": kind,
+        "images": images,
+        "epochs": epochs,
+        "seed": seed,
+        "device": torch.device(device).type,
+    }
+    kept = checkpoint(arguments, (*SOURCES, fine_tune, upper_colours, _labelled), train)
+    return kept["state"], kept["accuracy"]
 
 
 def upper_colours(x, reference):

@@ -7,13 +7,14 @@ is dear, and so its targets have fewer images and its runs fewer steps than ours
 import torch
 from torch import nn
 
-from alignbook.checkpoints import checkpoint
+from alignbook.data import digest
 from alignbook.experiments.transferability.tuned import Tuned, recorded, target
 from alignbook.metrics import weight_deviation
 from alignbook.metrics.landscape import batch_norm
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.imagenet import ImageNetNetwork, imagenet_network
+from alignbook.training.pretrained import SOURCES, checkpoint
 from alignbook.training.resnet import ResNet, conv_layers, fresh_head_
 
 NAME = "EfficientNet-Lite0"
@@ -103,8 +104,41 @@ def imagenet_tuned(
     ``fine_tune``; kept as :func:`checkpoint` does. Raises Diverged, DataError, AlignbookError, ValueError.
     """
 
+    def train():
+        *images, classes = images_of(dataset, part, examples, test_images, seed)
+        x, y, x_test, y_test = (tensor.to(device) for tensor in images)
+        net = initial(weights, start, dataset, part, classes, seed)
+        before = {name: value.clone() for name, value in net.state_dict().items()}
+        net, rows = net.to(device), []
+
+        def on(step, net):
+            moved = weight_deviation(before, net, n=examples).total
+            rows.append({"step": step, "deviation": moved})
+
+        taken = fine_tune(
+            net,
+            x,
+            y,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            stop_at_loss=stop_at_loss,
+            generator=torch_stream(seed, "fine-tuning", dataset, part, start),
+            at=recorded(steps),
+            on=on,
+            report=report,
+        )
+        if rows[-1]["step"] != taken:
+            on(taken, net)
+        fit, test = accuracy_and_loss(net, x, y), accuracy_and_loss(net, x_test, y_test)
+        rows[-1] |= {"train_loss": fit[1], "train_error": 100 * (1 - fit[0])}
+        rows[-1] |= {"test_loss": test[1], "test_error": 100 * (1 - test[0])}
+        after = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+        return {"after": after, "rows": rows, "steps": taken}
+
     arguments = {
         "dataset": dataset,
+        "data": digest(dataset),
         "part": part,
         "weights": weights,
         "start": start,
@@ -114,50 +148,16 @@ def imagenet_tuned(
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "stop_at_loss": stop_at_loss,
+        "momentum": MOMENTUM,
         "seed": seed,
+        "device": str(device).partition(":")[0],
     }
-    kept = checkpoint(_trained, arguments, data=[dataset], device=device, report=report)
+    sources = (*SOURCES, ImageNetNetwork, imagenet_network, initial, imagenet_tuned, fine_tune, target)
+    kept = checkpoint(arguments, (*sources, accuracy_and_loss, weight_deviation), train)
     classes = len(kept["after"]["head.bias"])
     before, after = (initial(weights, start, dataset, part, classes, seed) for _ in range(2))
     after.load_state_dict(kept["after"])
     return Tuned(before, after, kept["rows"], kept["steps"])
-
-
-def _trained(
-    *, dataset, part, weights, start, examples, test_images, steps, batch_size, learning_rate, stop_at_loss,
-    seed, device, report,
-):  # fmt: skip
-    """What is kept of :func:`imagenet_tuned`: the state_dict ``after``, ``rows`` and ``steps``."""
-    *images, classes = images_of(dataset, part, examples, test_images, seed)
-    x, y, x_test, y_test = (tensor.to(device) for tensor in images)
-    net = initial(weights, start, dataset, part, classes, seed)
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    net, rows = net.to(device), []
-
-    def on(step, net):
-        moved = weight_deviation(before, net, n=examples).total
-        rows.append({"step": step, "deviation": moved})
-
-    taken = fine_tune(
-        net,
-        x,
-        y,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        stop_at_loss=stop_at_loss,
-        generator=torch_stream(seed, "fine-tuning", dataset, part, start),
-        at=recorded(steps),
-        on=on,
-        report=report,
-    )
-    if rows[-1]["step"] != taken:
-        on(taken, net)
-    fit, test = accuracy_and_loss(net, x, y), accuracy_and_loss(net, x_test, y_test)
-    rows[-1] |= {"train_loss": fit[1], "train_error": 100 * (1 - fit[0])}
-    rows[-1] |= {"test_loss": test[1], "test_error": 100 * (1 - test[0])}
-    after = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
-    return {"after": after, "rows": rows, "steps": taken}
 
 
 def first_convolutions(net):

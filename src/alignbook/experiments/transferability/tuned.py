@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
-from alignbook.checkpoints import checkpoint
-from alignbook.data import colour32, half, load
+from alignbook.data import colour32, digest, half, load
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
-from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
-from alignbook.training.pretrained import pretrained
+from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
+from alignbook.training.pretrained import SOURCES, checkpoint, pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
 
 TEST_IMAGES = 2000  # of a target's test images, on which errors are measured
@@ -100,20 +99,75 @@ def tuned(
     own = start != "pretrained"
     record = sorted({0, *(step for step in record if step < steps), steps})
 
-    pretraining = {
-        "source": source,
-        "subset": subset,
-        "epochs": pretrain_epochs,
-        "images": pretrain_images,
-    }
+    def initial(classes, share):
+        if own:
+            named = (dataset, part) if start == "scratch" else ("shared",)
+            generator = torch_stream(seed, "scratch", *named)
+            return ResNet(classes, width=width, blocks=blocks, generator=generator).eval()
+        net = pretrained(
+            source,
+            epochs=pretrain_epochs,
+            images=pretrain_images,
+            subset=subset,
+            width=width,
+            blocks=blocks,
+            seed=seed,
+            device=device,
+            report=None if report is None else lambda done, text: report(share * done, text),
+        ).cpu()
+        return fresh_head_(net, classes, torch_stream(seed, "head", dataset, part)).eval()
+
+    def train():
+        *images, classes = target(dataset, examples, seed, part)
+        x, y, x_test, y_test = (tensor.to(device) for tensor in images)
+        before = initial(classes, 0.5)
+        start_state = {name: value.clone() for name, value in before.state_dict().items()}
+        net, rows = before.to(device), []
+
+        def on(step, net):
+            fit, test = accuracy_and_loss(net, x, y), accuracy_and_loss(net, x_test, y_test)
+            rows.append(
+                {
+                    "step": step,
+                    "deviation": weight_deviation(start_state, net.cpu(), n=examples).total,
+                    "train_loss": fit[1],
+                    "train_error": 100 * (1 - fit[0]),
+                    "test_loss": test[1],
+                    "test_error": 100 * (1 - test[0]),
+                }
+            )
+            net.to(device)
+
+        taken = fine_tune(
+            net,
+            x,
+            y,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            decay_at=decay_at,
+            augment=augment,
+            fixed=fixed,
+            stop_at_loss=stop_at_loss,
+            generator=torch_stream(seed, "fine-tuning", dataset, part, start),
+            at=record,
+            on=on,
+            report=None if report is None else lambda done, text: report(0.5 + done / 2, text),
+        )
+        if rows[-1]["step"] != taken:
+            on(taken, net)
+        after = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+        return {"before": start_state, "after": after, "rows": rows, "steps": taken}
+
     arguments = {
         "dataset": dataset,
+        "data": digest(dataset),
         "part": part,
         "examples": examples,
+        "test_images": TEST_IMAGES,
         "start": start,
-        "pretraining": None if own else pretraining,
-        "width": width,
-        "blocks": blocks,
+        "source": None if own else [source, digest(source), subset, pretrain_epochs, pretrain_images],
+        "network": [width, blocks],
         "steps": steps,
         "learning_rate": learning_rate,
         "decay_at": list(decay_at),
@@ -123,75 +177,13 @@ def tuned(
         "batch_size": batch_size,
         "record": record,
         "seed": seed,
+        "device": torch.device(device).type,
     }
-    data = [dataset] if own else [dataset, source]
-    kept = checkpoint(_trained, arguments, data=data, device=device, report=report)
+    sources = (*SOURCES, pretrained, fine_tune, target, features_of, weight_deviation, tuned)
+    kept = checkpoint(arguments, sources, train)
     nets = []
     for name in ("before", "after"):
         net = ResNet(len(kept[name]["head.bias"]), width=width, blocks=blocks)
         net.load_state_dict(kept[name])
         nets.append(net.eval())
     return Tuned(*nets, kept["rows"], kept["steps"])
-
-
-def _trained(
-    *, dataset, part, examples, start, pretraining, width, blocks, steps, learning_rate, decay_at, augment,
-    fixed, stop_at_loss, batch_size, record, seed, device, report,
-):  # fmt: skip
-    """What is kept of a :class:`Tuned` network: state_dicts ``before`` and ``after``, ``rows``, ``steps``.
-
-    pretraining : arguments of :func:`pretrained`, or None where ``start`` is random.
-    """
-    *images, classes = target(dataset, examples, seed, part)
-    x, y, x_test, y_test = (tensor.to(device) for tensor in images)
-    if pretraining is None:
-        named = (dataset, part) if start == "scratch" else ("shared",)
-        generator = torch_stream(seed, "scratch", *named)
-        before = ResNet(classes, width=width, blocks=blocks, generator=generator)
-    else:
-        before = pretrained(
-            **pretraining,
-            width=width,
-            blocks=blocks,
-            seed=seed,
-            device=device,
-            report=None if report is None else lambda done, text: report(0.5 * done, text),
-        ).cpu()
-        fresh_head_(before, classes, torch_stream(seed, "head", dataset, part))
-    start_state = {name: value.clone() for name, value in before.state_dict().items()}
-    net, rows = before.eval().to(device), []
-
-    def on(step, net):
-        fit, test = accuracy_and_loss(net, x, y), accuracy_and_loss(net, x_test, y_test)
-        rows.append(
-            {
-                "step": step,
-                "deviation": weight_deviation(start_state, net.cpu(), n=examples).total,
-                "train_loss": fit[1],
-                "train_error": 100 * (1 - fit[0]),
-                "test_loss": test[1],
-                "test_error": 100 * (1 - test[0]),
-            }
-        )
-        net.to(device)
-
-    taken = fine_tune(
-        net,
-        x,
-        y,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        decay_at=decay_at,
-        augment=augment,
-        fixed=fixed,
-        stop_at_loss=stop_at_loss,
-        generator=torch_stream(seed, "fine-tuning", dataset, part, start),
-        at=record,
-        on=on,
-        report=None if report is None else lambda done, text: report(0.5 + done / 2, text),
-    )
-    if rows[-1]["step"] != taken:
-        on(taken, net)
-    after = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
-    return {"before": start_state, "after": after, "rows": rows, "steps": taken}
