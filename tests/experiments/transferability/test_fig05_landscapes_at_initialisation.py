@@ -90,9 +90,22 @@ def test_claims_can_hold_and_fail():
     held = outcomes(made_up())
     assert {id for id, outcome in held.items() if outcome == NOT_RUN} == OF_IMAGENET
     assert len(held) == 9 + 5 and {held[id] for id in held.keys() - OF_IMAGENET} == {HOLDS}
-    failed = outcomes(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.5, slower=0.5))
+    failed = outcomes(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.8, slower=0.5))
     assert {failed[id] for id in failed.keys() - OF_IMAGENET} == {DISAGREES}
-    assert outcomes(made_up(own_growth=0.25))["even"] == INCONCLUSIVE  # the margin itself
+    assert outcomes(made_up(own_growth=0.5))["even"] == INCONCLUSIVE  # the margin itself
+
+
+def test_layers_are_compared_from_the_middle_one_on():
+    # Appendix B.4 shows layers 25 to 48: what the layers before the middle do decides nothing.
+    table = made_up()
+    before = (table["layers"] == "all") & table["layer"].isin(["stem", "one"])
+    own = before & (table["start"] == "pretrained")
+    table.loc[own, "loss"] = 2 + 50 * (table.loc[own, "loss"] - 2)
+    judged = outcomes(table)
+    assert {judged[id] for id in ("even", "grows", "grows-more")} == {HOLDS}
+    assert experiment.finding(table, PARAMETERS) == experiment.finding(made_up(), PARAMETERS)
+    rows = experiment.all_layers(table, PARAMETERS)
+    assert set(experiment.from_middle(rows)["layer"]) == {"two", "three", "four"}
 
 
 @pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, DISAGREES)])
