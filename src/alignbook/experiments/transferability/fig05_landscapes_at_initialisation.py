@@ -321,8 +321,8 @@ def claims(table, parameters):
     made.append(
         _greater(
             "grows",
-            "With random weights the curvature grows from the last layer to the middle one: slope of its log2 "
-            "per layer towards the input.",
+            "With random weights the curvature grows from the last layer to the middle one: slope of its "
+            "log2 per layer.",
             "Figure 13, B.4",
             random,
         )
@@ -432,8 +432,8 @@ def finding(table, parameters):
         text += " (in place of ImageNet)."
     if random and own:
         text += (
-            f" Per layer from the last to the middle one it is multiplied by {2 ** np.mean(random):.2f} with random and "
-            f"{2 ** np.mean(own):.2f} with pre-trained weights."
+            f" Per layer from the last to the middle one it is multiplied by {2 ** np.mean(random):.2f} with "
+            f"random and {2 ** np.mean(own):.2f} with pre-trained weights."
         )
     return text
 
