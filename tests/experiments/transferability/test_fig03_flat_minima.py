@@ -16,6 +16,7 @@ PARAMETERS = {
     "width": 8, "blocks": 1, "examples": 64, "batch_size": 32, "learning_rate": 0.01, "stop_at_loss": 0.1,
     "max_epochs": 2, "epochs": 1, "decay_epochs": [], "images": 16, "eigenvalues": 3, "radii": [0.1, 0.3],
     "points": 5, "seeds": 3, "settled_seeds": 0, "settled_loss": 0.05, "settle_epochs": 2,
+    "source_accuracy": False,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ PARAMETERS = {
     "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
     "blocks": 1, "examples": 24, "batch_size": 12, "learning_rate": 0.01, "epochs": 1, "decay_epochs": [],
     "images": 9, "radius": 0.1, "far_radius": 1.0, "points": 5, "layer_points": 3, "seeds": 3,
+    "source_accuracy": False,
     "imagenet_weights": "random", "imagenet_layers": 3, "imagenet_images": 9, "imagenet_points": 3,
 }  # fmt: skip
 OF_IMAGENET = {"middle-imagenet", "middle-variation-imagenet", "middle-scaled-imagenet"}

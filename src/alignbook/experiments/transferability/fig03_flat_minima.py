@@ -19,7 +19,12 @@ from alignbook.experiments import Unit
 from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig04_tsne import kernels
 from alignbook.experiments.transferability.planes import rows_of, where
-from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
+from alignbook.experiments.transferability.tab01_weight_deviation import (
+    named,
+    source_units,
+    start_of,
+    training_of,
+)
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 from alignbook.metrics import filter_normalised_directions, hessian_eigenvalues, landscape
 from alignbook.metrics.evaluation import evaluation_mode
@@ -80,7 +85,7 @@ def units(parameters):
                 own = shared | named(name) | settling | {"start": start, "seed": seed}
                 del own["images"]  # all of them
                 made.append(Unit(f"{name}-settled-{start}-seed{seed}", settled, own))
-    return made
+    return made + source_units(parameters)
 
 
 def spectrum(*, count, mode, images, device, report, **given):

@@ -14,7 +14,12 @@ from alignbook.experiments import Unit
 from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.planes import grid, rows_of, where
-from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
+from alignbook.experiments.transferability.tab01_weight_deviation import (
+    named,
+    source_units,
+    start_of,
+    training_of,
+)
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 from alignbook.metrics import landscape
 from alignbook.metrics.landscape import batch_norm
@@ -50,7 +55,7 @@ def units(parameters):
             for start in STARTS:
                 given = arguments | more | {"start": start, "seed": seed}
                 made.append(Unit(f"{kind}-{start}-seed{seed}", compute, given))
-    return made + imagenet_units(parameters)
+    return made + imagenet_units(parameters) + source_units(parameters)
 
 
 def imagenet_units(parameters):

@@ -18,6 +18,7 @@ from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.tab01_weight_deviation import (
     name_of,
     named,
+    source_units,
     start_of,
     training_of,
 )
@@ -55,7 +56,7 @@ def units(parameters):
             for seed in range(parameters["seeds"]):
                 given = arguments | {"start": start, "seed": seed}
                 made.append(Unit(f"{name}-{start}-seed{seed}", compute, given))
-    return made
+    return made + source_units(parameters)
 
 
 def compute(

@@ -18,7 +18,7 @@ from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig05_landscapes_at_initialisation import main_layers, middle
 from alignbook.experiments.transferability.fig06_loss_variation import STARTS, started
 from alignbook.experiments.transferability.planes import where
-from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of
+from alignbook.experiments.transferability.tab01_weight_deviation import named, source_units, start_of
 from alignbook.experiments.transferability.tuned import target
 from alignbook.metrics import gradient_projections, layer_gradients
 from alignbook.seeding import torch_stream
@@ -59,7 +59,7 @@ def units(parameters):
                 if parameters["activations"]:
                     kept = {key: value for key, value in given.items() if key not in TRAINING}
                     made.append(Unit(f"{name}-activations-{start}-seed{seed}", activations, kept))
-    return made
+    return made + source_units(parameters)
 
 
 def compute(
