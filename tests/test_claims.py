@@ -8,12 +8,12 @@ from scipy import stats
 
 from alignbook.claims import (
     CONTRADICTED,
-    DISAGREES,
     HOLDS,
-    INCONCLUSIVE,
     NOT_JUDGED,
     NOT_RUN,
+    OPPOSED,
     OUTCOMES,
+    UNDECIDED,
     Claim,
 )
 
@@ -32,11 +32,11 @@ def test_interval_is_the_t_interval_of_scipy():
     ("values", "outcome"),
     [
         ([1.0, 1.1, 0.9], HOLDS),
-        ([-1.0, -1.1, -0.9], DISAGREES),
-        ([1, -1, 0.1], INCONCLUSIVE),
-        ([5, 5], INCONCLUSIVE),
-        ([1e-9, 1e-9, 1e-9], INCONCLUSIVE),  # no spread to judge by
-        ([0.3, 0.1 + 0.2, 0.3], INCONCLUSIVE),  # nor is rounding one
+        ([-1.0, -1.1, -0.9], CONTRADICTED),
+        ([1, -1, 0.1], UNDECIDED),
+        ([5, 5], UNDECIDED),
+        ([1e-9, 1e-9, 1e-9], UNDECIDED),  # no spread to judge by
+        ([0.3, 0.1 + 0.2, 0.3], UNDECIDED),  # nor is rounding one
     ],
 )
 def test_greater(values, outcome):
@@ -47,9 +47,9 @@ def test_greater(values, outcome):
     ("values", "outcome"),
     [
         ([0.50, 0.51, 0.49], HOLDS),
-        ([0.70, 0.71, 0.69], DISAGREES),
-        ([0.50, 0.60, 0.40], INCONCLUSIVE),
-        ([0.5], INCONCLUSIVE),
+        ([0.70, 0.71, 0.69], CONTRADICTED),
+        ([0.50, 0.60, 0.40], UNDECIDED),
+        ([0.5], UNDECIDED),
     ],
 )
 def test_equals(values, outcome):
@@ -57,7 +57,7 @@ def test_equals(values, outcome):
 
 
 @pytest.mark.parametrize(
-    ("interval", "outcome"), [((0.55, 0.65), HOLDS), ((0.3, 0.5), DISAGREES), ((0.1, 1.1), INCONCLUSIVE)]
+    ("interval", "outcome"), [((0.55, 0.65), HOLDS), ((0.3, 0.5), CONTRADICTED), ((0.1, 1.1), UNDECIDED)]
 )
 def test_covers(interval, outcome):
     claim = Claim.covers(*WHAT, measured=0.6, interval=interval, paper=0.6, tolerance=0.2, seeds=3)
@@ -68,9 +68,9 @@ def test_covers(interval, outcome):
     ("values", "paper", "outcome"),
     [
         ([0.50, 0.51, 0.49], 0.53, HOLDS),  # beyond the interval of the mean, 0.475 to 0.525
-        ([0.50, 0.51, 0.49], 0.56, DISAGREES),
-        ([0.50, 0.51], 0.505, INCONCLUSIVE),
-        ([0.50, 0.50, 0.50], 0.50, INCONCLUSIVE),
+        ([0.50, 0.51, 0.49], 0.56, CONTRADICTED),
+        ([0.50, 0.51], 0.505, UNDECIDED),
+        ([0.50, 0.50, 0.50], 0.50, UNDECIDED),
     ],
 )
 def test_one_run(values, paper, outcome):
@@ -80,8 +80,8 @@ def test_one_run(values, paper, outcome):
 def test_one_run_whose_interval_is_wider_than_asked_says_little():
     values = [0.50, 0.51, 0.49]  # ± 0.0497
     assert Claim.one_run(*WHAT, values, 0.53, tolerance=0.05).outcome == HOLDS
-    assert Claim.one_run(*WHAT, values, 0.53, tolerance=0.04).outcome == INCONCLUSIVE
-    assert Claim.one_run(*WHAT, values, 0.56, tolerance=0.04).outcome == DISAGREES
+    assert Claim.one_run(*WHAT, values, 0.53, tolerance=0.04).outcome == UNDECIDED
+    assert Claim.one_run(*WHAT, values, 0.56, tolerance=0.04).outcome == CONTRADICTED
 
 
 def test_a_further_run_of_ours_in_place_of_the_papers_holds_at_the_stated_rate():
@@ -92,7 +92,7 @@ def test_a_further_run_of_ours_in_place_of_the_papers_holds_at_the_stated_rate()
 
 def test_computed():
     assert Claim.computed(*WHAT, measured=0.61, paper=0.6, tolerance=0.02).outcome == HOLDS
-    assert Claim.computed(*WHAT, measured=0.65, paper=0.6, tolerance=0.02).outcome == DISAGREES
+    assert Claim.computed(*WHAT, measured=0.65, paper=0.6, tolerance=0.02).outcome == CONTRADICTED
 
 
 def test_a_diverged_run_is_never_averaged_in():
@@ -118,7 +118,7 @@ def test_what_is_not_judged_or_missing_has_no_verdict():
     assert (claim.outcome, claim.test) == (NOT_JUDGED, "smoke") and claim.measured is not None
     nothing = Claim.missing(*WHAT, "nothing there").not_judged("smoke")
     assert (nothing.outcome, nothing.test) == (NOT_RUN, "smoke")
-    assert claim.contradicted("Figure 1 against Figure 2").outcome == CONTRADICTED
+    assert claim.opposed("Figure 1 against Figure 2").outcome == OPPOSED
     tagged = claim.tagged(group="one statement", ours=True)
     assert (tagged.group, tagged.ours, tagged.outcome) == ("one statement", True, NOT_JUDGED)
     assert Claim.missing(*WHAT, "nothing there").outcome == NOT_RUN
@@ -128,7 +128,7 @@ def test_what_is_not_judged_or_missing_has_no_verdict():
 
 def test_a_true_null_is_called_inconclusive_at_the_stated_rate():
     draws = np.random.default_rng(0).standard_normal((2000, 5))
-    share = np.mean([Claim.greater(*WHAT, values).outcome == INCONCLUSIVE for values in draws])
+    share = np.mean([Claim.greater(*WHAT, values).outcome == UNDECIDED for values in draws])
     assert abs(share - 0.95) < 0.02
 
 
@@ -159,7 +159,7 @@ def test_numbers_of_every_kind_become_json():
 
 def test_an_interval_ends_where_its_quantity_does_and_the_verdict_stays():
     near_one = np.array([0.99, 0.9, 0.8])
-    for than, outcome in ((0.5, HOLDS), (0.85, INCONCLUSIVE)):
+    for than, outcome in ((0.5, HOLDS), (0.85, UNDECIDED)):
         claim = Claim.greater("a", "b", "c", near_one, than=than)
         cut = claim.within(high=1.0)
         assert cut.outcome == outcome and cut.interval == (claim.interval[0], 1.0) and "bound" in cut.test

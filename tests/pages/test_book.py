@@ -178,7 +178,7 @@ def test_smoke_is_never_taken_for_a_reproduction(built):
     for name in NAMES:
         text = (html / f"{name}.html").read_text()
         assert "ab-banner ab-smoke" in text and re.search(r"It\s+reproduces nothing", text)
-        assert 'class="ab-outcome ab-holds"' not in text and 'class="ab-outcome ab-disagrees"' not in text
+        assert 'class="ab-outcome ab-holds"' not in text and 'class="ab-outcome ab-contradicted"' not in text
     for name in ("index", "findings", *CHAPTERS):
         assert 'class="ab-outcome ab-holds"' not in (html / f"{name}.html").read_text(), name
     card = (html / "scorecard.html").read_text()

@@ -74,7 +74,7 @@ def made(name="one/a", found=(), finding="It rises to 3. It falls after that."):
 
 
 def test_a_record_is_read_as_it_was_written():
-    kept = made(found=claims("holds", "disagrees", group="together", ours=True))
+    kept = made(found=claims("holds", "contradicted", group="together", ours=True))
     assert record.read(kept.written()) == kept
     for broken in ("{}", "[]", kept.written().replace('"seeds"', '"seed"'), kept.written()[:-5]):
         with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
@@ -85,11 +85,11 @@ def test_a_record_is_read_as_it_was_written():
     ("outcomes", "section"),
     [
         (["holds", "holds"], glance.HOLDS),
-        (["holds", "disagrees"], glance.PART),
-        (["holds", "inconclusive"], glance.PART),
-        (["disagrees", "inconclusive"], glance.NOT),
+        (["holds", "contradicted"], glance.PART),
+        (["holds", "undecided"], glance.PART),
+        (["contradicted", "undecided"], glance.NOT),
         (["the paper contradicts itself"], glance.NOT),
-        (["inconclusive"], glance.OPEN),
+        (["undecided"], glance.OPEN),
         (["not judged", "not run"], glance.OPEN),
     ],
 )
@@ -102,7 +102,7 @@ def test_findings_stand_where_the_headline_came_out(outcomes, section):
 
 
 def test_findings_tell_the_papers_other_claims_from_ours():
-    headline, *others = claims("holds", "disagrees", "disagrees")
+    headline, *others = claims("holds", "contradicted", "contradicted")
     own = [replace(claim, id=f"own-{claim.id}", ours=True) for claim in claims("holds", headline=False)]
     text = glance.findings(PAPERS, [made(found=[headline, *others, *own])])
     assert "The paper's other claims: 2 disagree." in text and "Readings of ours: 1 holds." in text
@@ -135,22 +135,22 @@ def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
 
 
 def test_the_table_of_outcomes_counts_the_papers_claims_alone():
-    own = claims("disagrees", headline=False, ours=True)
+    own = claims("contradicted", headline=False, ours=True)
     text = glance.outcomes(PAPERS, [made(found=[*claims("holds", "holds"), *own])])
     assert "scorecard.html#paper=one&amp;outcome=holds" in text and ">2</a>" in text
-    assert "disagrees" not in text and "second" not in text
+    assert "contradicted" not in text and "second" not in text
 
 
 def test_the_scorecard_has_a_sign_for_every_claim_and_a_fold_for_every_statement():
     together = claims("holds", "not judged", group="of both")
-    alone = replace(claims("disagrees", headline=False, ours=True)[0], id="alone")
+    alone = replace(claims("contradicted", headline=False, ours=True)[0], id="alone")
     text = scorecard.write(PAPERS, [made(found=[*together, alone])])
     assert re.findall(r'data-outcome="([\w-]+)">[^<]*</i>', text.split('class="ab-strip"')[1]) == [
-        "holds", "not-judged", "disagrees",
+        "holds", "not-judged", "contradicted",
     ]  # fmt: skip
     assert re.findall(r'class="ab-statement" data-outcomes="([^"]*)"', text) == [
         "holds not-judged",
-        "disagrees",
+        "contradicted",
     ]
     assert "2 claims of the papers: 1 holds, 1 not judged. 1 bounds, readings" in text
     assert {f"#claim-{name}" for name in ("c0", "c1", "alone")} <= set(re.findall(r"#claim-[\w-]+", text))

@@ -23,7 +23,7 @@ SECTIONS = {
     NOT: "It disagrees with what we measured, and holds on no replicate.",
     OPEN: "Seeds or sizes do not decide it, or nothing is judged at the profile that is shown.",
 }
-_PLURAL = {claims.HOLDS: "hold", claims.DISAGREES: "disagree"}
+_PLURAL = {claims.HOLDS: "hold", claims.CONTRADICTED: "disagree"}
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 
 
@@ -126,7 +126,7 @@ def findings(papers, records):
     for section, group in by_section.items():
         if group:
             parts += [f"## {section}", "", SECTIONS[section], "", _lines(papers, group), ""]
-    contradicted = _with_outcome(records, claims.CONTRADICTED)
+    contradicted = _with_outcome(records, claims.OPPOSED)
     if contradicted:
         parts += [
             "## Where a paper contradicts itself",
@@ -136,7 +136,7 @@ def findings(papers, records):
             _statements(contradicted),
             "",
         ]
-    further = [(r, c) for r, c in _with_outcome(records, claims.DISAGREES) if c not in r.headline]
+    further = [(r, c) for r, c in _with_outcome(records, claims.CONTRADICTED) if c not in r.headline]
     if further:
         parts += [
             "## Further statements that disagree",
@@ -151,7 +151,7 @@ def _section(record):
     found = {claim.outcome for claim in record.headline}
     if claims.HOLDS in found:
         return HOLDS if found == {claims.HOLDS} else PART
-    return NOT if found & {claims.DISAGREES, claims.CONTRADICTED} else OPEN
+    return NOT if found & {claims.CONTRADICTED, claims.OPPOSED} else OPEN
 
 
 def _lines(papers, group):
@@ -195,5 +195,5 @@ def listed(counts):
     said = []
     for outcome in (outcome for outcome in claims.OUTCOMES if counts[outcome]):
         word = _PLURAL.get(outcome, outcome) if counts[outcome] > 1 else outcome
-        said.append(f"{'on ' * (outcome == claims.CONTRADICTED)}{counts[outcome]} {word}")
+        said.append(f"{'on ' * (outcome == claims.OPPOSED)}{counts[outcome]} {word}")
     return ", ".join(said)

@@ -13,9 +13,9 @@ from alignbook.pages.tables import badge, folded, marked, table
 # Outcomes are told apart by shape, too.
 SIGNS = {
     claims.HOLDS: "✓",
-    claims.DISAGREES: "✗",
-    claims.INCONCLUSIVE: "?",
-    claims.CONTRADICTED: "↯",
+    claims.CONTRADICTED: "✗",
+    claims.UNDECIDED: "?",
+    claims.OPPOSED: "↯",
     claims.NOT_JUDGED: "·",
     claims.NOT_RUN: "–",
 }

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig01_transfer as experiment
 from alignbook.runs import notebooks, parameters
@@ -42,14 +42,14 @@ def judged(table):
 
 def test_signs_decide():
     printed = {1: 0.1, 2: 0.1, 3: -0.1, 4: -0.1}
-    assert set(judged(made_up(printed)).values()) == {HOLDS, DISAGREES}
+    assert set(judged(made_up(printed)).values()) == {HOLDS, CONTRADICTED}
     assert judged(made_up(printed)) == {
         "signs": HOLDS, "experiment-1": HOLDS, "experiment-2": HOLDS, "experiment-3": HOLDS,
-        "experiment-4": HOLDS, "test-1": HOLDS, "test-3": DISAGREES,
+        "experiment-4": HOLDS, "test-1": HOLDS, "test-3": CONTRADICTED,
     }  # fmt: skip
     found = judged(made_up(printed | {4: 0.1}))
-    assert found["signs"] == found["experiment-4"] == DISAGREES and found["experiment-3"] == HOLDS
-    assert judged(made_up(printed | {2: 0.0}))["signs"] == INCONCLUSIVE
+    assert found["signs"] == found["experiment-4"] == CONTRADICTED and found["experiment-3"] == HOLDS
+    assert judged(made_up(printed | {2: 0.0}))["signs"] == UNDECIDED
 
 
 def test_the_area_is_a_mean_over_epochs():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.experiments.random_labels import fig02_misalignment as experiment
 from alignbook.experiments.random_labels import fig04_transfer_function as fig04
 from alignbook.runs import notebooks, parameters
@@ -164,9 +164,9 @@ def test_claims_follow_the_worst_epoch_after_the_start():
         "below-random-basis-real": HOLDS,
         "ends-below-random-basis-real": HOLDS,
         "very-small-real": HOLDS,
-        "below-random-basis-random": DISAGREES,
-        "ends-below-random-basis-random": DISAGREES,
-        "very-small-random": DISAGREES,
+        "below-random-basis-random": CONTRADICTED,
+        "ends-below-random-basis-random": CONTRADICTED,
+        "very-small-random": CONTRADICTED,
     }
     table = pd.concat([figure_table("real", 1.6, 2.0), figure_table("random", 1.6, 8.0)])
     outcomes = {c.id: c.outcome for c in experiment.claims(table, {"filters": 256})}
@@ -175,7 +175,7 @@ def test_claims_follow_the_worst_epoch_after_the_start():
     one_bad_epoch = figure_table("real", 1.6, 8.0)
     one_bad_epoch.loc[one_bad_epoch["epoch"] == 1, "misalignment"] += 7
     outcomes = [c.outcome for c in experiment.claims(one_bad_epoch, {"filters": 256})]
-    assert outcomes == [DISAGREES, HOLDS, DISAGREES, NOT_RUN, NOT_RUN, NOT_RUN]
+    assert outcomes == [CONTRADICTED, HOLDS, CONTRADICTED, NOT_RUN, NOT_RUN, NOT_RUN]
 
 
 def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig03_filters as experiment
 from alignbook.runs import notebooks, parameters
@@ -55,7 +55,7 @@ def test_filters_of_the_datas_directions_match_and_others_do_not():
     outcomes = judged(table)
     assert outcomes["matched"] == outcomes["aligned"] == HOLDS and outcomes["table-d1"] == NOT_JUDGED
     other = judged(made_up(turned=True))
-    assert other["matched"] in (INCONCLUSIVE, DISAGREES) and other["aligned"] != HOLDS
+    assert other["matched"] in (UNDECIDED, CONTRADICTED) and other["aligned"] != HOLDS
     assert other["one-or-two"] != HOLDS
     assert "10.0" in experiment.finding(table, {"groups": 3})
 
@@ -81,7 +81,7 @@ def test_as_many_filters_as_printed_are_judged(monkeypatch):
     assert claim.interval == pytest.approx((mean - half, mean + half)) and claim.outcome != NOT_JUDGED
     far = {"agreement": experiment.PRINTED["agreement"] * 0 + mean - half - 0.1}
     monkeypatch.setattr(experiment, "PRINTED", experiment.PRINTED.assign(**far))
-    assert judged(table)["table-d1"] == DISAGREES
+    assert judged(table)["table-d1"] == CONTRADICTED
     assert judged(table, groups=2)["table-d1"] == NOT_JUDGED
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN, Claim
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, OPPOSED, UNDECIDED, Claim
 from alignbook.errors import Diverged
 from alignbook.experiments.random_labels import fig04_transfer_function as experiment
 
@@ -99,14 +99,14 @@ def test_noise_gets_a_verdict_as_rarely_as_the_interval_says(networks):
             outcomes.append(Claim.greater("id", "statement", "source", values).outcome)
     # 2.5 % on either side; a rule that takes the peak from all other networks has 12 and 18 %.
     assert outcomes.count(HOLDS) < 0.06 * len(outcomes)
-    assert outcomes.count(DISAGREES) < 0.06 * len(outcomes)
+    assert outcomes.count(CONTRADICTED) < 0.06 * len(outcomes)
 
 
 def test_what_was_there_before_training_does_not_count():
     table = curves("gaussian", "gaussian-7-group0", "network", lambda s: s / (1 + s**4), inputs=7)
     found = experiment.claims(table.assign(tau_start=table["tau"]), ASKED)
     assert [claim.measured for claim in found[:2]] == [0, 0]
-    assert [claim.outcome for claim in found[:2]] == [INCONCLUSIVE, INCONCLUSIVE]
+    assert [claim.outcome for claim in found[:2]] == [UNDECIDED, UNDECIDED]
 
 
 ASKED = {
@@ -158,7 +158,7 @@ def test_claims():
         "rises-gaussian-8": NOT_RUN,
         "falls-gaussian-8": NOT_RUN,
         "rises-random": HOLDS,
-        "falls-random": DISAGREES,
+        "falls-random": CONTRADICTED,
         "rises-real": NOT_RUN,
         "falls-real": NOT_RUN,
     }
@@ -182,6 +182,6 @@ def test_the_fall_is_not_judged_where_the_paper_says_both(monkeypatch):
     table = curves("gaussian", "g", "network", lambda s: s / (1 + s**4), inputs=7, tau_start=1.0)
     monkeypatch.setattr(experiment, "ONLY_RISES", (27, 16, 7))
     rise, fall = experiment.claims(table, ASKED)[:2]
-    assert (rise.outcome, fall.outcome) == (HOLDS, CONTRADICTED) and fall.measured > 0
+    assert (rise.outcome, fall.outcome) == (HOLDS, OPPOSED) and fall.measured > 0
     monkeypatch.setattr(experiment, "ONLY_RISES", (30, 16, 7))
     assert experiment.claims(table, ASKED)[1].outcome == HOLDS

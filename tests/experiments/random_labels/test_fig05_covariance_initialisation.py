@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig05_covariance_initialisation as experiment
 from alignbook.runs import notebooks, parameters
@@ -109,7 +109,7 @@ def test_a_covariance_that_recovers_and_one_that_does_not():
     gains = {"pretrained": 0.1, "unscaled": 0.2, "conv": 0.1, "no bias": 0.1}
     assert set(outcomes(made_up(gains | {"covariance": 0.1})).values()) == {HOLDS}
     half = outcomes(made_up(gains | {"covariance": 0.05, "unscaled": 0.05}))
-    assert half["recovers-random"] == half["all-random"] == half["scale-random"] == DISAGREES
+    assert half["recovers-random"] == half["all-random"] == half["scale-random"] == CONTRADICTED
     assert "+5.0" in experiment.finding(made_up(gains | {"covariance": 0.05}), PARAMETERS)
 
 
@@ -127,7 +127,7 @@ def test_seeds_that_share_a_covariance_are_told_apart():
 def test_without_a_gain_there_is_nothing_to_recover():
     judged = outcomes(made_up({"pretrained": -0.1, "covariance": -0.1, "no bias": -0.1, "unscaled": 0.1}))
     assert judged["recovers-random"] == judged["all-random"] == NOT_JUDGED
-    assert judged["gains-random"] == DISAGREES
+    assert judged["gains-random"] == CONTRADICTED
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig01_transfer as fig01
 from alignbook.experiments.random_labels import fig06_more_layers as experiment
@@ -66,7 +66,7 @@ def test_slopes_decide():
     assert set(judged(made_up(up)).values()) == {HOLDS}
     assert experiment.slopes(made_up(up), "vgg", "random").mean() == pytest.approx(20, abs=1)
     found = judged(made_up(up | {"resnet": -0.1}))
-    assert found["more-layers"] == found["resnet-random"] == DISAGREES and found["cnn-random"] == HOLDS
+    assert found["more-layers"] == found["resnet-random"] == CONTRADICTED and found["cnn-random"] == HOLDS
     part = judged(made_up(up, columns=["cnn"]))
     assert part["more-layers"] == part["vgg-real"] == NOT_RUN and part["cnn-real"] == HOLDS
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
@@ -80,7 +80,7 @@ def test_a_line_rises_over_a_step_that_goes_down():
     found = experiment.steps(table, "cnn", "random")
     assert list(found) == ["0 to 1", "1 to 4"] and found.mean().tolist() == pytest.approx([-3.5, 13.5], abs=1)
     outcomes = judged(table)
-    assert outcomes["cnn-random"] == HOLDS and outcomes["steps-cnn-random"] == DISAGREES
+    assert outcomes["cnn-random"] == HOLDS and outcomes["steps-cnn-random"] == CONTRADICTED
     assert outcomes["steps-cnn-real"] == outcomes["steps-vgg-random"] == HOLDS
     ends = table[(table["layers"] != 1) | (table["labels"] == "random")]
     assert judged(ends)["steps-vgg-real"] == NOT_JUDGED  # no more than the line has

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig07_activations as experiment
 from alignbook.runs import notebooks, parameters
@@ -100,8 +100,8 @@ def test_deaths_in_the_negative_case_alone():
 def test_the_other_way_round_all_disagree():
     judged = outcomes(made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1), cnn=(0.3, 0.5, 0.5)))
     for id in ("dies", "ends", "falls", "stays", "spared", "intact"):
-        assert judged[f"{id}-random"] == DISAGREES, id
-    assert judged["falls-cnn1"] == judged["stays-cnn1"] == DISAGREES
+        assert judged[f"{id}-random"] == CONTRADICTED, id
+    assert judged["falls-cnn1"] == judged["stays-cnn1"] == CONTRADICTED
 
 
 def test_what_is_left_and_what_was_learned():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig08_width as experiment
 from alignbook.runs import notebooks, parameters
@@ -81,7 +81,7 @@ def test_a_gap_that_closes_and_one_that_opens():
     closing = made_up({8: 0.2, 64: 0.0}, dead={8: 0.5, 64: 0.1})
     assert outcomes(closing) == {"closes-random": HOLDS, "negative-random": HOLDS, "dead-random": HOLDS}
     opening = made_up({8: -0.1, 64: 0.1}, dead={8: 0.1, 64: 0.5})
-    assert set(outcomes(opening).values()) == {DISAGREES}
+    assert set(outcomes(opening).values()) == {CONTRADICTED}
     assert experiment.negative(closing, PARAMETERS) and not experiment.negative(opening, PARAMETERS)
     assert "is not found" in experiment.finding(opening, PARAMETERS)
     assert "+20" in experiment.finding(closing, PARAMETERS)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.experiments.random_labels import fig12_sweeps as experiment
 from alignbook.experiments.random_labels import sweep_analysis as analysis
@@ -235,13 +235,13 @@ def test_points_without_learning_and_diverged_networks_are_left_out():
 def test_claims_come_out_either_way():
     good = judged(made_up(lambda figure, factors: 0.1, figures=("12", "13", "14", "15")))
     assert {good[id] for id in good if id.startswith(("faster", "resnet"))} == {HOLDS}
-    assert good["more-layers"] == HOLDS and good["others-second-real"] == DISAGREES
+    assert good["more-layers"] == HOLDS and good["others-second-real"] == CONTRADICTED
     assert good["figure-16-real"] == good["decides-init-scale"] == NOT_RUN  # all points on one side
     bad = judged(made_up(lambda figure, factors: -0.1, figures=("12", "13", "14", "15")))
-    assert {bad[id] for id in bad if id.startswith(("faster", "resnet"))} == {DISAGREES}
-    assert bad["more-layers"] == DISAGREES and bad["others-second-real"] == HOLDS
+    assert {bad[id] for id in bad if id.startswith(("faster", "resnet"))} == {CONTRADICTED}
+    assert bad["more-layers"] == CONTRADICTED and bad["others-second-real"] == HOLDS
     even = judged(made_up(lambda figure, factors: 0.0))
-    assert even["faster"] == even["faster-12-real"] == INCONCLUSIVE
+    assert even["faster"] == even["faster-12-real"] == UNDECIDED
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
@@ -267,8 +267,8 @@ def test_held_out_accuracy_is_judged_unless_it_is_a_guess():
         found = judged(table.assign(test=table["test"] - 0.5 + level))
         return [found[name] for name in ("test-12-vgg", "test-13-none", "test-17")]
 
-    assert with_test(0.1, 0.4) == [HOLDS, DISAGREES, HOLDS]
-    assert with_test(-0.1, 0.4) == [DISAGREES, HOLDS, DISAGREES]
+    assert with_test(0.1, 0.4) == [HOLDS, CONTRADICTED, HOLDS]
+    assert with_test(-0.1, 0.4) == [CONTRADICTED, HOLDS, CONTRADICTED]
     assert with_test(0.0, 0.4)[1] == HOLDS
     # CIFAR-100 has a hundred labels: five points above a guess is more there than for CIFAR-10.
     assert with_test(0.01, 0.12) == [NOT_JUDGED, NOT_JUDGED, HOLDS]
@@ -289,7 +289,7 @@ def test_what_decides_is_found():
     clear = (found["low"] > 0) | (found["high"] < 0)
     assert ("The only factor" in said) == (clear.sum() == 1)
     turned = made_up(lambda figure, factors: -by_scale(figure, factors))
-    assert judged(turned)["decides-init-scale"] == DISAGREES
+    assert judged(turned)["decides-init-scale"] == CONTRADICTED
     assert len(experiment.key_numbers(table, {})) == 2
 
 

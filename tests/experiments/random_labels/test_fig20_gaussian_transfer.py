@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.experiments.random_labels import fig04_transfer_function as fig04
 from alignbook.experiments.random_labels import fig20_gaussian_transfer as experiment
@@ -51,10 +51,10 @@ def test_the_printed_shapes_hold():
 
 def test_one_other_shape_decides_the_headline():
     found = judged(made_up(SHAPES | {"right": SHAPES["middle"]}))
-    assert found["shapes"].outcome == found["right-no-fall"].outcome == DISAGREES
+    assert found["shapes"].outcome == found["right-no-fall"].outcome == CONTRADICTED
     assert found["shapes"].test.startswith("right-no-fall")
     flat = judged(made_up(SHAPES | {"left": lambda s: 1.0}, noise=0.01))
-    assert flat["shapes"].outcome == INCONCLUSIVE
+    assert flat["shapes"].outcome == UNDECIDED
 
 
 def test_growth_and_tau_are_judged_apart():
@@ -63,8 +63,8 @@ def test_growth_and_tau_are_judged_apart():
     table["tau_start"] = 0.3 * (1 - 0.9 * table["sigma"])
     noise = np.random.default_rng(1).normal(1, 0.001, len(table))
     found = judged(table.assign(tau=table["tau_start"] * (1 + 0.1 * table["sigma"]) * noise))
-    assert found["right-rises"].outcome == HOLDS and found["tau-right-rises"].outcome == DISAGREES
-    assert found["left-falls"].outcome == DISAGREES and found["tau-left-falls"].outcome == HOLDS
+    assert found["right-rises"].outcome == HOLDS and found["tau-right-rises"].outcome == CONTRADICTED
+    assert found["left-falls"].outcome == CONTRADICTED and found["tau-left-falls"].outcome == HOLDS
     said = experiment.finding(made_up(), PRINTED)
     assert "τ itself has 6 of 6 parts" in said and len(said) <= 290
 

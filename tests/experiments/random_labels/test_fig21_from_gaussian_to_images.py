@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import fig21_from_gaussian_to_images as experiment
 from alignbook.metrics import patch_covariance
@@ -117,7 +117,7 @@ def test_dips_decide():
     )
     turned = dict(zip(experiment.STEPS, [0.0, 0.0, 0.9, 0.6, 0.5, 0.4], strict=True))
     found = judged(made_up(turned))
-    assert {found[id] for id in ("neighbours", "stride-2", "stride-1", "still-close")} == {DISAGREES}
+    assert {found[id] for id in ("neighbours", "stride-2", "stride-1", "still-close")} == {CONTRADICTED}
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     part = judged(made_up({"images, stride 2": 0.5, "images, stride 1": 0.7}))
     assert part["stride-1"] == HOLDS and part["still-close"] == part["ideal-rises"] == NOT_RUN
@@ -129,7 +129,7 @@ def test_the_finding_says_where_the_measure_itself_is_open():
     last = table["unit"].str.startswith("gaussian-") & table["index"].eq(6)
     table.loc[last, "tau"] *= np.exp([0.05, 0.15, 0.06, 0.14])  # on average as high as the top
     said = experiment.finding(table, {})
-    assert said.endswith("yet that its own curve falls is inconclusive.") and len(said) <= 290
+    assert said.endswith("yet that its own curve falls is undecided.") and len(said) <= 290
 
 
 def test_a_network_learns_and_stops():

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
 from alignbook.experiments.random_labels import tab01_covariance_init as tab01
 
 PARAMETERS = {
@@ -197,7 +197,7 @@ def test_claims_hold_where_the_paper_is_reproduced():
     assert {found[f"{name}-as-printed"] for name in tab01.TITLES} == {HOLDS}
     assert found["smallest-below-standard"] == HOLDS
     # What the paper's own numbers contradict, and nothing else.
-    assert {key for key, outcome in found.items() if outcome == CONTRADICTED} == {
+    assert {key for key, outcome in found.items() if outcome == OPPOSED} == {
         "f1-like-pretrained-1000",
         "shifted-below-standard-1000",
     }
@@ -233,7 +233,7 @@ def test_a_rise_is_asked_only_where_the_printed_means_rise():
 
 def test_claims_disagree_where_everything_is_worse():
     found = outcomes(as_printed(shift=-0.1, seeds=6))
-    assert found["f1-as-printed"] == found["cells-as-printed"] == DISAGREES
+    assert found["f1-as-printed"] == found["cells-as-printed"] == CONTRADICTED
     assert found["f1-rises-2"] == HOLDS  # a comparison within our runs
 
 
@@ -242,7 +242,7 @@ def test_claims_judge_only_what_was_run():
     some = outcomes(as_printed().query("layers < 3"))
     assert some["f1-as-printed"] == NOT_RUN
     assert some["f1-rises-2"] == HOLDS
-    assert INCONCLUSIVE in outcomes(as_printed(seeds=2)).values()
+    assert UNDECIDED in outcomes(as_printed(seeds=2)).values()
 
 
 def test_the_finding_has_the_printed_differences_beside():

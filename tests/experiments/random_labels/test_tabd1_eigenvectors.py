@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.random_labels import propositions
 from alignbook.experiments.random_labels import tabd1_eigenvectors as experiment
@@ -85,8 +85,8 @@ def test_proposition_2_is_measured_not_assumed(monkeypatch):
     assert found() == dict.fromkeys(("1", "2a", "2b", "3", "4", "5", "6", "7", "a"), HOLDS)
     # A measure of something else: not in turned coordinates, not for multiples, not by eigenspaces.
     wrong = found(lambda a, b: float(np.abs(a - b).max()))
-    assert {wrong[name] for name in "4567"} == {DISAGREES} and wrong["2a"] == DISAGREES
-    assert found(lambda a, b: true(a, b) + 0.1)["7"] == DISAGREES
+    assert {wrong[name] for name in "4567"} == {CONTRADICTED} and wrong["2a"] == CONTRADICTED
+    assert found(lambda a, b: true(a, b) + 0.1)["7"] == CONTRADICTED
 
 
 def made_up(shift=0.0, least=0.98, scale=1.0, splits=5):
@@ -122,7 +122,9 @@ def test_printed_products_and_eigenvalues_hold():
 
 def test_others_disagree():
     found = judged(made_up(shift=2.0, least=0.9, scale=1.5))
-    assert found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == DISAGREES
+    assert (
+        found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == CONTRADICTED
+    )
 
 
 def test_the_finding_names_who_breaks_the_symmetry():
@@ -137,8 +139,8 @@ def test_the_finding_names_who_breaks_the_symmetry():
     broken = rows(Adam=0.5, **{"L1 penalty": 0.2})
     assert "Adam breaks" in experiment.finding(broken, ASKED)
     found = judged(broken)
-    assert found["commutes-adam"] == DISAGREES and found["commutes-adagrad"] == HOLDS
-    assert found["commutes-l1-penalty"] == HOLDS and judged(rows())["commutes-l1-penalty"] == DISAGREES
+    assert found["commutes-adam"] == CONTRADICTED and found["commutes-adagrad"] == HOLDS
+    assert found["commutes-l1-penalty"] == HOLDS and judged(rows())["commutes-l1-penalty"] == CONTRADICTED
     assert "All optimisers" in experiment.finding(rows(), ASKED)
 
 
@@ -164,8 +166,8 @@ def test_angles_are_judged_where_the_information_is_the_papers():
     )  # fmt: skip
     found = judged(table)
     assert found["spread-11"] == found["lost-near-1"] == HOLDS
-    assert found["fisher"] == DISAGREES  # with a thousand samples and λ = 1.1 it is not exact
+    assert found["fisher"] == CONTRADICTED  # with a thousand samples and λ = 1.1 it is not exact
     swapped = table.assign(ratio=table["ratio"].map({1.1: 11.0, 11.0: 1.1}))
-    assert judged(swapped)["spread-11"] == judged(swapped)["lost-near-1"] == DISAGREES
+    assert judged(swapped)["spread-11"] == judged(swapped)["lost-near-1"] == CONTRADICTED
     with pytest.raises(AlignbookError, match="ratios"):
         parameters.resolve(book, "quick", {"ratios": [1.0]})

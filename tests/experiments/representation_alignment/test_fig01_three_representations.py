@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig01_three_representations as experiment
 from alignbook.runs import notebooks, parameters
@@ -55,8 +55,10 @@ def test_the_printed_order_holds():
 def test_another_order_disagrees():
     table = made_up(areas=(0.5, 0.1, 0.3), errors=(0.2, 0.1, 0.4), kept=0.3, unfitted=0.1)
     judged = outcomes(table)
-    assert judged["alignment"] == judged["training"] == judged["test"] == judged["most"] == DISAGREES
-    assert judged["relu-first"] == HOLDS and judged["relu-fastest"] == DISAGREES == judged["fits-dictionary"]
+    assert judged["alignment"] == judged["training"] == judged["test"] == judged["most"] == CONTRADICTED
+    assert (
+        judged["relu-first"] == HOLDS and judged["relu-fastest"] == CONTRADICTED == judged["fits-dictionary"]
+    )
     said = experiment.finding(table, PARAMETERS)
     assert said.startswith("Alignment orders not as printed: ReLU network 0.5")
     assert said.index("dictionary 0.3") < said.index("RBF network 0.1")
@@ -71,12 +73,12 @@ def test_an_order_that_changes_late_is_told():
     assert "after 200 training not in that order (dict" in said
     assert said.endswith("(dictionary < ReLU network < RBF network), test in that order.")
     assert "undecidedly" in experiment.finding(made_up(seeds=1), PARAMETERS)
-    assert outcomes(table)["training-last"] == DISAGREES and outcomes(table)["test-last"] == HOLDS
+    assert outcomes(table)["training-last"] == CONTRADICTED and outcomes(table)["test-last"] == HOLDS
 
 
 def test_what_the_rbf_network_is_nearer_to():
     assert outcomes(made_up(areas=(0.5, 0.2, 0.1)))["closer"] == HOLDS
-    assert outcomes(made_up(areas=(0.5, 0.4, 0.1)))["closer"] == DISAGREES
+    assert outcomes(made_up(areas=(0.5, 0.4, 0.1)))["closer"] == CONTRADICTED
 
 
 def test_linear_models_are_gradient_descent():
@@ -121,7 +123,7 @@ def table(computed):
 
 def test_a_run_from_nothing(table):
     assert set(experiment.areas(table)) == {*experiment.NAMES, experiment.OTHER}
-    assert HOLDS in outcomes(table).values() or DISAGREES in outcomes(table).values()
+    assert HOLDS in outcomes(table).values() or CONTRADICTED in outcomes(table).values()
     steps = table[table["kind"] == "step"]
     assert {0, 1, 30, 200} <= set(steps["step"])
     start = steps[steps["step"] == 0].groupby("seed")["train_error"].first()
@@ -142,7 +144,7 @@ def test_step_sizes_that_diverge_are_left_out():
 
 
 def test_one_seed_nothing_and_bad_parameters():
-    assert {v for k, v in outcomes(made_up(seeds=1)).items() if not k.startswith("fits")} == {INCONCLUSIVE}
+    assert {v for k, v in outcomes(made_up(seeds=1)).items() if not k.startswith("fits")} == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
     assert experiment.key_numbers(nothing, PARAMETERS) == []

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig02_projections as experiment
 from alignbook.runs import notebooks, parameters
@@ -82,11 +82,11 @@ def test_claims_as_in_the_paper(table):
 
 def test_claims_against_the_paper(table):
     rows = with_shares(table, a=0.3, b=0.3, c=0.4, d=0.2)
-    assert outcomes(rows) == dict.fromkeys(IDS, DISAGREES)
+    assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
 
 
 def test_few_seeds_and_none(table):
-    assert set(outcomes(table[table["seed"] < 2]).values()) == {INCONCLUSIVE}
+    assert set(outcomes(table[table["seed"] < 2]).values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert outcomes(nothing) == dict.fromkeys(IDS, NOT_RUN)
     assert experiment.finding(nothing, PARAMETERS) and experiment.key_numbers(nothing, PARAMETERS) == []

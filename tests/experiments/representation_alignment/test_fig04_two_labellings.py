@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig04_two_labellings as experiment
 from alignbook.runs import notebooks, parameters
@@ -50,18 +50,18 @@ def test_equation_3_counts_the_steps_that_are_run(table):
 
 
 def test_claims_hold_and_fail(table):
-    either = {"trace": CONTRADICTED, "separable-first": HOLDS, "separable-second": HOLDS}
+    either = {"trace": OPPOSED, "separable-first": HOLDS, "separable-second": HOLDS}
     five = ("higher", "first", "second", "faster", "below")
     assert outcomes(table) == dict.fromkeys(five, HOLDS) | either
     swapped = table.assign(labelling=table["labelling"].map({"first": "second", "second": "first"}))
-    assert outcomes(swapped) == dict.fromkeys(five, DISAGREES) | either
+    assert outcomes(swapped) == dict.fromkeys(five, CONTRADICTED) | either
 
 
 def test_clouds_that_overlap_are_not_separated(table):
     rows = table[table["points"] == 40].assign(points=2000)
     wide = experiment.claims(rows, PARAMETERS | {"points": 2000, "spread": 0.5})
     judged = {claim.id: claim.outcome for claim in wide}
-    assert judged["separable-first"] == DISAGREES and judged["separable-second"] == HOLDS
+    assert judged["separable-first"] == CONTRADICTED and judged["separable-second"] == HOLDS
 
 
 def test_printed_singular_values_that_fit_would_hold(table, monkeypatch):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig06_architectures as experiment
 from alignbook.experiments.representation_alignment import two_classes
@@ -103,7 +103,7 @@ def test_training_that_raises_alignment_holds():
     table = made_up({None: 0.6, "depth 1": 0.5})
     for id in experiment.STATEMENTS:
         assert set(outcomes(table, id).values()) == {HOLDS}
-    assert outcomes(table, "depth") == {"depth-mnist": CONTRADICTED}
+    assert outcomes(table, "depth") == {"depth-mnist": OPPOSED}
     said = experiment.finding(table, PARAMETERS)
     assert experiment.over_thresholds(table) == (1.0, 0.0)
     assert "5 of 5 settings, linear networks among them" in said and "in 5, on test data too" in said
@@ -114,9 +114,9 @@ def test_training_that_raises_alignment_holds():
 def test_exceptions_are_named():
     table = made_up({None: 0.6, "slow sgd": 0.1, "linear": 0.25}, test=0.25)
     judged = outcomes(table, "raises")
-    assert judged["raises-mnist-slow-sgd"] == DISAGREES and judged["raises-mnist-linear"] == HOLDS
-    assert outcomes(table, "inputs")["inputs-mnist-linear"] == DISAGREES
-    assert set(outcomes(table, "test").values()) == {DISAGREES}
+    assert judged["raises-mnist-slow-sgd"] == CONTRADICTED and judged["raises-mnist-linear"] == HOLDS
+    assert outcomes(table, "inputs")["inputs-mnist-linear"] == CONTRADICTED
+    assert set(outcomes(table, "test").values()) == {CONTRADICTED}
     said = experiment.finding(table, PARAMETERS)
     assert "4 of 5 settings (not: MNIST, plain SGD at 0.01), linear" in said
     assert "inputs in 3 (not: MNIST, linear; MNIST, plain SGD at 0.01), on test data in 0" in said
@@ -129,7 +129,7 @@ def test_a_mean_above_nothing_is_no_verdict():
     for seed, value in enumerate((0.9, 0.31, 0.1)):
         table.loc[wide & (table["seed"] == seed), "trained"] = value
     table = table[table["seed"] < 3]
-    assert experiment.exceptions(table, PARAMETERS, "test") == {"MNIST, linear": INCONCLUSIVE}
+    assert experiment.exceptions(table, PARAMETERS, "test") == {"MNIST, linear": UNDECIDED}
     said = experiment.finding(table, PARAMETERS)
     assert "inputs in 5, on test data in 4 (undecided: MNIST, linear)" in said
 
@@ -145,7 +145,7 @@ def test_the_slope_over_depth():
 
 def test_one_seed_and_nothing():
     one = made_up({None: 0.6}).query("seed == 0")
-    assert set(outcomes(one, "raises").values()) == {INCONCLUSIVE}
+    assert set(outcomes(one, "raises").values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert {claim.outcome for claim in experiment.claims(nothing, PARAMETERS)} == {NOT_RUN}
     assert experiment.key_numbers(nothing, PARAMETERS) == []

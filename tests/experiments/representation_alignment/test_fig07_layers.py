@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.data.tables import load_table
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig07_layers as experiment
@@ -93,11 +93,11 @@ def test_claims_as_in_the_paper(table):
 def test_claims_against_the_paper(table):
     falling = (0.4, 0.3, 0.2, 0.1)
     rows = with_areas(table, (0.1, 0.2, 0.3, 0.9), digits=falling, diabetes=falling)
-    assert outcomes(rows) == dict.fromkeys(IDS, DISAGREES)
+    assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
     # One layer out of order on one data set is enough for the headline to fail.
     rows = with_areas(table, falling, digits=(0.4, 0.5, 0.6, 0.7), diabetes=(0.4, 0.5, 0.8, 0.7))
     judged = outcomes(rows)
-    assert judged["order"] == judged["rises-diabetes"] == DISAGREES
+    assert judged["order"] == judged["rises-diabetes"] == CONTRADICTED
     assert judged["rises-digits"] == judged["falls-diabetes"] == HOLDS
     assert experiment.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 0 of 3"
     assert "(last step falls)" in experiment.finding(rows, PARAMETERS)
@@ -111,7 +111,7 @@ def test_a_part_of_the_table_is_named_in_the_finding(table):
 
 
 def test_few_runs_and_none(table):
-    assert set(outcomes(table[table["seed"] == 1]).values()) == {INCONCLUSIVE}
+    assert set(outcomes(table[table["seed"] == 1]).values()) == {UNDECIDED}
     half = table[table["dataset"] == "digits"]
     assert outcomes(half)["order"] == outcomes(half)["rises-diabetes"] == NOT_RUN
     nothing = pd.DataFrame({"unit": []})

@@ -91,7 +91,9 @@ def test_area_is_one_when_labels_lie_on_the_only_direction():
     assert fig10.area(labels[:, None], labels, "no constant") == pytest.approx(1)
 
 
-@pytest.mark.parametrize("value, more, less", [(0.9, "holds", "disagrees"), (0.1, "disagrees", "holds")])
+@pytest.mark.parametrize(
+    "value, more, less", [(0.9, "holds", "contradicted"), (0.1, "contradicted", "holds")]
+)
 def test_claims_follow_the_areas(table, value, more, less):
     rows = table[table["kind"] == "area"].assign(area=0.5)
     rows.loc[rows["representation"] == "transfer", "area"] = value + 0.001 * rows["seed"]
@@ -109,6 +111,6 @@ def test_the_finding_and_the_key_numbers_follow_the_areas(table):
 
 def test_claims_on_little_or_nothing(table):
     few = fig10.claims(table[table["seed"] == 0], PARAMETERS)
-    assert {claim.outcome for claim in few} == {"inconclusive"}
+    assert {claim.outcome for claim in few} == {"undecided"}
     none = fig10.claims(pd.DataFrame({"unit": []}), PARAMETERS)
     assert {claim.outcome for claim in none} == {"not run"} and len(none) == len(few)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig12_specialisation as experiment
 from alignbook.runs import notebooks, parameters
@@ -80,17 +80,17 @@ def test_claims_as_in_the_paper(table):
 
 def test_claims_against_the_paper(table):
     rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.05), related=(0.1, 0.2, 0.3, 0.4))
-    assert outcomes(rows) == dict.fromkeys(IDS, DISAGREES)
+    assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
     # A dip of the source task alone is enough for the headline to fail.
     rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.5), related=(0.1, 0.3, 0.2, 0.15))
     judged = outcomes(rows)
-    assert judged["specialises"] == judged["source-monotone"] == DISAGREES
+    assert judged["specialises"] == judged["source-monotone"] == CONTRADICTED
     assert judged["related-not-monotone"] == judged["from-training"] == HOLDS
     assert "rises and falls" in experiment.finding(rows, PARAMETERS)
 
 
 def test_one_run_and_none(table):
-    assert set(outcomes(table[table["seed"] == 1]).values()) == {INCONCLUSIVE}
+    assert set(outcomes(table[table["seed"] == 1]).values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert outcomes(nothing) == dict.fromkeys(IDS, NOT_RUN)
     assert experiment.finding(nothing, PARAMETERS) and experiment.key_numbers(nothing, PARAMETERS) == []

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import fig13_pretrained as experiment
 from alignbook.experiments.representation_alignment import image_features
@@ -61,7 +61,7 @@ def test_what_it_does_not_show_disagrees():
     judged = outcomes(made_up(areas, LEFT | {"transfer": 0.35, "rbf": 0.05}, unfitted=0.1))
     disagree = {"better-photos-hog", "poor-photos", "rbf-slow-photos", "rbf-fits-photos"}
     disagree |= {f"{id}-{loss}-photos" for id in ("faster", "test") for loss in experiment.LOSSES}
-    assert {id for id, outcome in judged.items() if outcome == DISAGREES} == disagree
+    assert {id for id, outcome in judged.items() if outcome == CONTRADICTED} == disagree
     assert judged["better-photos-original"] == HOLDS
     assert "not better than HOG on photos: 0." in experiment.finding(made_up(areas), PARAMETERS)
 
@@ -71,7 +71,7 @@ def test_the_finding_names_what_is_undecided():
     wide = (table["kind"] == "area") & (table["representation"] == "hog")
     for seed, area in enumerate((0.1, 0.9, 0.3, 0.4)):
         table.loc[wide & (table["seed"] == seed), "area"] = area
-    assert outcomes(table)["better-photos-hog"] == INCONCLUSIVE
+    assert outcomes(table)["better-photos-hog"] == UNDECIDED
     assert "better than all others but HOG on photos (undecided)" in experiment.finding(table, PARAMETERS)
     one = experiment.finding(made_up(seeds=1), PARAMETERS)
     assert "and 3 more (undecided)" in one
@@ -83,8 +83,8 @@ def test_a_sudden_drop_and_a_gradual_one():
     # (1 + 0.9)/2 + (0.9 + 0.8)/2 + 0.8/2 over three steps
     found = experiment.before_gone(by_hand, "photos")
     np.testing.assert_allclose(found, scale.to_numpy() * 2.2 / 3)
-    assert outcomes(made_up(drop=(1.0, 0.75, 0.5, 0.25, 0.0)))["sudden-photos"] == DISAGREES
-    assert outcomes(made_up(drop=(1.0, 0.3, 0.2, 0.1, 0.0)))["sudden-photos"] == DISAGREES
+    assert outcomes(made_up(drop=(1.0, 0.75, 0.5, 0.25, 0.0)))["sudden-photos"] == CONTRADICTED
+    assert outcomes(made_up(drop=(1.0, 0.3, 0.2, 0.1, 0.0)))["sudden-photos"] == CONTRADICTED
 
 
 def test_logistic_descent_is_gradient_descent():
@@ -173,7 +173,7 @@ def test_one_line_says_what_is_missing(monkeypatch):
 
 def test_one_seed_nothing_and_bad_parameters():
     single = {id: v for id, v in outcomes(made_up(seeds=1)).items() if id != "rbf-fits-photos"}
-    assert single.pop("deeper") == NOT_RUN and set(single.values()) == {INCONCLUSIVE}
+    assert single.pop("deeper") == NOT_RUN and set(single.values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
     book = notebooks.find("representation_alignment/fig13_pretrained")

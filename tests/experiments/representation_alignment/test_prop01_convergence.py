@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.representation_alignment import prop01_convergence as experiment
 from alignbook.runs import notebooks, parameters
@@ -45,7 +45,7 @@ def test_a_wrong_equation_disagrees(table):
     table.loc[table["multiple"] == 0.5, "deviation"] = 1e-3
     table.loc[table["multiple"] == 1.9, "falls"] = 0.0
     judged = outcomes(table)
-    assert judged["equation-3"] == judged["stable-below-2"] == DISAGREES
+    assert judged["equation-3"] == judged["stable-below-2"] == CONTRADICTED
     assert judged["equation-3-beyond"] == HOLDS
     said = experiment.finding(table, PARAMETERS)
     assert said.startswith("Equation 3 does not predict") and "1e-03" in said and "some runs" in said

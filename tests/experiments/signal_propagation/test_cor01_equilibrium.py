@@ -113,7 +113,7 @@ def test_share_takes_the_worse_end(table):
 
 def test_claims_on_everything_and_on_subsets(table):
     everything = {claim.id: claim for claim in cor01.claims(table, PARAMETERS)}
-    assert everything["figure3-slope-eps0.9"].outcome == "disagrees"
+    assert everything["figure3-slope-eps0.9"].outcome == "contradicted"
     assert everything["forward-limit"].measured == pytest.approx(1.0, abs=0.3)
     assert everything["lemma2-sign"].measured < 0
     assert all(claim.outcome != "not run" for claim in everything.values())
@@ -173,14 +173,14 @@ def test_claims_find_known_constants(changes, measured):
     assert set(found) == set(expected)
     for name, value in (expected | measured).items():
         assert found[name].measured == pytest.approx(value, abs=1e-6)
-        assert found[name].outcome == ("disagrees" if name in measured else "holds")
+        assert found[name].outcome == ("contradicted" if name in measured else "holds")
 
 
 def test_a_wrong_forward_rate_is_found():
     claims = cor01.claims(made_up(forward=-1.8), PARAMETERS | {"epsilons": [0.9]})
     found = {claim.id: claim for claim in claims}
     assert found["forward-rate"].measured == pytest.approx(-1.8)
-    assert found["forward-rate"].outcome == found["forward-constant"].outcome == "disagrees"
+    assert found["forward-rate"].outcome == found["forward-constant"].outcome == "contradicted"
 
 
 def test_figure_3_slope_of_a_known_line():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.experiments.signal_propagation import fig02_hierarchy as fig02
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -111,16 +111,16 @@ def test_a_hierarchy_that_rises_early_holds():
 
 def test_a_late_rise_or_an_outer_peak_disagrees():
     late = judged(made_up(np.array(HILL) / 4, HILL))
-    assert late["hierarchy-rises-mnist-6"].outcome == DISAGREES
+    assert late["hierarchy-rises-mnist-6"].outcome == CONTRADICTED
     assert late["hierarchy-hidden-mnist-6"].outcome == HOLDS
     falling = [0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
     outer = judged(made_up(falling, falling))
-    assert outer["hierarchy-hidden-mnist-6"].outcome == DISAGREES
+    assert outer["hierarchy-hidden-mnist-6"].outcome == CONTRADICTED
     assert outer["hierarchy-rises-mnist-6"].outcome == outer["ends-mnist-6"].outcome == HOLDS
     valley = judged(made_up(HILL, 1 - np.array(HILL)))
-    assert valley["ends-mnist-6"].outcome == valley["middle-mnist-6"].outcome == DISAGREES
+    assert valley["ends-mnist-6"].outcome == valley["middle-mnist-6"].outcome == CONTRADICTED
     # Noise alone decides nothing of the peak's place, though a fall after an early rise is a change, too.
-    assert judged(made_up([0.4] * 6, [0.4] * 6, noise=1e-9, seeds=2))["ends-mnist-6"].outcome == INCONCLUSIVE
+    assert judged(made_up([0.4] * 6, [0.4] * 6, noise=1e-9, seeds=2))["ends-mnist-6"].outcome == UNDECIDED
 
 
 def test_rates_are_compared_within_a_seed():
@@ -135,7 +135,7 @@ def test_rates_are_compared_within_a_seed():
         table.loc[first, "alignment"] += table["layer"].isin([2, 6])[first] * 0.25
         return judged(table, **changes)["earlier-mnist"]
 
-    assert outcome(late, early).outcome in (HOLDS, INCONCLUSIVE) and outcome(late, early).measured > 3
+    assert outcome(late, early).outcome in (HOLDS, UNDECIDED) and outcome(late, early).measured > 3
     assert outcome(early, late).measured < -3
 
 
@@ -146,14 +146,16 @@ def test_printed_accuracies_need_all_images():
     assert judged(table, **changes, train_images=0)["printed-cifar10"].outcome == HOLDS
     assert judged(made_up(HILL, HILL), **changes)["printed-cifar10"].outcome == NOT_RUN
     assert judged(table, **changes)["printed-loss-cifar10"].outcome == NOT_JUDGED
-    assert judged(table, **changes, train_images=0)["printed-loss-cifar10"].outcome == DISAGREES  # about 0.4
+    assert (
+        judged(table, **changes, train_images=0)["printed-loss-cifar10"].outcome == CONTRADICTED
+    )  # about 0.4
     right = judged(table.assign(test_loss=table["test_loss"] + 1), **changes, train_images=0)
     assert right["printed-loss-cifar10"].outcome == HOLDS
     (key,) = fig02.key_numbers(table, PARAMETERS | changes | {"datasets": ["cifar10"], "depth": 6})[:1]
     said = [float(part.split()[0]) for part in key.here.split(" / ")]
     assert key.paper == "51.4 / 1.41" and said == pytest.approx([51.55, 0.415], abs=0.051)
     far = made_up(HILL, HILL, dataset="cifar10", rate=0.05, accuracy=0.8)
-    assert judged(far, **changes, train_images=0)["printed-cifar10"].outcome == DISAGREES
+    assert judged(far, **changes, train_images=0)["printed-cifar10"].outcome == CONTRADICTED
 
 
 def test_networks_that_did_not_learn_are_left_out():

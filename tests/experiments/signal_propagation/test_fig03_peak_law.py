@@ -245,13 +245,13 @@ FULL = {"epochs_factor": 1.0, "train_images": 0}
 
 def test_networks_whose_training_was_cut_short_are_shown_but_not_judged():
     table = made_up({(d, s): d for d in (10, 20, 40, 80) for s in range(3)})
-    assert judged(table, **FULL)["slope-mnist"].outcome == "disagrees"
+    assert judged(table, **FULL)["slope-mnist"].outcome == "contradicted"
     for cut in ({"epochs_factor": 0.5}, {"train_images": 1000}):
         claim = judged(table, **{**FULL, **cut})["slope-mnist"]
         assert claim.outcome == "not judged" and claim.measured == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("power", "outcome"), [(0.6, "holds"), (1.0, "disagrees")])
+@pytest.mark.parametrize(("power", "outcome"), [(0.6, "holds"), (1.0, "contradicted")])
 def test_slope_claim(power, outcome):
     rng = np.random.default_rng(0)
     depths = range(10, 101, 10)
@@ -267,11 +267,11 @@ def test_networks_of_profile_paper_take_the_place_of_those_cut_short():
     brief = made_up({(d, s): d for d in depths for s in range(3)}).assign(joined=False)
     whole = made_up({(d, 0): round(d**0.6) for d in (*depths, 100)}).assign(joined=True)
     claims = judged(pd.concat([brief, whole]), depths=list(depths))
-    assert claims["slope-mnist"].outcome == "inconclusive"  # judged, on one seed
+    assert claims["slope-mnist"].outcome == "undecided"  # judged, on one seed
     assert "profile paper" in claims["slope-mnist"].statement and claims["slope-mnist"].seeds == 1
     seeds = [whole.assign(seed=seed) for seed in range(3)]
     assert judged(pd.concat([brief, *seeds]), depths=list(depths))["slope-mnist"].outcome == "holds"
-    assert claims["accuracy-mnist"].outcome == "inconclusive"  # judged, on one seed
+    assert claims["accuracy-mnist"].outcome == "undecided"  # judged, on one seed
     nets = fig03.shown(fig03.networks(pd.concat([brief, whole])), "mnist", depths)
     assert sorted(nets["depth"]) == [*depths, 100]
     # Not before a seed has all the depths that the parameters ask for; a seed that lacks one stays out.
@@ -307,7 +307,7 @@ def test_shift_claims_pair_depth_and_seed():
     claims = judged(pd.concat([base, later, earlier]), variation_depths=[20, 30, 40], **FULL)
     assert claims["shift-low-rate"].outcome == "holds"
     assert claims["shift-low-rate"].measured == pytest.approx(np.mean(np.log([8 / 4, 11 / 5, 12 / 6])))
-    assert claims["shift-large-batch"].outcome == "disagrees"
+    assert claims["shift-large-batch"].outcome == "contradicted"
     assert claims["shift-large-batch"].measured == pytest.approx(np.mean(np.log([2 / 4, 2 / 5, 2 / 6])))
 
 
@@ -322,9 +322,9 @@ def test_accuracy_is_judged_only_at_the_tables_epochs():
     full = judged(table, **FULL)["accuracy-mnist"]
     assert full.outcome == "holds" and (full.measured, full.paper) == pytest.approx((0.97, 0.97))
     less = made_up({(10, s): 4 for s in range(3)}, accuracy=0.95)
-    assert judged(less, **FULL)["accuracy-mnist"].outcome == "disagrees"
+    assert judged(less, **FULL)["accuracy-mnist"].outcome == "contradicted"
     table.loc[table["seed"] == 0, "test_accuracy"] = 0.1  # an interval in which nearly everything lies
-    assert judged(table, **FULL)["accuracy-mnist"].outcome == "inconclusive"
+    assert judged(table, **FULL)["accuracy-mnist"].outcome == "undecided"
 
 
 def test_claims_on_little_or_nothing():
@@ -332,7 +332,7 @@ def test_claims_on_little_or_nothing():
     assert {claim.outcome for claim in empty.values()} == {"not run"}
     one = judged(made_up({(10, 0): 4}), **FULL)
     assert one["slope-mnist"].outcome == "not run"
-    assert one["hidden-peak-mnist"].outcome == "inconclusive"
+    assert one["hidden-peak-mnist"].outcome == "undecided"
 
 
 def test_the_finding_follows_the_fitted_slopes():
@@ -349,7 +349,7 @@ def test_the_finding_follows_the_fitted_slopes():
     assert key.paper == "0.60" and re.fullmatch(r"0\.[56]\d \(0\.[56]\d to 0\.[56]\d\)", key.here)
     for power, word in ((1.0, "steeper"), (0.2, "flatter")):
         table = made_up({(d, s): round(4 * d**power / 4) for d in (10, 20, 40, 80) for s in range(3)})
-        assert f"on MNIST: disagrees, {word} than 3/5" in fig03.finding(table, parameters)
+        assert f"on MNIST: contradicted, {word} than 3/5" in fig03.finding(table, parameters)
     assert fig03.finding(pd.DataFrame({"unit": []}), parameters) == "Too few networks learned for a slope."
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.signal_propagation import fig04_hyperparameters as fig04
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -137,13 +137,13 @@ def test_the_papers_directions_hold_and_the_others_disagree():
         for id in ("moves", "gap", "loss-gap", "higher"):
             found = right[f"{id}-{family}-{axis}"], wrong[f"{id}-{family}-{axis}"]
             if (id, family) == ("moves", "dense"):  # early peaks: Section 4 and the captions differ
-                assert found == (CONTRADICTED, CONTRADICTED)
+                assert found == (OPPOSED, OPPOSED)
             else:
-                assert found == (HOLDS, DISAGREES), (id, family, axis)
-        assert right[f"loss-{family}"] == wrong[f"loss-{family}"] == CONTRADICTED
+                assert found == (HOLDS, CONTRADICTED), (id, family, axis)
+        assert right[f"loss-{family}"] == wrong[f"loss-{family}"] == OPPOSED
     assert not [id for id in right if "resnet" in id and id.split("-")[0] in fig04.SAID]  # a single rate
     flat = outcomes(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0))
-    assert flat["gap-vgg19-rate"] == INCONCLUSIVE
+    assert flat["gap-vgg19-rate"] == UNDECIDED
 
 
 def test_adam_against_sgd():
@@ -158,7 +158,7 @@ def test_adam_against_sgd():
         test_accuracy=table["test_accuracy"].where(~adam, 0.98 + 0.001 * table["seed"]),
         alignment=table["alignment"].where(~adam, table["alignment"] * (2 + 0.1 * table["seed"])),
     )
-    assert [outcomes(better)[id] for id in ("adam-gap-vgg19", "adam-height-vgg19")] == [DISAGREES] * 2
+    assert [outcomes(better)[id] for id in ("adam-gap-vgg19", "adam-height-vgg19")] == [CONTRADICTED] * 2
 
 
 def test_networks_that_did_not_reach_the_loss_decide_nothing():
@@ -211,17 +211,17 @@ def test_in_which_third_of_the_network_the_peak_lies():
     table = made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5)  # about the eighth of 40 layers
     judged = outcomes(table)
     assert judged["where-dense"] == HOLDS
-    assert judged["where-vgg19"] == judged["where-resnet18"] == DISAGREES
+    assert judged["where-vgg19"] == judged["where-resnet18"] == CONTRADICTED
     table = made_up(lambda *_: np.log2(20.5), lambda *_: 10, lambda *_: 0.5)
     judged = outcomes(table)
-    assert judged["where-dense"] == DISAGREES and judged["where-vgg19"] == HOLDS
+    assert judged["where-dense"] == CONTRADICTED and judged["where-vgg19"] == HOLDS
     nets = fig04.networks(table)
     assert (nets["layers"] == 40).all() and np.allclose(nets["position"], (nets["peak"] - 1) / 39)
 
 
 def test_a_defined_peak_away_from_the_end_and_the_gap():
     """Both correlations of the three readings turn with the gap."""
-    for sign, outcome in ((1, HOLDS), (-1, DISAGREES)):
+    for sign, outcome in ((1, HOLDS), (-1, CONTRADICTED)):
         table = made_up(
             lambda rate, batch: 3 - 0.5 * (rate + 5.5),
             lambda rate, batch, sign=sign: 20 - sign * (4 * rate + 0.1 * batch),

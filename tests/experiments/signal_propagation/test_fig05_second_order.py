@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.signal_propagation import fig05_second_order as experiment
 from alignbook.experiments.signal_propagation.dense import centred_labels, error_signal
@@ -143,7 +143,7 @@ def test_claims_disagree():
     table.loc[table["kind"] == "step", "theorem_a"] = 1e-3
     judged = outcomes(table)
     assert {judged.pop(f"largest-{epoch}") for epoch in (0, 1, 4)} == {NOT_JUDGED}
-    assert set(judged.values()) == {DISAGREES}
+    assert set(judged.values()) == {CONTRADICTED}
 
 
 def test_early_is_a_mean_over_the_first_epoch():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.signal_propagation import dense
 from alignbook.experiments.signal_propagation import fig06_collinearity as experiment
@@ -86,7 +86,7 @@ def test_summary_of_a_curve():
 
 
 @pytest.mark.parametrize(
-    ("values", "outcome"), [((1, 0.99, 0.97, 0.5), HOLDS), ((0.9, 0.6, 0.4, 0.3), DISAGREES)]
+    ("values", "outcome"), [((1, 0.99, 0.97, 0.5), HOLDS), ((0.9, 0.6, 0.4, 0.3), CONTRADICTED)]
 )
 def test_claims_come_out_either_way(values, outcome):
     made = experiment.claims(made_up(values), PARAMETERS)
@@ -108,7 +108,7 @@ def test_claims_come_out_either_way(values, outcome):
 
 def test_one_seed_decides_nothing():
     made = experiment.claims(made_up((1, 1, 1, 1), seeds=1), PARAMETERS)
-    assert {c.outcome for c in made} == {INCONCLUSIVE, NOT_RUN}
+    assert {c.outcome for c in made} == {UNDECIDED, NOT_RUN}
 
 
 def test_units_and_refusals():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.signal_propagation import fig16_layerwise as experiment
 from alignbook.runs import notebooks, parameters
@@ -110,7 +110,7 @@ def outcomes(table):
     return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS)}
 
 
-@pytest.mark.parametrize(("good", "outcome"), [(True, HOLDS), (False, DISAGREES)])
+@pytest.mark.parametrize(("good", "outcome"), [(True, HOLDS), (False, CONTRADICTED)])
 def test_claims_come_out_either_way(good, outcome):
     judged = outcomes(made_up(good))
     assert set(judged.values()) == {outcome}
@@ -134,4 +134,4 @@ def test_what_is_said():
     assert "MNIST, width 32, seeds 20 to 84)" in experiment.finding(apart, PARAMETERS)
     assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 2
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.signal_propagation import fig18_frozen as experiment
 from alignbook.kernels.nngp import nngp_kernel
@@ -130,13 +130,13 @@ def test_claims_hold():
 def test_claims_disagree():
     judged = outcomes(made_up(good=False))
     assert judged.pop("short") == judged.pop("printed-2048-train") == HOLDS
-    assert judged.pop("centre") == INCONCLUSIVE  # the same in all seeds: no spread
-    assert set(judged.values()) == {DISAGREES}
+    assert judged.pop("centre") == UNDECIDED  # the same in all seeds: no spread
+    assert set(judged.values()) == {CONTRADICTED}
 
 
 def test_of_nothing_nothing_is_said():
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
     assert "whether over 10 is undecided at every noise" in experiment.finding(made_up(seeds=1), PARAMETERS)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.signal_propagation import fig19_stable_rank as fig19
 from alignbook.experiments.signal_propagation import small_deep
@@ -112,12 +112,12 @@ def test_networks_of_a_seed_start_alike():
 def test_lower_ranks_in_better_networks_hold():
     table = made_up(lambda rank: 0.9 - 0.3 * rank)
     judged = outcomes(table)
-    assert judged.pop("near-one") == DISAGREES  # correlation terms of about 0.2
+    assert judged.pop("near-one") == CONTRADICTED  # correlation terms of about 0.2
     assert set(judged.values()) == {HOLDS}
     near = outcomes(table.assign(correlation=table["correlation"] + 0.73 * (table["layer"] == 3)))
     assert near["near-one"] == HOLDS
     edge = outcomes(table.assign(correlation=table["correlation"] + 0.73 * (table["layer"] == 5)))
-    assert edge["near-one"] == DISAGREES
+    assert edge["near-one"] == CONTRADICTED
     claims = {claim.id: claim for claim in fig19.claims(table, PARAMETERS)}
     assert {id for id, claim in claims.items() if claim.ours} == set(fig19.OURS)
     assert 0.9 < claims["rank"].measured <= 1
@@ -126,11 +126,11 @@ def test_lower_ranks_in_better_networks_hold():
 def test_higher_ranks_in_better_networks_disagree():
     judged = outcomes(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5, correlation=-0.5))
     wrong = {"near-one", "rank", "fisher-rank", "fisher-below", "fisher-even", "fisher-correlation"}
-    assert {id for id, outcome in judged.items() if outcome == DISAGREES} == wrong
+    assert {id for id, outcome in judged.items() if outcome == CONTRADICTED} == wrong
     turned = made_up(lambda rank: 0.9 - 0.3 * rank)
     turned["label_noise"] = 0.2 - turned["label_noise"]
     judged = outcomes(turned)
-    assert judged["noise"] == judged["decay-same"] == DISAGREES and judged["rank"] == HOLDS
+    assert judged["noise"] == judged["decay-same"] == CONTRADICTED and judged["rank"] == HOLDS
 
 
 def test_the_papers_pairs_are_compared():
@@ -143,7 +143,7 @@ def test_the_papers_pairs_are_compared():
     slow = table.assign(eigenvalue_050=10 ** -(1 + (100 + table["seed"]) * table["learning_rate"]))
     assert outcomes(slow)["decay"] == HOLDS and outcomes(slow)["decay-same"] != HOLDS
     fast = slow.assign(eigenvalue_050=1e-5 / slow["eigenvalue_050"])
-    assert outcomes(fast)["decay"] == DISAGREES
+    assert outcomes(fast)["decay"] == CONTRADICTED
     assert fig19.figures(nets[nets["label_noise"] == 0]) == {}
 
 

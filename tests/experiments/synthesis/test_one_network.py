@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.synthesis import one_network as experiment
 from alignbook.metrics import misalignment
@@ -61,14 +61,14 @@ def test_every_statement_can_come_out_either_way():
     assert set(holds) == set(KEYS)
     assert {key for key in KEYS if holds[key] == {HOLDS}} >= set(KEYS) - {"curvature-settles-last"}
     against = outcomes(made_up((10, 40, 100, 200), tuned=(25, 100, 150, 500), leader=4))
-    assert all(against[key] == {DISAGREES} for key in set(KEYS) - {"curvature-settles-last"}), against
+    assert all(against[key] == {CONTRADICTED} for key in set(KEYS) - {"curvature-settles-last"}), against
     assert HOLDS in against["curvature-settles-last"]
-    assert DISAGREES in holds["curvature-settles-last"]
+    assert CONTRADICTED in holds["curvature-settles-last"]
 
 
 def test_claims_of_one_seed_or_of_nothing():
     one = made_up((200, 40, 20, 10), seeds=1)
-    assert set().union(*outcomes(one).values()) == {INCONCLUSIVE}
+    assert set().union(*outcomes(one).values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert set().union(*outcomes(nothing).values()) == {NOT_RUN}
     assert "Nothing was measured" in experiment.finding(nothing, PARAMETERS)
@@ -121,7 +121,7 @@ def test_what_has_not_settled_is_not_judged():
     for network, task in experiment.cases(PARAMETERS):
         claim = found[f"{experiment.LAST}-{network}-{task}"]
         assert claim.outcome == NOT_JUDGED and "4 of 4 runs" in claim.test and claim.measured is None
-        assert found[f"curvature-first-{network}-{task}"].outcome == DISAGREES
+        assert found[f"curvature-first-{network}-{task}"].outcome == CONTRADICTED
     assert experiment.unsettled(experiment.summary(slow)).all()
 
 

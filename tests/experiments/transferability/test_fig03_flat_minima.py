@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig03_flat_minima as experiment
 from alignbook.runs import notebooks, parameters
@@ -61,14 +61,14 @@ def test_claims_can_hold_and_fail():
     held = outcomes(made_up(sharper=2.0))
     assert held.pop("eigenvalues-steps") == NOT_JUDGED
     over = {held.pop(id) for id in ("eigenvalues-over-loss", "eigenvalues-over-loss-mnist")}
-    assert over == {INCONCLUSIVE}  # losses and eigenvalues have the same ratio
+    assert over == {UNDECIDED}  # losses and eigenvalues have the same ratio
     assert len(held) == 3 + 4 and set(held.values()) == {HOLDS}
     failed = outcomes(made_up(sharper=0.5))
     assert failed.pop("eigenvalues-steps") == NOT_JUDGED
     del failed["eigenvalues-over-loss"], failed["eigenvalues-over-loss-mnist"]
-    assert set(failed.values()) == {DISAGREES}
+    assert set(failed.values()) == {CONTRADICTED}
     same = outcomes(made_up(sharper=1.0))
-    assert same["eigenvalues"] == INCONCLUSIVE
+    assert same["eigenvalues"] == UNDECIDED
 
 
 def test_networks_that_did_not_reach_the_loss_are_left_out():
@@ -95,7 +95,7 @@ def test_ratios_of_the_table_take_out_loss_and_norm():
     assert [first[name][:4] for name in ("log2 λ", "log2 λ/loss", "log2 λ‖W‖²")] == ["1.00", "0.00", "3.00"]
 
 
-@pytest.mark.parametrize(("power", "outcome"), [(0, HOLDS), (2, DISAGREES)])
+@pytest.mark.parametrize(("power", "outcome"), [(0, HOLDS), (2, CONTRADICTED)])
 def test_eigenvalues_over_the_loss_come_out_either_way(power, outcome):
     table = made_up(sharper=2.0)
     table["images_loss"] = 0.1 * (table["images_loss"] / 0.1) ** power

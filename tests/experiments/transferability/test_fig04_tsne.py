@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig04_tsne as experiment
 from alignbook.runs import notebooks, parameters
@@ -84,7 +84,7 @@ def test_claims_can_hold_and_fail():
     assert HOLDS not in (failed["near"], failed["near-shared"])
     swapped = made_up(apart=10.0)
     swapped["distance"] = 1 / swapped["distance"].clip(1e-3)
-    assert outcomes(swapped)["near"] == outcomes(swapped)["sources"] == DISAGREES
+    assert outcomes(swapped)["near"] == outcomes(swapped)["sources"] == CONTRADICTED
 
 
 def test_a_single_target_has_nothing_to_compare():
@@ -138,7 +138,7 @@ def with_second(ours, second, wrong):
 
 @pytest.mark.parametrize(
     ("apart", "wrong", "outcome"),
-    [(10.0, 0.0, HOLDS), (None, 0.0, DISAGREES), (10.0, 0.4, NOT_JUDGED)],
+    [(10.0, 0.0, HOLDS), (None, 0.0, CONTRADICTED), (10.0, 0.4, NOT_JUDGED)],
 )
 def test_the_second_source_has_claims_of_its_own(apart, wrong, outcome):
     ours, second = made_up(apart=3.0), made_up(apart or 10.0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.experiments.transferability import fig05_landscapes_at_initialisation as experiment
 from alignbook.experiments.transferability import imagenet_source
 from alignbook.metrics import landscape
@@ -92,8 +92,8 @@ def test_claims_can_hold_and_fail():
     assert {id for id, outcome in held.items() if outcome == NOT_RUN} == OF_IMAGENET
     assert len(held) == 9 + 5 and {held[id] for id in held.keys() - OF_IMAGENET} == {HOLDS}
     failed = outcomes(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.8, slower=0.5))
-    assert {failed[id] for id in failed.keys() - OF_IMAGENET} == {DISAGREES}
-    assert outcomes(made_up(own_growth=0.5))["even"] == INCONCLUSIVE  # the margin itself
+    assert {failed[id] for id in failed.keys() - OF_IMAGENET} == {CONTRADICTED}
+    assert outcomes(made_up(own_growth=0.5))["even"] == UNDECIDED  # the margin itself
 
 
 def test_layers_are_compared_from_the_middle_one_on():
@@ -109,7 +109,7 @@ def test_layers_are_compared_from_the_middle_one_on():
     assert set(experiment.from_middle(rows)["layer"]) == {"two", "three", "four"}
 
 
-@pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, DISAGREES)])
+@pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, CONTRADICTED)])
 def test_the_second_source_has_claims_of_its_own(rougher, growth, outcome):
     second = made_up(rougher, growth).assign(weights="imagenet")
     second["layers"] = second["layers"].replace({"all": "some"})

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig06_loss_variation as experiment
 from alignbook.runs import notebooks, parameters
@@ -46,7 +46,7 @@ def outcomes(table):
 
 def test_a_larger_variation_everywhere_holds_everywhere():
     assert set(outcomes(made_up(factor=2.0)).values()) == {HOLDS}
-    assert set(outcomes(made_up(factor=0.5)).values()) == {DISAGREES}
+    assert set(outcomes(made_up(factor=0.5)).values()) == {CONTRADICTED}
 
 
 def test_fitting_faster_alone_is_told_apart_from_a_smoother_loss():
@@ -95,7 +95,7 @@ def test_losses_that_are_not_finite_and_nothing_at_all():
     assert len(experiment.ratios(table, "cifar10-natural", "fixed", reach="far")) == 3
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert experiment.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "There is nothing to compare."
-    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
 
 
 def test_finding_gives_the_ratios():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig07_gradient_scale as experiment
 from alignbook.runs import notebooks, parameters
@@ -52,7 +52,7 @@ def test_growth_and_suppression_hold():
 
 def test_growth_with_pretrained_weights_disagrees():
     judged = outcomes(made_up(random=-0.1, trained=0.3, lead=2.0))
-    assert set(judged.values()) == {DISAGREES}
+    assert set(judged.values()) == {CONTRADICTED}
 
 
 def test_the_slope_is_towards_the_images_and_without_the_head():
@@ -76,7 +76,7 @@ def test_seeds_without_both_starts_and_nothing_at_all():
     assert set(outcomes(nothing).values()) == {NOT_RUN}
     assert experiment.finding(nothing, PARAMETERS) == "There is nothing to compare."
     assert experiment.key_numbers(nothing, PARAMETERS) == []
-    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
 
 
 def test_only_the_start_leaves_the_later_claim_out():

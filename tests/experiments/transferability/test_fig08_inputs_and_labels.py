@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.errors import AlignbookError
@@ -68,18 +68,18 @@ def test_claims_fail_where_it_does_not_matter():
         "clothes-help",
         "colours-help",
     ):
-        assert judged[id] == DISAGREES, id
+        assert judged[id] == CONTRADICTED, id
     assert judged["crossed-natural"] == judged["converges-natural"] == HOLDS
 
 
 def test_the_weaker_of_both_decides():
     judged = outcomes(made_up(labels={"none": 40, "colours": 55, "classes": 41}))
-    assert judged["inputs"] == HOLDS and judged["both"] == DISAGREES
+    assert judged["inputs"] == HOLDS and judged["both"] == CONTRADICTED
     noisy = made_up()
     first = noisy["panel"] == "inputs"
     noisy.loc[first, "accuracy"] += 40 * np.random.default_rng(1).standard_normal(first.sum())
     made = {claim.id: claim for claim in experiment.claims(noisy, PARAMETERS)}
-    assert made["both"].outcome == made["inputs"].outcome == INCONCLUSIVE
+    assert made["both"].outcome == made["inputs"].outcome == UNDECIDED
     assert made["both"].interval == made["inputs"].interval and "here (a)" in made["both"].test
     only = made_up()
     assert outcomes(only[only["panel"] != "labels"])["both"] == NOT_RUN
@@ -87,7 +87,7 @@ def test_the_weaker_of_both_decides():
 
 def test_a_loss_is_no_improvement_but_not_a_small_one():
     judged = outcomes(made_up(labels=LABELS | {"colours": 30}, inputs=INPUTS | {"fashion_mnist": 50}))
-    assert judged["colours-help"] == HOLDS and judged["clothes-help"] == DISAGREES
+    assert judged["colours-help"] == HOLDS and judged["clothes-help"] == CONTRADICTED
 
 
 def test_convergence_is_the_mean_loss_over_the_steps():
@@ -104,7 +104,7 @@ def test_convergence_is_the_mean_loss_over_the_steps():
 def test_nothing_and_one_seed():
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert experiment.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "Nothing was measured."
-    assert set(outcomes(made_up(seeds=1)).values()) == {INCONCLUSIVE}
+    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
     assert "+14" in experiment.finding(made_up(noise=0.0), PARAMETERS)
 
 

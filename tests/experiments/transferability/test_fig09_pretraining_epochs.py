@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import fig09_pretraining_epochs as experiment
 from alignbook.runs import notebooks, parameters
@@ -36,7 +36,7 @@ def test_a_curve_that_rises_and_falls_holds():
 
 def test_a_curve_that_only_rises_disagrees():
     judged = outcomes(made_up([40, 45, 50, 55, 60], source=(1, 50, 40, 30, 20)))
-    assert judged == {"rises": HOLDS, "falls": DISAGREES, "upstream": DISAGREES}
+    assert judged == {"rises": HOLDS, "falls": CONTRADICTED, "upstream": CONTRADICTED}
 
 
 def test_noise_alone_gives_no_fall():
@@ -101,7 +101,7 @@ def test_too_few_epochs_or_nothing():
     assert "nothing to compare" in experiment.finding(two, PARAMETERS)
     assert experiment.key_numbers(two, PARAMETERS) == []
     one = made_up([40, 50, 60, 55, 45], seeds=1)
-    assert set(outcomes(one).values()) == {INCONCLUSIVE}
+    assert set(outcomes(one).values()) == {UNDECIDED}
     assert experiment.finding(one, PARAMETERS).endswith("undecided.")
 
 

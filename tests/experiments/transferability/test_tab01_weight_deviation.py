@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
 from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability import tab01_weight_deviation as tab01
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
@@ -204,11 +204,11 @@ def test_claims_hold_where_the_text_does():
     found = outcomes(made(path=lambda share: 1 - (1 - share) ** rough.uniform(7, 9)))
     for setting in tab01.SETTINGS:
         assert {found[f"{id}-{setting}"] for id in ("ordering", "converges")} == {HOLDS}
-        assert found[f"proportional-{setting}"] == CONTRADICTED  # by the printed table
+        assert found[f"proportional-{setting}"] == OPPOSED  # by the printed table
     assert outcomes(made(path=lambda share: share * rough.uniform(0.999, 1.001)))["monotone-fixed"] == HOLDS
 
 
-@pytest.mark.parametrize(("count", "outcome"), [(4, INCONCLUSIVE), (5, HOLDS)])
+@pytest.mark.parametrize(("count", "outcome"), [(4, UNDECIDED), (5, HOLDS)])
 def test_where_all_seeds_rank_alike_chance_over_targets_decides(count, outcome):
     # Of four targets 2 of 24 orders are as far from none as a perfect one, of five 2 of 120.
     table = made(errors=dict(list(TARGETS.items())[:count]))
@@ -217,7 +217,7 @@ def test_where_all_seeds_rank_alike_chance_over_targets_decides(count, outcome):
     assert f"p = {2 / math.factorial(count):.3f}" in claim.test
 
 
-@pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, DISAGREES)])
+@pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED)])
 def test_ordering_and_nearness_come_out_either_way(sign, outcome):
     table = made(deviation=lambda error: error**sign)
     # A target of its own error in one seed, so that the correlation has a spread.
@@ -225,7 +225,7 @@ def test_ordering_and_nearness_come_out_either_way(sign, outcome):
     table.loc[swapped, "test_error"] = 25.0
     found = outcomes(table)
     assert found["ordering-fixed"] == found["ordering-fine-tuned"] == outcome
-    assert found["nearer-fine-tuned"] == (DISAGREES if sign > 0 else HOLDS)  # here the near ones err more
+    assert found["nearer-fine-tuned"] == (CONTRADICTED if sign > 0 else HOLDS)  # here the near ones err more
     text = tab01.finding(table, PARAMETERS)
     assert ("farther where the test error is larger" in text) == (sign > 0)
     assert ("less far where it is larger" in text) == (sign < 0)
@@ -234,12 +234,12 @@ def test_ordering_and_nearness_come_out_either_way(sign, outcome):
 def test_paths_that_fall_or_do_not_end_disagree():
     rough = np.random.default_rng(1)
     table = made(path=lambda share: share * rough.uniform(0.99, 1.01))
-    assert outcomes(table)["converges-fixed"] == DISAGREES
+    assert outcomes(table)["converges-fixed"] == CONTRADICTED
     falling = made(path=lambda share: math.sin(2.5 * share) * rough.uniform(0.999, 1.001))
-    assert outcomes(falling)["monotone-fine-tuned"] == DISAGREES
+    assert outcomes(falling)["monotone-fine-tuned"] == CONTRADICTED
 
 
-@pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, DISAGREES)])
+@pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED)])
 def test_the_second_source_has_claims_of_its_own(sign, outcome):
     ours = made()
     second = made(deviation=lambda error: error**sign).assign(weights="imagenet")
@@ -257,7 +257,7 @@ def test_the_second_source_has_claims_of_its_own(sign, outcome):
 
 
 def test_tables_of_few_targets_or_none():
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) <= {NOT_RUN, CONTRADICTED}
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) <= {NOT_RUN, OPPOSED}
     assert tab01.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "Nothing was measured."
     two = made(errors={"digits": 3, "photos": 9})
     assert outcomes(two)["ordering-fixed"] == NOT_RUN

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED
 from alignbook.errors import AlignbookError
 from alignbook.experiments.transferability import tab01_weight_deviation as tab01
 from alignbook.experiments.transferability import tab02_from_scratch as tab02
@@ -106,11 +106,11 @@ def test_which_printed_improvements_follow_from_the_printed_errors():
     assert printed.loc["Stanford Cars", "improvement"] == pytest.approx(100 * (46.25 - 13.95) / 46.25)
     found = outcomes(made())
     assert found["improvement-webcam"] == found["improvement-caltech-101"] == HOLDS
-    assert found["improvement-stanford-cars"] == found["improvement-cub-200"] == CONTRADICTED
+    assert found["improvement-stanford-cars"] == found["improvement-cub-200"] == OPPOSED
 
 
 @pytest.mark.parametrize(
-    ("gain", "ratio", "error", "deviation"), [(0.5, 2, HOLDS, HOLDS), (-0.5, 0.5, DISAGREES, DISAGREES)]
+    ("gain", "ratio", "error", "deviation"), [(0.5, 2, HOLDS, HOLDS), (-0.5, 0.5, CONTRADICTED, CONTRADICTED)]
 )
 def test_both_comparisons_come_out_either_way(gain, ratio, error, deviation):
     table = made(gain, ratio)
@@ -125,7 +125,7 @@ def test_both_comparisons_come_out_either_way(gain, ratio, error, deviation):
 
 
 def test_improving_more_on_near_targets_comes_out_either_way():
-    for shift, outcome in ((10.0, DISAGREES), (-10.0, HOLDS)):
+    for shift, outcome in ((10.0, CONTRADICTED), (-10.0, HOLDS)):
         table = made()
         near = (table["dataset"] == "cifar10") & (table["setting"] == "fine-tuned")
         table.loc[near, "test_error"] += shift
@@ -140,7 +140,7 @@ def test_the_finding_counts_the_targets_on_which_the_claim_holds():
 
 
 def test_the_other_rate_is_compared_by_itself():
-    for gain, outcome in ((0.7, HOLDS), (0.2, DISAGREES)):  # from scratch at it: half the error
+    for gain, outcome in ((0.7, HOLDS), (0.2, CONTRADICTED)):  # from scratch at it: half the error
         table = made(gain)
         found = outcomes(table)
         assert found["error-mnist"] == HOLDS and found["error-other-rate-mnist"] == outcome

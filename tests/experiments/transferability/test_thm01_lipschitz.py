@@ -94,7 +94,7 @@ def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
 )
 def test_claims_come_out_either_way(changes, wrong):
     claims = {claim.id: claim for claim in thm01.claims(made_up(**changes), PARAMETERS)}
-    assert {name for name, claim in claims.items() if claim.outcome == "disagrees"} == wrong
+    assert {name for name, claim in claims.items() if claim.outcome == "contradicted"} == wrong
     assert all(claim.outcome == "holds" for name, claim in claims.items() if name not in wrong)
 
 
@@ -103,7 +103,7 @@ def test_claims_on_nothing_and_on_little(table):
     assert thm01.key_numbers(table.iloc[:0], PARAMETERS) == []
     little = table[(table.width == 64) & (table.kappa == 0.3) & (table.seed == 0)]
     found = {claim.id: claim.outcome for claim in thm01.claims(little, PARAMETERS | {"kappas": [0.3]})}
-    assert found["width-rate"] == found["kappa-rate"] == "not run" and found["term"] == "inconclusive"
+    assert found["width-rate"] == found["kappa-rate"] == "not run" and found["term"] == "undecided"
     assert thm01.HEADLINE in found
 
 

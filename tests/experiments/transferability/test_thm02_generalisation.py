@@ -113,7 +113,7 @@ def with_random_labels(excess=0.2, fall=0.1, slope=1.0):
     return table
 
 
-@pytest.mark.parametrize(("sign", "outcome"), [(1, "holds"), (-1, "disagrees")])
+@pytest.mark.parametrize(("sign", "outcome"), [(1, "holds"), (-1, "contradicted")])
 def test_singular_tasks_and_random_labels_come_out_either_way(sign, outcome):
     table = with_random_labels(0.2 * sign, 0.1 * sign, sign)
     found = {claim.id: claim for claim in thm02.claims(table, PARAMETERS)}
@@ -150,7 +150,7 @@ def test_claims_come_out_either_way(changes, wrong):
     assert {claims.pop(id).outcome for id in LATER} == {"not run"}  # a single width, no losses
     order = claims.pop("order")
     assert order.measured == pytest.approx((-1 if "order" in changes else 1) - thm02.ORDER)
-    assert {name for name, claim in claims.items() if claim.outcome == "disagrees"} == wrong
+    assert {name for name, claim in claims.items() if claim.outcome == "contradicted"} == wrong
     assert all(claim.outcome == "holds" for name, claim in claims.items() if name not in wrong)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
@@ -155,7 +155,7 @@ def claims(table, parameters):
     if any(claim.measured is None for claim in made):
         whole = Claim.missing(*about.values(), "not all four are among the results")
     else:
-        order = [DISAGREES, INCONCLUSIVE, HOLDS]
+        order = [CONTRADICTED, UNDECIDED, HOLDS]
         low = {claim.id: claim.interval[0] if claim.interval else -math.inf for claim in made}
         weakest = min(made, key=lambda claim: (order.index(claim.outcome), low[claim.id]))
         whole = replace(weakest, **about, test=f"{weakest.id}: {weakest.test}", group=None)

@@ -247,6 +247,6 @@ def claims(table, parameters):
         if short and over == "seed":
             found = [claim.not_judged(why) for claim in found]
         if name == both:
-            found[1] = found[1].contradicted("Figure 4 falls; Figure 20 (right) has this network only rise")
+            found[1] = found[1].opposed("Figure 4 falls; Figure 20 (right) has this network only rise")
         result += found
     return result

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
@@ -281,7 +281,7 @@ def claims(table, parameters):
 
 def _weakest(claims):
     """The claim furthest from holding: by outcome, then by the lower end of its interval."""
-    order = [DISAGREES, INCONCLUSIVE, HOLDS]
+    order = [CONTRADICTED, UNDECIDED, HOLDS]
     low = {claim.id: claim.interval[0] if claim.interval else -math.inf for claim in claims}
     return min(claims, key=lambda claim: (order.index(claim.outcome), low[claim.id]))
 

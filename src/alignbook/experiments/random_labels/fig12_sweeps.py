@@ -11,7 +11,7 @@ import pandas as pd
 from torch import nn
 
 from alignbook import data
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
@@ -391,7 +391,7 @@ def _decides(found, count):
             claim = Claim.missing(*about, "too few groups, or too little variation, for a regression")
         else:
             value, low, high = (float(end) for end in found.loc[factor])
-            outcome = HOLDS if high < 0 else DISAGREES if low > 0 else INCONCLUSIVE
+            outcome = HOLDS if high < 0 else CONTRADICTED if low > 0 else UNDECIDED
             test = f"95 % bootstrap interval over {count} groups against 0, to lie below"
             claim = Claim(*about, None, None, value, (low, high), outcome, count, test)
         made.append(claim.tagged(DECIDES, ours=True))

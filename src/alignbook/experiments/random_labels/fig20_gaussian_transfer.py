@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber
 from alignbook.data import random_labels
 from alignbook.errors import require_finite
 from alignbook.experiments import Unit
@@ -177,7 +177,7 @@ def claims(table, parameters):
     drawn = _parts(changes(table, transfer), parameters, "τ = f(σ) as drawn", "τ itself", before="tau-")
     if len(found) < len(PRINTED):
         return [Claim.missing(*about, "not all three settings are among the results"), *made, *drawn]
-    order = [DISAGREES, INCONCLUSIVE, HOLDS]
+    order = [CONTRADICTED, UNDECIDED, HOLDS]
     low = {c.id: c.interval[0] if c.interval else -math.inf for c in made}
     weakest = min(made, key=lambda c: (order.index(c.outcome), low[c.id]))
     named = dict(zip(("id", "statement", "source"), about, strict=True))

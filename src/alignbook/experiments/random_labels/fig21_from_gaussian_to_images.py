@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import load, random_labels
 from alignbook.experiments import Unit
 from alignbook.metrics import patch_covariance, transfer_function
@@ -306,7 +306,7 @@ def finding(table, parameters):
     open_ends = {word: own[f"ideal-{word}"] for word in ("rises", "falls") if own[f"ideal-{word}"] != HOLDS}
     if open_ends and IDEAL in away:
         listed = " and ".join(
-            f"that its own curve {word} is {'wrong' if outcome == DISAGREES else outcome}"
+            f"that its own curve {word} is {'wrong' if outcome == CONTRADICTED else outcome}"
             for word, outcome in open_ends.items()
         )
         said += f" The ideal case is the measure, yet {listed}."

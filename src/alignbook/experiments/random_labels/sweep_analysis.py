@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, DISAGREES, HOLDS, INCONCLUSIVE, Claim
+from alignbook.claims import CONFIDENCE, CONTRADICTED, HOLDS, UNDECIDED, Claim
 from alignbook.seeding import numpy_stream
 
 from .downstream import area
@@ -143,15 +143,15 @@ def _draws(groups):
 def share_claim(id, statement, source, share, interval, count, test, above=True):
     """The claim that a share is above one half (or, unless ``above``, below it): by its interval.
 
-    Holds when the whole interval is on that side, disagrees when it is on the other, else inconclusive, also
+    Holds when the whole interval is on that side, disagrees when it is on the other, else undecided, also
     without an interval; not run without a share.
     """
     if share is None:
         return Claim.missing(id, statement, source, "no such group is among the results")
     low, high = interval or (0.0, 1.0)
-    outcome = INCONCLUSIVE
+    outcome = UNDECIDED
     if low > 0.5 or high < 0.5:
-        outcome = HOLDS if (low > 0.5) == above else DISAGREES
+        outcome = HOLDS if (low > 0.5) == above else CONTRADICTED
     where = "above" if above else "below"
     test = f"{test} of the share {where} 0.5, {count} groups"
     return Claim(id, statement, source, None, None, share, interval, outcome, count, test)

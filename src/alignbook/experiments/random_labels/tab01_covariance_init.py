@@ -493,7 +493,7 @@ def _beside_printed(claim, printed):
     denied = printed <= 0 if claim.tolerance is None else abs(printed) > claim.tolerance
     if claim.measured is None or not denied:
         return said
-    return said.contradicted(f"{claim.source} says so; the printed tables have {printed:+.3f}")
+    return said.opposed(f"{claim.source} says so; the printed tables have {printed:+.3f}")
 
 
 HEADLINE = "f1-rises"

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment.fig06_architectures import DIGITS, THRESHOLDS, curve
 from alignbook.experiments.representation_alignment.fig11_peaks_transfer import with_constant
@@ -404,7 +404,7 @@ def finding(table, parameters):
 
 def _ordered(margin, word):
     """What ``margins`` of the printed order of alignment say: ``word``, not ``word``, or undecided."""
-    words = {HOLDS: word, DISAGREES: f"not {word}"}
+    words = {HOLDS: word, CONTRADICTED: f"not {word}"}
     return words.get(Claim.greater("order", "", "", margin).outcome, "undecidedly")
 
 

@@ -140,8 +140,8 @@ def claims(table, parameters):
         1.0,
         rounding / PRINTED_POINTS,
     )
-    if trace.outcome == "disagrees":
-        trace = trace.contradicted(
+    if trace.outcome == "contradicted":
+        trace = trace.opposed(
             f"the squares of n unit vectors' singular values sum to n = {PRINTED_POINTS}, "
             f"the printed ones to {squares:.1f} ± {rounding:.1f}"
         )

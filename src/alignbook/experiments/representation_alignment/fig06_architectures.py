@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber
 from alignbook.data.tables import TABLES
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment.hidden_layers import logistic, squared
@@ -281,7 +281,7 @@ def _depth_claims(table, parameters):
         if slopes is None:
             claim = Claim.missing(*about, "fewer than two depths")
         else:
-            claim = Claim.greater(*about, slopes).contradicted(
+            claim = Claim.greater(*about, slopes).opposed(
                 "the abstract has more alignment arising from depth, Section 5 finds no consistent increase"
             )
         made.append(claim.tagged(group=statement))
@@ -317,7 +317,7 @@ def plain(name):
 
 def _but(found):
     """`` (undecided: MNIST, linear)``: the first of ``exceptions`` by outcome, or nothing."""
-    words = {INCONCLUSIVE: "undecided", DISAGREES: "not"}
+    words = {UNDECIDED: "undecided", CONTRADICTED: "not"}
     parts = []
     for outcome, word in words.items():
         names = [name for name, one in found.items() if one == outcome]

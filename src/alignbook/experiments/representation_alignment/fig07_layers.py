@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data.tables import ROWS, TABLES, load_table
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment import hidden_layers
@@ -200,7 +200,7 @@ def _unlike(values):
         outcome = Claim.greater("step", "", "", hidden[layer] - hidden[layer - 1]).outcome
         if outcome != HOLDS:
             step = "last step" if layer == last else f"step to layer {layer}"
-            parts.append(f"{step} {'falls' if outcome == DISAGREES else 'undecided'}")
+            parts.append(f"{step} {'falls' if outcome == CONTRADICTED else 'undecided'}")
     return f" ({', '.join(parts)})" if parts else ""
 
 

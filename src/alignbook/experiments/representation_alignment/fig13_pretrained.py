@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import colour32
 from alignbook.experiments import Unit
 from alignbook.experiments.representation_alignment import image_features
@@ -359,7 +359,7 @@ def finding(table, parameters):
         for name in others:
             outcome = Claim.greater("better", "", "", found["transfer"] - found[name]).outcome
             if outcome != HOLDS:
-                (worse if outcome == DISAGREES else unsure).append(f"{NAMES[name]} on {title}")
+                (worse if outcome == CONTRADICTED else unsure).append(f"{NAMES[name]} on {title}")
         next_best = others.mean().idxmax()
         parts.append(
             f"{interval(found['transfer'], within=SHARE)} on {title}, next {NAMES[next_best]} "
@@ -379,13 +379,13 @@ def finding(table, parameters):
 
 def _trained(table, parameters):
     """By which loss linear models train fastest on the pre-trained features, on all data sets, by outcome."""
-    datasets, said = parameters["datasets"], {HOLDS: [], DISAGREES: [], "": []}
+    datasets, said = parameters["datasets"], {HOLDS: [], CONTRADICTED: [], "": []}
     judged = [claim for dataset in datasets for claim in _learning_claims(table, parameters, dataset)]
     outcomes = {claim.id: claim.outcome for claim in judged}
     for loss in LOSSES:
         found = {outcomes[f"faster-{loss}-{dataset}"] for dataset in datasets}
-        said[found.pop() if found in ({HOLDS}, {DISAGREES}) else ""].append(loss)
-    words = {HOLDS: "fastest by {}", DISAGREES: "not by {}", "": "open by {}"}
+        said[found.pop() if found in ({HOLDS}, {CONTRADICTED}) else ""].append(loss)
+    words = {HOLDS: "fastest by {}", CONTRADICTED: "not by {}", "": "open by {}"}
     parts = [words[outcome].format(" and ".join(losses)) for outcome, losses in said.items() if losses]
     return f" Training: {', '.join(parts)} loss."
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import DISAGREES, Claim, KeyNumber
+from alignbook.claims import CONTRADICTED, Claim, KeyNumber
 from alignbook.data import load
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
@@ -424,7 +424,7 @@ def finding(table, parameters):
         if law.measured is None:
             continue
         verdict = law.outcome
-        if verdict == DISAGREES:
+        if verdict == CONTRADICTED:
             verdict += f", {'steeper' if law.measured > PAPER_SLOPE else 'flatter'} than 3/5"
         low, high = law.interval
         seeds = f"{law.seeds} seed{'s' * (law.seeds != 1)}"

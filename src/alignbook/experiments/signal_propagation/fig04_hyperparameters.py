@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from alignbook.claims import CONTRADICTED, DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, OPPOSED, Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.dense import CLASSES, step_of
@@ -347,7 +347,7 @@ def claims(table, parameters):
             values = sign * slopes(nets, family, axis, column)
             claim = _greater((f"{id}-{family}-{axis}", said, where), values)
             if id == HEADLINE and family == "dense" and len(values) and _before_centre(nets, family):
-                claim = claim.contradicted(
+                claim = claim.opposed(
                     "Section 4 has the peak of Figure 4 shift towards the centre: away from the input where "
                     "it lies before the centre, as here"
                 )
@@ -358,7 +358,7 @@ def claims(table, parameters):
             values = sign * within(nets, family, first, second)
             claim = _related((f"{id}-{family}", said, where), values)
             if id == "loss" and len(values):
-                claim = claim.contradicted("the caption of Figure 4 has the height go with a larger error")
+                claim = claim.opposed("the caption of Figure 4 has the height go with a larger error")
             made.append(claim.tagged(statement, ours))
     return made + _of_adam(nets, parameters) + _places(nets, parameters)
 
@@ -451,7 +451,7 @@ def finding(table, parameters):
         [
             claim
             for claim in judged
-            if claim.group == statement and claim.measured is not None and claim.outcome != CONTRADICTED
+            if claim.group == statement and claim.measured is not None and claim.outcome != OPPOSED
         ]
         for statement in (GAPS, LOSS_GAPS, MOVES)
     )
@@ -466,10 +466,10 @@ def finding(table, parameters):
 
 def _decided(judged, holds, disagrees, what=""):
     """``smaller in 3 of 7 sweeps, larger in 1, undecided in 3``, by the outcomes of claims."""
-    counts = {outcome: sum(claim.outcome == outcome for claim in judged) for outcome in (HOLDS, DISAGREES)}
+    counts = {outcome: sum(claim.outcome == outcome for claim in judged) for outcome in (HOLDS, CONTRADICTED)}
     undecided = len(judged) - sum(counts.values())
     said = f"{holds} in {counts[HOLDS]} of {len(judged)}{what}"
-    said += f", {disagrees} in {counts[DISAGREES]}" if counts[DISAGREES] else ""
+    said += f", {disagrees} in {counts[CONTRADICTED]}" if counts[CONTRADICTED] else ""
     return said + (f", undecided in {undecided}" if undecided else "")
 
 

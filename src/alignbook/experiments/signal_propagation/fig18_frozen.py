@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import INCONCLUSIVE, Claim, KeyNumber, interval
+from alignbook.claims import UNDECIDED, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.dense import (
     CLASSES,
@@ -423,7 +423,7 @@ def finding(table, parameters):
         values = changes(table, noise)
         if len(values):
             changed.append(100 * values.mean())
-            if outcome[f"evolves-{noise:g}"] == INCONCLUSIVE:
+            if outcome[f"evolves-{noise:g}"] == UNDECIDED:
                 unsure.append(f"{noise:g}")
     if changed:
         where = "every noise" if len(unsure) == len(changed) else f"noise {' and '.join(unsure)}"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber
+from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.experiments.signal_propagation.small_deep import evaluated, fit, images_of, network
 from alignbook.metrics.tangent_spectrum import tangent_spectra
@@ -360,7 +360,7 @@ def finding(table, parameters):
     ):
         if len(values):
             times = f"gives {np.exp(values.mean()):.2f} times the rank"
-            sure = "" if outcome[id] in (HOLDS, DISAGREES) else " (undecided)"
+            sure = "" if outcome[id] in (HOLDS, CONTRADICTED) else " (undecided)"
             parts.append(f"{what} {times}{sure}")
     moved = f" At otherwise the same values, {', '.join(parts)}." if parts else ""
     return f"{said}{moved} {size_of(parameters)}."

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.claims import DISAGREES, HOLDS, NOT_JUDGED, Claim, KeyNumber
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, Claim, KeyNumber
 from alignbook.data import load, random_labels
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
@@ -543,7 +543,7 @@ def finding(table, parameters):
     parts, orders = [], set()
     for network in parameters["networks"]:
         cases_here = [verdicts[f"{HEADLINE}-{network}-{task}"] for task in TASKS]
-        features, filters = cases_here.count(HOLDS), cases_here.count(DISAGREES)
+        features, filters = cases_here.count(HOLDS), cases_here.count(CONTRADICTED)
         counts = {"features": features, "filters": filters, "undecided": len(TASKS) - features - filters}
         listed = ", ".join(f"{name} in {count}" for name, count in counts.items() if count)
         parts.append(f"{NETWORKS[network]} network, {listed} of {len(TASKS)} kinds of labels")

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import INCONCLUSIVE, Claim, KeyNumber, interval
+from alignbook.claims import UNDECIDED, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig05_landscapes_at_initialisation import main_layers, middle
@@ -388,7 +388,7 @@ def finding(table, parameters):
     if lead:
         outcome = Claim.greater("lead", "", "", lead).outcome
         led = f" Leading projections, random over pre-trained: {factor(lead, 2)}"
-        led += ", which leaves the explanation open." if outcome == INCONCLUSIVE else "."
+        led += ", which leaves the explanation open." if outcome == UNDECIDED else "."
     return (
         f"On its way to the images ({name}) the gradient grows {random} times with random weights, {trained} "
         f"times with those pre-trained on {parameters['source']} (for ImageNet).{led}"

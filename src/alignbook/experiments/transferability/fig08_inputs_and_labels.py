@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, NOT_RUN, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.data import colour32, digest, load
 from alignbook.data.street_digits import street_digits
 from alignbook.experiments import Unit
@@ -360,7 +360,7 @@ def convergence(table, part):
 
 def weaker(claims):
     """That of ``claims`` which is furthest from holding; among those with one verdict the smaller mean."""
-    order = (NOT_RUN, DISAGREES, INCONCLUSIVE, HOLDS)
+    order = (NOT_RUN, CONTRADICTED, UNDECIDED, HOLDS)
     return min(claims, key=lambda claim: (order.index(claim.outcome), claim.measured or 0.0))
 
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import colour32, load
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.tab01_weight_deviation import named
@@ -207,7 +207,7 @@ def finding(table, parameters):
         if values.empty:
             continue
         peak = values["peak"].quantile(0.5, interpolation="lower")
-        words = {HOLDS: f"falls from epoch {peak} on", DISAGREES: "does not fall"}
+        words = {HOLDS: f"falls from epoch {peak} on", CONTRADICTED: "does not fall"}
         word = words.get(outcomes[_id("falls", setting)])
         changed = interval(-values["fall"], "{:+.1f}") if word else f"{-values['fall'].mean():+.1f}"
         parts.append(f"{NAMES[setting]} {changed}, {word or 'undecided'}")

@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from alignbook.claims import DISAGREES, HOLDS, Claim, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import colour32, load
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability import imagenet_source
@@ -445,7 +445,7 @@ def settled(claim, end):
         return stats.spearmanr(rows["deviation"], errors).statistic
 
     chance = stats.permutation_test((rows["test_error"],), correlation, permutation_type="pairings").pvalue
-    outcome = claim.outcome if chance > 0.05 else HOLDS if values[0] > 0 else DISAGREES
+    outcome = claim.outcome if chance > 0.05 else HOLDS if values[0] > 0 else CONTRADICTED
     test = f"the same in all {len(values)} seeds; against every order of the targets: p = {chance:.3f}"
     return replace(claim, outcome=outcome, test=test)
 
@@ -496,7 +496,7 @@ def claims(table, parameters):
                 "The deviation is approximately proportional to the test error.",
                 ours=True,
                 paper=proportion(theirs),
-            ).contradicted(
+            ).opposed(
                 f"the printed deviations per test error (Table 1) differ by a factor of {spread:.0f}"
             )
         )

@@ -168,7 +168,7 @@ def claims(table, parameters):
             row.rounding,
         ).tagged(group="The printed improvements follow from the printed test errors.")
         if abs(row.improvement - row.printed) > row.rounding:
-            claim = claim.contradicted(
+            claim = claim.opposed(
                 f"1 - {row.error:g} / {row.error_scratch:g} is {row.improvement:.2f} %, "
                 f"not {row.printed:.2f} %"
             )

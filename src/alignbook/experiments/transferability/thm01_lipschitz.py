@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import DISAGREES, HOLDS, INCONCLUSIVE, Claim, KeyNumber
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.by_seed import mean_spread, per_seed
 from alignbook.experiments.transferability.image_pairs import pool, related
@@ -231,7 +231,7 @@ def finding(table, parameters):
     largest = at(rows, width=rows.width.max())
     values = per_seed(largest, coefficient)
     found = f"At width {rows.width.max()} the change is {mean_spread(values)} times the theorem's term. "
-    names = {HOLDS: [], DISAGREES: [], INCONCLUSIVE: []}
+    names = {HOLDS: [], CONTRADICTED: [], UNDECIDED: []}
     for claim in _benefit_claims(largest):
         kind, _, dataset = claim.id.partition("-")
         if kind == "similar":
@@ -240,8 +240,8 @@ def finding(table, parameters):
         f"{words} on {', '.join(names[outcome])}"
         for outcome, words in (
             (HOLDS, "lower"),
-            (DISAGREES, "higher"),
-            (INCONCLUSIVE, "undecided"),
+            (CONTRADICTED, "higher"),
+            (UNDECIDED, "undecided"),
         )
         if names[outcome]
     ]
