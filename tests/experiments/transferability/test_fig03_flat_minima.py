@@ -15,7 +15,8 @@ PARAMETERS = {
     "targets": ["cifar10", "mnist"], "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64,
     "width": 8, "blocks": 1, "examples": 64, "batch_size": 32, "learning_rate": 0.01, "stop_at_loss": 0.1,
     "max_epochs": 2, "epochs": 1, "decay_epochs": [], "images": 16, "eigenvalues": 3, "radii": [0.1, 0.3],
-    "points": 5, "seeds": 3,
+    "points": 5, "seeds": 3, "settled_seeds": 0, "settled_loss": 0.05, "settle_epochs": 2,
+    "source_accuracy": False,
 }  # fmt: skip
 
 
@@ -165,3 +166,29 @@ def test_units_measure_the_same_minimum(monkeypatch):
     monkeypatch.setattr(experiment, "PRODUCTS", 5)  # the loss alone is looked at
     batch = experiment.spectrum(count=2, mode="train", **given)
     assert batch["images_loss"].iloc[0] != pytest.approx(centre, rel=1e-3)
+
+
+def test_settled_minima_are_measured_on_all_images():
+    wanted = PARAMETERS | {"targets": ["photos"], "examples": 24, "batch_size": 12, "settled_seeds": 1}
+    unit = next(unit for unit in experiment.units(wanted) if unit.compute is experiment.settled)
+    assert unit.arguments["stop_at_loss"] == 0.05 and unit.arguments["settle_steps"] == 4
+    given = unit.arguments | {"learning_rate": 0.05, "steps": 12, "stop_at_loss": 50.0}
+    table = unit.compute(**given, device="cpu", report=lambda done, text: None)
+    spectrum, around = table[table["index"].notna()], table[table["around"].notna()]
+    assert len(spectrum) == 3 and list(around["around"]) == [0.1, 0.3] and table["reached"].all()
+    one = spectrum.iloc[0]
+    assert one["train_loss"] < one["stopped_loss"] and one["gradient"] > 0
+    assert spectrum["converged"].all() and around["rise"].notna().all()
+    about = {"dataset": "cifar10", "part": "all", "start": "scratch", "seed": 0, "stop_at_loss": 0.05}
+    both = pd.concat([made_up(), table.assign(**about)], ignore_index=True)
+    assert outcomes(both) == outcomes(made_up())
+
+
+def test_running_statistics_become_those_of_all_images():
+    net = ResNet(3, width=8, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(1000, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    experiment.estimate_statistics_(net, x)
+    with torch.no_grad():
+        found = net(x)
+        torch.testing.assert_close(found, experiment.own_statistics(net)(x), rtol=1e-2, atol=1e-2)
+    assert not net.training and net.norm.momentum == 0.1

@@ -18,6 +18,7 @@ PARAMETERS = {
     "targets": TARGETS, "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "part_epochs": 1,
     "width": 8, "blocks": 1, "examples": 64, "epochs": 1, "decay_epochs": [], "batch_size": 32,
     "learning_rate": 0.01, "scratch_rate": 0.05, "perplexity": 5.0, "seeds": 2,
+    "source_accuracy": False,
     "imagenet_weights": "random", "imagenet_targets": ["photos", "digits"], "imagenet_examples": 33,
     "imagenet_test_images": 9, "imagenet_epochs": 1,
 }  # fmt: skip
@@ -101,6 +102,9 @@ def test_the_matrix_is_symmetric_and_complete():
     assert len(names) == 4 * 3 and np.array_equal(matrix, matrix.T) and not np.diag(matrix).any()
     with pytest.raises(KeyError, match="missing"):
         experiment.distances(table.iloc[:-1], 2)
+    source = pd.DataFrame({"kind": ["source"], "seed": [1], "source_test_accuracy": [30.0]})
+    both = experiment.distances(pd.concat([table, source], ignore_index=True), 1)
+    assert np.array_equal(both[0], matrix) and both[1] == names
 
 
 def test_the_picture_keeps_groups_together():

@@ -16,6 +16,7 @@ PARAMETERS = {
     "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
     "blocks": 1, "examples": 24, "batch_size": 12, "learning_rate": 0.01, "epochs": 1, "decay_epochs": [],
     "images": 9, "radius": 0.1, "far_radius": 1.0, "points": 5, "layer_points": 3, "seeds": 3,
+    "source_accuracy": False,
     "imagenet_weights": "random", "imagenet_layers": 3, "imagenet_images": 9, "imagenet_points": 3,
 }  # fmt: skip
 OF_IMAGENET = {"middle-imagenet", "middle-variation-imagenet", "middle-scaled-imagenet"}
@@ -90,9 +91,22 @@ def test_claims_can_hold_and_fail():
     held = outcomes(made_up())
     assert {id for id, outcome in held.items() if outcome == NOT_RUN} == OF_IMAGENET
     assert len(held) == 9 + 5 and {held[id] for id in held.keys() - OF_IMAGENET} == {HOLDS}
-    failed = outcomes(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.5, slower=0.5))
+    failed = outcomes(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.8, slower=0.5))
     assert {failed[id] for id in failed.keys() - OF_IMAGENET} == {CONTRADICTED}
-    assert outcomes(made_up(own_growth=0.25))["even"] == UNDECIDED  # the margin itself
+    assert outcomes(made_up(own_growth=0.5))["even"] == UNDECIDED  # the margin itself
+
+
+def test_layers_are_compared_from_the_middle_one_on():
+    # Appendix B.4 shows layers 25 to 48: what the layers before the middle do decides nothing.
+    table = made_up()
+    before = (table["layers"] == "all") & table["layer"].isin(["stem", "one"])
+    own = before & (table["start"] == "pretrained")
+    table.loc[own, "loss"] = 2 + 50 * (table.loc[own, "loss"] - 2)
+    judged = outcomes(table)
+    assert {judged[id] for id in ("even", "grows", "grows-more")} == {HOLDS}
+    assert experiment.finding(table, PARAMETERS) == experiment.finding(made_up(), PARAMETERS)
+    rows = experiment.all_layers(table, PARAMETERS)
+    assert set(experiment.from_middle(rows)["layer"]) == {"two", "three", "four"}
 
 
 @pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, CONTRADICTED)])

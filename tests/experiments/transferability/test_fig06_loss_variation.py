@@ -78,7 +78,15 @@ def test_the_mean_weighs_steps_and_not_records():
     assert experiment.mean_over(rows, "near") == pytest.approx((8 + 4.5 + 98) / 100)
     assert experiment.mean_over(rows, "near", (0, 0)) == 8
     assert experiment.mean_over(rows, "near", (0.01, 0.02)) == pytest.approx(4.5)
-    assert math.isnan(experiment.mean_over(rows, "near", (0.3, 0.4)))
+    assert math.isnan(experiment.mean_over(rows.iloc[:0], "near"))
+
+
+def test_a_part_of_the_steps_ends_between_two_records():
+    # As recorded: nothing between steps 32 and 116 of 930, and the first tenth ends at 93.
+    rows = pd.DataFrame({"step": [0, 32, 116, 930], "near": [0.0, 32.0, 116.0, 930.0]})
+    assert experiment.mean_over(rows, "near", (0, 0.1)) == pytest.approx(93 / 2)
+    assert experiment.mean_over(rows, "near", (0.1, 1)) == pytest.approx((93 + 930) / 2)
+    assert experiment.mean_over(rows, "near", (0.2, 0.3)) == pytest.approx(0.25 * 930)
 
 
 def test_losses_that_are_not_finite_and_nothing_at_all():

@@ -131,3 +131,58 @@ def test_units_start_before_training():
     book = notebooks.find("transferability/fig07_gradient_scale")
     units = experiment.units(parameters.resolve(book, "quick", {"examples": 100, "epochs": [2]}))
     assert {tuple(unit.arguments["steps"]) for unit in units} == {(0, 6)}
+
+
+def gradient_from(net, name, x, y):
+    """The gradient of the summed loss by a leaf that is put in place of what layer ``name`` gives out."""
+    leaves = []
+
+    def put(module, inputs, output):
+        leaves.append(output.detach().requires_grad_())
+        return leaves[0]
+
+    hook = net.get_submodule(name).register_forward_hook(put)
+    loss = torch.nn.functional.cross_entropy(net(x), y, reduction="sum")
+    hook.remove()
+    return torch.autograd.grad(loss, leaves[0])[0]
+
+
+def test_directions_of_the_gradient_by_what_a_layer_gives_out():
+    net = ResNet(3, width=8, generator=torch_stream(0, "net")).double().train()
+    x = torch.randn(9, 3, 12, 12, generator=torch_stream(0, "x"), dtype=torch.float64)
+    y = torch.randint(3, (9,), generator=torch_stream(0, "y"))
+    found = experiment.output_grams(net, x, y, 4)  # one image left out
+    assert list(found) == experiment.main_layers(net)
+    for name, gram in found.items():
+        parts = [gradient_from(net, name, x[part], y[part]) for part in (slice(0, 4), slice(4, 8))]
+        expected = sum(torch.einsum("nahw,nbhw->ab", part, part) for part in parts)
+        torch.testing.assert_close(gram, expected)
+
+
+def test_shuffled_weights_are_the_mean_over_all_orders():
+    generator = torch_stream(0, "shuffled")
+    weight = torch.randn(3, 5, generator=generator, dtype=torch.float64) + 0.5
+    u = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))[0]
+    orders = [torch.randperm(15, generator=generator) for _ in range(20000)]
+    squares = [(u.T @ weight.flatten()[order].view(3, 5)).square().sum(1) for order in orders]
+    expected = torch.stack(squares).mean(0).sqrt()
+    torch.testing.assert_close(experiment.shuffled_left(u, weight), expected, rtol=0.01, atol=0)
+
+
+def test_activations_are_asked_for_and_change_no_verdict():
+    book = notebooks.find("transferability/fig07_gradient_scale")
+    units = experiment.units(parameters.resolve(book, "smoke"))
+    own = [unit for unit in units if unit.compute is experiment.activations]
+    assert len(own) == 2 == len(units) / 2
+    table = own[0].compute(**own[0].arguments, device="cpu", report=lambda done, text: None)
+    assert set(table["kind"]) == {"activation"} and len(table) == 3 * 8 + 2 * 16 + 2 * 32
+    for _, rows in table.groupby("layer"):
+        assert rows["singular"].is_monotonic_decreasing
+        # The directions are a basis: their parts of the weight make up all of it, in whatever order.
+        for column in ("left", "shuffled"):
+            assert (rows[column] ** 2).sum() == pytest.approx(rows["norm"].iloc[0] ** 2)
+    about = {"dataset": "mnist", "part": "all", "start": "scratch", "seed": 0}
+    both = pd.concat([made_up(), table.assign(**about)], ignore_index=True)
+    assert outcomes(both) == outcomes(made_up())
+    quick = parameters.resolve(book, "quick")
+    assert all(unit.compute is experiment.compute for unit in experiment.units(quick))

@@ -34,6 +34,7 @@ PARAMETERS = {
     "imagenet_test_images": 9,
     "imagenet_epochs": 2,
     "seeds": 2,
+    "source_accuracy": False,
 }
 TARGETS = {"cifar10": 60, "cifar10-natural": 50, "shapes": 30, "mnist": 10, "fashion_mnist": 20}
 
@@ -269,3 +270,24 @@ def test_a_seed_without_all_targets_is_left_out():
     lost = (table["seed"] == 2) & (table["dataset"] == "mnist")
     rows = tab01.ends(tab01.series(table[~lost], "fixed"))
     assert len(tab01.by_seed(rows, tab01.ordering)) == 3
+
+
+def test_the_source_is_tested_where_asked_for(store):
+    given = PARAMETERS | {"source_accuracy": True, "pretrain_images": 64}
+    assert tab01.source_units(PARAMETERS) == [] and len(tab01.source_units(given)) == PARAMETERS["seeds"]
+    assert tab01.source_units(given)[0] in tab01.units(given)
+    unit = tab01.source_units(given)[1]
+    found = unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None)
+    net = tab01.pretrained(
+        given["source"], epochs=given["pretrain_epochs"], images=64, width=given["width"],
+        blocks=given["blocks"], seed=1,
+    )  # fmt: skip
+    test = tab01.load(given["source"], "test")
+    with torch.no_grad():
+        right = net(tab01.colour32(test.x)).argmax(1) == test.y
+    assert found["source_test_accuracy"].item() == pytest.approx(100 * right.double().mean().item())
+    assert 0 <= found["source_train_accuracy"].item() <= 100
+    table = made()
+    both = pd.concat([table, found], ignore_index=True)
+    for said in (tab01.claims, tab01.finding, tab01.key_numbers):
+        assert said(both, PARAMETERS) == said(table, PARAMETERS)

@@ -25,6 +25,7 @@ PARAMETERS = {
     "epochs": 1,
     "decay_epochs": [1],
     "seeds": 3,
+    "source_accuracy": False,
 }
 
 

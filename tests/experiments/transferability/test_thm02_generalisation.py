@@ -13,6 +13,7 @@ from alignbook.runs import notebooks, parameters
 PARAMETERS = {
     "datasets": ["digits"], "kappa": 0.3, "widths": [64, 2048], "angles": [0.0, 90.0], "shares": [1.0],
     "examples": 10, "test_images": 20, "step_size": 1.0, "tolerance": 0.01, "steps": 2000, "seeds": 2,
+    "class_pairs": 0,
 }  # fmt: skip
 
 
@@ -51,6 +52,26 @@ def test_losses_start_at_one_and_end_converged(table):
 def test_same_seed_same_bits(table):
     unit = thm02.units(PARAMETERS)[1]
     pd.testing.assert_frame_equal(compute(unit), table[table.unit == unit.name].reset_index(drop=True))
+
+
+def test_pairs_of_classes_from_the_most_alike_to_the_least(table):
+    units = thm02.units(PARAMETERS | {"class_pairs": 3, "seeds": 1, "examples": 40})
+    assert [unit.compute for unit in units] == [thm02.compute, thm02.of_pairs]
+    assert all(unit.compute is thm02.compute for unit in thm02.units(PARAMETERS))
+    found = compute(units[1])
+    assert len(found) == 3 and found.classes.nunique() == 3 and found.distance.is_monotonic_increasing
+    images = thm02.pool("digits", 0)
+    means = [images.on_sphere(images.images[images.y == label]).mean(0) for label in range(10)]
+    apart = torch.cdist(torch.stack(means), torch.stack(means))
+    apart = apart[torch.triu(torch.ones(10, 10), 1) == 1].sort().values.tolist()
+    assert found.distance.tolist() == pytest.approx([apart[0], apart[22], apart[-1]])
+    # Images of classes alike make the Gram matrix singular; wide networks move as far as their bounds say.
+    assert found.smallest.iloc[0] < found.smallest.iloc[2] and (found.residual <= 0.01).all()
+    assert (found.deviation / found.bound).mean() == pytest.approx(1, abs=0.2)
+    assert (found.scratch / found.scratch_bound).mean() == pytest.approx(1, abs=0.2)
+    both = pd.concat([table, found], ignore_index=True).assign(step_size=1.0)
+    alone = table.assign(step_size=1.0)
+    assert thm02.claims(both, PARAMETERS) == thm02.claims(alone, PARAMETERS)
 
 
 def made_up(ratio=0.98, worst=-0.2, order=1, test=1):

@@ -19,11 +19,17 @@ from alignbook.experiments import Unit
 from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig04_tsne import kernels
 from alignbook.experiments.transferability.planes import rows_of, where
-from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
+from alignbook.experiments.transferability.tab01_weight_deviation import (
+    named,
+    source_units,
+    start_of,
+    training_of,
+)
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 from alignbook.metrics import filter_normalised_directions, hessian_eigenvalues, landscape
 from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.seeding import torch_stream
+from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 
 HEADLINE = "eigenvalues"
 STARTS = {"scratch": "random", "pretrained": "pre-trained"}
@@ -31,6 +37,7 @@ MODES = {"eval": "running statistics", "train": "statistics of the batch"}  # of
 ANGLES = 16  # points on a circle
 TOLERANCE = 0.01  # residual of an eigenvalue over its magnitude: an error of about its square
 PRODUCTS = 150  # Hessian-vector products at most
+BATCH = 500  # images at once where all are measured
 OVER_LOSS = "Divided by the loss reached, too, the largest eigenvalues are smaller from pre-trained weights."
 
 
@@ -38,7 +45,7 @@ def units(parameters):
     """Spectra and circles per target, start and seed; planes of the first seed; two variations.
 
     The variations, on the first target alone: batch norm with the statistics of the batch, and a fixed
-    number of steps in place of a fixed loss.
+    number of steps in place of a fixed loss. And settled minima, of seeds of their own number.
     """
     per_epoch = parameters["examples"] // parameters["batch_size"]
     shared = start_of(parameters) | {
@@ -70,7 +77,15 @@ def units(parameters):
                     Unit(f"{name}-{kind}-{start}-seed{seed}", compute, own | arguments)
                     for kind, (compute, arguments) in kinds.items()
                 ]
-    return made
+        settling = to_loss | count | {"radii": parameters["radii"]}
+        settling |= {"stop_at_loss": parameters["settled_loss"]}
+        settling |= {"settle_steps": parameters["settle_epochs"] * per_epoch}
+        for seed in range(parameters["settled_seeds"]):
+            for start in STARTS:
+                own = shared | named(name) | settling | {"start": start, "seed": seed}
+                del own["images"]  # all of them
+                made.append(Unit(f"{name}-settled-{start}-seed{seed}", settled, own))
+    return made + source_units(parameters)
 
 
 def spectrum(*, count, mode, images, device, report, **given):
@@ -145,6 +160,66 @@ def plane(*, radius, points, images, device, report, **given):
     return rows_of(
         landscape(net, nn.functional.cross_entropy, x, y, _plane(net, given), radius=radius, points=points)
     )
+
+
+def settled(*, count, radii, settle_steps, device, report, **given):
+    """Eigenvalues and rises at a minimum that training has settled in, measured on all training images.
+
+    Past the loss to stop at come ``settle_steps`` at a tenth of the rate; batch norm's running statistics
+    are then those of all training images. Rows of :func:`spectrum`, without ``images_loss``, which is
+    ``train_loss``, and with ``stopped_loss``, that before settling, and ``gradient``, the norm of the loss's.
+    And per radius ``around``: ``rise``, mean over the points of the plane up to it less the loss at 0.
+    """
+    found, net, x, y = _trained(given["examples"], device, report, given)
+    generator = torch_stream(given["seed"], "settling", given["dataset"], given["part"], given["start"])
+    stopped = accuracy_and_loss(net, x, y)[1]
+    fine_tune(
+        net,
+        x,
+        y,
+        steps=settle_steps,
+        batch_size=given["batch_size"],
+        learning_rate=given["learning_rate"] / 10,
+        generator=generator,
+    )
+    estimate_statistics_(net, x)
+    loss = nn.functional.cross_entropy
+    pairs = hessian_eigenvalues(
+        net, loss, x, y, k=count, tol=TOLERANCE, batch_size=BATCH, max_products=max(PRODUCTS, count + 1)
+    )
+    slope = torch.autograd.grad(loss(net(x), y), list(net.parameters()))
+    *_, x_test, y_test, _ = target(given["dataset"], given["examples"], given["seed"], given["part"])
+    right, at = accuracy_and_loss(net, x, y)
+    about = {
+        "taken": found.steps,
+        "reached": found.steps < given["steps"],
+        "stopped_loss": stopped,
+        "train_loss": at,
+        "train_error": 100 * (1 - right),
+        "test_error": 100 * (1 - accuracy_and_loss(net, x_test.to(device), y_test.to(device))[0]),
+        "gradient": math.sqrt(sum(float(part.double().square().sum()) for part in slope)),
+        "norm": float(np.linalg.norm(kernels(net))),
+    }
+    rows = {"index": range(1, count + 1), "eigenvalue": pairs.eigenvalues, "residual": pairs.residuals}
+    planes = [
+        landscape(net, loss, x, y, _plane(net, given), radius=radius, points=5).loss for radius in radii
+    ]
+    around = {"around": radii, "rise": [float(part.mean() - part[2, 2]) for part in planes]}
+    parts = [pd.DataFrame(rows | {"converged": pairs.converged}), pd.DataFrame(around)]
+    return pd.concat(parts, ignore_index=True).assign(**about)
+
+
+@torch.no_grad()
+def estimate_statistics_(net, x):
+    """Set batch norm's running statistics to those of all images ``x``, in one pass; evaluation mode."""
+    norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+    kept = [module.momentum for module in norms]
+    for module in norms:
+        module.momentum = 1.0
+    net.train()(x)
+    for module, momentum in zip(norms, kept, strict=True):
+        module.momentum = momentum
+    net.eval()
 
 
 def own_statistics(net):

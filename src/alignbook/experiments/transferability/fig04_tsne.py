@@ -13,7 +13,12 @@ import pandas as pd
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability import imagenet_source
-from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
+from alignbook.experiments.transferability.tab01_weight_deviation import (
+    named,
+    source_units,
+    start_of,
+    training_of,
+)
 from alignbook.experiments.transferability.tuned import recorded, tuned
 
 HEADLINE = "near"
@@ -44,7 +49,7 @@ def units(parameters):
         }
         for seed in range(parameters["seeds"]):
             made.append(Unit(f"{one}-{two}-seed{seed}", compute, arguments | {"seed": seed}))
-    return made + imagenet_units(parameters)
+    return made + imagenet_units(parameters) + source_units(parameters)
 
 
 def imagenet_units(parameters):
@@ -182,7 +187,8 @@ def distances(table, seed):
 
 
 def with_targets(table):
-    """``table`` with the targets' names in columns ``target`` and ``other_target``."""
+    """Rows of ``table`` with a distance, the targets' names in columns ``target`` and ``other_target``."""
+    table = table[table["distance"].notna()]
 
     def name(dataset, part):
         return [d if p == "all" else f"{d}-{p}" for d, p in zip(dataset, part, strict=True)]

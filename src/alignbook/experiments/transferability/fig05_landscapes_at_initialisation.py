@@ -14,7 +14,12 @@ from alignbook.experiments import Unit
 from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.planes import grid, rows_of, where
-from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of, training_of
+from alignbook.experiments.transferability.tab01_weight_deviation import (
+    named,
+    source_units,
+    start_of,
+    training_of,
+)
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 from alignbook.metrics import landscape
 from alignbook.metrics.landscape import batch_norm
@@ -50,7 +55,7 @@ def units(parameters):
             for start in STARTS:
                 given = arguments | more | {"start": start, "seed": seed}
                 made.append(Unit(f"{kind}-{start}-seed{seed}", compute, given))
-    return made + imagenet_units(parameters)
+    return made + imagenet_units(parameters) + source_units(parameters)
 
 
 def imagenet_units(parameters):
@@ -245,6 +250,12 @@ def all_layers(table, parameters):
     return roughness(table, layers="all", mode="train", head="fresh", radius=parameters["radius"])
 
 
+def from_middle(rows):
+    """The rows of the middle layer and of those after it: Appendix B.4 shows the 25th to 48th layer."""
+    positions = np.sort(rows["position"].unique())
+    return rows[rows["position"] >= positions[len(positions) // 2]] if len(positions) else rows
+
+
 def ratios(rows, column):
     """log2 of ``column``, random over pre-trained, one value per seed; zeros and gaps left out."""
     both = (
@@ -309,20 +320,23 @@ def claims(table, parameters):
         made.append(
             claim.tagged("The middle layer's landscape is smoother in other conditions, too.", ours=True)
         )
-    rows = all_layers(table, parameters)
+    rows = from_middle(all_layers(table, parameters))
     random, own = (growth(rows, start) for start in STARTS)
-    count = rows["position"].max() + 1 if len(rows) else 2
+    count = rows["position"].nunique()
     made.append(
         _greater(
             "grows",
-            "With random weights the curvature grows from layer to layer towards the input: "
-            "slope of its log2.",
+            "With random weights the curvature grows from the last layer to the middle one: slope of its "
+            "log2 per layer.",
             "Figure 13, B.4",
             random,
         )
     )
-    statement = "With pre-trained weights all layers are nearly alike: slope of log2 of the curvature is 0."
-    tolerance = 1 / max(count - 1, 1)  # a factor of two from the last layer to the first
+    statement = (
+        "With pre-trained weights the layers from the middle one on are nearly alike: slope of log2 of the "
+        "curvature is 0."
+    )
+    tolerance = 1 / max(count - 1, 1)  # a factor of two from the last of these layers to the first
     if own:
         claim = Claim.equals("even", statement, "Figure 12, B.4", own, 0.0, tolerance)
     else:
@@ -332,8 +346,8 @@ def claims(table, parameters):
     made.append(
         _greater(
             "grows-more",
-            "Towards the input the curvature grows more with random weights than with pre-trained ones: "
-            "difference of the slopes.",
+            "From the last layer to the middle one the curvature grows more with random weights than with "
+            "pre-trained ones: difference of the slopes.",
             "Figures 12 and 13, B.4",
             difference,
         )
@@ -366,7 +380,7 @@ def imagenet_middle(table, head="fresh"):
 
 def _imagenet_claims(table):
     """The statements of :func:`claims` on landscapes, from weights trained on ImageNet."""
-    rows, middle_rows = imagenet_layers(table), imagenet_middle(table)
+    rows, middle_rows = from_middle(imagenet_layers(table)), imagenet_middle(table)
     random, own = (growth(rows, start) for start in STARTS)
     scaled = ratios(imagenet_middle(table, "scaled"), "curvature")
     difference = [a - b for a, b in zip(random, own, strict=True)] if len(random) == len(own) else []
@@ -382,7 +396,7 @@ def _imagenet_claims(table):
         _greater("middle-scaled-imagenet", f"{bends} (heads of equal logits).", "Figure 5(b)(c)", scaled),
         _greater(
             "grows-imagenet",
-            "Random weights: slope of log2 of the curvature per layer towards the input is positive.",
+            "Random weights: slope of log2 of the curvature per layer towards the middle one is positive.",
             "Figure 13, B.4",
             random,
         ),
@@ -414,7 +428,7 @@ def finding(table, parameters):
         f"At the start, the middle layer's landscape bends {factor(found)} times as much with "
         f"random weights as with those from {parameters['source']}"
     )
-    rows = all_layers(table, parameters)
+    rows = from_middle(all_layers(table, parameters))
     random, own = (growth(rows, start) for start in STARTS)
     bends = ratios(imagenet_middle(second), "curvature")
     if bends:
@@ -423,8 +437,8 @@ def finding(table, parameters):
         text += " (in place of ImageNet)."
     if random and own:
         text += (
-            f" Per layer towards the input it is multiplied by {2 ** np.mean(random):.2f} with random and "
-            f"{2 ** np.mean(own):.2f} with pre-trained weights."
+            f" Per layer from the last to the middle one it is multiplied by {2 ** np.mean(random):.2f} with "
+            f"random and {2 ** np.mean(own):.2f} with pre-trained weights."
         )
     return text
 

@@ -18,6 +18,7 @@ from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.tab01_weight_deviation import (
     name_of,
     named,
+    source_units,
     start_of,
     training_of,
 )
@@ -55,7 +56,7 @@ def units(parameters):
             for seed in range(parameters["seeds"]):
                 given = arguments | {"start": start, "seed": seed}
                 made.append(Unit(f"{name}-{start}-seed{seed}", compute, given))
-    return made
+    return made + source_units(parameters)
 
 
 def compute(
@@ -182,13 +183,18 @@ def series(table, target, protocol):
 
 
 def mean_over(rows, column, share=(0, 1)):
-    """Mean of ``column`` over the steps (trapezoids between records) from and to a ``share`` of the last."""
-    low, high = (end * rows["step"].max() for end in share)
-    rows = rows[(rows["step"] >= low) & (rows["step"] <= high)]
+    """Mean of ``column`` over the steps from and to a ``share`` of the last; its value where the two are one.
+
+    Between records, and where a part of the steps begins or ends, the column is a straight line.
+    """
+    if rows.empty:
+        return math.nan
+    rows = rows.sort_values("step")
     steps, values = rows["step"].to_numpy(float), rows[column].to_numpy(float)
-    if len(steps) < 2:
-        return float(values.mean()) if len(values) else math.nan
-    return float(np.trapezoid(values, steps) / (steps[-1] - steps[0]))
+    low, high = (end * steps[-1] for end in share)
+    places = np.concatenate([[low], steps[(steps > low) & (steps < high)], [high]])
+    found = np.interp(places, steps, values)
+    return float(np.trapezoid(found, places) / (high - low)) if low < high else float(found[0])
 
 
 def ratios(table, target, protocol, reach="near", part="all steps"):

@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
 from alignbook.claims import UNDECIDED, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
@@ -17,7 +18,7 @@ from alignbook.experiments.transferability.by_seed import factor
 from alignbook.experiments.transferability.fig05_landscapes_at_initialisation import main_layers, middle
 from alignbook.experiments.transferability.fig06_loss_variation import STARTS, started
 from alignbook.experiments.transferability.planes import where
-from alignbook.experiments.transferability.tab01_weight_deviation import named, start_of
+from alignbook.experiments.transferability.tab01_weight_deviation import named, source_units, start_of
 from alignbook.experiments.transferability.tuned import target
 from alignbook.metrics import gradient_projections, layer_gradients
 from alignbook.seeding import torch_stream
@@ -36,13 +37,14 @@ READINGS = {  # of "projection of weight on the singular vectors of gradient"
     "right": "‖W v_i‖, on the one of the inputs",
 }
 LEADING = 0.1  # share of the singular vectors that lead
+TRAINING = ("batch_size", "learning_rate", "steps")  # arguments of a unit that say how it is trained
 STABLE = (
     1.0  # |log2| of the size at the images over that at the last convolution, up to which we call it stable
 )
 
 
 def units(parameters):
-    """One unit per target, start and seed."""
+    """One unit per target, start and seed; where ``activations`` asks for them, one of those beside it."""
     made = []
     for name in parameters["targets"]:
         arguments = named(name) | start_of(parameters)
@@ -54,7 +56,10 @@ def units(parameters):
             for seed in range(parameters["seeds"]):
                 given = arguments | {"start": start, "seed": seed}
                 made.append(Unit(f"{name}-{start}-seed{seed}", compute, given))
-    return made
+                if parameters["activations"]:
+                    kept = {key: value for key, value in given.items() if key not in TRAINING}
+                    made.append(Unit(f"{name}-activations-{start}-seed{seed}", activations, kept))
+    return made + source_units(parameters)
 
 
 def compute(
@@ -161,6 +166,75 @@ def measured(net, x, y, batch):
         )
     )
     return pd.concat(parts, ignore_index=True)
+
+
+def activations(
+    *, dataset, part, start, source, pretrain_epochs, pretrain_images, width, blocks, examples, batch, seed,
+    device, report,
+):  # fmt: skip
+    """Before training: how a convolution multiplies the leading directions of the gradient by its output.
+
+    Back-propagation multiplies ∂L/∂X_k, the gradient by what layer k gives out, with the layer's weight W
+    (Section 4). Over all images and places of it, ∂L_i/∂X_k is a matrix (channels, images · places) =
+    Σ_i σ_i u_i v_i', σ descending. Rows of kind "activation", at ``step`` 0, one per convolution and
+    direction: ``layer``, ``position``, ``index``; ``singular``, σ_i; ``left``, ‖u_i'W‖; ``shuffled``, what
+    the same weights in a random order would give, see :func:`shuffled_left`; ``norm``, ‖W‖.
+    """
+    x, y, *_, classes = target(dataset, examples, seed, part)
+    x, y = x.to(device), y.to(device)
+    length = (source, pretrain_epochs, pretrain_images, width, blocks)
+    net = started(start, classes, (dataset, part), *length, seed, device, report).train()
+    parts = []
+    for position, (name, gram) in enumerate(output_grams(net, x, y, batch).items()):
+        weight = net.get_submodule(name).weight.detach().cpu().double().flatten(1)
+        values, vectors = torch.linalg.eigh(gram)
+        u = vectors.flip(1)
+        found = {
+            "index": range(len(u)),
+            "singular": values.flip(0).clamp(min=0).sqrt(),
+            "left": (u.T @ weight).norm(dim=1),
+            "shuffled": shuffled_left(u, weight),
+            "norm": weight.norm().item(),
+        }
+        parts.append(pd.DataFrame(found).assign(layer=name, position=position))
+    return pd.concat(parts, ignore_index=True).assign(kind="activation", step=0)
+
+
+def output_grams(net, x, y, batch):
+    """{convolution: Σ g g', (channels, channels) float64}, g the gradient of an image's loss by what the
+    convolution gives out at one place; over all places of all images, but for those that fill no batch.
+
+    Batch norm is in training mode; running statistics of ``net`` move.
+    """
+    layers = main_layers(net)
+    given, grams = {}, dict.fromkeys(layers, 0.0)
+    hooks = [
+        net.get_submodule(name).register_forward_hook(
+            lambda module, inputs, output, name=name: given.update({name: output})
+        )
+        for name in layers
+    ]
+    for start in range(0, len(x) - batch + 1, batch):
+        images = x[start : start + batch].contiguous(memory_format=torch.channels_last)
+        loss = nn.functional.cross_entropy(net(images), y[start : start + batch], reduction="sum")
+        found = torch.autograd.grad(loss, [given[name] for name in layers])
+        for name, gradient in zip(layers, found, strict=True):
+            rows = gradient.transpose(0, 1).flatten(1).double().cpu()  # (channels, images · places)
+            grams[name] = grams[name] + rows @ rows.T
+    for hook in hooks:
+        hook.remove()
+    return grams
+
+
+def shuffled_left(u, weight):
+    """Root mean square of ‖u_i'W‖ over all orders of the entries of W (out, else), one per column of u.
+
+    With q the mean square of an entry and c the mean product of two different ones, u_i of norm 1,
+    the mean square is else · (q + c ((Σ_a u_ai)² - 1)).
+    """
+    square, count = weight.square().sum(), weight.numel()
+    product = (weight.sum().square() - square) / (count * (count - 1))
+    return (weight.shape[1] * (square / count + product * (u.sum(0).square() - 1))).clamp(min=0).sqrt()
 
 
 def rows_of(table, target, kind, step=None):

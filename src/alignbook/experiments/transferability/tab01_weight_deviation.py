@@ -14,13 +14,14 @@ from scipy import stats
 from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
+from alignbook.data import colour32, load
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability import imagenet_source
 from alignbook.experiments.transferability.tuned import recorded, target, tuned
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
-from alignbook.training.pretrained import pretrained
+from alignbook.training.pretrained import pretrained, source_examples
 
 HEADLINE = "ordering"
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
@@ -56,7 +57,17 @@ def units(parameters):
         for name in parameters["targets"]
         for unit in setting(name, parameters)
     ]
-    return made + imagenet_units(parameters)
+    return made + imagenet_units(parameters) + source_units(parameters)
+
+
+def source_units(parameters):
+    """One unit of :func:`source_accuracy` per seed where the parameter of that name asks for it, else none.
+
+    Every notebook that shows networks pre-trained in this way has the same ones.
+    """
+    if not parameters["source_accuracy"]:
+        return []
+    return _units("source", source_accuracy, start_of(parameters), parameters)
 
 
 def imagenet_units(parameters):
@@ -142,6 +153,34 @@ def fine_tuned(*, dataset, decay_at, steps, seed, device, report, **given):
     table = pd.DataFrame(found.rows).assign(setting="fine-tuned", classifier="linear")
     table.loc[table.index[-1], "head"] = head_deviation(found, given["examples"])
     return table
+
+
+def source_accuracy(*, source, pretrain_epochs, pretrain_images, width, blocks, seed, device, report):
+    """How well the pre-trained network does on its own source: one row, of ``kind`` "source".
+
+    ``source_test_accuracy`` on all test images, ``source_train_accuracy`` on the images of pre-training, in
+    percent; ``step`` 0 of what a target makes of the network.
+    """
+    net = pretrained(
+        source,
+        epochs=pretrain_epochs,
+        images=pretrain_images,
+        width=width,
+        blocks=blocks,
+        seed=seed,
+        device=device,
+        report=report,
+    )
+    test = load(source, "test")
+    found = {
+        "source_test_accuracy": (colour32(test.x), test.y),
+        "source_train_accuracy": source_examples(source, pretrain_images, seed=seed)[:2],
+    }
+    row = {
+        name: 100 * accuracy_and_loss(net, *(part.to(device) for part in pair))[0]
+        for name, pair in found.items()
+    }
+    return pd.DataFrame([{"kind": "source", "step": 0} | row])
 
 
 def head_deviation(found, n):
@@ -558,7 +597,7 @@ def finding(table, parameters):
     found = words.get(
         tuple(signs), "farther where the test error is larger in one setting and not in the other"
     )
-    count = len(table[["dataset", "part"]].drop_duplicates())
+    count = len(table[["dataset", "part"]].dropna().drop_duplicates())
     text = (
         f"Pre-trained on {parameters['source']} (for ImageNet), weights move {found}: "
         f"rank correlation over {count} targets {', '.join(said)}."

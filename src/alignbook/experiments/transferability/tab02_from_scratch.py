@@ -45,7 +45,7 @@ def units(parameters):
         made += _scratch_units(name, parameters["scratch_rate"], parameters)
     for name in parameters["rate_targets"]:
         made += _scratch_units(name, parameters["other_rate"], parameters)
-    return made
+    return made + tab01.source_units(parameters)
 
 
 def _scratch_units(name, rate, parameters):

@@ -11,6 +11,7 @@ loss on the way, with λ_Q the smallest eigenvalue of H_Q^∞ and the base as it
     |u_Q(k) - y_Q|² ≤ (1 - η λ_Q / 2)^k |u_Q(P) - y_Q|².
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.stats import spearmanr
 from alignbook.claims import Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.experiments.transferability.by_seed import mean_spread, per_seed
-from alignbook.experiments.transferability.image_pairs import pool, related
+from alignbook.experiments.transferability.image_pairs import Pool, pool, related
 from alignbook.experiments.transferability.two_layer import descend, draw, in_span, outputs
 from alignbook.metrics.relu_gram import deviation_bound, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
@@ -34,10 +35,12 @@ ORDER = 0.9  # rank correlation over the sources from which on two quantities or
 
 
 def units(parameters):
-    """One unit per data set and seed; it holds all widths and all sources."""
+    """One unit per data set and seed; it holds all widths and all sources. Where ``class_pairs`` asks for
+    them, as many on the largest width with pairs of classes.
+    """
     shared = ("kappa", "widths", "angles", "shares", "examples", "test_images")
     descent = ("step_size", "tolerance", "steps")
-    return [
+    made = [
         Unit(
             f"{dataset}-seed{seed}",
             compute,
@@ -46,6 +49,15 @@ def units(parameters):
         for dataset in parameters["datasets"]
         for seed in range(parameters["seeds"])
     ]
+    if parameters["class_pairs"]:
+        given = {name: parameters[name] for name in ("kappa", "class_pairs", "examples", *descent)}
+        given["width"] = max(parameters["widths"])
+        made += [
+            Unit(f"{dataset}-pairs-seed{seed}", of_pairs, {"dataset": dataset, **given, "seed": seed})
+            for dataset in parameters["datasets"]
+            for seed in range(parameters["seeds"])
+        ]
+    return made
 
 
 def compute(
@@ -138,6 +150,51 @@ def compute(
             done += width
             report(done / work, f"m = {width}, {family} {step:g}")
     return pd.DataFrame(rows)
+
+
+def of_pairs(
+    *, dataset, kappa, class_pairs, examples, width, step_size, tolerance, steps, seed, device, report
+):
+    """How far fine-tuning moves on pairs of classes of one data set, from the most alike to the least.
+
+    The source is other images of the same two classes. The other arguments are those of :func:`compute`.
+    One row per pair, of ``kind`` "pair": ``classes``; ``distance``, between the means of its images on the
+    sphere; ``smallest`` and ``largest``, eigenvalues of H_Q^∞; ``deviation``, ``bound``, ``residual`` as in
+    :func:`compute`; ``scratch`` and ``scratch_bound``, the same two from the random network.
+    """
+    images = pool(dataset, seed)
+    rows, ranked = [], _ranked(images)
+    chosen = np.unique(np.linspace(0, len(ranked) - 1, class_pairs).round().astype(int))
+    for done, place in enumerate(chosen):
+        distance, pair = ranked[place]
+        own = Pool(images.images, images.y, list(pair))
+        (target, y), (source, labels) = own.pair(0, examples), own.pair(0, examples)
+        x_q, x_p = in_span(torch.cat([own.on_sphere(target), own.on_sphere(source)])).split(examples)
+        x, answer, spectrum = x_q.to(device), y.to(device), torch.linalg.eigvalsh(relu_gram(x_q))
+        generator = torch_stream(seed, "thm02", "pairs", dataset, *map(str, pair), device=device)
+        start, signs = draw(x_q.shape[1], width, kappa, generator)
+        settings = {"tolerance": tolerance, "steps": steps}
+        rate = step_size / float(torch.linalg.eigvalsh(relu_gram(x_p))[-1])
+        weights, first = descend(start, signs, x_p.to(device), labels.to(device), rate=rate, **settings)
+        eta = step_size / float(spectrum[-1])
+        tuned, second = descend(weights, signs, x, answer, rate=eta, **settings)
+        alone, third = descend(start, signs, x, answer, rate=eta, **settings)
+        row = {"kind": "pair", "classes": "-".join(map(str, sorted(pair))), "distance": distance}
+        row |= {"smallest": float(spectrum[0]), "largest": float(spectrum[-1])}
+        row |= {"deviation": float((tuned - weights).norm()), "scratch": float((alone - start).norm())}
+        row |= {"bound": deviation_bound(x_q, y - transformed_labels(x_p, labels, x_q))}
+        row |= {"scratch_bound": deviation_bound(x_q, y)}
+        losses = (float(part[-1]) for part in (first, second, third))
+        rows.append(row | {"residual": math.sqrt(max(losses) / examples)})
+        report((done + 1) / len(chosen), f"classes {row['classes']}")
+    return pd.DataFrame(rows)
+
+
+def _ranked(images):
+    """[(distance of the mean images on the sphere, pair)] of all pairs of classes of a Pool, ascending."""
+    means = {label: images.on_sphere(images.images[images.y == label]).mean(0) for label in images.order}
+    pairs = itertools.combinations(images.order, 2)
+    return sorted((float((means[a] - means[b]).norm()), (a, b)) for a, b in pairs)
 
 
 def of_sources(table, scratch=False):
