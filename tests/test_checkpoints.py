@@ -70,7 +70,10 @@ def test_everything_that_the_content_depends_on_is_in_the_key(monkeypatch, folde
 
 def test_the_digest_of_the_code_covers_all_that_the_function_calls(monkeypatch):
     monkeypatch.undo()
-    from alignbook.experiments.transferability import fig08_inputs_and_labels, imagenet_source, tuned
+    from alignbook.studies.transferability import imagenet_source, tuned
+    from alignbook.studies.transferability.fig08_inputs_and_labels import (
+        experiment as fig08_inputs_and_labels,
+    )
     from alignbook.training import pretrained
 
     measured = {"accuracy_and_loss", "evaluation_mode", "fine_tune", "torch_stream"}

@@ -125,7 +125,7 @@ def _plan(entry, where):
         raise AlignbookError(f"{where}: {error}") from None
     if book.name != entry["notebook"]:
         raise AlignbookError(f"{where}: the whole name of the notebook is {book.name}")
-    if seeds is not None and not _among(seeds, values.get("seeds")):
+    if seeds is not None and not _among(seeds, _most(values.get("seeds"), *entry["values"].values())):
         raise AlignbookError(
             f"{where}: new_seeds are the first and the last new seed of those that are run, not "
             f"{on_one_line(seeds)}"
@@ -136,6 +136,11 @@ def _plan(entry, where):
         spread=entry["spread"], rule=entry["rule"], why=entry["why"], needs=entry.get("needs"),
         expected_core_hours=hours,
     )  # fmt: skip
+
+
+def _most(*values):
+    """The largest whole number among ``values``: seeds, or networks, groups, … that are counted like seeds."""
+    return max((v for v in values if isinstance(v, int) and not isinstance(v, bool)), default=None)
 
 
 def _among(seeds, count):

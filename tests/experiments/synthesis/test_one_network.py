@@ -7,10 +7,10 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.synthesis import one_network as experiment
 from alignbook.metrics import misalignment
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
+from alignbook.studies.synthesis.one_network import experiment
 from alignbook.training.nets import he_normal_
 
 PARAMETERS = {"networks": ["convolutional", "dense"]}

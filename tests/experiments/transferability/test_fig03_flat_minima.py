@@ -7,8 +7,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import fig03_flat_minima as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.fig03_flat_minima import experiment
 from alignbook.training.resnet import ResNet
 
 PARAMETERS = {

@@ -9,8 +9,8 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import fig04_tsne as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.fig04_tsne import experiment
 from alignbook.training.resnet import ResNet
 
 TARGETS = ["mnist", "cifar10-natural", "shapes"]

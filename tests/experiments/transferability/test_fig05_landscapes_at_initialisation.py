@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
-from alignbook.experiments.transferability import fig05_landscapes_at_initialisation as experiment
-from alignbook.experiments.transferability import imagenet_source
 from alignbook.metrics import landscape
+from alignbook.studies.transferability import imagenet_source
+from alignbook.studies.transferability.fig05_landscapes_at_initialisation import experiment
 from alignbook.training.resnet import ResNet
 
 PARAMETERS = {

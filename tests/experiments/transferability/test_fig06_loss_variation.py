@@ -8,8 +8,8 @@ import pytest
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import fig06_loss_variation as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.fig06_loss_variation import experiment
 
 PARAMETERS = {"targets": ["cifar10-natural", "cifar10-artificial"], "source": "photos"}
 STEPS = np.array([0, 1, 5, 10, 40, 100])

@@ -9,9 +9,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import fig07_gradient_scale as experiment
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
+from alignbook.studies.transferability.fig07_gradient_scale import experiment
 from alignbook.training.resnet import ResNet
 
 PARAMETERS = {"targets": ["cifar10-natural", "mnist"], "source": "photos"}

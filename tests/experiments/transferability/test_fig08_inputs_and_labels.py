@@ -9,8 +9,8 @@ from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import fig08_inputs_and_labels as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.fig08_inputs_and_labels import experiment
 from alignbook.training.lenet import LeNet
 
 BOOK = notebooks.find("transferability/fig08_inputs_and_labels")

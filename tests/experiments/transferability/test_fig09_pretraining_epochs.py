@@ -6,8 +6,8 @@ import pytest
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import fig09_pretraining_epochs as experiment
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.fig09_pretraining_epochs import experiment
 
 EPOCHS = [0, 1, 2, 4, 8]
 PARAMETERS = {"settings": ["plain"], "target": "cifar10", "source": "photos"}

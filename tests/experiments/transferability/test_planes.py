@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.experiments.transferability.planes import grid, rows_of, where
 from alignbook.metrics.landscape import Landscape
 from alignbook.pages.planes import common_scale, draw
+from alignbook.studies.transferability.planes import grid, rows_of, where
 
 
 def found():

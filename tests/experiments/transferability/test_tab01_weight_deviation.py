@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
-from alignbook.experiments.transferability import imagenet_source
-from alignbook.experiments.transferability import tab01_weight_deviation as tab01
-from alignbook.experiments.transferability.tuned import recorded, target, tuned
+from alignbook.studies.transferability import imagenet_source
+from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
+from alignbook.studies.transferability.tuned import recorded, target, tuned
 from alignbook.training import loop
 
 PARAMETERS = {

@@ -5,9 +5,9 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import tab01_weight_deviation as tab01
-from alignbook.experiments.transferability import tab02_from_scratch as tab02
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
+from alignbook.studies.transferability.tab02_from_scratch import experiment as tab02
 
 PARAMETERS = {
     "targets": ["cifar10", "mnist"],

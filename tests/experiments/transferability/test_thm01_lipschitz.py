@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import thm01_lipschitz as thm01
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.thm01_lipschitz import experiment as thm01
 
 PARAMETERS = {
     "datasets": ["digits"], "kappas": [0.1, 0.3, 1.0], "widths": [64, 2048], "angles": [0.0, 90.0],

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from alignbook.errors import AlignbookError
-from alignbook.experiments.transferability import thm02_generalisation as thm02
 from alignbook.metrics.relu_gram import relu_gram
 from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.thm02_generalisation import experiment as thm02
 
 PARAMETERS = {
     "datasets": ["digits"], "kappa": 0.3, "widths": [64, 2048], "angles": [0.0, 90.0], "shares": [1.0],

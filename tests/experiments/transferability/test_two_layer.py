@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from alignbook.errors import Diverged
-from alignbook.experiments.transferability import two_layer
 from alignbook.seeding import torch_stream
+from alignbook.studies.transferability import two_layer
 
 D, M, N = 5, 23, 4
 

@@ -1,0 +1,459 @@
+"""When transfer helps: other inputs, or the same inputs with other labels (Figure 8, Section 5.1)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import torch
+
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, Claim, KeyNumber, interval
+from alignbook.data import colour32, digest, load
+from alignbook.data.street_digits import street_digits
+from alignbook.experiments import Unit
+from alignbook.metrics import weight_deviation
+from alignbook.seeding import torch_stream
+from alignbook.studies.transferability.tuned import TEST_IMAGES, recorded, target, tuned
+from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
+from alignbook.training.lenet import LeNet
+from alignbook.training.nets import he_normal_
+from alignbook.training.pretrained import LOOP, SOURCES, checkpoint
+from alignbook.training.resnet import ResNet, fresh_head_
+
+HEADLINE = "both"
+MARGIN = 2.0  # points within which pre-training "provides no improvement" or "barely improves"; ours
+UPSIDE_DOWN = "upside-down"
+KERNELS = {"conv1": "ψ₁", "conv2": "ψ₂", "dense1": "W"}  # the layers of Figure 8 (a)
+PARTS = ("natural", "artificial")
+COLOURS = 9  # labels by the colour of the upper part: three of brightness by three from blue to red
+
+
+def units(parameters):
+    """Per seed, Figure 8 (a): a unit per source; (b): per kind of labels; (c, d): per source and target."""
+    made = []
+    for seed in range(parameters["digit_seeds"]):
+        for start in ("none", parameters["digits"], UPSIDE_DOWN, parameters["clothes"]):
+            arguments = {
+                "dataset": parameters["street"] if parameters["street"] == "svhn" else parameters["digits"],
+                "source": parameters["clothes"] if start == parameters["clothes"] else parameters["digits"],
+                "start": start,
+                "pretrain_images": parameters["digit_images"],
+                "pretrain_epochs": parameters["digit_epochs"],
+                "examples": parameters["street_examples"],
+                "epochs": parameters["street_epochs"],
+                "learning_rate": parameters["learning_rate"],
+                "seed": seed,
+            }
+            made.append(Unit(f"inputs-{start}-seed{seed}", inputs, arguments))
+    for seed in range(parameters["seeds"]):
+        names = ("source", "width", "blocks", "examples", "learning_rate")
+        shared = {name: parameters[name] for name in names}
+        steps = parameters["epochs"] * (parameters["examples"] // 32)
+        for kind in ("none", "classes", "colours"):
+            arguments = shared | {
+                "dataset": parameters["target"],
+                "kind": kind,
+                "pretrain_images": parameters["label_images"],
+                "pretrain_epochs": parameters["label_epochs"],
+                "steps": steps,
+                "seed": seed,
+            }
+            made.append(Unit(f"labels-{kind}-seed{seed}", labels, arguments))
+        for part in PARTS:
+            for subset in ("none", *PARTS):
+                arguments = shared | {
+                    "dataset": parameters["target"],
+                    "part": part,
+                    "subset": subset,
+                    "pretrain_epochs": parameters["part_epochs"],
+                    "steps": steps,
+                    "seed": seed,
+                }
+                made.append(Unit(f"crossed-{subset}-to-{part}-seed{seed}", crossed, arguments))
+    return made
+
+
+def inputs(
+    *,
+    dataset,
+    source,
+    start,
+    pretrain_images,
+    pretrain_epochs,
+    examples,
+    epochs,
+    learning_rate,
+    seed,
+    device,
+    report,
+):
+    """Figure 8 (a): LeNet pre-trained on ``start``, fine-tuned on a few street digits.
+
+    dataset : "svhn", or a set of grey digits of which street digits are made (:func:`street_digits`), none
+    of them among the ``pretrain_images`` digits of pre-training.
+    start : "none" (random weights), "upside-down" (``source`` with every image upside down), or the source.
+    One row: ``accuracy`` in percent on the first test images and ‖W − W(0)‖_F of each of ``KERNELS``.
+    """
+    net = LeNet(10, torch_stream(seed, "lenet"))
+    if start != "none":
+        length = (pretrain_images, pretrain_epochs, learning_rate)
+        net = _lenet(net, source, start, *length, seed, device, report)
+    fresh_head_(net, 10, torch_stream(seed, "head"))
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    after = 0 if dataset == "svhn" else pretrain_images
+    x, y = (value.to(device) for value in _street(dataset, "train", examples, seed, after))
+    fine_tune(
+        net.to(device),
+        x,
+        y,
+        steps=epochs * (examples // 64),
+        batch_size=64,
+        learning_rate=learning_rate,
+        weight_decay=5e-4,
+        generator=torch_stream(seed, "fine-tuning"),
+        report=lambda done, text: report((1 + done) / 2, text),
+    )
+    x, y = (value.to(device) for value in _street(dataset, "test", TEST_IMAGES, seed))
+    moved = weight_deviation(before, net.cpu()).layers
+    row = {"start": start, "accuracy": 100 * accuracy_and_loss(net.to(device), x, y)[0]}
+    return pd.DataFrame([row | {layer: moved[f"{layer}.weight"] for layer in KERNELS}]).assign(panel="inputs")
+
+
+def _lenet(net, source, start, images, epochs, learning_rate, seed, device, report):
+    """``net`` trained on grey images of ``source``, kept as a checkpoint."""
+
+    def train():
+        chosen = load(source, n=images, seed=seed)
+        x = chosen.x.flip(2) if start == UPSIDE_DOWN else chosen.x
+        fine_tune(
+            net.to(device),
+            colour32(x).to(device),
+            chosen.y.to(device),
+            steps=epochs * (images // 64),
+            batch_size=64,
+            learning_rate=learning_rate,
+            weight_decay=5e-4,
+            generator=torch_stream(seed, "pre-training"),
+            report=lambda done, text: report(done / 2, f"pre-training: {text}"),
+        )
+        return {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+
+    arguments = {
+        "network": "LeNet",
+        "data": digest(source),
+        "start": start,
+        "images": images,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "seed": seed,
+        "device": torch.device(device).type,
+    }
+    state = checkpoint(arguments, (LeNet, he_normal_, fine_tune, *LOOP, colour32, _lenet), train)
+    net.cpu().load_state_dict(state)
+    return net
+
+
+def _street(dataset, split, n, seed, after=0):
+    """(x (n, 3, 32, 32), y (n,)) of street digits: of SVHN, or made of grey digits.
+
+    after : images of the training split that are passed over, those that ``load`` gives for ``n=after``.
+    """
+    size = None if split == "test" else after + n
+    chosen = load(dataset, split, n=size, seed=seed)
+    x, y = chosen.x[after : after + n], chosen.y[after : after + n]
+    if dataset == "svhn":
+        return x, y
+    if x.shape[2:] != (28, 28):
+        x = torch.nn.functional.interpolate(x, (28, 28), mode="bilinear")
+    return street_digits(x, torch_stream(seed, "street", split)), y
+
+
+def labels(
+    *,
+    dataset,
+    source,
+    kind,
+    width,
+    blocks,
+    pretrain_images,
+    pretrain_epochs,
+    examples,
+    steps,
+    learning_rate,
+    seed,
+    device,
+    report,
+):
+    """Figure 8 (b): the same images with classes or with :func:`upper_colours` as labels, then ``dataset``.
+
+    One row: ``accuracy`` on the target and ``source_accuracy`` on the source's test images, in percent.
+    """
+    x, y, x_test, y_test, classes = target(dataset, examples, seed)
+    outputs = len(load(source).classes) if kind == "classes" else COLOURS
+    net = ResNet(outputs, width=width, blocks=blocks, generator=torch_stream(seed, "resnet"))
+    upstream = float("nan")
+    if kind != "none":
+        state, upstream = _labelled(net, source, kind, pretrain_images, pretrain_epochs, seed, device, report)
+        net.load_state_dict(state)
+    fresh_head_(net, classes, torch_stream(seed, "head"))
+    fine_tune(
+        net.to(device),
+        x.to(device),
+        y.to(device),
+        steps=steps,
+        learning_rate=learning_rate,
+        decay_at=(2 * steps // 3,),
+        generator=torch_stream(seed, "fine-tuning"),
+        report=lambda done, text: report((1 + done) / 2, text),
+    )
+    accuracy = 100 * accuracy_and_loss(net, x_test.to(device), y_test.to(device))[0]
+    row = {"panel": "labels", "start": kind, "accuracy": accuracy, "source_accuracy": upstream}
+    return pd.DataFrame([row])
+
+
+def _labelled(net, source, kind, images, epochs, seed, device, report):
+    """(state_dict, accuracy on test images in percent) of ``net`` trained on one kind of labels."""
+    size = [net.stem.out_channels, len(net.stages[0])]
+
+    def train():
+        chosen, test = load(source, n=images, seed=seed), load(source, "test")
+        x, x_test = colour32(chosen.x), colour32(test.x[:TEST_IMAGES])
+        y, y_test = chosen.y, test.y[:TEST_IMAGES]
+        if kind == "colours":
+            y, y_test = upper_colours(x, x), upper_colours(x_test, x)
+        per_epoch = images // 128
+        fine_tune(
+            net.to(device),
+            x.to(device),
+            y.to(device),
+            steps=epochs * per_epoch,
+            batch_size=128,
+            learning_rate=0.1,
+            weight_decay=5e-4,
+            decay_at=(2 * epochs // 3 * per_epoch,),
+            augment=True,
+            generator=torch_stream(seed, "pre-training"),
+            report=lambda done, text: report(done / 2, f"pre-training: {text}"),
+        )
+        accuracy = 100 * accuracy_and_loss(net, x_test.to(device), y_test.to(device))[0]
+        state = {name: value.cpu().contiguous() for name, value in net.state_dict().items()}
+        return {"state": state, "accuracy": accuracy}
+
+    arguments = {
+        "network": size,
+        "data": digest(source),
+        "kind": kind,
+        "images": images,
+        "epochs": epochs,
+        "seed": seed,
+        "device": torch.device(device).type,
+    }
+    kept = checkpoint(arguments, (*SOURCES, fine_tune, upper_colours, _labelled), train)
+    return kept["state"], kept["accuracy"]
+
+
+def upper_colours(x, reference):
+    """Labels (n,) int64 in 0..8 by the mean colour of the upper half of images ``x`` (n, 3, H, W).
+
+    Three classes of brightness by three from blue to red (mean red less mean blue), each cut at the thirds
+    of ``reference``, images like ``x``. Each third of brightness is cut by red and blue alike.
+    """
+
+    def measures(images):
+        mean = images[:, :, : images.shape[2] // 2].mean((2, 3))
+        return mean.mean(1), mean[:, 0] - mean[:, 2]
+
+    thirds = torch.tensor([1 / 3, 2 / 3])
+    cuts = [torch.quantile(values, thirds) for values in measures(reference)]
+    light, red = (torch.bucketize(values, cut) for values, cut in zip(measures(x), cuts, strict=True))
+    return 3 * light + red
+
+
+def crossed(
+    *, dataset, part, source, subset, width, blocks, pretrain_epochs, examples, steps, learning_rate, seed,
+    device, report,
+):  # fmt: skip
+    """Figure 8 (c, d): from one part of the source to one part of the target; rows over the steps.
+
+    subset : "natural", "artificial", or "none" for random weights.
+    """
+    random = subset == "none"
+    found = tuned(
+        dataset,
+        part=part,
+        examples=examples,
+        start="scratch" if random else "pretrained",
+        source=source,
+        subset="all" if random else subset,
+        pretrain_epochs=pretrain_epochs,
+        width=width,
+        blocks=blocks,
+        steps=steps,
+        learning_rate=learning_rate,
+        decay_at=(2 * steps // 3,),
+        record=recorded(steps),
+        seed=seed,
+        device=device,
+        report=report,
+    )
+    return pd.DataFrame(found.rows).assign(panel="crossed", start=subset)
+
+
+def accuracies(table, panel, part=None):
+    """(seeds × starts) frame of final accuracies in percent; empty where there are none."""
+    if "panel" not in table:
+        return pd.DataFrame()
+    rows = table[table["panel"] == panel]
+    if part is not None:
+        rows = rows[rows["part"] == part]
+        rows = rows.sort_values("step").groupby(["seed", "start"], as_index=False).last()
+        rows = rows.assign(accuracy=100 - rows["test_error"])
+    return rows.pivot(index="seed", columns="start", values="accuracy") if len(rows) else pd.DataFrame()
+
+
+def deviations(table):
+    """{layer: (seeds × starts) frame of ‖W − W(0)‖_F} of Figure 8 (a)."""
+    if "panel" not in table:
+        return {}
+    rows = table[table["panel"] == "inputs"]
+    return {layer: rows.pivot(index="seed", columns="start", values=layer) for layer in KERNELS if len(rows)}
+
+
+def gains(table, parameters):
+    """{id: per-seed values} of everything that the claims compare, in points; what is missing is left out."""
+    found = {}
+
+    def less(id, frame, one, other):
+        if {one, other} <= set(frame.columns):
+            found[id] = (frame[one] - frame[other]).dropna()
+
+    digits, clothes = parameters["digits"], parameters["clothes"]
+    first, second = accuracies(table, "inputs"), accuracies(table, "labels")
+    less("digits-help", first, digits, "none")
+    less("upside-down-worse", first, digits, UPSIDE_DOWN)
+    less("clothes-help", first, clothes, "none")
+    less("inputs", first, digits, clothes)
+    less("classes-help", second, "classes", "none")
+    less("colours-help", second, "colours", "none")
+    less("labels", second, "classes", "colours")
+    for part, other in (PARTS, PARTS[::-1]):
+        less(f"crossed-{part}", accuracies(table, "crossed", part), part, other)
+    return found
+
+
+def convergence(table, part):
+    """Per seed, log2 of the mean training loss from the other source over that from ``part``'s own.
+
+    The means are over the steps of fine-tuning on ``part``, trapezoids between records.
+    """
+    if "panel" not in table:
+        return pd.Series(dtype=float)
+    rows = table[(table["panel"] == "crossed") & (table["part"] == part)].sort_values("step")
+    means = {}
+    for key, run in rows.groupby(["start", "seed"]):
+        means[key] = np.trapezoid(run["train_loss"], run["step"])
+    frame = pd.Series(means, dtype=float).unstack(0) if means else pd.DataFrame()
+    (other,) = set(PARTS) - {part}
+    if not {part, other} <= set(frame.columns):
+        return pd.Series(dtype=float)
+    return np.log2(frame[other] / frame[part]).dropna()
+
+
+def weaker(claims):
+    """That of ``claims`` which is furthest from holding; among those with one verdict the smaller mean."""
+    order = (NOT_RUN, CONTRADICTED, UNDECIDED, HOLDS)
+    return min(claims, key=lambda claim: (order.index(claim.outcome), claim.measured or 0.0))
+
+
+def claims(table, parameters):
+    """Differences of accuracy in points, one per seed; (c, d) also the loss on the way."""
+    values = gains(table, parameters)
+    kind = "For the {part} target, the {part} source is better than the other."
+    said = [
+        ("inputs", "Digits pre-train better for street digits than clothes do.", "Figure 8 (a)"),
+        (
+            "labels",
+            "The same images pre-train better with classes than with colours as labels.",
+            "Figure 8 (b)",
+        ),
+        ("digits-help", "Pre-training on digits beats random weights on street digits.", "Figure 8 (a)"),
+        ("upside-down-worse", "Upright digits pre-train better than digits upside down.", "Figure 8 (a)"),
+        ("classes-help", "Pre-training with classes as labels beats random weights.", "Figure 8 (b)"),
+        *((f"crossed-{part}", kind.format(part=part), "Figure 8 (c, d)") for part in PARTS),
+    ]
+    made = []
+    for about in said:
+        claim = _positive(*about, values.get(about[0]))
+        group = "Each source is best for the target of its own kind." if "crossed" in about[0] else None
+        made.append(claim.tagged(group=group))
+    worst = weaker(made[:2])
+    alike = "Like inputs (a) and like labels (b) both transfer better than unlike ones."
+    panel = {"inputs": "(a)", "labels": "(b)"}[worst.id]
+    test = f"holds where both do; the weaker of the two decides, here {panel}: {worst.test}"
+    made.insert(0, replace(worst, id="both", statement=alike, source="Section 5.1", test=test))
+    about = (
+        "clothes-help",
+        "Pre-training on clothes makes no difference to random weights (points).",
+        "Figure 8 (a), “barely”",
+    )
+    if "clothes-help" in values:
+        made.append(Claim.equals(*about, values["clothes-help"], 0.0, MARGIN))
+    else:
+        made.append(Claim.missing(*about, "not among the results", 0.0))
+    about = (
+        "colours-help",
+        f"Pre-training with colours as labels is no better than random weights: these are at most {MARGIN:g} "
+        "points worse (points by which they are better).",
+        "Figure 8 (b)",
+    )
+    lost = -values["colours-help"] if "colours-help" in values else None
+    made.append(_positive(*about, lost, than=-MARGIN))
+    group = (
+        "From the source of its own kind a target also converges faster "
+        "(mean training loss over the steps, log2 of the ratio)."
+    )
+    for part in PARTS:
+        about = (f"converges-{part}", f"{group[:-1]}: {part}.", "Figure 8 (c, d)")
+        made.append(_positive(*about, convergence(table, part)).tagged(group=group, ours=True))
+    group = "Pre-trained on digits, a layer moves less than from random weights (share of the latter)."
+    for layer, symbol in KERNELS.items():
+        about = (f"moves-less-{layer}", f"{group[:-1]}: {symbol}.", "Figure 8 (a)")
+        frame = deviations(table).get(layer, pd.DataFrame())
+        both = {parameters["digits"], "none"} <= set(frame.columns)
+        share = 1 - frame[parameters["digits"]] / frame["none"] if both else None
+        made.append(_positive(*about, share).tagged(group=group))
+    return made
+
+
+def _positive(id, statement, source, values, than=0.0):
+    """Whether ``values`` lie above ``than``; of None or no values, a claim for which nothing was measured."""
+    if values is None or not len(values):
+        return Claim.missing(id, statement, source, "not among the results")
+    return Claim.greater(id, statement, source, values, than)
+
+
+def finding(table, parameters):
+    """The gains by inputs, by labels and by kind, and what stands for the paper's image sets."""
+    values = gains(table, parameters)
+    street = "SVHN" if parameters["street"] == "svhn" else "made digits for SVHN"
+    sets = f"{parameters['source']}, {parameters['target']} for Caltech, Webcam"
+    names = {
+        "inputs": f"digits over clothes ({street})",
+        "labels": f"classes over colours ({sets})",
+        "crossed-natural": "like over unlike halves (for ImageNet, Places, MIT, CUB): natural",
+        "crossed-artificial": "artificial",
+    }
+    parts = [f"{name} {interval(values[id], '{:+.1f}')}" for id, name in names.items() if id in values]
+    if not parts:
+        return "Nothing was measured."
+    return f"Gains in points: {'; '.join(parts)}."
+
+
+def key_numbers(table, parameters):
+    """Gains over random weights that the paper calls large, slight and none."""
+    values = gains(table, parameters)
+    names = {
+        "digits-help": f"{parameters['digits']} over random weights (points)",
+        "clothes-help": f"{parameters['clothes']} over random weights (points)",
+        "colours-help": "colours as labels over random weights (points)",
+    }
+    return [KeyNumber(name, interval(values[id], "{:+.1f}")) for id, name in names.items() if id in values]

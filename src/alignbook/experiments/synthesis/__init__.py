@@ -1,1 +1,0 @@
-"""The four papers' instruments together: no paper has these experiments."""

@@ -1,1 +1,0 @@
-"""Anonymous, ICLR 2020 submission, Towards understanding the transferability of deep representations."""
