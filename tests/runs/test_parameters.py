@@ -139,25 +139,21 @@ def test_a_parameters_cell_that_does_not_say_enough_is_refused(toy, line):
         parameters.read(toy(line))
 
 
-def test_every_notebook_has_complete_profiles_and_starts_from_quick():
+def test_profiles_hold_what_differs_from_the_cell_and_nothing_else():
     books = notebooks.every()
-    assert len(books) >= 18
+    assert len(books) >= 44
     for book in books:
-        spec = parameters.read(book)
+        values = parameters.resolve(book)
         for profile in parameters.PROFILES:
-            assert set(parameters.read_profile(book, profile)) == set(spec), (book.name, profile)
-        assert parameters.resolve(book) == parameters.resolve(book, "quick"), book.name
+            entry = parameters.read_profile(book, profile)
+            same = [name for name, value in entry.items() if values[name] == value]
+            assert not same, (book.name, profile, same)
+        assert parameters.resolve(book, "quick") == values, book.name
 
 
 def test_every_value_of_the_paper_profile_names_its_source():
-    import yaml
-
-    from alignbook import paths
-
-    path = paths.root() / "notebooks" / "profiles" / "paper.yaml"
-    text = path.read_text()
-    for name, entry in yaml.safe_load(text).items():
-        block = text.split(f"\n{name}:")[1].split("\n\n")[0]
-        for key in entry:
+    for book in notebooks.every():
+        block = (book.folder / "profiles.yaml").read_text().partition("\npaper:")[2]
+        for key in parameters.read_profile(book, "paper"):
             line = next(line for line in block.splitlines() if line.strip().startswith(f"{key}:"))
-            assert "#" in line, f"{name}: {key} does not say where its value comes from"
+            assert "#" in line, f"{book.name}: {key} does not say where its value comes from"
