@@ -270,7 +270,8 @@ def _sign(options):
     found = sign(options.base)
     if options.json:
         return _print_json(asdict(found))
-    print(f"{found.signed} units and {found.entries} records of verification signed; {found.stale} units stale")
+    print(f"{found.signed} units and {found.entries} records of verification signed")
+    print(f"{found.stale} units stale")
     if found.without_data:
         print(f"not at hand, and left as they were: {', '.join(found.without_data)}")
 
