@@ -157,7 +157,8 @@ def test_every_statement_that_makes_or_changes_a_name_counts(checkout, constants
 
 
 def test_what_a_name_from_elsewhere_stands_for_counts(checkout):
-    helper = "from statistics import mean\n\nfrom .constants import SIZE\n\ndef size():\n    return mean([1, SIZE])\n"
+    helper = "from statistics import mean\n\nfrom .constants import SIZE\n\n"
+    helper += "def size():\n    return mean([1, SIZE])\n"
     with_helper(checkout, helper, "SIZE = 3\n")
     before = digest(checkout)
     path = checkout.root / "src/alignbook/helper.py"
@@ -195,7 +196,8 @@ def test_a_function_of_a_module_within_a_module_is_followed(checkout):
 def test_helpers_of_one_name_are_told_apart_and_may_move(checkout):
     """Digests of definitions that refer to each other in a circle, too."""
     package = checkout.root / "src/alignbook"
-    one = "def size(n=2):\n    return n * {} if n < 2 else other(n)\n\n\ndef other(n):\n    return size(n - 1)\n"
+    one = "def size(n=2):\n    return n * {} if n < 2 else other(n)\n\n\n"
+    one += "def other(n):\n    return size(n - 1)\n"
     (package / "here.py").write_text(one.format(2))
     (package / "there.py").write_text(one.format(3))
     use = "from alignbook.here import size as a\nfrom alignbook.there import size as b\n"

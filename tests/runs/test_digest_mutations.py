@@ -4,7 +4,11 @@ import pytest
 
 from tests import mutations
 
-SAMPLED = ("an imported name exchanged", "a default dtype at the top level", "a registry filled by a decorator")
+SAMPLED = (
+    "an imported name exchanged",
+    "a default dtype at the top level",
+    "a registry filled by a decorator",
+)
 
 
 @pytest.fixture(scope="module")
