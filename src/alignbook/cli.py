@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 
 from alignbook import __version__, paths, system
@@ -112,6 +113,8 @@ def _parser():
     )
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     verify.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    sign = command(_sign, "carry stored results over to a new rule of digests: nothing is recomputed")
+    sign.add_argument("--base", metavar="COMMIT", required=True, help="whose rule says what is not stale")
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
     probe.add_argument("network", metavar="NETWORK", help="module:callable, or a file (TorchScript, weights)")
     probe.add_argument("--arch", help="torchvision's name of the network that a state dict belongs to")
@@ -266,6 +269,18 @@ def _verify(options):
     for reason, units in found.stale.items():
         print(f"{len(units)} stay stale ({reason}): {', '.join(units)}")
     return status
+
+
+def _sign(options):
+    from alignbook.runs.sign import sign
+
+    found = sign(options.base)
+    if options.json:
+        return _print_json(asdict(found))
+    print(f"{found.signed} units and {found.entries} records of verification signed")
+    print(f"{found.stale} units stale")
+    if found.without_data:
+        print(f"not at hand, and left as they were: {', '.join(found.without_data)}")
 
 
 def _probe(options):

@@ -13,6 +13,8 @@ import torch
 
 from alignbook.data import DataError, available, digest, fetch, images, load, location
 
+REAL = os.environ.get("ALIGNBOOK_DATA", "/nowhere")
+
 
 def arrays(n=40, side=6, colours=(3,), classes=4):
     rng = np.random.default_rng(0)
@@ -172,7 +174,8 @@ def square(side, colours):
 )
 def test_known_sets_have_images_of_their_own_shape(root, name, side, colours):
     np.savez(root / f"{name}.npz", **square(side, colours))
-    assert load(name).x.shape[2:] == (side, side)
+    with pytest.raises(DataError, match="holds 40 . 20 images, which is not the whole of"):
+        load(name)
     np.savez_compressed(root / f"{name}.npz", **square(60 - side, colours))
     for function in (load, digest, fetch):
         with pytest.raises(DataError) as error:
@@ -180,8 +183,51 @@ def test_known_sets_have_images_of_their_own_shape(root, name, side, colours):
         one_line(error, root / f"{name}.npz", f"holds images ({60 - side}, {60 - side}", f"({side}, {side}")
 
 
+def pin(monkeypatch, name, made):
+    """Let ``made`` be what the known set ``name`` holds."""
+    due = images._hash(images._sorted(dict(made)), name not in images.UNNAMED)
+    monkeypatch.setitem(images.PINNED, name, (len(made["y_train"]), len(made["y_test"]), due))
+
+
+@pytest.mark.parametrize(("name", "side", "colours"), [("mnist", 28, ()), ("cifar10", 32, (3,))])
+def test_known_sets_hold_what_they_are_known_to_hold(root, monkeypatch, name, side, colours):
+    made = square(side, colours)
+    pin(monkeypatch, name, made)
+    order = np.random.default_rng(1).permutation(40)
+    shuffled = made | {key: made[key][order] for key in ("x_train", "y_train")}
+    np.savez_compressed(root / f"{name}.npz", **shuffled)
+    assert len(load(name)) == 40 and digest(name) == images.PINNED[name][2]
+    other_names = {"classes": np.array(["north", "east", "south", "west"])}
+    strangers = [
+        {"x_train": 255 - made["x_train"]},
+        {"y_train": (made["y_train"] + 1) % 4},
+        {"y_test": (made["y_test"] + 1) % 4},
+        other_names,
+    ]
+    for changed in strangers:
+        np.savez(root / f"{name}.npz", **(made | changed))
+        if changed is other_names and name == "mnist":  # whose classes are spelled in several ways
+            assert digest(name) == images.PINNED[name][2]
+            continue
+        for function in (load, digest, fetch):
+            with pytest.raises(DataError) as error:
+                function(name)
+            one_line(error, root / f"{name}.npz", f"are not those of {name}", "a name of its own")
+        np.savez(root / "mine.npz", **(made | changed))
+        assert len(load("mine")) == 40
+
+
+@pytest.mark.parametrize("name", images.PINNED)
+def test_the_pinned_digests_are_those_of_the_real_sets(root, monkeypatch, name):
+    monkeypatch.setenv("ALIGNBOOK_DATA", REAL)
+    if not available(name):
+        pytest.skip(f"no {name} on this machine: ALIGNBOOK_DATA names no folder that has it")
+    assert digest(name) == images.PINNED[name][2]
+
+
 def test_download_is_kept(root, monkeypatch):
     made, seen = square(28, ()), []
+    pin(monkeypatch, "mnist", made)
     monkeypatch.setattr(images, "import_torchvision", lambda: fake_torchvision(made, seen))
     data, (x, y) = load("mnist"), in_order(made, "train")
     assert data.y.tolist() == y.tolist()
@@ -271,7 +317,7 @@ def test_no_archive_at_all(root):
 def hashed(monkeypatch):
     """How often the arrays were hashed."""
     calls = []
-    monkeypatch.setattr(images, "_hash", lambda a, real=images._hash: calls.append(1) or real(a))
+    monkeypatch.setattr(images, "_hash", lambda *a, real=images._hash: calls.append(1) or real(*a))
     return calls
 
 
@@ -284,7 +330,7 @@ def test_digest_is_of_the_content(root):
     np.savez(root / "one.npz", **made)
     np.savez_compressed(root / "two.npz", **dict(reversed(made.items())))
     np.savez(root / "names.npz", **(made | {"classes": np.array(list("abcd"))}))
-    assert digest("one") == digest("two") == digest("names")
+    assert digest("one") == digest("two") != digest("names")  # parts of a set are chosen by names
     assert len(digest("one")) == 64
     np.savez(root / "five.npz", **(made | {"classes": np.array(list("abcde"))}))
     assert digest("five") != digest("one")
@@ -311,6 +357,24 @@ def test_digest_is_remembered_until_the_file_changes(root, hashed):
     np.savez(path, **made)
     os.utime(path, ns=(10**18, 10**18))
     assert digest("toy") != first and len(hashed) == 2
+
+
+@pytest.mark.parametrize("process", ["same", "another"])
+def test_other_labels_under_the_old_time_and_size_are_noticed(root, process):
+    path = root / "toy.npz"
+    made = arrays()
+    np.savez(path, **made)
+    first, before = digest("toy"), path.stat()
+    np.savez(root / "other.npz", **(made | {"y_train": (made["y_train"] + 1) % 4}))
+    with open(path, "r+b") as file:  # the same file: its number stays
+        file.write((root / "other.npz").read_bytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    for field in ("st_size", "st_mtime_ns", "st_ino"):
+        assert getattr(after, field) == getattr(before, field)
+    if process == "another":
+        forget()
+    assert digest("toy") == digest("other") != first
 
 
 def test_damaged_or_wrong_notes_are_ignored(root, hashed, tmp_path):
@@ -340,7 +404,7 @@ def test_cache_folder_that_cannot_be_written(root, hashed, tmp_path, monkeypatch
 def test_many_writers(root, tmp_path):
     np.savez(root / "toy.npz", **arrays())
     first = digest("toy")
-    key = next(iter(images._digests))
+    key = ("toy", str(root / "toy.npz"), images._contents(root / "toy.npz"), images.SCHEME)
     threads = [threading.Thread(target=images._remember, args=(key, first)) for _ in range(8)]
     for thread in threads:
         thread.start()

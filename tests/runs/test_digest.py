@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from alignbook.runs.unfollowable import unfollowable
+
 
 def digest(checkout, **how):
     code = (
@@ -154,16 +156,86 @@ def test_every_statement_that_makes_or_changes_a_name_counts(checkout, constants
     assert digest(checkout) != before
 
 
-def test_a_decorator_that_only_chooses_the_route_does_not_count(checkout):
-    """Unlike any other decorator, and unlike the same name from elsewhere."""
-    body = "class Size:\n    {}def size(self):\n        return 3\n\n\nsize = Size().size\n"
-    helper = "from .constants import {}\n\n\n" + body
-    path = checkout.root / "src/alignbook/helper.py"
-    with_helper(checkout, helper.format("other", ""), "def other(function):\n    return function\n")
+def test_what_a_name_from_elsewhere_stands_for_counts(checkout):
+    helper = "from statistics import mean\n\nfrom .constants import SIZE\n\n"
+    helper += "def size():\n    return mean([1, SIZE])\n"
+    with_helper(checkout, helper, "SIZE = 3\n")
     before = digest(checkout)
-    path.write_text(helper.format("other", "@other\n    "))
+    path = checkout.root / "src/alignbook/helper.py"
+    edit(path, "import mean", "import median as mean")
     assert digest(checkout) != before
-    path.write_text(helper.format("other as replayed", "@replayed\n    "))
-    assert digest(checkout) != before
-    path.write_text(helper.replace(".constants", ".kernels.cuda_graph").format("replayed", "@replayed\n    "))
+    edit(path, "import median as mean", "import mean")
     assert digest(checkout) == before
+
+
+def test_effects_at_the_top_level_count_for_all_in_the_module(checkout):
+    helper = "import torch\n\nfrom .constants import SIZE\n\ndef size():\n    return SIZE\n"
+    constants = with_helper(checkout, helper, "SIZE = 3\n")
+    path = checkout.root / "src/alignbook/helper.py"
+    digests = [digest(checkout)]
+    for effect in ("torch.set_default_dtype(torch.float64)", "torch.backends.x = 1", "SIZE = abs(SIZE)"):
+        path.write_text(helper + effect + "\n")
+        digests.append(digest(checkout))
+    path.write_text(helper)
+    constants.write_text("import numpy as np\n\nSIZE = np.ones(3)\nnp.multiply(SIZE, 2, out=SIZE)\n")
+    digests.append(digest(checkout))
+    assert len(set(digests)) == len(digests)
+
+
+def test_a_function_of_a_module_within_a_module_is_followed(checkout):
+    folder = checkout.root / "src/alignbook/inner"
+    folder.mkdir()
+    (folder / "deep.py").write_text("def size():\n    return 3\n")
+    edit(checkout.experiment, "* rate", "* rate * alignbook.inner.deep.size()")
+    edit(checkout.experiment, "import pandas as pd", "import pandas as pd\n\nimport alignbook.inner.deep")
+    before = digest(checkout)
+    edit(folder / "deep.py", "3", "4")
+    assert digest(checkout) != before
+
+
+def test_helpers_of_one_name_are_told_apart_and_may_move(checkout):
+    """Digests of definitions that refer to each other in a circle, too."""
+    package = checkout.root / "src/alignbook"
+    one = "def size(n=2):\n    return n * {} if n < 2 else other(n)\n\n\n"
+    one += "def other(n):\n    return size(n - 1)\n"
+    (package / "here.py").write_text(one.format(2))
+    (package / "there.py").write_text(one.format(3))
+    use = "from alignbook.here import size as a\nfrom alignbook.there import size as b\n"
+    edit(checkout.experiment, "* rate", "* rate * a() / b()")
+    edit(checkout.experiment, "import pandas as pd", f"import pandas as pd\n\n{use}")
+    before = digest(checkout)
+    edit(
+        checkout.experiment,
+        use,
+        use.replace("here", "THERE", 1).replace("there", "here").replace("THERE", "there"),
+    )
+    swapped = digest(checkout)
+    (package / "here.py").write_text(one.format(3))
+    (package / "there.py").write_text(one.format(2))
+    assert swapped != before == digest(checkout)
+    (package / "elsewhere.py").write_text(one.format(3))
+    edit(checkout.experiment, "alignbook.here import", "alignbook.elsewhere import")
+    assert digest(checkout) == before
+
+
+def test_nothing_in_the_package_escapes_the_digest():
+    assert unfollowable() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import torch\ntorch.set_default_dtype(torch.float64)\n", "acts on more than"),
+        ("from alignbook import seeding\nseeding.zlib = 1\n", "acts on more than"),
+        ("from alignbook.seeding import *\n", "import each name"),
+        ("def __getattr__(name):\n    return 1\n", "__getattr__"),
+        (
+            "from alignbook import seeding\n\ndef f():\n    seeding._sequence = None\n",
+            "changes seeding._sequence",
+        ),
+    ],
+)
+def test_what_escapes_it_at_the_top_level_is_refused_wherever_it_stands(checkout, source, said):
+    (checkout.root / "src/alignbook/aside.py").write_text(source)
+    found = unfollowable(checkout.root / "src")
+    assert len(found) == 1 and said in found[0] and "aside.py:" in found[0]

@@ -241,12 +241,12 @@ def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_p
     def archive(size):
         images, labels = np.zeros((size, 28, 28), np.uint8), np.arange(size, dtype=np.uint8) % 10
         np.savez(
-            tmp_path / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels,
+            tmp_path / "digits28.npz", x_train=images, y_train=labels, x_test=images, y_test=labels,
             classes=np.array([str(digit) for digit in range(10)]),
         )  # fmt: skip
 
     archive(20)
-    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "mnist", "label": label')
+    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "digits28", "label": label')
     checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
     where = {"ALIGNBOOK_DATA": str(tmp_path)}
     status, _, err = checkout.run(*ALONE, **where)
@@ -260,9 +260,9 @@ def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_p
     archive(30)
     assert stale() == 3
     assert "STALE: 3 of 3 results (the data have changed since)" in checkout.python(BANNER, **where)
-    (tmp_path / "mnist.npz").write_bytes(b"PK")
+    (tmp_path / "digits28.npz").write_bytes(b"PK")
     assert "STALE: 3 of 3 results (the data at hand cannot be read" in checkout.python(BANNER, **where)
-    (tmp_path / "mnist.npz").unlink()  # results from elsewhere are shown without the data
+    (tmp_path / "digits28.npz").unlink()  # results from elsewhere are shown without the data
     assert stale() == 0
 
 
@@ -281,25 +281,24 @@ def test_a_unit_may_read_two_data_sets(checkout, tmp_path):
     def stale():
         return json.loads(checkout.run("status", "--json", **where)[1])[1]["stale"]
 
-    archive("mnist", 20)
+    archive("digits28", 20)
     text = checkout.experiment.read_text()
-    both = '"dataset": "mnist", "source": "fashion_mnist", "label": label'
+    both = '"dataset": "digits28", "source": "clothes", "label": label'
     text = text.replace('"label": label', both).replace("compute(*,", "compute(*, dataset, source,")
     checkout.experiment.write_text(text)
-    path = f"{checkout.root / 'src'}{os.pathsep}{no_network(tmp_path)}"
     where = {"ALIGNBOOK_DATA": str(tmp_path)}
-    status, _, err = checkout.run(*ALONE, **where, PYTHONPATH=path)
-    assert status == 2 and "fashion_mnist.npz" in one_line(err) and checkout.stored() == []
-    archive("fashion_mnist", 30)
+    status, _, err = checkout.run(*ALONE, **where)
+    assert status == 2 and "clothes.npz" in one_line(err) and checkout.stored() == []
+    archive("clothes", 30)
     status, _, err = checkout.run(*ALONE, **where)
     assert status == 0, err
     stored = json.loads(record().read_text())
-    assert (stored["data"]["name"], stored["source_data"]["name"]) == ("mnist", "fashion_mnist")
+    assert (stored["data"]["name"], stored["source_data"]["name"]) == ("digits28", "clothes")
     assert stored["data"]["sha256"] != stored["source_data"]["sha256"]
     assert stale() == 0
-    archive("fashion_mnist", 40)
+    archive("clothes", 40)
     assert stale() == 3
-    archive("fashion_mnist", 30)
+    archive("clothes", 30)
     assert stale() == 0
     record().write_text(json.dumps(stored | {"source_data": None}))
     status, _, err = checkout.run(*ALONE, **where)

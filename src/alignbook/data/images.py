@@ -37,12 +37,20 @@ DOWNLOADS = {
     "kmnist": ("KMNIST", (28, 28)),
     "svhn": ("SVHN", (32, 32, 3)),
 }
+# What the known sets hold, whatever packs and orders them: images to train and to test with, and the digest.
+PINNED = {
+    "cifar10": (50000, 10000, "3360cceaabe5d7a1fb118eee948821ea6cae1058b16b3538fc0280a1da20b2d4"),
+    "cifar100": (50000, 10000, "b849316db539ca9926f0662f707a6b63547a0995c5b736c23f7364683f3b0565"),
+    "mnist": (60000, 10000, "f51d274e51707585f5493734d40dfc32eae757cf3e1958efac27baeedbe6d799"),
+    "fashion_mnist": (60000, 10000, "7a9b68326a024e1eb439425e3d7eb84630f7abd793b26434d08894f2e0e0cac5"),
+}
+UNNAMED = ("mnist", "fashion_mnist")  # sources name their classes differently, and nothing asks for the names
 DOWNLOAD_TIMEOUT = 30  # seconds without a byte
 KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
-SCHEME = 3  # raise it when `_hash` or `_order` changes: remembered digests are then void
+SCHEME = 4  # raise it when `_hash` or `_order` changes: remembered digests are then void
 # What NumPy raises for a damaged archive; the last two where the file is a bare array.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, AttributeError, TypeError)
-_digests = {}  # (path, mtime_ns, size, SCHEME) -> digest; embedded sets by name
+_digests = {}  # what `version` says of a file -> digest; embedded sets by name
 
 
 class DataError(AlignbookError):
@@ -107,7 +115,7 @@ def fetch(name):
     """Download ``name`` unless it is there; returns where it lies (None for an embedded set).
 
     Raises DataError when it is missing and cannot be had, or holds images of another set's shape or without
-    a pixel, or classes that are no texts.
+    a pixel, classes that are no texts, or under the name of a known set a part of it or anything else.
     """
     path = location(name)
     if path is not None and not path.is_file():
@@ -120,7 +128,7 @@ def fetch(name):
         except Exception as error:
             message = f"{name} is not at {path} and its download failed ({_reason(error)}); {remedy}"
             raise DataError(message) from error
-    if path is not None and (fault := _fault_in_headers(name, path)):
+    if path is not None and (fault := _fault_in_headers(name, path) or _stranger(name, path)):
         raise DataError(f"{path} holds {fault}; replace or remove it")
     return path
 
@@ -147,34 +155,96 @@ def _fault_in_headers(name, path):
     return None
 
 
-def digest(name):
-    """SHA-256 (hex) of the images and labels of ``name``, however the archive packs and orders them.
+def _stranger(name, path):
+    """How an archive under a known name differs from the set, or None: see :func:`_fault_in_headers`."""
+    if name not in PINNED:
+        return None
+    *whole, due = PINNED[name]
+    try:
+        if _kept(name, path, lambda: _sorted(_read(path))) == due:
+            return None
+        with open(path, "rb") as file, np.load(file) as archive:
+            counts = [len(archive[f"y_{split}"]) for split in ("train", "test")]
+    except (KeyError, *UNREADABLE):
+        return None
+    what = f"images, labels or classes that are not those of {name}"
+    if counts != whole:
+        what = f"{counts[0]} + {counts[1]} images, which is not the whole of {name} ({whole[0]} + {whole[1]})"
+    return f"{what} (give it a name of its own to use it as it is)"
 
-    Kept in memory and in the user's cache folder under the archive's path, time and size, since hashing
-    takes seconds. Raises DataError like :func:`load`.
+
+def digest(name):
+    """SHA-256 (hex) of the images, labels and class names of ``name``, however packed and ordered.
+
+    Of a known set the names do not count where sources spell them differently. Kept in memory and in the
+    user's cache folder, since hashing takes seconds. Raises DataError like :func:`load`.
     """
     path = fetch(name)
     if path is None:
         if name not in _digests:
             _digests[name] = _hash(EMBEDDED[name]())
         return _digests[name]
-    stat = path.stat()
-    key = (str(path.resolve()), stat.st_mtime_ns, stat.st_size, SCHEME)
-    if key not in _digests:
-        value = _recall(key)
+    return _kept(name, path, lambda: _arrays(name, KEYS))
+
+
+def _kept(name, path, arrays):
+    """The digest of ``arrays()``, what ``path`` holds, made once for every content of the file."""
+    state = (name, *version(path))
+    if state not in _digests:
+        key = (name, str(path.resolve()), _contents(path), SCHEME)
+        value = _recall(key) if key[2] else None
         if value is None:
-            value = _hash(_arrays(name, KEYS))
+            value = _hash(arrays(), name not in UNNAMED)
             _remember(key, value)
-        _digests[key] = value
-    return _digests[key]
+        _digests[state] = value
+    return _digests[state]
 
 
-def _hash(arrays):
+def version(path):
+    """What of a file changes with every write; its time alone can be set to what it was."""
+    stat = path.stat()
+    return str(path), stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+
+
+def _contents(path):
+    """SHA-256 (hex) of an archive's labels, class names and checksums of images; None where it is damaged."""
+    sha = hashlib.sha256()
+    try:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            for key in KEYS:
+                entry = archive.getinfo(f"{key}.npy")
+                sha.update(f"{key} {entry.CRC} {entry.file_size} ".encode())
+                if not key.startswith("x_"):
+                    sha.update(archive.read(entry))
+    except (KeyError, NotImplementedError, RuntimeError, *UNREADABLE):
+        return None
+    return sha.hexdigest()
+
+
+def _read(path):
+    """The arrays of an archive as they stand in it. Raises one of UNREADABLE, or KeyError."""
+    with open(path, "rb") as file, np.load(file) as archive:
+        arrays = {key: archive[key] for key in KEYS}
+    if fault := _fault(arrays):
+        raise ValueError(fault)
+    return arrays
+
+
+def _sorted(arrays):
+    for split in ("train", "test"):
+        order = _order(arrays[f"x_{split}"], arrays[f"y_{split}"])
+        arrays |= {key: arrays[key][order] for key in (f"x_{split}", f"y_{split}")}
+    return arrays
+
+
+def _hash(arrays, named=True):
+    """named : whether the names of the classes count, or only how many there are."""
     sha = hashlib.sha256()
     for key in KEYS:
         array = arrays[key]
-        if key == "classes":  # sources name them differently; how many there are matters
-            array = np.array(len(array), dtype=np.int64)
+        if key == "classes":
+            names = "\0".join(map(str, array)) if named else f"{len(array)}"
+            array = np.frombuffer(names.encode(), dtype=np.uint8)
         elif array.ndim == 4 and array.shape[3] == 1:  # loads to the same images
             array = array[..., 0]
         sha.update(f"{key} {array.dtype.str} {array.shape} ".encode())
@@ -277,7 +347,7 @@ def _download(name, path):
 def _note(key):
     """The cache file for the archive of ``key``: one each, so that writers never meet."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "alignbook" / f"{hashlib.sha256(key[0].encode()).hexdigest()[:24]}.json"
+    return cache / "alignbook" / f"{hashlib.sha256(key[1].encode()).hexdigest()[:24]}.json"
 
 
 def _recall(key):

@@ -110,8 +110,7 @@ def digest(name):
     if name not in TABLES:
         return images.digest(name)
     path = fetch_table(name)
-    stat = path and path.stat()
-    return _hash(name, path, stat and (stat.st_mtime_ns, stat.st_size))
+    return _hash(name, path, path and images.version(path))
 
 
 @cache

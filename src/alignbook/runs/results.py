@@ -23,7 +23,7 @@ from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import verified
 from alignbook.runs.digest import code_digest
 
-_PREFIXES = "alignbook.experiments.", "alignbook.studies."
+_PREFIXES, _PART = ("alignbook.studies.", "alignbook.experiments."), ".experiment"
 # A unit's argument: where its provenance names the data set.
 DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
 CODE = "the code has changed"  # a reason to be stale
@@ -126,8 +126,13 @@ def owner(unit):
     module = unit.compute.__module__
     for prefix in _PREFIXES:
         if module.startswith(prefix):
-            return module.removeprefix(prefix).removesuffix(".experiment").replace(".", "/")
+            return module.removeprefix(prefix).removesuffix(_PART).replace(".", "/")
     raise ValueError(f"{module} is not an experiment module")
+
+
+def module_of(owner):
+    """The inverse of :func:`owner`: the name of the module whose units are stored under a notebook's name."""
+    return f"{_PREFIXES[0]}{owner.replace('/', '.')}{_PART}"
 
 
 def location(unit):

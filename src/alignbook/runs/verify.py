@@ -349,7 +349,8 @@ def _sources(commit):
         yield None
         return
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit, "src"))) as archive:
+        asked = ["archive", "--format=tar", commit, "src", "notebooks"]
+        with tarfile.open(fileobj=io.BytesIO(_git(*asked))) as archive:
             archive.extractall(folder, filter="data")
         yield Path(folder) / "src"
 
