@@ -1,7 +1,8 @@
 """What takes long to make and is wanted again, kept beside the results: made once, then read.
 
 ``<folder>/<key>.pt``. The key is a digest of everything that the content depends on: the code that makes it,
-counted as results count theirs, its arguments, the data, the versions and the features of the processor.
+counted as results count theirs, its arguments with the digest of the data, the networks that it starts from,
+the versions and the features of the processor.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import io
 import json
 import pickle
 import time
+from types import SimpleNamespace
 
 from alignbook import paths, system
 
@@ -16,36 +18,35 @@ UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, 
 _spared = 0.0  # seconds, see spared()
 
 
-def checkpoint(function, arguments, *, data, device, report=None):
-    """What ``function(**arguments, device=device, report=report)`` returns, read where it was kept.
+def kept(make, arguments):
+    """What ``make()`` returns, read where it was kept.
 
-    function : at the top level of a module of this package, so that all it calls is part of the key; it
-        returns nested dicts and lists of tensors and numbers, which come back on the CPU
-    arguments : dict that JSON can hold, with everything else that the outcome depends on
-    data : names of the data sets that it reads
-    device : "cpu", "cuda" or a torch.device, whose kind counts; report : ``report(done, text)`` or None
+    make : a function defined within one at the top level of a module of this package, whose digest covers all
+        that it calls. It returns nested dicts and lists of tensors and numbers, which come back on the CPU.
+    arguments : dict that JSON can hold, with everything else that the outcome depends on, the digest of the
+        data and the kind of ``device`` too
 
-    A file that cannot be read is made anew; while one process makes it, others that want it wait.
-    Raises what ``function`` raises, and DataError.
+    A file that cannot be read is made anew; while one process makes it, others that want it wait. Raises what
+    ``make`` raises.
     """
     global _spared
     import torch
 
     entered = time.monotonic()
     folder = paths.checkpoints()
-    name = _key(function, arguments, data, torch.device(device).type)
+    name = _key(make, arguments)
     path = folder / f"{name}.pt"
     with system.locked(folder / f"{name}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            kept = torch.load(path, map_location="cpu", weights_only=True)
-            made, seconds = kept["made"], kept["seconds"]
+            found = torch.load(path, map_location="cpu", weights_only=True)
+            made, seconds = found["made"], found["seconds"]
             _spared += seconds - (time.monotonic() - entered)
             return made
         except (*UNREADABLE, pickle.UnpicklingError):
             pass  # missing or broken
         began, before = time.monotonic(), _spared
-        made = function(**arguments, device=device, report=report)
+        made = make()
         seconds = time.monotonic() - began + _spared - before  # it may have found others
         content = io.BytesIO()
         torch.save({"made": made, "seconds": seconds}, content)
@@ -59,16 +60,30 @@ def spared():
     return _spared
 
 
-def _key(function, arguments, data, kind):
-    from alignbook.data import tables
+def _key(make, arguments):
     from alignbook.runs.digest import code_digest  # here: the frame stands above this module
 
+    within = SimpleNamespace(__module__=make.__module__, __name__=make.__qualname__.split(".")[0])
     made_from = {
-        "function": function.__qualname__,
-        "code": code_digest(function),
+        "function": make.__qualname__,
+        "code": code_digest(within),
         "arguments": arguments,
-        "data": {name: tables.digest(name) for name in data},
+        "networks": _networks(make),
         "versions": system.versions(),
-        "processor": system.features(kind),
+        "processor": system.features(arguments["device"]),
     }
     return hashlib.sha256(json.dumps(made_from, sort_keys=True, allow_nan=False).encode()).hexdigest()[:32]
+
+
+def _networks(make):
+    """{name: SHA-256 of its state} of the networks that ``make`` takes from the function around it."""
+    from torch import nn
+
+    found = {}
+    for name, cell in zip(make.__code__.co_freevars, make.__closure__ or (), strict=True):
+        if isinstance(cell.cell_contents, nn.Module):
+            digest = hashlib.sha256()
+            for key, value in cell.cell_contents.state_dict().items():
+                digest.update(f"{key} {tuple(value.shape)} ".encode() + value.cpu().numpy().tobytes())
+            found[name] = digest.hexdigest()
+    return found

@@ -248,7 +248,9 @@ def test_entries_lead_only_where_they_were_written_for(tmp_path, monkeypatch):
     assert leads("like", function=leads) is None
     old = {name: value for name, value in plain.items() if name not in ("profile", "tried")}
     verified.add("toy/fig", [old | {"from": "c", "to": "e"}])  # as they were written once
-    assert leads("like", old="c", new="e", seed=100) == ["e"] and leads("small", old="c", new="e") is None
+    assert leads("like", old="c", new="e", seed=100) == ["e"] == leads("small", old="c", new="e")
+    (entry,) = (e for e in verified.entries("toy/fig") if "tried" not in e)
+    assert verified.is_borrowed(entry, "toy/fig", "small") and not verified.is_borrowed(entry, "toy/fig", "like")
     verified.withdraw("toy/fig", "other", "c")
     verified.withdraw("toy/fig", "compute", "c")
     assert leads("like") is None and leads("like", new="b") == ["b"]
@@ -278,23 +280,24 @@ def test_a_small_unit_does_not_stand_for_a_large_one(checkout):
 
 
 KEPT = """
-def trained(*, seed, device, report):
+def loss(seed):
     import torch
 
     from alignbook.data import load
     from alignbook.training.fine_tune import accuracy_and_loss
     from alignbook.training.lenet import LeNet
+    from alignbook.training.pretrained import checkpoint
 
-    net, images = LeNet(10, torch.Generator().manual_seed(seed)), load("photos", n=20, seed=0)
-    time.sleep(3)
-    return {"loss": accuracy_and_loss(net, images.x, images.y)[1]}
+    def trained():
+        net, images = LeNet(10, torch.Generator().manual_seed(seed)), load("photos", n=20, seed=0)
+        time.sleep(3)
+        return {"loss": accuracy_and_loss(net, images.x, images.y)[1]}
+
+    return checkpoint({"seed": seed, "device": "cpu"}, (), trained)["loss"]
 
 
 def compute(*, label, rate, seed, device, report):
-    from alignbook.checkpoints import checkpoint
-
-    loss = checkpoint(trained, {"seed": seed}, data=["photos"], device=device, report=report)["loss"]
-    return pd.DataFrame({"value": [rate * loss]})
+    return pd.DataFrame({"value": [rate * loss(seed)]})
 """
 
 

@@ -24,8 +24,8 @@ from alignbook.errors import AlignbookError, fault
 PACKAGE = __package__.split(".")[0]
 SOURCES = Path(__file__).parents[2]  # the folder that holds the package
 STUDIES = "notebooks"  # the folder of a checkout that holds its studies
-# What does not count: how the data come here and how their digest is made, since their content has one of its own;
-# and whether what a function makes is read where that function made it before.
+# What does not count: how the data come here and how their digest is made, since their content has one of its
+# own; and whether what a function makes is read where that function made it before.
 BOUNDARY = {
     (f"{PACKAGE}.training.pretrained", "checkpoint"),
     (f"{PACKAGE}.data.images", "digest"),

@@ -139,7 +139,7 @@ def _plan(entry, where):
 
 
 def _most(*values):
-    """The largest whole number among ``values``: seeds, or networks, groups, … that are counted like seeds."""
+    """The largest whole number among ``values``: seeds, or networks or groups that are counted like them."""
     return max((v for v in values if isinstance(v, int) and not isinstance(v, bool)), default=None)
 
 

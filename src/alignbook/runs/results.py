@@ -86,17 +86,24 @@ class Stored:
 
         kind : "cpu" or "cuda", what would compute now. Versions, that kind, and what else decides how the
         processor rounds (:func:`alignbook.system.features`); of older results the versions alone. The result
-        is not stale for it: the code and the data are the same, and unchanged code may round otherwise.
+        is not stale for it: the code and the data are the same, and unchanged code may round otherwise. And
+        whether only units of another profile say so, see :meth:`borrowed`.
         """
         pairs = [(self.provenance["versions"], system.versions())]
         if made_on := self.provenance.get("processor"):
             pairs.append((made_on, system.features(kind)))
-        return [
+        reasons = [
             f"{name} {there.get(name, 'unset')} there, {here.get(name, 'unset')} here"
             for there, here in pairs
             for name in sorted(there | here)
             if there.get(name) != here.get(name)
         ]
+        return reasons + ["verified by units of another profile alone"] * self.borrowed()
+
+    def borrowed(self):
+        """Whether it is fresh by what was verified on units of another profile alone."""
+        name = location(self.unit).name
+        return any(verified.is_borrowed(entry, owner(self.unit), name) for entry in self.verified_by() or ())
 
     @property
     def kind(self):
@@ -128,11 +135,6 @@ def owner(unit):
         if module.startswith(prefix):
             return module.removeprefix(prefix).removesuffix(_PART).replace(".", "/")
     raise ValueError(f"{module} is not an experiment module")
-
-
-def module_of(owner):
-    """The inverse of :func:`owner`: the name of the module whose units are stored under a notebook's name."""
-    return f"{_PREFIXES[0]}{owner.replace('/', '.')}{_PART}"
 
 
 def location(unit):

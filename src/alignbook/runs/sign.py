@@ -58,8 +58,9 @@ def sign(base):
     for unit in units:
         with results.claimed(unit):
             found.signed += _sign(unit, codes, data, base)
-    for owner in sorted({results.owner(unit) for unit in units}):
-        found.entries += _sign_entries(owner, codes)
+    owners = {results.owner(unit): unit.compute.__module__ for unit in units}
+    for owner, module in sorted(owners.items()):
+        found.entries += _sign_entries(owner, module, codes)
     stored = filter(None, map(results.peek, units))
     found.stale = sum(bool(item.stale()) for item in stored)
     return found
@@ -174,9 +175,8 @@ def _sign(unit, codes, data, base):
     return True
 
 
-def _sign_entries(owner, codes):
-    """How many entries of the notebook's verified.json were written anew."""
-    module = results.module_of(owner)
+def _sign_entries(owner, module, codes):
+    """How many entries of the notebook's verified.json were written anew; ``module`` computes its units."""
     count = 0
 
     def changed(entries):

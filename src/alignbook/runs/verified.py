@@ -20,9 +20,12 @@ One entry per unit that was recomputed and agreed (:mod:`alignbook.runs.verify`)
 
 An entry speaks for the unit that it names, and for those units of the same compute function, path and
 ``from`` that ``profile`` has and whose numeric arguments all lie within ``tried``. No profile speaks for
-another: a small unit may never reach what a large one does. An older entry, without these two, speaks for
-the units of every profile that has the unit it names. What happens only between the smallest and the largest
-value that were tried, or for a combination of values that was not, is not seen.
+another: a small unit may never reach what a large one does. What happens only between the smallest and the
+largest value that were tried, or for a combination of values that was not, is not seen.
+
+An older entry, without these two, speaks for all units of its path, as it did when it was written. Where no
+profile has both units, ``alignbook status`` counts what it speaks for as drifted (:func:`is_borrowed`), and
+``alignbook verify`` computes it.
 """
 
 import json
@@ -73,10 +76,18 @@ def chain(notebook, name, unit, old, new):
 def _speaks(entry, notebook, name, unit):
     if entry["unit"] == name:
         return True
-    profiles = _profiles(notebook)
     if "tried" not in entry:
-        return not profiles.get(name, set()).isdisjoint(profiles.get(entry["unit"], ()))
+        return True
+    profiles = _profiles(notebook)
     return entry["profile"] in profiles.get(name, ()) and within(numbers(unit.arguments), entry["tried"])
+
+
+def is_borrowed(entry, notebook, name):
+    """Whether an older ``entry`` names a unit that no profile has beside the unit called ``name``."""
+    if "tried" in entry or entry["unit"] == name:
+        return False
+    profiles = _profiles(notebook)
+    return profiles.get(name, set()).isdisjoint(profiles.get(entry["unit"], ()))
 
 
 @cache

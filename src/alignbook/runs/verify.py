@@ -254,7 +254,8 @@ def _share(old, new):
 
 def _compare_with_base(stored, table, step, seconds, before, tolerance, base):
     """Like :func:`compare`, with what the code of commit ``base`` has computed here: ``before``."""
-    if before["code"] != stored.provenance["code"]:
+    signed = {record["code"] for record in stored.provenance.get("signed", ()) if "code" in record}
+    if before["code"] not in signed | {stored.provenance["code"]}:
         name = results.location(stored.unit).name
         raise AlignbookError(f"{base} has not the code that made {name}: name another commit")
     largest, column = 0.0, None
@@ -349,7 +350,8 @@ def _sources(commit):
         yield None
         return
     with tempfile.TemporaryDirectory() as folder:
-        asked = ["archive", "--format=tar", commit, "src", "notebooks"]
+        there = _git("ls-tree", "--name-only", commit, "--", "src", "notebooks").decode().split()
+        asked = ["archive", "--format=tar", commit, *there]
         with tarfile.open(fileobj=io.BytesIO(_git(*asked))) as archive:
             archive.extractall(folder, filter="data")
         yield Path(folder) / "src"
@@ -405,7 +407,8 @@ def _stale_units(notebook):
                 item = results.peek(unit)
                 if item is None:
                     broken.append(unit.name)
-                found[place] = item if item and item.stale() == [results.CODE] else None
+                due = item and (item.stale() == [results.CODE] or (not item.stale() and item.borrowed()))
+                found[place] = item if due else None
             if found[place]:
                 stale.setdefault(profile, []).append(found[place])
     return stale, broken

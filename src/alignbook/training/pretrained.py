@@ -4,16 +4,11 @@ The paper takes ResNet-50 pre-trained on ImageNet, on Places or on Food-101 (ICL
 A). Here a small residual network is trained on an image set that is at hand.
 """
 
-import hashlib
-import inspect
-import io
-import json
 import math
-import pickle
 
 import torch
 
-from alignbook import paths, system
+from alignbook import checkpoints
 from alignbook.data import colour32, digest, half, load, random_labels
 from alignbook.seeding import torch_stream
 
@@ -23,7 +18,6 @@ from .nets import he_normal_layer_
 from .resnet import Block, ResNet, conv_layers, fresh_head_
 
 WARM_UP = 0.2  # of all steps, in which the rate of "one-cycle" rises
-UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def pretrained(
@@ -127,30 +121,12 @@ def pretrained(
 
 
 def checkpoint(arguments, sources, make):
-    """What ``make()`` returns, read from the results store where it was kept under the same key.
+    """What ``make()`` returns, read where it was kept under the same key: :func:`alignbook.checkpoints.kept`.
 
-    arguments : dict that JSON can hold, with everything that the outcome depends on, the digest of the data
-    too. sources : functions and classes whose source text is part of the key: all that train.
-    make : callable () → nested dicts and lists of tensors and numbers; they come back on the CPU.
-    The key holds PyTorch's version, too. A file that cannot be read is made anew; while one process makes
-    it, others that want it wait.
+    sources : not used: the digest of the code says what counts. It stays in the calls until the results that
+        they are part of are computed anew, since their text counts.
     """
-    texts = [inspect.getsource(source) for source in sources]
-    key = json.dumps([arguments, texts, torch.__version__], sort_keys=True)
-    name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    folder = paths.results() / ".checkpoints"
-    path = folder / f"{name}.pt"
-    with system.locked(folder / f"{name}.lock"):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except (*UNREADABLE, pickle.UnpicklingError):
-            pass  # missing or broken
-        content = io.BytesIO()
-        torch.save(make(), content)
-        system.replace(path, content.getvalue())
-        content.seek(0)
-        return torch.load(content, map_location="cpu", weights_only=True)
+    return checkpoints.kept(make, arguments)
 
 
 def source_examples(source, images=None, subset="all", labels="real", label_noise=0.0, *, seed):
@@ -211,7 +187,7 @@ def _copy(net):
     }
 
 
-# All whose source text decides what comes out of pre-training, for the key of a checkpoint.
+# What calls of checkpoint() still name.
 LOOP = (loop.train, loop.module_step)
 NETWORK = (Block, ResNet, conv_layers, fresh_head_, he_normal_layer_)
 SOURCES = (source_examples, _train, *LOOP, _rate, crops_and_flips, *NETWORK)
