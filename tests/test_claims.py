@@ -304,3 +304,19 @@ def test_an_interval_ends_where_its_quantity_does_and_the_verdict_stays():
         assert claim.within(high=2.0) == claim
     missing = Claim.missing("a", "b", "c", "nothing")
     assert missing.within(high=1.0) == missing
+
+
+def test_the_p_value_is_that_of_scipys_t_test():
+    values = [0.3, 0.5, -0.2, 0.4, 0.1]
+    claim = Claim.greater(*WHAT, values, than=0.1)
+    assert claim.p_value == pytest.approx(stats.ttest_1samp(values, 0.1).pvalue, rel=1e-10)
+    assert (claim.p_value <= 0.05) == (claim.outcome in (HOLDS, CONTRADICTED))
+    sure = Claim.less(*WHAT, [-1.0, -1.1, -0.9])
+    assert sure.outcome == HOLDS and sure.p_value < 0.05
+    for none in (
+        Claim.missing(*WHAT, "nothing"),
+        Claim.greater(*WHAT, [1.0, 2.0]),
+        Claim.equals(*WHAT, values, paper=0.2, tolerance=1),
+        sure.not_judged("too small"),
+    ):
+        assert none.p_value is None

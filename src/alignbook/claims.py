@@ -128,6 +128,18 @@ class Claim:
             return self
         return replace(self, interval=cut, test=f"{self.test}; shown up to the bound of the quantity")
 
+    @property
+    def p_value(self):
+        """Two-sided p of the t test of the mean against ``against``; None of a claim without one."""
+        if self.outcome not in (HOLDS, CONTRADICTED, UNDECIDED) or self.tolerance is not None:
+            return None
+        if not self.spread or self.against is None or self.seeds < 3:
+            return None
+        from scipy import special
+
+        t = abs(self.measured - self.against) / self.spread * math.sqrt(self.seeds)
+        return float(2 * special.stdtr(self.seeds - 1, -t))
+
     @classmethod
     def missing(cls, id, statement, source, why, paper=None):
         """A claim for which nothing was measured; ``why`` is one line."""

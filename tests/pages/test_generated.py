@@ -227,3 +227,15 @@ def alive(process):
     except ProcessLookupError:
         return False
     return True
+
+
+def test_the_scorecard_says_what_chance_alone_would_decide():
+    def one(values, **tags):
+        return Claim.greater("c0", "claim 0", "Fig. 1", values).tagged(**tags)
+
+    kept = [made(found=[replace(one([1.0, 1.1, 0.9, 1.0]), headline=True)])]
+    open_ = [made(found=[replace(one([1.0, -1.1, 0.9, -0.8]), headline=True)]) for _ in range(3)]
+    text = scorecard.write({"one": "Paper"}, [*kept, *open_])
+    assert "4 of them rest on a t test at 95 %" in text and "about 0 would be decided" in text
+    assert "4 headline statements" in text and "1 are decided one by one, and 1 survive" in text
+    assert "t test at 95" not in scorecard.write({"one": "Paper"}, [made(found=claims("holds"))])

@@ -1,14 +1,4 @@
-"""Experiments: parameters in, tidy tables out; one module per notebook, with the notebook's name.
-
-A module ``experiments/<paper>/<slug>.py`` defines
-
-``units(parameters) -> list[Unit]``
-    the conditions and seeds that the notebook's parameters ask for;
-``compute(**arguments, device, report) -> pandas.DataFrame``
-    one unit, pure and seeded;
-``claims(table, parameters) -> list[Claim]``
-    what the paper claims, decided on the tables of all units.
-"""
+"""The unit of computing: one condition and one seed. Studies define theirs, see :mod:`alignbook.studies`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -25,8 +25,8 @@ OURS = ' <small class="ab-ours">ours, not a paper\'s</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
-    "quick": "reduced size",
-    "paper": "the paper's own values, where it prints them",
+    "quick": "settings: reduced size",
+    "paper": "settings: the paper's own values, where it prints them",
 }
 IN_PART = "real data, reduced size, and where they are stored runs of the paper's own size"
 
@@ -160,8 +160,9 @@ def banner(run):
     """HTML of one line that says in plain sight what a page shows."""
     datasets = sorted({name for item in run.stored for name in results.datasets(item.unit).values()})
     count = run.parameters.get("seeds")
+    data = notebooks.find(run.name).data
     facts = [
-        ", ".join(datasets) or "made data",
+        (f"data: {data}" if data and run.near != "smoke" else ", ".join(datasets)) or "made data",
         _state(run, len(run.shown)),
     ]
     if count is not None:

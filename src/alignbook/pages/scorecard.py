@@ -22,6 +22,9 @@ SIGNS = {
 }
 
 
+RATE = 0.05  # of false discoveries among the headlines
+
+
 def write(papers, records):
     """The page's text.
 
@@ -32,6 +35,7 @@ def write(papers, records):
     said = f"{sum(theirs.values())} claims of the papers: {listed(theirs)}."
     if ours:
         said += f" {sum(ours.values())} bounds, readings or coefficients of ours: {listed(ours)}."
+    said += f" {_by_chance(everything, [c for record in records for c in record.headline])}"
     key = ", ".join(f"{_sign(outcome)} {outcome}" for outcome in claims.OUTCOMES)
     parts = [
         "# Scorecard",
@@ -54,6 +58,24 @@ def write(papers, records):
             parts.append(heading + "".join(rows))
     parts += ["</div>", '<script src="_static/scorecard.js"></script>', ""]
     return "\n".join(parts)
+
+
+def _by_chance(everything, heads):
+    """How many verdicts chance could make, and which headlines it could not, a sentence each."""
+    from scipy import stats
+
+    tested = [claim for claim in everything if claim.p_value is not None]
+    heads = [claim for claim in heads if claim.p_value is not None]
+    if not heads:
+        return ""
+    kept = sum(stats.false_discovery_control([claim.p_value for claim in heads]) <= RATE)
+    decided = sum(claim.p_value <= 1 - claims.CONFIDENCE for claim in heads)
+    return (
+        f"{len(tested)} of them rest on a t test at 95 %: if nothing at all were there, about "
+        f"{(1 - claims.CONFIDENCE) * len(tested):.0f} would be decided by chance. Of the {len(heads)} "
+        f"headline statements and replicates tested so, {decided} are decided one by one, and {kept} survive "
+        f"a false discovery rate of {RATE:.0%} (Benjamini and Hochberg)."
+    )
 
 
 def _figure(record):

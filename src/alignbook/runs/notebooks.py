@@ -69,6 +69,20 @@ class Notebook:
             ) from None
 
     @property
+    def data(self):
+        """What of the paper's data stands here, where it is not all, or None.
+
+        ``alignbook: data:`` of the front matter.
+        """
+        import yaml
+
+        try:
+            front = yaml.safe_load(self.text.removeprefix("---").split("\n---", 1)[0])
+            return front["alignbook"].get("data")
+        except UNREADABLE:
+            return None
+
+    @property
     def folder(self):
         """The study's own folder, a Path; None of an older notebook, which has none."""
         return self.source.parent if self.source.name == SOURCE else None
