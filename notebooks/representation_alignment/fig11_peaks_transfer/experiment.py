@@ -8,8 +8,10 @@ from alignbook.claims import Claim, KeyNumber
 from alignbook.data import peaks
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
-from alignbook.studies.representation_alignment import peaks_source
-from alignbook.studies.representation_alignment.peaks_source import REPRESENTATIONS
+
+from .. import peaks_source
+from ..constant_feature import with_constant
+from ..peaks_design import REPRESENTATIONS
 
 TASKS = ("related", "unrelated")
 POINTS_PER_CURVE = 60  # step counts at which a learning curve is stored, log-spaced
@@ -66,12 +68,6 @@ def compute(
                 about = {"task": task, "representation": representation, "linear_step_size": size}
                 tables.append(pd.concat([curves, norms_at_reductions(path)]).assign(**about))
     return pd.concat(tables, ignore_index=True)
-
-
-def with_constant(features):
-    """Append a constant 1, then scale rows to length one: the normalisation of ``alignment_curve``."""
-    constant = torch.ones(len(features), 1, dtype=features.dtype)
-    return torch.nn.functional.normalize(torch.cat([features, constant], dim=1), dim=1)
 
 
 def descend(phi, y, step_size, iterations):

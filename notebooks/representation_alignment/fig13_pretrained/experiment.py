@@ -15,13 +15,13 @@ from alignbook.data import colour32
 from alignbook.experiments import Unit
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment import image_features
+from alignbook.studies.representation_alignment.constant_feature import with_constant
 from alignbook.studies.representation_alignment.fig01_three_representations.experiment import linear_model
 from alignbook.studies.representation_alignment.fig06_architectures.experiment import (
     DIGITS,
     THRESHOLDS,
     curve,
 )
-from alignbook.studies.representation_alignment.fig11_peaks_transfer.experiment import with_constant
 from alignbook.studies.representation_alignment.two_classes import images
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.nets import he_normal_layer_
