@@ -10,9 +10,6 @@ from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import torch_stream
 from alignbook.training import loop
 
-TASKS = ("source", "related", "unrelated")
-REPRESENTATIONS = ("original", "init", "transfer")
-
 
 @dataclass(frozen=True)
 class Source:

@@ -15,12 +15,12 @@ from torch import nn
 from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.studies.representation_alignment.constant_feature import with_constant
 from alignbook.studies.representation_alignment.fig06_architectures.experiment import (
     DIGITS,
     THRESHOLDS,
     curve,
 )
-from alignbook.studies.representation_alignment.fig11_peaks_transfer.experiment import with_constant
 from alignbook.studies.representation_alignment.hidden_layers import squared
 from alignbook.studies.representation_alignment.linear_descent import spectrum
 from alignbook.studies.representation_alignment.two_classes import rows

@@ -10,7 +10,7 @@ from alignbook.experiments import Unit
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment import hidden_layers
-from alignbook.studies.representation_alignment.fig10_peaks_alignment.experiment import area
+from alignbook.studies.representation_alignment.alignment_area import area
 from alignbook.studies.representation_alignment.fig12_specialisation.experiment import monotone, weakest_step
 
 HEADLINE = "order"

@@ -12,8 +12,8 @@ from alignbook.experiments import Unit
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
 from alignbook.studies.representation_alignment import hidden_layers, peaks_source
-from alignbook.studies.representation_alignment.fig10_peaks_alignment.experiment import NORMALISATIONS, area
-from alignbook.studies.representation_alignment.peaks_source import TASKS
+from alignbook.studies.representation_alignment.alignment_area import area
+from alignbook.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
 
 HEADLINE = "specialises"
 THRESHOLDS = 101  # from 0 to √n: steps of 1 for n = 10000

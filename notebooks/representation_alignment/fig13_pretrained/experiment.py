@@ -10,40 +10,26 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, Claim, KeyNumber, interval
 from alignbook.data import colour32
 from alignbook.experiments import Unit
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment import image_features
+from alignbook.studies.representation_alignment.constant_feature import with_constant
 from alignbook.studies.representation_alignment.fig01_three_representations.experiment import linear_model
 from alignbook.studies.representation_alignment.fig06_architectures.experiment import (
     DIGITS,
     THRESHOLDS,
     curve,
 )
-from alignbook.studies.representation_alignment.fig11_peaks_transfer.experiment import with_constant
 from alignbook.studies.representation_alignment.two_classes import images
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.nets import he_normal_layer_
 
-HEADLINE = "better"
-NAMES = {
-    "transfer": "pre-trained",
-    "original": "inputs",
-    "init": "initialisation",
-    "hog": "HOG",
-    "sift": "SIFT",
-    "rbf": "RBF",
-}
-LEARNED = ("transfer", "hog", "sift", "rbf")  # on which linear models are trained (Figure 13, c and d)
-LOSSES = ("squared", "logistic")
-TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+from .design import LEARNED, NAMES
+
 CLASSES = {"cifar10": 10, "cifar100": 100, "photos": 10}
 BATCH = 50  # images that go through a network at once
 CURVE = 40  # steps that are stored, evenly spaced in the logarithm
-GONE = 0.05  # of ‖y‖²: alignment that has dropped off
-SHARE = (0.0, 1.0)  # no area lies outside
-CLOSED = 1e-6  # of ‖y‖²: what the closed-form solution may leave of labels that it fits
 
 
 def units(parameters):
@@ -217,202 +203,3 @@ def logistic_descent(phi, y, phi_test, y_test, step_sizes, steps):
             test.append(np.logaddexp(0, -signs_test * (gram_test @ alpha)).mean(0) / math.log(2))
         alpha += rates * signs / (1 + np.exp(np.minimum(margin, 700)))
     return np.array(train), np.array(test)
-
-
-def areas(table, dataset):
-    """(seeds × representations) frame of areas; empty where there are none."""
-    if "kind" not in table:
-        return pd.DataFrame()
-    rows = table[(table["kind"] == "area") & (table["dataset"] == dataset)]
-    return rows.pivot(index="seed", columns="representation", values="area")
-
-
-def best(table, dataset, loss):
-    """Rows of kind ``step`` at each representation's step size of lowest training loss after the last step.
-
-    The mean over the runs decides, among those that converge in each; the larger one where two are alike.
-    """
-    rows = table[(table["kind"] == "step") & (table["dataset"] == dataset) & (table["loss"] == loss)]
-    last = rows[rows["step"] == rows["step"].max()]
-    grouped = last.groupby(["representation", "step_size"])["train"]
-    found = grouped.mean()[grouped.count() == rows["seed"].nunique()].reset_index()
-    found = found.sort_values(["train", "step_size"], ascending=[True, False])
-    chosen = found.groupby("representation")["step_size"].first()
-    return rows[rows["step_size"] == rows["representation"].map(chosen)]
-
-
-def losses(table, dataset, loss, split, step):
-    """(seeds × representations) frame of the ``train`` or ``test`` loss after ``step`` (None: the last)."""
-    rows = best(table, dataset, loss)
-    rows = rows[rows["step"] == (rows["step"].max() if step is None else step)]
-    return rows.pivot(index="seed", columns="representation", values=split)
-
-
-def ahead(frame, name="transfer", others=("hog", "sift", "rbf")):
-    """How far ``name`` lies below the lowest of ``others``, one per seed."""
-    return frame[list(others)].min(axis=1) - frame[name]
-
-
-def before_gone(table, dataset, name="transfer"):
-    """Mean alignment over ‖y‖² up to the first threshold at which less than ``GONE`` is left, one per seed.
-
-    1 for a curve that stays at the top and drops at once, 1/2 for one that falls in a straight line.
-    """
-    rows = table[(table["kind"] == "curve") & (table["dataset"] == dataset)]
-    wide = rows[rows["representation"] == name].pivot(index="seed", columns="threshold", values="alignment")
-    # Alignment never rises with the threshold: what is kept comes first.
-    ends = (wide >= GONE).sum(axis=1).clip(1, wide.shape[1] - 1)
-    means = [np.trapezoid(wide.loc[seed].iloc[: end + 1]) / end for seed, end in ends.items()]
-    return pd.Series(means, index=wide.index)
-
-
-def claims(table, parameters):
-    """Differences in each run; written before the first run, but for the sudden drop (see the page)."""
-    made = []
-    for dataset in parameters["datasets"]:
-        made += _alignment_claims(table, dataset)
-    for dataset in parameters["datasets"]:
-        made += _drop_claims(table, dataset)
-    why = "one network, with which no other depth is compared"
-    deeper = "The deeper the network, the lower its alignment at initialisation."
-    made.append(Claim.missing("deeper", deeper, "Figure 19, Section 7.2", why))
-    for dataset in parameters["datasets"]:
-        made += _learning_claims(table, parameters, dataset)
-    return made
-
-
-def _about(dataset, id, short, source):
-    return (f"{id}-{dataset}", f"{TITLES.get(dataset, dataset)}, {short}.", source)
-
-
-def _alignment_claims(table, dataset):
-    found = areas(table, dataset)
-    group = "Features of the pre-trained network align better than others."
-    made = []
-    for name in ("original", "init", "hog", "sift", "rbf"):
-        figure = "Figures 13 (a) and 19" if name in ("original", "init") else "Figures 13 (b) and 20 (a)"
-        short = f"{NAMES[name]}: how far their area lies below"
-        about = _about(dataset, "better", short, f"{figure}, Section 7.2")
-        about = (f"{about[0]}-{name}", *about[1:])
-        if found.empty:
-            claim = Claim.missing(*about, "nothing was computed")
-        else:
-            claim = Claim.greater(*about, found["transfer"] - found[name])
-        made.append(claim.tagged(group=group))
-    group = "At random initialisation, the network aligns less than the inputs."
-    about = _about(dataset, "poor", "how far its area lies below", "Figures 13 (a) and 19, Section 7.2")
-    if found.empty:
-        claim = Claim.missing(*about, "nothing was computed")
-    else:
-        claim = Claim.greater(*about, found["original"] - found["init"])
-    return [*made, claim.tagged(group=group)]
-
-
-def _drop_claims(table, dataset):
-    group = "Alignment of pre-trained features stays high and drops off suddenly, not in a straight line."
-    short = f"mean share up to where less than {GONE:.0%} is left"
-    about = _about(dataset, "sudden", short, "Figures 13 (a) and 19, Section 7.2")
-    if "kind" in table:
-        claim = Claim.greater(*about, before_gone(table, dataset), than=0.5)
-    else:
-        claim = Claim.missing(*about, "nothing was computed")
-    return [claim.tagged(group=group, ours=True)]
-
-
-def _learning_claims(table, parameters, dataset):
-    early = min(parameters["early"], parameters["iterations"])
-    source = "Figures 13 (c, d) and 20 (b, c)"
-    faster = "Linear models train fastest on pre-trained features."
-    test = "They also end with the lowest test loss."
-    slow = "Gradient descent leaves the largest squared training error on RBF features."
-    fits = "The closed-form solution on RBF features has no training error and misses no label."
-    made = []
-    for loss in LOSSES:
-        for id, group, split, step in (("faster", faster, "train", early), ("test", test, "test", None)):
-            when = "the last step" if step is None else f"step {step}"
-            short = f"{loss} {split} loss at {when}: how far below the lowest of the others"
-            about = _about(dataset, f"{id}-{loss}", short, source)
-            if "kind" in table:
-                claim = Claim.greater(*about, ahead(losses(table, dataset, loss, split, step)))
-            else:
-                claim = Claim.missing(*about, "nothing was computed")
-            made.append(claim.tagged(group=group))
-    above = "error after the last step less the largest of the others"
-    slowly = _about(dataset, "rbf-slow", above, f"{source}, Section 7.2")
-    closed = _about(dataset, "rbf-fits", "the larger share of both, worst run", "Section 7.2")
-    if "kind" not in table:
-        pair = [Claim.missing(*about, "nothing was computed") for about in (slowly, closed)]
-    else:
-        left = losses(table, dataset, "squared", "train", None)
-        above = left["rbf"] - left[["transfer", "hog", "sift"]].max(axis=1)
-        rows = table[(table["dataset"] == dataset) & (table["representation"] == "rbf")]
-        missed = float(rows[["unfitted", "wrong"]].max().max())
-        pair = [Claim.greater(*slowly, above), Claim.computed(*closed, missed, 0.0, CLOSED)]
-    made += [claim.tagged(group=group) for claim, group in zip(pair, (slow, fits), strict=True)]
-    return made
-
-
-def finding(table, parameters):
-    """Whether pre-trained features align better than each of the others, by outcome, and their areas."""
-    parts, unsure, worse = [], [], []
-    for dataset in parameters["datasets"]:
-        found, title = areas(table, dataset), TITLES.get(dataset, dataset)
-        if found.empty:
-            continue
-        others = found.drop(columns="transfer")
-        for name in others:
-            outcome = Claim.greater("better", "", "", found["transfer"] - found[name]).outcome
-            if outcome != HOLDS:
-                (worse if outcome == CONTRADICTED else unsure).append(f"{NAMES[name]} on {title}")
-        next_best = others.mean().idxmax()
-        parts.append(
-            f"{interval(found['transfer'], within=SHARE)} on {title}, next {NAMES[next_best]} "
-            f"{others[next_best].mean():.2f}"
-        )
-    if not parts:
-        return "Nothing was computed."
-    who = (
-        "EfficientNet-Lite0 trained on ImageNet (for the paper's three)"
-        if parameters["network"] == "imagenet"
-        else "a small untrained network (in place of one trained on ImageNet)"
-    )
-    word = f"not better than {_named(worse)}" if worse else "better than all others"
-    word += f"{',' if worse else ' but'} {_named(unsure)} (undecided)" if unsure else ""
-    return f"Features of {who} align {word}: {'; '.join(parts)}.{_trained(table, parameters)}"
-
-
-def _trained(table, parameters):
-    """By which loss linear models train fastest on the pre-trained features, on all data sets, by outcome."""
-    datasets, said = parameters["datasets"], {HOLDS: [], CONTRADICTED: [], "": []}
-    judged = [claim for dataset in datasets for claim in _learning_claims(table, parameters, dataset)]
-    outcomes = {claim.id: claim.outcome for claim in judged}
-    for loss in LOSSES:
-        found = {outcomes[f"faster-{loss}-{dataset}"] for dataset in datasets}
-        said[found.pop() if found in ({HOLDS}, {CONTRADICTED}) else ""].append(loss)
-    words = {HOLDS: "fastest by {}", CONTRADICTED: "not by {}", "": "open by {}"}
-    parts = [words[outcome].format(" and ".join(losses)) for outcome, losses in said.items() if losses]
-    return f" Training: {', '.join(parts)} loss."
-
-
-def _named(names):
-    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return " and ".join(names[:2]) if not more else ", ".join(names[:2]) + more
-
-
-def key_numbers(table, parameters):
-    """Areas, training losses after the early steps, and the RBF features' two errors."""
-    if "kind" not in table:
-        return []
-    early, made = min(parameters["early"], parameters["iterations"]), []
-    dataset = parameters["datasets"][0]
-    title, found = TITLES.get(dataset, dataset), areas(table, dataset)
-    shown = " / ".join(f"{found[name].mean():.2f}" for name in ("transfer", "original", "init"))
-    made.append(KeyNumber(f"area, {title}: pre-trained / inputs / initialisation", shown))
-    shown = " / ".join(f"{found[name].mean():.2f}" for name in ("hog", "sift", "rbf"))
-    made.append(KeyNumber(f"area, {title}: HOG / SIFT / RBF", shown))
-    left = losses(table, dataset, "squared", "train", early)
-    shown = " / ".join(f"{left[name].mean():.2f}" for name in LEARNED)
-    made.append(
-        KeyNumber(f"squared training error, {title}, {early} steps: pre-trained / HOG / SIFT / RBF", shown)
-    )
-    return made

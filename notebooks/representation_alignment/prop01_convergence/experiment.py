@@ -17,7 +17,7 @@ from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
 from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.studies.representation_alignment.fig11_peaks_transfer.experiment import with_constant
+from alignbook.studies.representation_alignment.constant_feature import with_constant
 from alignbook.studies.representation_alignment.linear_descent import (
     descend,
     first_steps,

@@ -1,9 +1,16 @@
+"""Figure 10: curves, areas and claims that come out either way."""
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.statements import judged
+from alignbook.studies.representation_alignment.alignment_area import area
 from alignbook.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10
+from alignbook.studies.representation_alignment.fig10_peaks_alignment import reading
+from alignbook.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
 
 PARAMETERS = {
     "points": 300,
@@ -58,19 +65,19 @@ def test_the_transferred_representation_is_the_trained_one():
     rows = fig10.compute(**arguments, device=torch.device("cpu"), report=silent).assign(seed=0)
     assert rows.loc[rows["kind"] == "training", "epoch"].item() == 3
     last = rows[(rows["kind"] == "checkpoint") & (rows["epoch"] == 3)].set_index("task")["area"]
-    for task in ("source", "related", "unrelated"):
-        areas = fig10.final_areas(rows, task)
+    for task in TASKS:
+        areas = reading.final_areas(rows, task)
         assert areas["transfer"].item() == last[task] != areas["init"].item()
 
 
 def test_checkpoint_zero_is_the_initial_representation(table):
     rows = table[table["seed"] == 0]
     start = rows[(rows["kind"] == "checkpoint") & (rows["epoch"] == 0)].set_index("task")["area"]
-    for task in ("source", "related", "unrelated"):
-        assert start[task] == fig10.final_areas(rows, task)["init"].item()
+    for task in TASKS:
+        assert start[task] == reading.final_areas(rows, task)["init"].item()
 
 
-@pytest.mark.parametrize("normalisation", fig10.NORMALISATIONS)
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
 def test_area_against_a_full_decomposition(normalisation):
     generator = np.random.default_rng(0)
     features, labels = generator.normal(size=(40, 6)) * 3, generator.normal(size=40)
@@ -82,35 +89,81 @@ def test_area_against_a_full_decomposition(normalisation):
     phi /= np.linalg.norm(phi, axis=1, keepdims=True)
     left, singular, _ = np.linalg.svd(phi)
     expected = sum(s * (u @ labels) ** 2 for s, u in zip(singular, left.T, strict=False))
-    measured = fig10.area(torch.from_numpy(features), torch.from_numpy(labels), normalisation)
+    measured = area(torch.from_numpy(features), torch.from_numpy(labels), normalisation)
     assert measured == pytest.approx(expected / (labels @ labels * np.sqrt(40)))
 
 
 def test_area_is_one_when_labels_lie_on_the_only_direction():
     labels = torch.tensor([1.0, -1.0] * 10, dtype=torch.float64)
-    assert fig10.area(labels[:, None], labels, "no constant") == pytest.approx(1)
+    assert area(labels[:, None], labels, "no constant") == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    "value, more, less", [(0.9, "holds", "contradicted"), (0.1, "contradicted", "holds")]
-)
-def test_claims_follow_the_areas(table, value, more, less):
-    rows = table[table["kind"] == "area"].assign(area=0.5)
-    rows.loc[rows["representation"] == "transfer", "area"] = value + 0.001 * rows["seed"]
-    assert [claim.outcome for claim in fig10.claims(rows, PARAMETERS)] == [more] * 4 + [less] * 2
+SIDES = ("related-above", "source-above", "unrelated-below")
+IDS = [f"{side}-{other}" for side in SIDES for other in ("original", "init")]
+
+
+def outcomes(table, of=reading.STATEMENTS):
+    return {claim.id: claim.outcome for claim in judged(of, table, PARAMETERS)}
+
+
+def with_areas(table, related, source, unrelated):
+    """Areas of 0.5, after training these; seeds differ a little."""
+    rows = table[table["kind"].isin(["area", "curve"])].copy()
+    rows["area"] = 0.5
+    for task, value in (("related", related), ("source", source), ("unrelated", unrelated)):
+        mine = (rows["representation"] == "transfer") & (rows["task"] == task)
+        rows.loc[mine, "area"] = value + 0.001 * rows["seed"]
+    return rows
+
+
+def test_claims_follow_the_areas(table):
+    assert outcomes(with_areas(table, 0.9, 0.8, 0.1)) == dict.fromkeys(IDS, HOLDS)
+    assert outcomes(with_areas(table, 0.1, 0.2, 0.9)) == dict.fromkeys(IDS, CONTRADICTED)
+    found = outcomes(with_areas(table, 0.503, 0.8, 0.9))  # a change that no reader could see
+    assert found["related-above-init"] == ABSENT and found["source-above-init"] == HOLDS
+    assert found["unrelated-below-original"] == CONTRADICTED
+
+
+def test_claims_on_other_areas(table):
+    """What the page asks: would another normalisation, or an earlier end, change a verdict?"""
+    rows = with_areas(table, 0.9, 0.8, 0.1)
+    other = rows["normalisation"].eq(NORMALISATIONS[2]) & rows["representation"].eq("transfer")
+    rows.loc[other, "area"] = 0.2 + 0.001 * rows["seed"]
+    plain = reading.statements(lambda t, task: reading.final_areas(t, task, NORMALISATIONS[2]))
+    turned = outcomes(rows, plain)
+    assert turned["related-above-init"] == CONTRADICTED and turned["unrelated-below-init"] == HOLDS
+    early = reading.areas_at(table, "related", 3)
+    by_hand = table[(table["kind"] == "checkpoint") & (table["epoch"] == 3) & (table["task"] == "related")]
+    assert early["transfer"].tolist() == by_hand.sort_values("seed")["area"].tolist()
+    assert (early["init"] == reading.final_areas(table, "related")["init"]).all()
+    assert reading.areas_at(table, "related", 999).empty
 
 
 def test_the_finding_and_the_key_numbers_follow_the_areas(table):
-    rows = table[table["kind"] == "area"].assign(area=0.5)
-    rows.loc[rows["representation"] == "transfer", "area"] = 0.4
-    rows.loc[(rows["representation"] == "transfer") & (rows["task"] == "source"), "area"] = 1.0
-    said = fig10.finding(rows, PARAMETERS)
-    assert "source +100 %, related -20 %, unrelated -20 %" in said
-    assert [key.here for key in fig10.key_numbers(rows, PARAMETERS)] == ["+0.500", "-0.100", "-0.100"]
+    def said(rows):
+        claims = {claim.id: claim for claim in judged(reading.STATEMENTS, rows, PARAMETERS)}
+        return reading.finding(rows, PARAMETERS, claims)
+
+    rows = with_areas(table, 0.75, 1.0, 0.4)
+    assert said(rows).startswith("Training on one task aligns the hidden features with a related task, too: ")
+    assert "the area under the curve is 50 % larger than that of the inputs, and the curve" in said(rows)
+    assert "With an unrelated task they align less than the inputs." in said(rows) and len(said(rows)) <= 300
+    turned = said(with_areas(table, 0.25, 1.0, 0.6))
+    assert "does not align" in turned and "50 % smaller" in turned and "better than the inputs, too" in turned
+    keys = reading.key_numbers(rows, PARAMETERS)
+    assert [key.here for key in keys] == [f"0.500 / 0.500 / {end}" for end in ("1.001", "0.751", "0.401")]
+
+
+def test_the_share_of_thresholds_comes_from_the_curves(table):
+    """An area says nothing of the range: a trained curve below all others has a share of 0."""
+    rows = with_areas(table, 0.9, 0.9, 0.9)
+    trained = (rows["kind"] == "curve") & (rows["representation"] == "transfer")
+    rows.loc[trained, "alignment"] = -1.0
+    assert set(reading.thresholds(rows).to_numpy().ravel()) == {"0 %"}
+    rows.loc[trained, "alignment"] = 1e6
+    assert set(reading.thresholds(rows).to_numpy().ravel()) == {"100 %"}
 
 
 def test_claims_on_little_or_nothing(table):
-    few = fig10.claims(table[table["seed"] == 0], PARAMETERS)
-    assert {claim.outcome for claim in few} == {"undecided"}
-    none = fig10.claims(pd.DataFrame({"unit": []}), PARAMETERS)
-    assert {claim.outcome for claim in none} == {"not run"} and len(none) == len(few)
+    assert outcomes(table[table["seed"] == 0]) == dict.fromkeys(IDS, UNDECIDED)
+    assert outcomes(pd.DataFrame({"unit": []})) == dict.fromkeys(IDS, NOT_RUN)

@@ -1,8 +1,14 @@
+"""Figure 11: descents beside their loops, and claims that come out either way."""
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.statements import judged
+from alignbook.studies.representation_alignment.constant_feature import with_constant
+from alignbook.studies.representation_alignment.fig11_peaks_transfer import design, reading
 from alignbook.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
 
 PARAMETERS = {
@@ -89,13 +95,13 @@ def test_norms_are_those_of_the_first_step_that_reduces_enough():
     for row in frame.itertuples():
         step = next(t for t, e in enumerate(path["train_error"]) if 100 * (1 - e / start) >= row.reduction)
         assert (row.step, row.weight_norm) == (step, path["norm"][step])
-    assert 0 < len(frame) < len(fig11.REDUCTIONS)  # five features do not fit thirty random labels
+    assert 0 < len(frame) < len(design.REDUCTIONS)  # five features do not fit thirty random labels
 
 
 def test_constant_feature_and_length_one():
     features = torch.tensor([[3.0, 0.0], [0.0, 0.0]])
     expected = torch.tensor([[3.0, 0.0, 1.0], [0.0, 0.0, 1.0]]) / torch.tensor([[10.0], [1.0]]).sqrt()
-    torch.testing.assert_close(fig11.with_constant(features), expected)
+    torch.testing.assert_close(with_constant(features), expected)
 
 
 def test_table_is_complete_and_repeats_bit_for_bit(table):
@@ -113,48 +119,12 @@ def test_at_zero_weights_the_errors_are_the_labels_mean_squares(table):
 
 
 def test_the_best_step_size_is_chosen_by_training_error(table):
-    assert set(fig11.best_step_sizes(table).values()) == {1.0}
+    assert set(reading.best_step_sizes(table).values()) == {1.0}
     worse = table.copy()
     worse.loc[worse["linear_step_size"] == 1.0, "train_error"] = 9.0
     worse.loc[worse["linear_step_size"] == 0.1, "test_error"] = 9.0
-    assert set(fig11.best_step_sizes(worse).values()) == {0.1}
-    assert set(fig11.at_best(worse)["linear_step_size"]) == {0.1}
-
-
-@pytest.mark.parametrize(
-    "value, related, unrelated", [(0, "holds", "contradicted"), (9, "contradicted", "holds")]
-)
-def test_claims_follow_the_numbers(table, value, related, unrelated):
-    rows = table.copy()
-    measured = ["train_error", "test_error", "weight_norm"]
-    later = rows["step"] > 0
-    rows.loc[later, measured] = 1.0
-    transferred = later & (rows["representation"] == "transfer")
-    for column in measured:
-        rows.loc[transferred, column] = value + 0.001 * rows["seed"]
-    rows.loc[later, "test_error"] *= 2  # so that there is a gap
-    rows.loc[~later, "train_error"] = 100.0  # so that all of them have reduced the loss enough
-    found = fig11.claims(rows, PARAMETERS)
-    groups = {group: {c.outcome for c in found if c.group == group} for group in (fig11.BETTER, fig11.WORSE)}
-    assert groups == {fig11.BETTER: {related}, fig11.WORSE: {unrelated}}
-    assert len([c for c in found if c.group == fig11.BETTER]) == 4
-    readings = {c.outcome for c in found if c.id.startswith("related") and c.group == fig11.MIRRORS}
-    assert readings == {related} and all(c.ours for c in found if c.group == fig11.MIRRORS)
-
-
-def test_on_the_related_task_the_paper_compares_with_initial_features(table):
-    rows = table.copy()
-    later, errors = rows["step"] > 0, {"init": 3.0, "transfer": 2.0, "original": 1.0}
-    for name, error in errors.items():
-        mine = later & (rows["representation"] == name)
-        rows.loc[mine, "test_error"] = error + 0.001 * rows["seed"] * error
-    found = {claim.id: claim for claim in fig11.claims(rows, PARAMETERS)}
-    assert found["related-test-fast"].outcome == "holds" and not found["related-test-fast"].ours
-    assert (
-        found["related-test-fast-inputs"].outcome == "contradicted" and found["related-test-fast-inputs"].ours
-    )
-    assert "related task -33 % (+100 %)" in fig11.finding(rows, PARAMETERS)
-    assert fig11.key_numbers(rows, PARAMETERS)[0].here == "2.002 / 3.003 (1.001)"
+    assert set(reading.best_step_sizes(worse).values()) == {0.1}
+    assert set(reading.at_best(worse)["linear_step_size"]) == {0.1}
 
 
 def test_gaps_are_compared_where_equally_much_of_the_loss_is_gone():
@@ -166,12 +136,77 @@ def test_gaps_are_compared_where_equally_much_of_the_loss_is_gone():
         for step in (0, 10, 15, 20, 30)
     ]
     steps = pd.DataFrame(rows)
-    found = fig11.at_reductions(steps, [30, 40]).pivot(
+    found = reading.at_reductions(steps, [30, 40]).pivot(
         index="reduction", columns="representation", values="gap"
     )
     assert found.loc[30].tolist() == pytest.approx([0.6, 0.6, 0.6])
     assert np.isnan(found.loc[40, "init"]) and found.loc[40, "transfer"] == pytest.approx(0.8)
-    assert fig11._values(steps, "related", "gap", "gone", 20).loc[0].tolist() == pytest.approx([0.6] * 3)
+
+
+RELATED = [f"related-{name}" for name in ("test-fast", "train-fast", "gap", "norm")]
+INPUTS = [f"{name}-inputs" for name in RELATED]
+UNRELATED = [f"unrelated-{name}" for name in ("train-fast", "test-fast", "train-last", "test-last", "norm")]
+MIRRORED = [f"inputs-above-init-{task}-{when}" for task in design.TASKS for when in ("fast", "last")]
+SHARES = ["related-fast-share", "fast-share-contrast"]
+LATER = [*RELATED, *INPUTS, *MIRRORED, "fast-share-contrast"]
+
+
+def found(table):
+    """The claims on runs with seeds that nobody had seen."""
+    return claims(table.assign(seed=table["seed"] + reading.SEEN))
+
+
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def said(rows, made):
+    return reading.finding(rows, PARAMETERS, made)
+
+
+@pytest.mark.parametrize("value, related, unrelated", [(0, HOLDS, CONTRADICTED), (9, CONTRADICTED, HOLDS)])
+def test_claims_follow_the_numbers(table, value, related, unrelated):
+    rows = table.copy()
+    measured = ["train_error", "test_error", "weight_norm"]
+    later = rows["step"] > 0
+    rows.loc[later, measured] = 1.0
+    transferred = later & (rows["representation"] == "transfer")
+    for column in measured:
+        rows.loc[transferred, column] = value + 0.001 * rows["seed"]
+    rows.loc[later, "test_error"] *= 2  # so that there is a gap
+    rows.loc[~later, "train_error"] = 100.0  # so that all of them have reduced the loss enough
+    made = found(rows)
+    assert set(made) == {*RELATED, *UNRELATED, *INPUTS, *SHARES, *MIRRORED}
+    assert {made[id].outcome for id in (*RELATED, *INPUTS)} == {related}
+    assert {made[id].outcome for id in UNRELATED} == {unrelated}
+    assert {id for id, claim in made.items() if claim.ours} == {*INPUTS, *MIRRORED, "related-fast-share"}
+    assert [id for id, claim in made.items() if claim.headline] == ["related-test-fast"]
+
+
+def test_what_was_chosen_after_the_runs_is_judged_on_other_runs_alone(table):
+    made = claims(table)  # seeds 0 to 2, which were seen
+    assert {id for id, claim in made.items() if claim.outcome == NOT_JUDGED} == set(LATER)
+    assert {id for id, claim in made.items() if claim.post_hoc} == set(LATER)
+    assert "waits for new runs" in said(table, made)
+    both = pd.concat([table, table.assign(seed=table["seed"] + reading.SEEN)])
+    assert claims(both)["related-test-fast"].outcome == NOT_JUDGED
+    assert NOT_JUDGED not in {claim.outcome for claim in found(table).values()}
+
+
+def test_on_the_related_task_the_paper_compares_with_initial_features(table):
+    rows = table.copy()
+    later, errors = rows["step"] > 0, {"init": 3.0, "transfer": 2.0, "original": 1.0}
+    for name, error in errors.items():
+        mine = later & (rows["representation"] == name)
+        rows.loc[mine, "test_error"] = error + 0.001 * rows["seed"] * error
+    made = found(rows)
+    assert made["related-test-fast"].outcome == HOLDS and not made["related-test-fast"].ours
+    other = made["related-test-fast-inputs"]
+    assert other.outcome == CONTRADICTED and other.ours
+    text = said(rows, made)
+    assert text.startswith("Features learned on one task help linear models on a related task. ")
+    assert "test error is 33 % lower" in text and "unrelated one 33 % lower" in text and len(text) <= 300
+    assert reading.key_numbers(rows, PARAMETERS)[0].here == "2.002 / 3.003 / 1.001"
 
 
 def test_claims_on_shares_and_on_what_mirrors_alignment(table):
@@ -180,26 +215,25 @@ def test_claims_on_shares_and_on_what_mirrors_alignment(table):
     rows.loc[later & (rows["representation"] == "init"), "test_error"] = 2.0
     rows.loc[rows["task"] == "related", "train_error"] *= 0.3 + 0.01 * rows["seed"]
     rows.loc[rows["step"] == 0, "train_error"] = 1.0
-    found = {claim.id: claim for claim in fig11.claims(rows, PARAMETERS)}
-    assert found["fast-share-contrast"].outcome == "holds"
-    mirrored = {k: c for k, c in found.items() if k.startswith("inputs-above-init-")}
-    assert len(mirrored) == 4 and {c.outcome for c in mirrored.values()} == {"holds"}
-    assert mirrored["inputs-above-init-related-last"].measured == pytest.approx(0.999)
+    made = found(rows)
+    assert made["fast-share-contrast"].outcome == HOLDS
+    assert {made[id].outcome for id in MIRRORED} == {HOLDS}
+    assert made["inputs-above-init-related-last"].measured == pytest.approx(0.999)
 
 
 def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table):
     short = (table["seed"] == 0) & (table["representation"] == "transfer") & (table["reduction"] > 10)
-    claim = next(c for c in fig11.claims(table[~short], PARAMETERS) if c.id == "related-norm")
-    assert claim.seeds == 3
+    assert found(table[~short])["related-norm"].seeds == 3
 
 
 def test_norms_cannot_be_compared_when_one_representation_gets_nowhere(table):
     stuck = (table["kind"] == "reduction") & (table["representation"] == "init")
-    outcomes = {claim.id: claim.outcome for claim in fig11.claims(table[~stuck], PARAMETERS)}
+    outcomes = {id: claim.outcome for id, claim in found(table[~stuck]).items()}
     lost = {"related-norm", "related-norm-inputs", "unrelated-norm"}
-    assert {k for k, v in outcomes.items() if v == "not run"} == lost
+    assert {k for k, v in outcomes.items() if v == NOT_RUN} == lost
 
 
 def test_claims_on_little_or_nothing(table):
-    assert {c.outcome for c in fig11.claims(table[table["seed"] == 0], PARAMETERS)} == {"undecided"}
-    assert {c.outcome for c in fig11.claims(pd.DataFrame({"unit": []}), PARAMETERS)} == {"not run"}
+    assert {claim.outcome for claim in found(table[table["seed"] == 0]).values()} == {UNDECIDED}
+    nothing = pd.DataFrame({"unit": []})
+    assert {claim.outcome for claim in claims(nothing).values()} == {NOT_RUN}

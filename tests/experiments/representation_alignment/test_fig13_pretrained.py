@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
 from alignbook.studies.representation_alignment import image_features
-from alignbook.studies.representation_alignment.fig13_pretrained import experiment
+from alignbook.studies.representation_alignment.fig13_pretrained import design, experiment, reading
 
 PARAMETERS = {
     "datasets": ["photos"], "network": "random", "points": 12, "test_points": 6, "dictionary": 8,
@@ -21,9 +22,12 @@ AREAS = {"transfer": 0.5, "original": 0.3, "init": 0.1, "hog": 0.4, "sift": 0.2,
 LEFT = {"transfer": 0.1, "hog": 0.3, "sift": 0.4, "rbf": 0.9}
 
 
-def made_up(areas=AREAS, left=LEFT, unfitted=1e-12, seeds=4, drop=(1.0, 0.9, 0.8, 0.0, 0.0)):
+def made_up(
+    areas=AREAS, left=LEFT, unfitted=1e-12, seeds=4, drop=(1.0, 0.9, 0.8, 0.0, 0.0), first=reading.SEEN
+):  # fmt: skip
+    """A table whose best step size is 1, of seeds that nobody had seen, or others from ``first`` on."""
     rng, rows = np.random.default_rng(0), []
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         for name, area in areas.items():
             about = {"dataset": "photos", "seed": seed, "representation": name}
             area = area + 0.01 * rng.standard_normal()
@@ -32,7 +36,7 @@ def made_up(areas=AREAS, left=LEFT, unfitted=1e-12, seeds=4, drop=(1.0, 0.9, 0.8
             rows += [
                 about | {"kind": "curve", "threshold": n / 4, "alignment": a} for n, a in enumerate(curve)
             ]
-            for loss in experiment.LOSSES if name in left else ():
+            for loss in reading.LOSSES if name in left else ():
                 for size in (0.1, 1.0):
                     for step in (10, 30):
                         value = left[name] * (2 - size) + 0.005 * rng.standard_normal()
@@ -41,49 +45,84 @@ def made_up(areas=AREAS, left=LEFT, unfitted=1e-12, seeds=4, drop=(1.0, 0.9, 0.8
     return pd.DataFrame(rows)
 
 
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {id: claim.outcome for id, claim in claims(table).items()}
+
+
+def finding(table):
+    return reading.finding(table, PARAMETERS, claims(table))
 
 
 def test_what_the_paper_shows_holds():
     table = made_up()
     assert outcomes(table)["deeper"] == NOT_RUN
     assert {one for id, one in outcomes(table).items() if id != "deeper"} == {HOLDS}
-    assert len(outcomes(table)) == 14
-    said = experiment.finding(table, PARAMETERS)
-    assert "align better than all others: 0." in said and "next HOG 0.39" in said
-    assert said.endswith("fastest by squared and logistic loss.")
-    assert len(experiment.key_numbers(table, PARAMETERS)) == 3
+    assert len(outcomes(table)) == 16
+    said = finding(table)
+    assert "features: the area on photos is 0.5" in said and "next HOG with 0.39" in said and len(said) <= 300
+    assert "were compared" not in said and "undecided" not in said
+    keys = reading.key_numbers(table, PARAMETERS)
+    assert len(keys) == 3 and keys[2].here == "0.10 / 0.30 / 0.40 / 0.90"
 
 
 def test_what_it_does_not_show_disagrees():
     areas = AREAS | {"original": 0.05, "hog": 0.7}
-    judged = outcomes(made_up(areas, LEFT | {"transfer": 0.35, "rbf": 0.05}, unfitted=0.1))
+    found = outcomes(made_up(areas, LEFT | {"transfer": 0.35, "rbf": 0.05}, unfitted=0.1))
     disagree = {"better-photos-hog", "poor-photos", "rbf-slow-photos", "rbf-fits-photos"}
-    disagree |= {f"{id}-{loss}-photos" for id in ("faster", "test") for loss in experiment.LOSSES}
-    assert {id for id, outcome in judged.items() if outcome == CONTRADICTED} == disagree
-    assert judged["better-photos-original"] == HOLDS
-    assert "not better than HOG on photos: 0." in experiment.finding(made_up(areas), PARAMETERS)
+    disagree |= {f"{id}-{loss}-photos" for id in ("faster", "faster-best", "test") for loss in reading.LOSSES}
+    assert {id for id, outcome in found.items() if outcome == CONTRADICTED} == disagree
+    assert found["better-photos-original"] == HOLDS
+    assert "(worse than HOG on photos): the area" in finding(made_up(areas))
+    assert "were compared with inputs" in finding(made_up(dict.fromkeys(AREAS, 0.9) | {"transfer": 0.1}))
 
 
 def test_the_finding_names_what_is_undecided():
     table = made_up()
     wide = (table["kind"] == "area") & (table["representation"] == "hog")
-    for seed, area in enumerate((0.1, 0.9, 0.3, 0.4)):
+    for seed, area in enumerate((0.1, 0.9, 0.3, 0.4), reading.SEEN):
         table.loc[wide & (table["seed"] == seed), "area"] = area
     assert outcomes(table)["better-photos-hog"] == UNDECIDED
-    assert "better than all others but HOG on photos (undecided)" in experiment.finding(table, PARAMETERS)
-    one = experiment.finding(made_up(seeds=1), PARAMETERS)
-    assert "and 3 more (undecided)" in one
+    assert "(undecided for HOG on photos)" in finding(table)
+    assert "(undecided for inputs on photos and 4 more)" in finding(made_up(seeds=1))
+
+
+def test_what_was_chosen_after_the_runs_is_judged_on_other_runs_alone():
+    later = {"sudden-photos", "faster-squared-photos", "faster-logistic-photos"}
+    found = claims(made_up(first=0))
+    assert {id for id, claim in found.items() if claim.outcome == NOT_JUDGED} == later
+    assert {id for id, claim in found.items() if claim.post_hoc} == later
+    assert outcomes(made_up(first=3))["sudden-photos"] == NOT_JUDGED  # two of four had been seen
+
+
+def test_speed_is_judged_at_one_step_size():
+    """A step size ten times larger, at which one representation alone converges, is no speed of its own."""
+    table = made_up()
+    steps = table[(table["kind"] == "step") & (table["step_size"] == 1.0)]
+    large = steps[steps["representation"] == "sift"].assign(step_size=10.0)
+    large["train"] = large["test"] = 0.01 + 0.001 * large["seed"]
+    found = claims(pd.concat([table, large], ignore_index=True))
+    for loss in reading.LOSSES:
+        assert found[f"faster-{loss}-photos"].outcome == HOLDS
+        assert found[f"faster-best-{loss}-photos"].outcome == CONTRADICTED
+        assert found[f"faster-best-{loss}-photos"].ours and not found[f"faster-{loss}-photos"].ours
+    said = reading.ends_lowest(pd.concat([table, large], ignore_index=True), "photos")
+    assert said.startswith(
+        "photos: the lowest squared training loss after the last step is that of SIFT, 0.01"
+    )
+    assert "pre-trained 0.10" in said and "SIFT" not in reading.ends_lowest(table, "photos")
 
 
 def test_a_sudden_drop_and_a_gradual_one():
     by_hand = made_up(drop=(1.0, 0.9, 0.8, 0.0, 0.0))
     scale = by_hand[(by_hand["representation"] == "transfer") & (by_hand["threshold"] == 0)]["alignment"]
     # (1 + 0.9)/2 + (0.9 + 0.8)/2 + 0.8/2 over three steps
-    found = experiment.before_gone(by_hand, "photos")
+    found = reading.before_gone(by_hand, PARAMETERS, "photos")
     np.testing.assert_allclose(found, scale.to_numpy() * 2.2 / 3)
-    assert outcomes(made_up(drop=(1.0, 0.75, 0.5, 0.25, 0.0)))["sudden-photos"] == CONTRADICTED
+    assert outcomes(made_up(drop=(1.0, 0.75, 0.5, 0.25, 0.0)))["sudden-photos"] == ABSENT  # straight
     assert outcomes(made_up(drop=(1.0, 0.3, 0.2, 0.1, 0.0)))["sudden-photos"] == CONTRADICTED
 
 
@@ -157,9 +196,9 @@ def test_a_unit_with_an_untrained_network():
     made = [unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None) for _ in "ab"]
     pd.testing.assert_frame_equal(*made)
     areas = made[0][made[0]["kind"] == "area"].set_index("representation")
-    assert set(areas.index) == set(experiment.NAMES) and areas["area"].between(0, 1).all()
+    assert set(areas.index) == set(design.NAMES) and areas["area"].between(0, 1).all()
     assert areas.loc["rbf", "features"] == 12 and areas.loc["original", "features"] == 3072
-    assert set(made[0].loc[made[0]["kind"] == "step", "representation"]) == set(experiment.LEARNED)
+    assert set(made[0].loc[made[0]["kind"] == "step", "representation"]) == set(design.LEARNED)
     start = made[0][(made[0]["kind"] == "step") & (made[0]["step"] == 0)]
     assert start["train"].to_numpy() == pytest.approx(1.0)
 
@@ -176,6 +215,7 @@ def test_one_seed_nothing_and_bad_parameters():
     assert single.pop("deeper") == NOT_RUN and set(single.values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
+    assert finding(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
     book = notebooks.find("representation_alignment/fig13_pretrained")
     for bad in ({"network": "vgg16"}, {"datasets": ["mnist"]}, {"bandwidth": 0.0}):
         with pytest.raises(AlignbookError):

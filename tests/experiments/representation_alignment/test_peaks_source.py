@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from alignbook.errors import Diverged
-from alignbook.studies.representation_alignment import peaks_source
+from alignbook.studies.representation_alignment import peaks_design, peaks_source
 
 TRAINING = {"batch_size": 32, "step_size": 0.001, "window": 5, "tolerance": 0.01, "max_epochs": 40}
 
@@ -23,7 +23,7 @@ def train(losses, monkeypatch, **changes):
 
 def test_labels_are_centred_and_inputs_have_length_one():
     source = peaks_source.draw(3, 500)
-    for task in peaks_source.TASKS:
+    for task in peaks_design.TASKS:
         assert float(source.labels[task].mean()) == pytest.approx(0, abs=1e-12)
         assert 0.4 < source.means[task] < 0.6
     torch.testing.assert_close(source.inputs.norm(dim=1), torch.ones(500, dtype=torch.float64))
