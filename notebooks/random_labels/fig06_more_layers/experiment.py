@@ -16,7 +16,8 @@ from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 
 from ..downstream import area, fresh_head_, tasks
-from ..vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, first_epochs
+from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS
+from ..vgg_transfer import first_epochs
 
 HEADLINE = "more-layers"
 WEAKEST = "(Points; of the steps with the worst verdict, the one whose interval reaches lowest.)"

@@ -11,7 +11,8 @@ from alignbook.training.transfer import layer_norms, rescale_
 
 from ..activations import histograms, summary
 from ..downstream import fresh_head_, tasks
-from ..vgg_transfer import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS, network, pretrained
+from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS
+from ..vgg_transfer import network, pretrained
 
 HEADLINE = "dies"
 CASES = {"positive": "1 and 2", "negative": "3 and 4"}  # Figure 7 -> experiments of Figure 1
