@@ -4,13 +4,13 @@ import numpy as np
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, first, last, ratio, value_at
-from alignbook.statements import Case, Requirement, Statement, over
+from alignbook.statements import Case, Statement, over
 
+from ..seen_seeds import chosen_on
 from .design import CASES, LAST
 
 KINDS = {"real": "real labels", "random": "random labels"}
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
-SEEN = {"width": 8, "seeds": (0, 1, 2)}  # the runs on which SWITCH was chosen
 EARLY = 0.1  # share of the second task's steps, the moment between switch and end at which "intact" looks
 KEPT = 0.5  # of the activation before the switch: what is above it is "not severely impacted" (Section 3)
 
@@ -86,13 +86,6 @@ def later(table, parameters, case):
     return difference(*(difference(first(frame), last(frame)) for frame in frames))
 
 
-def seen(table, parameters, **given):
-    """How many seeds of the table are among those on which ``SWITCH`` was chosen."""
-    if parameters["width"] != SEEN["width"] or "seed" not in table:
-        return 0
-    return len(set(table["seed"]) & set(SEEN["seeds"]))
-
-
 def after_the_switch(parameters):
     """Cases of what is said of one network: VGG-16 in the negative case, the small networks."""
     vgg = [
@@ -110,7 +103,7 @@ SHARE = {"matters": 0.05, "because": "5 points of 100 are a twentieth of the fig
 PAIRS = SHARE | {"unit": "of the pairs of a neuron and an image"}
 CHOSEN = {
     "post_hoc": "step 64 was chosen when three seeds had been seen; only new seeds are judged",
-    "requires": (Requirement("seeds among these on which step 64 was chosen", seen, at_most=0),),
+    "requires": (chosen_on("step 64"),),
 }
 
 STATEMENTS = [
