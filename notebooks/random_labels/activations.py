@@ -7,6 +7,7 @@ import torch
 from alignbook.training.transfer import layers_of
 
 BINS = 10  # of a histogram over [0, 1]
+AFTER = (1, 2, 4, 8, 16, 32, 64)  # steps after the switch at which activations are taken in any case
 
 
 @torch.no_grad()
@@ -64,3 +65,34 @@ def histograms(net, x):
             found = np.histogram(shares, bins=BINS, range=(0, 1))[0] / len(shares)
             rows += [{"layer": layer, "of": of, "bin": n, "share": value} for n, value in enumerate(found)]
     return pd.DataFrame(rows)
+
+
+def moments(steps, points):
+    """Steps at which activations are taken: first and last, ``points`` between, and those of ``AFTER``."""
+    even = {round(steps * k / (points + 1)) for k in range(points + 2)}
+    return sorted(even | {step for step in AFTER if step < steps})
+
+
+class _Seen:
+    """Rows of activations on images ``x``, taken while a network trains."""
+
+    def __init__(self, x):
+        self.x, self.rows = x, []
+
+    def on(self, labels):
+        def take(step, net):
+            net.eval()
+            shared = {"of": "curve", "labels": labels, "step": step}
+            self.rows += [shared | row for row in summary(net, self.x)]
+
+        return take
+
+    def end(self, value):
+        """Training accuracy of the task that has just ended, beside its last rows."""
+        last = self.rows[-1]
+        for row in self.rows:
+            if (row["labels"], row["step"]) == (last["labels"], last["step"]):
+                row["accuracy"] = value
+
+    def table(self):
+        return pd.DataFrame(self.rows)

@@ -1,10 +1,8 @@
-"""VGG-16 pre-trained on random labels, in the two settings of Figure 1 (Maennel et al. 2020, A.2 to A.5).
+"""VGG-16 pre-trained on random labels and rescaled (Maennel et al. 2020, A.2 to A.5).
 
-What Figures 1, 6 and 7 share beside :mod:`.downstream`: the settings, the network and pre-training with
-rescaling, and training downstream for a part of its epochs. A new head is that of :mod:`.downstream`.
+What Figures 1, 6 and 7 share beside :mod:`.downstream`: the network and pre-training with rescaling, and
+training downstream for a part of its epochs. Its settings: :mod:`.vgg_settings`.
 """
-
-from dataclasses import dataclass
 
 import pandas as pd
 import torch
@@ -17,21 +15,6 @@ from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 
 MOMENTUM = 0.9  # A.3
-DOWNSTREAM_CLASSES = 10  # Figure 1
-DOWNSTREAM_EPOCHS = 200  # B.1, captions of Figures 10 and 11
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What two experiments of Figure 1 share (A.5), as printed; ``classes``, ``epochs``: upstream."""
-
-    init_scale: float
-    learning_rate: float
-    classes: int
-    epochs: int
-
-
-SETTINGS = {"1 and 2": Setting(0.526, 0.01, 5, 120), "3 and 4": Setting(0.612, 0.009, 50, 80)}
 
 
 def network(shape, classes, *, width, init_scale, seed, name):

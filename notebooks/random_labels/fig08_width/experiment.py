@@ -3,21 +3,13 @@
 import pandas as pd
 import torch
 
-from alignbook.claims import HOLDS, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 
-from ..downstream import area, fresh_head_, learning_curve, tasks
-
-HEADLINE = "closes"
-SOURCE = "Figure 8, Section 3"
-NEGATIVE = "With the narrowest dense layer, the pre-trained network trains more slowly than from scratch."
-CLOSES = "The gap to training from scratch is smaller with the widest dense layer than with the narrowest."
-DEAD = "Of the pre-trained network's dense units, fewer are dead after fine-tuning the wider the layer is."
-KINDS = {"real": "real labels", "random": "random labels"}
+from ..downstream import fresh_head_, learning_curve, tasks
 
 
 def units(parameters):
@@ -113,119 +105,3 @@ def dead_share(net, x, batch_size=250):
         inputs = net.features(images, len(net.convs)).permute(0, 2, 3, 1).flatten(1)
         active |= (net.dense(inputs) > 0).any(0)
     return 1 - float(active.float().mean())
-
-
-def curves(table, labels, dense_units, side, start, column="accuracy"):
-    """(seeds × epochs) frame of one network's learning curves; empty where there are none."""
-    if "start" not in table:
-        return pd.DataFrame()
-    rows = table[
-        (table["labels"] == labels)
-        & (table["dense_units"] == dense_units)
-        & (table["side"] == side)
-        & (table["start"] == start)
-    ]
-    return rows.pivot(index="seed", columns="epoch", values=column).sort_index(axis=1)
-
-
-def gaps(table, labels, dense_units, side):
-    """Area under the curve from scratch minus that of the pre-trained network, one per seed (a Series).
-
-    Areas are means over training (Appendix B); positive where pre-training slows training down.
-    """
-    scratch, pretrained = (
-        curves(table, labels, dense_units, side, start) for start in ("scratch", "pretrained")
-    )
-    if scratch.empty or pretrained.empty:
-        return pd.Series(dtype=float)
-    areas = (pd.Series(area(f.columns, f.to_numpy()), index=f.index) for f in (scratch, pretrained))
-    return (next(areas) - next(areas)).dropna()
-
-
-def dead_after(table, labels, dense_units, side):
-    """Share of dead dense units of the pre-trained network after fine-tuning, one per seed (a Series)."""
-    frame = curves(table, labels, dense_units, side, "pretrained", "dead")
-    return frame.iloc[:, -1] if len(frame) else pd.Series(dtype=float)
-
-
-def _across(table, parameters, labels, measure):
-    """(seeds × widths) frame of ``measure`` at the figure's image size; only seeds with all widths."""
-    side, widths = parameters["side"], sorted(parameters["dense_units"])
-    return pd.DataFrame({width: measure(table, labels, width, side) for width in widths}).dropna()
-
-
-def claims(table, parameters):
-    """Negative transfer at the narrowest width, a smaller gap and fewer dead units at the widest, by seed.
-
-    Fixed before the first run of profile quick: areas between learning curves, differences within a seed.
-    """
-    made = []
-    for kind in parameters["labels"]:
-        gap = _across(table, parameters, kind, gaps)
-        dead = _across(table, parameters, kind, dead_after)
-        narrow, wide = gap.columns[0], gap.columns[-1]
-        about = {
-            "closes": f"{CLOSES} {wide} against {narrow} units, {KINDS[kind]}.",
-            "negative": f"{NEGATIVE} {narrow} units, {KINDS[kind]}.",
-            "dead": f"{DEAD} {wide} against {narrow} units, {KINDS[kind]}.",
-        }
-        for id, statement in about.items():
-            place = (f"{id}-{kind}", statement, SOURCE)
-            group = {"closes": CLOSES, "negative": NEGATIVE, "dead": DEAD}[id]
-            if gap.empty or (id != "negative" and narrow == wide):
-                made.append(Claim.missing(*place, "too few widths or none finished").tagged(group))
-                continue
-            values = {
-                "closes": gap[narrow] - gap[wide],
-                "negative": gap[narrow],
-                "dead": dead[narrow] - dead[wide],
-            }[id]
-            made.append(Claim.greater(*place, values).tagged(group, ours=id == "dead"))
-    return made
-
-
-def finding(table, parameters):
-    """The gap at the narrowest and the widest layer, random labels first."""
-    said = []
-    for kind in sorted(parameters["labels"]):
-        gap = 100 * _across(table, parameters, kind, gaps)
-        if not gap.empty:
-            narrow, wide = gap.columns[0], gap.columns[-1]
-            widths = [f"{interval(gap[n], '{:+.1f}')} ({n} units)" for n in dict.fromkeys((narrow, wide))]
-            said.append(f"{KINDS[kind]} {', '.join(widths)}")
-    if not said:
-        return "No width has finished: there is nothing to compare."
-    text = f"From scratch minus pre-trained, in points: {'; '.join(said)}."
-    if not negative(table, parameters):
-        text += " That pre-training slows the narrowest network is not found."
-    return text
-
-
-def negative(table, parameters):
-    """Whether pre-training slows the narrowest network down, with any kind of labels: the claim holds."""
-    return any(claim.outcome == HOLDS for claim in claims(table, parameters) if "negative" in claim.id)
-
-
-def key_numbers(table, parameters):
-    """The gap by width (the first kind of labels that is random, if any), and dead units."""
-    kind = "random" if "random" in parameters["labels"] else parameters["labels"][0]
-    gap = 100 * _across(table, parameters, kind, gaps)
-    dead = 100 * _across(table, parameters, kind, dead_after)
-    if gap.empty:
-        return []
-
-    def both(frame):
-        return " / ".join(interval(frame[width], "{:.1f}") for width in dict.fromkeys(frame.columns[[0, -1]]))
-
-    return [
-        KeyNumber(f"scratch − pre-trained, {KINDS[kind]}, narrowest / widest (points)", both(gap)),
-        KeyNumber("dead dense units after fine-tuning, narrowest / widest (%)", both(dead)),
-    ]
-
-
-def by_side(table, parameters, labels):
-    """{side of the images: gaps of the narrowest network, by seed}, ascending."""
-    narrow = min(parameters["dense_units"])
-    sides = sorted({parameters["side"], *parameters["other_sides"]})
-    found = {side: gaps(table, labels, narrow, side) for side in sides}
-    return {side: values for side, values in found.items() if len(values)}

@@ -21,7 +21,7 @@ from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, layers_of, rescale_
 
 from ..downstream import shrunk, tasks
-from ..fig06_more_layers.experiment import parts, transfer_
+from ..layers import parts, transfer_
 from ..sweep_analysis import (
     FACTORS,
     by_group,

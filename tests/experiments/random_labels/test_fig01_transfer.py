@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig01_transfer import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.random_labels.fig01_transfer import experiment, reading
 
 BOOK = notebooks.find("random_labels/fig01_transfer")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
@@ -25,19 +26,27 @@ def asked(**other):
 def made_up(shifts, noise=0.01, seeds=4):
     """A table whose pre-trained curves lie ``shifts[experiment]`` above those from scratch."""
     rng, rows = np.random.default_rng(0), []
-    for number, (name, labels, _) in experiment.EXPERIMENTS.items():
+    for number, (name, labels, _) in reading.EXPERIMENTS.items():
         for seed in range(seeds):
-            unit = {"unit": f"{name.replace(' ', '-')}-seed{seed}", "seed": seed, "labels": labels}
+            unit = {"classes": reading.SETTINGS[name].classes, "seed": seed, "labels": labels}
             for epoch in (0, 10, 40):
                 for start in ("pretrained", "scratch"):
                     value = 0.5 + shifts[number] * (start == "pretrained") + rng.normal(0, noise)
                     rows.append(unit | {"start": start, "epoch": epoch, "accuracy": value, "test": 1 - value})
-            rows.append(unit | {"start": "upstream", "epoch": 5, "accuracy": 0.97})
+            if labels == "real":
+                rows.append(unit | {"labels": None, "start": "upstream", "epoch": 5, "accuracy": 0.97})
     return pd.DataFrame(rows)
 
 
 def judged(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, asked())}
+    return {claim.id: claim.outcome for claim in judge(reading.STATEMENTS, table, asked())}
+
+
+def found(table):
+    claims = {claim.id: claim for claim in judge(reading.STATEMENTS, table, asked())}
+    said = reading.finding(table, asked(), claims)
+    assert len(said) <= 300
+    return said
 
 
 def test_signs_decide():
@@ -47,26 +56,46 @@ def test_signs_decide():
         "signs": HOLDS, "experiment-1": HOLDS, "experiment-2": HOLDS, "experiment-3": HOLDS,
         "experiment-4": HOLDS, "test-1": HOLDS, "test-3": CONTRADICTED,
     }  # fmt: skip
-    found = judged(made_up(printed | {4: 0.1}))
-    assert found["signs"] == found["experiment-4"] == CONTRADICTED and found["experiment-3"] == HOLDS
-    assert judged(made_up(printed | {2: 0.0}))["signs"] == UNDECIDED
+    outcomes = judged(made_up(printed | {4: 0.1}))
+    assert outcomes["signs"] == outcomes["experiment-4"] == CONTRADICTED
+    assert outcomes["experiment-3"] == HOLDS
+    assert judged(made_up(printed | {2: 0.0}, noise=0.05))["signs"] == UNDECIDED
+    assert judged(made_up(printed | {2: 0.0}, noise=0.002))["signs"] == ABSENT
 
 
 def test_the_area_is_a_mean_over_epochs():
     table = made_up({1: 0.2, 2: 0.0, 3: 0.0, 4: 0.0}, noise=0.0)
-    assert experiment.gain(table, 1).tolist() == pytest.approx([20.0] * 4)
+    assert reading.gain(table, 1).tolist() == pytest.approx([20.0] * 4)
     late = table.assign(accuracy=table["accuracy"].where(table["epoch"] > 0, 0.0))
     # Up to epoch 10 the difference grows from 0: half of it is lost over a quarter of the run.
-    assert experiment.gain(late, 1).tolist() == pytest.approx([20.0 * 0.875] * 4)
+    assert reading.gain(late, 1).tolist() == pytest.approx([20.0 * 0.875] * 4)
 
 
 def test_nothing_and_parts():
     nothing = pd.DataFrame({"unit": []})
     assert set(judged(nothing).values()) == {NOT_RUN}
     table = made_up({1: 0.1, 2: 0.1, 3: -0.1, 4: -0.1})
-    first = table[table["unit"].str.startswith("1")]
+    first = table[table["classes"] == 5]
     assert judged(first)["signs"] == NOT_RUN and judged(first)["experiment-2"] == HOLDS
-    assert "+10." in experiment.finding(table, asked()) and "97 %" in experiment.finding(table, asked())
+    assert "in all four experiments" in found(table) and "not all among" in found(first)
+
+
+def test_a_seed_that_goes_the_other_way_is_told():
+    table = made_up({1: 0.06, 2: 0.1, 3: -0.1, 4: -0.1}, seeds=6)
+    one = (table["seed"] == 2) & (table["start"] == "pretrained") & (table["labels"] == "real")
+    table.loc[one & (table["classes"] == 5), "accuracy"] -= 0.23
+    assert judged(table)["experiment-1"] == judged(table)["signs"] == UNDECIDED
+    assert "on average all are the paper's" in found(table)
+    assert "experiment 1 has 1 of 6 seeds on the other side, by up to 18 points" in found(table)
+
+
+def test_without_memorised_labels_nothing_is_judged():
+    table = made_up({1: 0.1, 2: 0.1, 3: -0.1, 4: -0.1})
+    half = table.assign(accuracy=table["accuracy"].where(table["start"] != "upstream", 0.5))
+    assert set(judged(half).values()) == {NOT_JUDGED}
+    part = table[(table["start"] != "upstream") | (table["classes"] == 5)]
+    assert judged(part)["signs"] == judged(part)["experiment-3"] == NOT_JUDGED
+    assert judged(part)["experiment-1"] == HOLDS
 
 
 def test_runs_share_all_but_pre_training():

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig05_covariance_initialisation import experiment
+from alignbook.statements import judged
+from alignbook.studies.random_labels.fig05_covariance_initialisation import design, experiment, reading
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.transfer import layer_norms
 
@@ -28,7 +29,7 @@ def made_up(gains, seeds=12, noise=0.002):
     """Learning curves whose areas lie above those from scratch by ``gains``."""
     rng = np.random.default_rng(0)
     rows = []
-    for start in experiment.STARTS:
+    for start in design.STARTS:
         for seed in range(seeds):
             shift = gains.get(start, 0.0) + noise * rng.standard_normal()
             rows += [
@@ -39,7 +40,14 @@ def made_up(gains, seeds=12, noise=0.002):
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def said(table):
+    claims = {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+    found = reading.finding(table, PARAMETERS, claims)
+    assert len(found) <= 300
+    return found
 
 
 def trained():
@@ -63,7 +71,7 @@ def started(start):
     return made, source, norms
 
 
-@pytest.mark.parametrize("start", experiment.STARTS)
+@pytest.mark.parametrize("start", design.STARTS)
 def test_a_start_takes_what_the_page_says(start):
     net, source, norms = started(start)
     drawn = he_normal_(SimpleCNN((3, 8, 8), [6], 5, 3), 1.0, torch.Generator().manual_seed(9))
@@ -96,7 +104,7 @@ def test_draws_have_the_covariance_of_the_filters():
 def test_compute_gives_every_start_and_repeats():
     table = run()
     assert table.groupby(["seed", "start"]).size().unique().tolist() == [3]
-    assert set(table["seed"]) == {1, 2} and set(table["start"]) == set(experiment.STARTS)
+    assert set(table["seed"]) == {1, 2} and set(table["start"]) == set(design.STARTS)
     # A run by itself has a covariance of its own, and all else as it was.
     alone = run(runs=[2])
     both = table[table["seed"] == 2].reset_index(drop=True)
@@ -105,29 +113,46 @@ def test_compute_gives_every_start_and_repeats():
     assert table["accuracy"].between(0, 1).all()
 
 
+GAINS = {"pretrained": 0.1, "unscaled": 0.2, "conv": 0.1, "no bias": 0.1}
+
+
 def test_a_covariance_that_recovers_and_one_that_does_not():
-    gains = {"pretrained": 0.1, "unscaled": 0.2, "conv": 0.1, "no bias": 0.1}
-    assert set(outcomes(made_up(gains | {"covariance": 0.1})).values()) == {HOLDS}
-    half = outcomes(made_up(gains | {"covariance": 0.05, "unscaled": 0.05}))
-    assert half["recovers-random"] == half["all-random"] == half["scale-random"] == CONTRADICTED
-    assert "+5.0" in experiment.finding(made_up(gains | {"covariance": 0.05}), PARAMETERS)
+    whole = made_up(GAINS | {"covariance": 0.1}, seeds=18)
+    assert set(outcomes(whole).values()) == {HOLDS}
+    assert "help as much" in said(whole) and "+10.0" in said(whole)
+    half = made_up(GAINS | {"covariance": 0.05, "unscaled": 0.05}, seeds=18)
+    judged = outcomes(half)
+    assert {judged[f"{id}-random"] for id in ("recovers", "means", "all", "scale")} == {CONTRADICTED}
+    assert "do not help" in said(half) and "+5.0" in said(half)
+    assert outcomes(made_up(GAINS | {"unscaled": 0.101}, noise=0.001))["scale-random"] == ABSENT
 
 
-def test_seeds_that_share_a_covariance_are_told_apart():
-    table = made_up({"covariance": 0.1}, noise=0.0)
-    later = (table["seed"] >= 6) & (table["start"] == "covariance")
-    table.loc[later, "accuracy"] += 0.1
-    found = experiment.by_group(table, PARAMETERS)
-    assert found["random labels"].tolist() == pytest.approx([10, 20])
-    tests = {claim.id: claim.test for claim in experiment.claims(made_up({"pretrained": 0.1}), PARAMETERS)}
-    assert "share 2 covariances" in tests["all-random"] and "share" not in tests["gains-random"]
-    assert experiment.dependence(PARAMETERS | {"group": 1}) == ""
+def test_seeds_are_paired():
+    """What all starts of a seed share, however large, leaves the difference as it is."""
+    table = made_up(GAINS | {"covariance": 0.1})
+    shared = table.assign(accuracy=table["accuracy"] + 0.05 * table["seed"])
+    assert outcomes(shared)["recovers-random"] == HOLDS
+
+
+def test_each_covariance_counts_once():
+    table = made_up(GAINS | {"covariance": 0.1}, seeds=18)
+    # The covariances differ, by more than their seeds: 18 values look precise, three means do not.
+    for group, shift in enumerate((-0.02, 0.0, 0.02)):
+        its = (table["seed"] // 6 == group) & (table["start"] == "covariance")
+        table.loc[its, "accuracy"] += shift
+    found = {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+    assert found["recovers-random"].outcome == HOLDS and found["means-random"].outcome == UNDECIDED
+    assert found["means-random"].seeds == 3 and found["means-random"].ours
+    means = reading.by_covariance(reading.gains(table, "random")["covariance"], PARAMETERS)
+    assert means.tolist() == pytest.approx([8, 10, 12], abs=0.5)
+    assert outcomes(table[table["seed"] < 12])["means-random"] == UNDECIDED  # two covariances
 
 
 def test_without_a_gain_there_is_nothing_to_recover():
-    judged = outcomes(made_up({"pretrained": -0.1, "covariance": -0.1, "no bias": -0.1, "unscaled": 0.1}))
-    assert judged["recovers-random"] == judged["all-random"] == NOT_JUDGED
-    assert judged["gains-random"] == CONTRADICTED
+    table = made_up({"pretrained": -0.1, "covariance": -0.1, "no bias": -0.1, "unscaled": 0.1})
+    found = outcomes(table)
+    assert found["recovers-random"] == found["means-random"] == found["all-random"] == NOT_JUDGED
+    assert found["gains-random"] == CONTRADICTED and "nothing to recover" in said(table)
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig07_activations import experiment
+from alignbook.statements import judged
+from alignbook.studies.random_labels.fig07_activations import experiment, reading
 
 SMALL = {
     "dataset": "photos", "case": "negative", "labels": ["random"], "side": 8, "width": 8, "upstream": 32,
@@ -19,37 +20,49 @@ CNN = {
     "dataset": "photos", "convolutions": 1, "side": 8, "images": 32, "epochs": 2, "filters": 8, "units": 6,
     "learning_rate": 0.01, "init_scale": 1.0, "batch_size": 16, "test": 20, "points": 1, "seed": 1,
 }  # fmt: skip
-PARAMETERS = {"labels": ["random"], "cnn_convolutions": [1], "seeds": 4}
+PARAMETERS = {"labels": ["random"], "cnn_convolutions": [1], "seeds": 4, "width": 8}
 ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}
 
 
-def made_up(negative, positive, cnn=(0.5, 0.3, 0.3), seeds=4):
-    """Activation of the last layer before the switch, soon after it, in the end; dead is the rest."""
+NETWORKS = {"negative": {"case": "negative"}, "positive": {"case": "positive"}, "cnn": {"convolutions": 1}}
+STEPS = (0, 64, 500, 1000)  # before, at the switch, after a tenth of training, in the end
+
+
+def made_up(negative, positive, cnn=(0.5, 0.3, 0.3), control=0.5, seeds=range(3, 7)):
+    """Activation of the last layer before the switch, at step 64, later; ``control``: without a first."""
     rng = np.random.default_rng(0)
     rows = []
-    for name, layers, values in (("negative", 13, negative), ("positive", 13, positive), ("cnn1", 2, cnn)):
-        for seed in range(seeds):
-            shared = {"unit": f"{name}-seed{seed}", "seed": seed, "of": "curve"}
-            start = [("upstream", 0, 0.5), ("upstream", 100, values[0])]
-            after = [("random", step, value) for step, value in zip((0, 10, 100), values, strict=True)]
-            for labels, step, value in start + after:
-                for layer in (1, layers):
-                    active = (value if layer == layers else 0.5) + 0.01 * rng.standard_normal()
-                    rows.append(
-                        shared
-                        | {
-                            "labels": labels,
-                            "step": step,
-                            "layer": layer,
-                            "activation": active,
-                            "dead": 1 - active,
-                        }
-                    )
+    for (name, about), layers, values in zip(
+        NETWORKS.items(), (13, 13, 2), (negative, positive, cnn), strict=True
+    ):
+        values = (*values, values[-1]) if len(values) < len(STEPS) else values
+        tasks = {"": [("upstream", 0, 0.5), ("upstream", 100, values[0])]}
+        tasks[""] += [("random", step, value) for step, value in zip(STEPS, values, strict=True)]
+        if control is not None:
+            tasks["scratch-"] = [("random", step, control) for step in STEPS]
+        for seed in seeds:
+            for prefix, points in tasks.items():
+                shared = about | {"unit": f"{prefix}{name}-seed{seed}", "seed": seed, "of": "curve"}
+                for labels, step, value in points:
+                    for layer in (1, layers):
+                        active = (value if layer == layers else 0.5) + 0.01 * rng.standard_normal()
+                        row = {"labels": labels, "step": step, "layer": layer}
+                        rows.append(shared | row | {"activation": active, "dead": 1 - active})
     return pd.DataFrame(rows)
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def said(table):
+    claims = {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+    found = reading.finding(table, PARAMETERS, claims)
+    assert len(found) <= 300
+    return found
+
+
+PRINTED = {"negative": (0.4, 0.1, 0.1), "positive": (0.4, 0.38, 0.4)}
 
 
 def test_compute_looks_at_both_tasks_and_four_stages():
@@ -117,11 +130,34 @@ def test_the_control_of_a_small_network_has_its_second_task(monkeypatch):
     pd.testing.assert_frame_equal(curve_rows(alone, "random", *steps), curve_rows(other, "random", *steps))
 
 
-def test_a_control_enters_no_claim():
-    table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4))
-    beside = table[table["labels"] == "random"].assign(unit="scratch-" + table["unit"], activation=0.9)
-    assert outcomes(pd.concat([table, beside])) == outcomes(table)
-    assert experiment.curve(pd.concat([table, beside]), "scratch-negative", "random").eq(0.9).all(axis=None)
+def test_the_control_decides_what_stays_away():
+    assert outcomes(made_up(**PRINTED))["stays-random"] == HOLDS
+    # Activation ends as low without a first task: nothing has been lost by the switch.
+    assert outcomes(made_up(**PRINTED, control=0.1))["stays-random"] != HOLDS
+    assert outcomes(made_up(**PRINTED, control=0.01))["stays-random"] == CONTRADICTED
+    alone = outcomes(made_up(**PRINTED, control=None))
+    assert {alone["stays-random"], alone["stays-cnn1"]} == {NOT_RUN}
+    # And nothing else looks at it.
+    rest = {id: outcome for id, outcome in outcomes(made_up(**PRINTED)).items() if "stays" not in id}
+    assert rest.items() <= alone.items()
+
+
+def test_the_switch_is_step_64_and_not_a_tenth_of_training():
+    """Deaths that are over after a tenth of training are seen, and those that come only then are not."""
+    passing = made_up(negative=(0.4, 0.1, 0.4, 0.4), positive=(0.4, 0.4, 0.4, 0.4))
+    assert outcomes(passing)["dies-random"] == outcomes(passing)["spared-random"] == HOLDS
+    late = made_up(negative=(0.4, 0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4, 0.4))
+    assert outcomes(late)["dies-random"] != HOLDS != outcomes(late)["falls-random"]
+
+
+def test_the_seeds_that_chose_the_step_are_not_judged():
+    old = made_up(**PRINTED, seeds=range(3))
+    found = {claim.id: claim for claim in judged(reading.STATEMENTS, old, PARAMETERS)}
+    for id in ("dies-random", "falls-random", "falls-cnn1", "spared-random"):
+        assert found[id].outcome == NOT_JUDGED and found[id].measured is not None and found[id].post_hoc
+    assert found["ends-random"].outcome == HOLDS and "left to new seeds" in said(old)
+    other = {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, old, PARAMETERS | {"width": 64})}
+    assert other["dies-random"] == HOLDS  # other networks
 
 
 def test_moments_hold_both_ends_and_those_right_after():
@@ -130,43 +166,42 @@ def test_moments_hold_both_ends_and_those_right_after():
 
 
 def test_deaths_in_the_negative_case_alone():
-    table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4))
-    judged = outcomes(table)
-    assert judged.pop("later-positive") == HOLDS and set(judged.values()) == {HOLDS}
-    said = experiment.finding(table, PARAMETERS)
-    assert "+30" in said and "There activation falls on average less: " in said
-    numbers = {key.what.split(":")[0]: key.here for key in experiment.key_numbers(table, PARAMETERS)}
-    assert numbers["VGG-16, negative case, random labels"].startswith("60 → 90")
+    table = made_up(**PRINTED)
+    assert set(outcomes(table).values()) == {HOLDS}
+    assert "more neurons fall silent" in said(table) and "+29 points where it hurts" in said(table)
+    found = [key.here for key in reading.key_numbers(table, PARAMETERS)]
+    assert found[1].startswith("60 → 89") and found[2].startswith("50 → 30")
 
 
 def test_the_other_way_round_all_disagree():
-    judged = outcomes(made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1), cnn=(0.3, 0.5, 0.5)))
+    table = made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1), cnn=(0.3, 0.5, 0.5), control=0.05)
+    found = outcomes(table)
     for id in ("dies", "ends", "falls", "stays", "spared", "intact"):
-        assert judged[f"{id}-random"] == CONTRADICTED, id
-    assert judged["falls-cnn1"] == judged["stays-cnn1"] == CONTRADICTED
+        assert found[f"{id}-random"] == CONTRADICTED, id
+    assert found["falls-cnn1"] == found["stays-cnn1"] == CONTRADICTED
+    assert "fewer neurons fall silent" in said(table) and "falls more where it helps" in said(table)
 
 
 def test_what_is_left_and_what_was_learned():
     table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.3, 0.2))
-    frame = experiment.left(table, "positive", "random")
-    assert frame.mean().to_dict() == pytest.approx({"soon": 0.75, "end": 0.5}, abs=0.05)
+    assert reading.left(table, PARAMETERS, "random").mean() == pytest.approx(0.5, abs=0.05)
+    lowest = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.3, 0.1, 0.4))
+    assert reading.left(lowest, PARAMETERS, "random").mean() == pytest.approx(0.25, abs=0.05)
     none = table.assign(activation=0.0)
-    assert experiment.left(none, "positive", "random").empty
-    assert outcomes(none)["intact-random"] == NOT_RUN
-    ends = {("upstream", 100): 0.9, ("random", 100): 0.2}
+    assert reading.left(none, PARAMETERS, "random").empty and outcomes(none)["intact-random"] == NOT_RUN
+    ends = {("upstream", 100): 0.9, ("random", 1000): 0.2}
     keys = zip(table["labels"], table["step"], strict=True)
-    first, second = experiment.known(table.assign(accuracy=[ends.get(key) for key in keys]), 1, "random")
+    first, second = reading.known(table.assign(accuracy=[ends.get(key) for key in keys]), 1, "random")
     assert first.tolist() == [0.9] * 4 and second.tolist() == [0.2] * 4
-    assert experiment.known(pd.DataFrame({"unit": []}), 1, "random") is None
 
 
 def test_nothing_or_one_case():
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
-    table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4))
-    judged = outcomes(table[~table["unit"].str.startswith("positive")])
-    assert judged["dies-random"] == judged["intact-random"] == judged["spared-random"] == NOT_RUN
-    assert judged["falls-random"] == HOLDS
+    table = made_up(**PRINTED)
+    found = outcomes(table[table["case"] != "positive"])
+    assert found["dies-random"] == found["intact-random"] == found["spared-random"] == NOT_RUN
+    assert found["falls-random"] == HOLDS
 
 
 def test_units_are_the_settings_of_figure_one():

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig08_width import experiment
+from alignbook.statements import judged
+from alignbook.studies.random_labels.fig08_width import experiment, reading
 from alignbook.training.nets import SimpleCNN
 
 SMALL = {
@@ -18,7 +19,8 @@ SMALL = {
     "init_scale": 1.0, "test_images": 30, "seed": 1,
 }  # fmt: skip
 PARAMETERS = {
-    "labels": ["random"], "dense_units": [8, 64], "side": 16, "other_sides": [8], "seeds": 4
+    "labels": ["random"], "dense_units": [8, 64], "side": 16, "other_sides": [8], "seeds": 4,
+    "downstream_images": 100,
 }  # fmt: skip
 
 
@@ -44,7 +46,14 @@ def made_up(gaps, dead=None, seeds=4, side=16):
 
 
 def outcomes(table, **other):
-    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS | other)}
+    return {c.id: c.outcome for c in judged(reading.STATEMENTS, table, PARAMETERS | other)}
+
+
+def said(table, **other):
+    claims = {c.id: c for c in judged(reading.STATEMENTS, table, PARAMETERS | other)}
+    found = reading.finding(table, PARAMETERS | other, claims)
+    assert len(found) <= 300
+    return found
 
 
 def test_both_networks_of_a_seed_differ_by_pretraining_alone():
@@ -80,28 +89,49 @@ def test_dead_units_are_those_that_no_image_activates():
 def test_a_gap_that_closes_and_one_that_opens():
     closing = made_up({8: 0.2, 64: 0.0}, dead={8: 0.5, 64: 0.1})
     assert outcomes(closing) == {"closes-random": HOLDS, "negative-random": HOLDS, "dead-random": HOLDS}
-    opening = made_up({8: -0.1, 64: 0.1}, dead={8: 0.1, 64: 0.5})
-    assert set(outcomes(opening).values()) == {CONTRADICTED}
-    assert experiment.negative(closing, PARAMETERS) and not experiment.negative(opening, PARAMETERS)
-    assert "is not found" in experiment.finding(opening, PARAMETERS)
-    assert "+20" in experiment.finding(closing, PARAMETERS)
-    assert "is not found" not in experiment.finding(closing, PARAMETERS)
+    assert said(closing).startswith("The wider dense layer closes the gap") and "20 points" in said(closing)
+    assert "fewer dead units" in said(closing)
+    opening = made_up({8: 0.1, 64: 0.2}, dead={8: 0.1, 64: 0.5})
+    assert outcomes(opening) == {
+        "closes-random": CONTRADICTED, "negative-random": HOLDS, "dead-random": CONTRADICTED
+    }  # fmt: skip
+    assert "widens the gap" in said(opening) and "dead" not in said(opening)
+
+
+def test_without_a_gap_there_is_none_to_close():
+    faster = made_up({8: -0.1, 64: 0.1})
+    assert outcomes(faster)["closes-random"] == NOT_JUDGED
+    assert outcomes(faster)["negative-random"] == CONTRADICTED
+    assert "no gap" in said(faster) and "10 points of accuracy ahead" in said(faster)
+    assert outcomes(made_up({8: 0.005, 64: -0.2}))["closes-random"] == NOT_JUDGED  # less than one point
+
+
+def test_one_width_says_whether_it_is_slower():
+    alone = made_up({8: 0.2})
+    one = {"dense_units": [8]}
+    assert outcomes(alone, **one) == {
+        "closes-random": NOT_RUN, "negative-random": HOLDS, "dead-random": NOT_RUN
+    }  # fmt: skip
+    assert said(alone, **one).startswith("Pre-training slows the narrowest network down")
+    assert said(made_up({8: -0.2}), **one).startswith("Pre-training speeds the narrowest network up")
 
 
 def test_gaps_are_areas_per_seed():
     table = made_up({8: 0.2})
     table.loc[(table["epoch"] == 4) & (table["start"] == "scratch"), "accuracy"] += 0.4
-    gap = experiment.gaps(table, "random", 8, 16)
-    # The first three quarters of … : the last three of four epochs rise by 0.4, in a straight line.
+    gap = reading.narrowest(table, PARAMETERS, "random")
+    # The last three of four epochs rise by 0.4, in a straight line.
     assert gap.to_numpy() == pytest.approx(0.2 + 0.4 * 3 / 8, abs=0.05)
-    assert experiment.gaps(table, "random", 8, 8).empty
+    assert reading.narrowest(table, PARAMETERS, "random", side=8).empty
 
 
 def test_only_seeds_with_all_widths_are_compared():
     table = made_up({8: 0.2, 64: 0.0})
     table = table[(table["dense_units"] == 8) | (table["seed"] > 0)]
-    assert {c.id: c.seeds for c in experiment.claims(table, PARAMETERS)}["closes-random"] == 3
-    assert set(outcomes(table[table["dense_units"] == 8]).values()) == {NOT_RUN}
+    seeds = {c.id: c.seeds for c in judged(reading.STATEMENTS, table, PARAMETERS)}
+    assert seeds["closes-random"] == seeds["dead-random"] == 3
+    assert outcomes(table[table["dense_units"] == 8])["closes-random"] == NOT_RUN
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_the_narrowest_network_has_other_images():
@@ -112,7 +142,7 @@ def test_the_narrowest_network_has_other_images():
     other = [unit for unit in made if unit.arguments["side"] != values["side"]]
     assert {unit.arguments["dense_units"] for unit in other} == {min(values["dense_units"])}
     table = pd.concat([made_up({8: 0.2, 64: 0.0}), made_up({8: -0.1}, side=8)])
-    by_side = experiment.by_side(table, PARAMETERS, "random")
+    by_side = reading.by_side(table, PARAMETERS, "random")
     assert list(by_side) == [8, 16] and by_side[8].mean() < 0 < by_side[16].mean()
     with pytest.raises(AlignbookError, match="side"):
         parameters.resolve(book, "quick", {"side": 7})

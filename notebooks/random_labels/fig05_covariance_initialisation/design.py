@@ -1,0 +1,10 @@
+"""How a network starts downstream: {start: its name on the page}, in the order of the figure's legend."""
+
+STARTS = {
+    "scratch": "from scratch",
+    "pretrained": "pre-trained",
+    "unscaled": "pre-trained, no rescaling",
+    "conv": "pre-trained convolution",
+    "no bias": "pre-trained convolution, no bias",
+    "covariance": "covariance",
+}
