@@ -1,6 +1,26 @@
 """Transfer functions τ = f(σ) of several networks: whether they rise and then fall (Maennel et al. 2020)."""
 
 import numpy as np
+import pandas as pd
+
+from alignbook.over_seeds import curves
+
+RISE, FALL = 0, 1
+
+
+def networks(rows):
+    """``rows`` of which every network, and not every seed, counts as one: ``network`` as their seed."""
+    return rows.assign(seed=rows["network"])
+
+
+def growth(rows):
+    """τ after training over τ before: (seeds × eigenvalues) frame, σ ascending."""
+    return (curves(rows, "index", "tau") / curves(rows, "index", "tau_start")).dropna()
+
+
+def change(frame, end):
+    """``RISE`` or ``FALL`` of each row of a (seeds × eigenvalues) frame, a sample: :func:`rise_and_fall`."""
+    return pd.Series(rise_and_fall(frame)[end], frame.index) if len(frame) else pd.Series(dtype=float)
 
 
 def rise_and_fall(curves):

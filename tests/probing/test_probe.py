@@ -12,7 +12,7 @@ import alignbook
 from alignbook.errors import AlignbookError
 from alignbook.probing import INSTRUMENTS, instruments, probe
 from alignbook.probing.tangents import parameter_alignment
-from alignbook.studies.random_labels.fig02_misalignment.experiment import expected_floor
+from alignbook.studies.random_labels.fig02_misalignment.reading import expected_floor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 N, CLASSES = 24, 3

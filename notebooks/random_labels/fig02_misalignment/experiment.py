@@ -1,6 +1,6 @@
 """Misalignment of first-layer filters with image patches over training (Maennel et al. 2020, Figure 2).
 
-Four kinds of units, told apart by the start of their names:
+Four kinds of units:
 
 ``real-…``, ``random-…``   the runs of the figure (A.6); Figure 4 uses the same ones
 ``sweep-…``                the same over the scale of the initial weights, which the paper leaves open
@@ -8,14 +8,10 @@ Four kinds of units, told apart by the start of their names:
 ``floor``                  what sampling alone adds to the misalignment
 """
 
-import math
-
 import numpy as np
 import pandas as pd
 import torch
-from scipy.special import gammaln
 
-from alignbook.claims import HOLDS, Claim, KeyNumber, interval
 from alignbook.data import load, random_labels
 from alignbook.experiments import Unit
 from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
@@ -23,20 +19,11 @@ from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import fit
 
+from ..filter_runs import DIMENSION, SWEEP_SEED
+from ..random_bases import random_bases
+
 CLASSES = 10  # A.6: num_classes
-DIMENSION = 27  # A.6: patches of 3×3 pixels in three colours
 MOMENTUM = 0.9  # A.3
-SWEEP_SEED = 1000  # the seeds of the sweep are not those of the figure
-# The rule for the initial scale: of those in the sweep with which every trial run, real and random labels,
-# ends with its loss at least LEARNS nats below that of guessing, the one whose least displaced run has
-# moved its filters furthest. Fixed after short trial runs (seed 1000), before the figure's seeds were run.
-LEARNS = 0.05
-# "Remains very small", fixed before any run: at most this many times the floor.
-SMALL = 2.0
-HEADLINE = "ends-below-random-basis"
-BELOW = "At every recorded epoch the filters are less misaligned with the data than with random bases."
-ENDS_BELOW = "At the end of training the filters are less misaligned with the data than with random bases."
-STAYS_SMALL = f"The misalignment with the data stays below {SMALL:g} times what sampling alone gives."
 SPECTRA = ("flat", "linear", "six decades")  # true eigenvalues of the simulated filters
 
 
@@ -179,15 +166,6 @@ def flat_filters(net):
     return weight.reshape(len(weight), -1).double().cpu().numpy()
 
 
-def random_bases(dimension, count, rng):
-    """``count`` random orthonormal bases, (count, dimension, dimension), columns are the vectors.
-
-    Uniform over the orthogonal group: QR of a Gaussian matrix with R's diagonal made positive.
-    """
-    q, r = np.linalg.qr(rng.standard_normal((count, dimension, dimension)))
-    return q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
-
-
 def measure(cov_x, weights, orthonormal, flips, rng):
     """Misalignment scores of filters, and their transfer function.
 
@@ -276,172 +254,3 @@ def eigenvalues(spectrum, dimension):
     if spectrum == "linear":
         return np.linspace(0.1, 3.0, dimension)
     return np.logspace(-6, 0, dimension)
-
-
-def expected_floor(filters, dimension):
-    """Mean of the floor for Gaussian filters, exactly.
-
-    Bᵢᵢ (B⁻¹)ᵢᵢ = 1 / (1 - R²) with R the multiple correlation of component i with the others; for
-    independent Gaussians 1 - R² is Beta(a, b) with a = (filters - dimension) / 2, b = (dimension - 1) / 2.
-    """
-    a, b = (filters - dimension) / 2, (dimension - 1) / 2
-    root = math.exp(gammaln(a - 0.5) + gammaln(a + b) - gammaln(a) - gammaln(a + b - 0.5))
-    return dimension * (root - 1)
-
-
-def complete(table):
-    """``table`` with all columns that figures and claims look at; runs that diverged leave some out."""
-    known = ["kind", "epoch", "step", "seed", "init_scale", "misalignment", "basis_mean", "loss"]
-    known += ["displacement", "dead_units", "index", "sigma", "tau", "tau_start", "network", "inputs"]
-    return table.reindex(columns=[*table.columns, *(name for name in known if name not in table)])
-
-
-def runs(table, kind):
-    """Rows of the units whose names start with ``kind`` (``real``, ``random``, ``sweep``, ``floor``, …)."""
-    table = complete(table)
-    names = table["unit"].astype(str)
-    return table[names.str.startswith(f"{kind}-") | (names == kind)]
-
-
-def scores(table, kind):
-    """The score rows of :func:`runs`."""
-    rows = runs(table, kind)
-    return rows[rows["kind"] == "score"]
-
-
-def learnable(table):
-    """The sweep at its end, one row per scale, and whether the scale passes the rule (column ``passes``).
-
-    Columns: init_scale, runs, worst_loss (nats), least_displacement, most_dead, learns. A scale learns
-    only if none of its runs is missing or diverged. ``chosen`` marks the one that the rule takes.
-    """
-    sweep = scores(table, "sweep")
-    last = sweep.sort_values("step").groupby("unit").tail(1)
-    result = last.groupby("init_scale").agg(
-        runs=("unit", "nunique"),
-        worst_loss=("loss", "max"),
-        least_displacement=("displacement", "min"),
-        most_dead=("dead_units", "max"),
-    )
-    result = result.reset_index()
-    learns = (result["runs"] == result["runs"].max()) & (
-        result["worst_loss"] <= math.log(CLASSES) - LEARNS
-    )
-    furthest = result["least_displacement"].where(learns).max()
-    result["learns"] = learns
-    result["chosen"] = learns & (result["least_displacement"] == furthest)
-    return result
-
-
-def precisions(table):
-    """The end of the runs in two precisions, one row per quantity.
-
-    Columns float32 and bfloat16: mean and standard deviation over the seeds, as (mean, sd) tuples;
-    difference: the same of bfloat16 less float32 seed by seed. Empty where either precision is missing.
-    """
-    names = ["misalignment", "basis_mean", "loss", "displacement"]
-    ends = {}
-    for name in ("float32", "bfloat16"):
-        rows = scores(table, name)
-        ends[name] = rows.sort_values("step").groupby("seed").tail(1).set_index("seed")[names]
-    ends["difference"] = (ends["bfloat16"] - ends["float32"]).dropna()  # of seeds that neither has lost
-    if ends["difference"].empty:
-        return pd.DataFrame()
-    return pd.DataFrame(
-        {key: [(rows[name].mean(), rows[name].std(ddof=1)) for name in names] for key, rows in ends.items()},
-        index=names,
-    )
-
-
-def claims(table, parameters):
-    """Figure 2's caption, for each kind of labels: below a random basis, and very small.
-
-    "Throughout training" is every recorded epoch from the first one on (before training no basis
-    differs from another), and the worst of these counts; so fixed before the first result. The claims
-    about the end of training were added after the first results of profile quick, where an epoch has
-    few steps and the filters have hardly moved after the first ones.
-
-    "Very small" does not hold where the random bases, too, end below the bound: filters that have moved so
-    little could not have failed. This control was added after results, too; it only takes verdicts away.
-    """
-    result = []
-    floor = expected_floor(parameters["filters"], DIMENSION)
-    for labels in ("real", "random"):
-        below = (
-            f"below-random-basis-{labels}",
-            f"With {labels} labels the filters stay less misaligned with the data than with random "
-            "bases: random minus data at the worst recorded epoch is positive.",
-            "Figure 2",
-        )
-        end = (
-            f"ends-below-random-basis-{labels}",
-            f"With {labels} labels the filters are less misaligned with the data than with random bases "
-            "at the end of training: random minus data is positive.",
-            "Figure 2",
-        )
-        small = (
-            f"very-small-{labels}",
-            f"With {labels} labels the misalignment with the data remains very small: at the worst "
-            f"recorded epoch it is below {SMALL:g} times the floor; the margin left is positive.",
-            "Figure 2; the bound is ours",
-        )
-        rows = scores(table, labels)
-        rows = rows[rows["epoch"] >= 1]
-        if rows.empty:
-            why = f"no runs with {labels} labels"
-            result += [Claim.missing(*below, why), Claim.missing(*end, why), Claim.missing(*small, why)]
-            continue
-        last = rows.sort_values("epoch").groupby("seed").tail(1)
-        gaps = (rows["basis_mean"] - rows["misalignment"]).groupby(rows["seed"])
-        margin = (SMALL * floor - rows["misalignment"]).groupby(rows["seed"]).min()
-        remains = Claim.greater(*small, margin)
-        if remains.outcome == HOLDS and (last["basis_mean"] < SMALL * floor).all():
-            remains = remains.not_judged("the filters moved so little that random bases pass, too")
-        ends = Claim.greater(*end, last["basis_mean"] - last["misalignment"])
-        result += [Claim.greater(*below, gaps.min()).tagged(BELOW), ends.tagged(ENDS_BELOW)]
-        result.append(remains.tagged(STAYS_SMALL, ours=True))
-    return result
-
-
-def finding(table, parameters):
-    """Both misalignments at the end of training, by kind of labels, and over the initial scale."""
-    own, others = [], []
-    for labels in parameters["labels"]:
-        last = _ends(table, labels)
-        own.append(f"{interval(last['misalignment'], '{:.3g}')} with {labels} labels")
-        others.append(f"{last['basis_mean'].mean():.3g}")
-    floor = expected_floor(parameters["filters"], DIMENSION)
-    return (
-        f"After training, the filters' misalignment with the data is {', '.join(own)} (random bases: "
-        f"{', '.join(others)}; sampling alone: {floor:.3g}).{_scales_end(table, parameters)}"
-    )
-
-
-def _scales_end(table, parameters):
-    """The sweep's misalignment with real labels at its end, scale by scale, as a sentence (or nothing)."""
-    sweep = scores(table, "sweep")
-    sweep = sweep[sweep["unit"].astype(str).str.startswith("sweep-real-")]
-    last = sweep.sort_values("step").groupby("unit").tail(1)
-    by_scale = last.groupby("init_scale")["misalignment"].mean().dropna()
-    if len(by_scale) < 2:
-        return ""
-    ends = ", ".join(f"{value:.3g} at {scale:g}" for scale, value in by_scale.items())
-    used = parameters["init_scale"]
-    return f" It hinges on the initial scale ({used:g} here): real labels, other seeds, {ends}."
-
-
-def key_numbers(table, parameters):
-    """How many times less misaligned with the data than with random bases; the floor."""
-    result = []
-    for labels in parameters["labels"]:
-        last = _ends(table, labels)
-        ratio = interval(last["basis_mean"] / last["misalignment"], "{:.3g}")
-        what = f"misalignment with random bases over that with the data, {labels} labels"
-        result.append(KeyNumber(what, ratio))
-    floor = expected_floor(parameters["filters"], DIMENSION)
-    return [*result, KeyNumber("misalignment that sampling alone gives (the floor)", floor)]
-
-
-def _ends(table, labels):
-    """The last recorded row of each run with these labels."""
-    return scores(table, labels).sort_values("epoch").groupby("seed").tail(1)

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference
+from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Statement
 
-from ..transfer_curves import rise_and_fall
+from ..transfer_curves import FALL, RISE, change, growth
 from .design import IDEAL, STEPS
 
 DEPARTURES = "the line of a drawn curve covers about 1 % of its height"
@@ -19,11 +19,6 @@ def rows_of(table, step):
     """The rows of one of ``STEPS``."""
     inputs, stride = STEPS[step]
     return at(table, inputs=inputs, stride=stride)
-
-
-def growth(rows):
-    """τ after training over τ before: (seeds × eigenvalues) frame, σ ascending."""
-    return (curves(rows, "index", "tau") / curves(rows, "index", "tau_start")).dropna()
 
 
 def up_and_down(values):
@@ -94,9 +89,8 @@ def closer(table, parameters):
 
 
 def ideal(table, parameters, end):
-    """ln of the growth of the ideal case: from its smallest σ to the peak (0), from there to the end (1)."""
-    found = growth(rows_of(table, IDEAL))
-    return pd.Series(rise_and_fall(found)[end], found.index) if len(found) else None
+    """ln of the growth of the ideal case: from its smallest σ to the peak, or from there to the end."""
+    return change(growth(rows_of(table, IDEAL)), end)
 
 
 STATEMENTS = [
@@ -123,7 +117,7 @@ STATEMENTS = [
     Statement(
         "ideal", "In the ideal case the curve goes up and then down.", source="Figure 21, E.2", of=ideal,
         above=0, matters=0.05, unit="of ln τ", because="5 % of τ is the width of the line in the figure",
-        each=lambda p: [Case("rises", "it rises", {"end": 0}), Case("falls", "it falls", {"end": 1})],
+        each=lambda p: [Case("rises", "it rises", {"end": RISE}), Case("falls", "it falls", {"end": FALL})],
     ),
 ]  # fmt: skip
 

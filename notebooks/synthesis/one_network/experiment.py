@@ -29,7 +29,7 @@ from alignbook.metrics import (
 )
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.studies.random_labels.fig02_misalignment.experiment import random_bases
+from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import SimpleCNN, he_normal_, he_normal_layer_
 

@@ -10,8 +10,10 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import numpy_stream
-from alignbook.studies.random_labels.fig02_misalignment import experiment
+from alignbook.statements import judged
+from alignbook.studies.random_labels.fig02_misalignment import experiment, reading
 from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
+from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.nets import SimpleCNN, he_normal_
 
 SMALL = {
@@ -64,11 +66,11 @@ def test_labels_and_seed_change_the_outcome_but_not_the_start():
 
 def test_aligned_filters_score_zero_with_the_data_only():
     rng = numpy_stream(0, "test")
-    (vectors,) = experiment.random_bases(5, 1, rng)
+    (vectors,) = random_bases(5, 1, rng)
     cov_x = vectors @ np.diag([1.0, 2, 3, 4, 5]) @ vectors.T
     tau = np.array([3.0, 1, 2, 5, 4])
     weights = np.concatenate([(tau * vectors).T, -(tau * vectors).T])  # rows ± τᵢ vᵢ, mean zero
-    score, curve = experiment.measure(cov_x, weights, experiment.random_bases(5, 4, rng), 3, rng)
+    score, curve = experiment.measure(cov_x, weights, random_bases(5, 4, rng), 3, rng)
     assert score["misalignment"] == pytest.approx(0, abs=1e-9)
     assert score["uncentred"] == pytest.approx(0, abs=1e-9)
     assert score["basis_min"] > 0.01
@@ -79,21 +81,19 @@ def test_aligned_filters_score_zero_with_the_data_only():
 
 
 def test_random_bases_are_orthonormal_and_differ():
-    bases = experiment.random_bases(6, 3, numpy_stream(1, "test"))
+    bases = random_bases(6, 3, numpy_stream(1, "test"))
     assert np.allclose(bases.transpose(0, 2, 1) @ bases, np.eye(6))
     assert not np.allclose(bases[0], bases[1])
 
 
 def test_floor_is_the_same_for_all_spectra_and_has_the_exact_mean():
     settings = {"filters": 60, "dimension": 6, "draws": 300, "seed": 0}
-    table = experiment.compute_floor(
-        **settings, device=torch.device("cpu"), report=lambda done, text: None
-    )
+    table = experiment.compute_floor(**settings, device=torch.device("cpu"), report=lambda done, text: None)
     wide = table.pivot(index="draw", columns="spectrum", values="misalignment")
     assert np.ptp(wide.to_numpy(), axis=1).max() < 1e-9
     values = wide["flat"]
     error = values.std() / math.sqrt(len(values))
-    assert abs(values.mean() - experiment.expected_floor(60, 6)) < 4 * error
+    assert abs(values.mean() - reading.expected_floor(60, 6)) < 4 * error
 
 
 def test_evaluation_against_one_image_at_a_time():
@@ -112,95 +112,123 @@ def test_evaluation_against_one_image_at_a_time():
     assert not net.dense._forward_hooks
 
 
+ASKED = {
+    "filters": 256, "labels": ["real", "random"], "init_scale": 0.1, "epochs": 2, "precision": "float32",
+    "precision_epochs": 1,
+}  # fmt: skip
+
+
 def sweep_table(outcomes):
-    """Score rows of one real and one random run for each {scale: (loss, displacement)}."""
+    """Score rows of one real and one random trial run for each {scale: (loss, displacement)}."""
     rows = [
         {
-            "unit": f"sweep-{labels}-scale{scale:g}-seed1000",
-            "kind": "score",
-            "step": step,
-            "init_scale": scale,
-            "loss": loss if step else 0.0,
-            "displacement": moved,
-            "dead_units": 0,
+            "unit": f"any-{labels}-{scale:g}", "kind": "score", "seed": 1000, "step": step, "epochs": 2,
+            "precision": "float32", "init_scale": scale, "loss": loss if step else 0.0,
+            "displacement": moved, "dead_units": 0,
         }
         for scale, (loss, moved) in outcomes.items()
         for labels in ("real", "random")
         for step in (0, 10)
-    ]
+    ]  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def test_rule_takes_the_scale_that_learns_and_moves_most():
     table = sweep_table({0.01: (2.30, 0.9), 0.1: (2.2, 0.3), 0.5: (1.0, 0.1), 1.0: (2.2526, 0.2)})
-    found = experiment.learnable(table).set_index("init_scale")
+    found = reading.learnable(table, ASKED).set_index("init_scale")
     assert found["learns"].tolist() == [False, True, True, False]  # 2.2526 is a little more than ln 10 - 0.05
     assert found.index[found["chosen"]].tolist() == [0.1]
     # A scale one of whose runs is missing (diverged) is out.
-    found = experiment.learnable(table[table["unit"] != "sweep-real-scale0.1-seed1000"])
+    found = reading.learnable(table[table["unit"] != "any-real-0.1"], ASKED)
     assert found.set_index("init_scale")["chosen"].to_dict()[0.5]
+    # Runs of the figure and shorter ones are no part of the sweep.
+    assert reading.learnable(table.assign(seed=0), ASKED).empty
+    assert reading.learnable(table.assign(epochs=1), ASKED).empty
 
 
-def figure_table(kind, own, basis, seeds=3):
+def figure_table(labels, own, basis, seeds=3, moved=0.5):
+    """Score rows; ``own`` is the misalignment after the start and ``moved`` the displacement at the end."""
     rows = [
         {
-            "unit": f"{kind}-seed{seed}",
-            "kind": "score",
-            "seed": seed,
-            "epoch": epoch,
-            "misalignment": (own if epoch else 9.0) + 0.01 * seed,
-            "basis_mean": basis,
+            "unit": "any", "kind": "score", "labels": labels, "seed": seed, "epoch": epoch,
+            "misalignment": (own if epoch else 9.0) + 0.01 * seed, "basis_mean": basis,
+            "displacement": moved * epoch / 2,
         }
         for seed in range(seeds)
         for epoch in (0, 1, 2)
-    ]
+    ]  # fmt: skip
     return pd.DataFrame(rows)
 
 
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, ASKED)}
+
+
+def outcomes(table):
+    return {id: claim.outcome for id, claim in claims(table).items()}
+
+
 def test_claims_follow_the_worst_epoch_after_the_start():
-    table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 2.0)])
-    outcomes = {c.id: c.outcome for c in experiment.claims(table, {"filters": 256})}
-    assert outcomes == {
-        "below-random-basis-real": HOLDS,
-        "ends-below-random-basis-real": HOLDS,
-        "very-small-real": HOLDS,
-        "below-random-basis-random": CONTRADICTED,
+    table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 3.5)])
+    assert outcomes(table) == {
         "ends-below-random-basis-random": CONTRADICTED,
+        "ends-below-random-basis-real": HOLDS,
+        "below-random-basis-random": CONTRADICTED,
+        "below-random-basis-real": HOLDS,
         "very-small-random": CONTRADICTED,
+        "very-small-real": HOLDS,
     }
     table = pd.concat([figure_table("real", 1.6, 2.0), figure_table("random", 1.6, 8.0)])
-    outcomes = {c.id: c.outcome for c in experiment.claims(table, {"filters": 256})}
+    found = outcomes(table)
     # Random bases pass, too: nothing could have failed.
-    assert outcomes["very-small-real"] == NOT_JUDGED and outcomes["very-small-random"] == HOLDS
+    assert found["very-small-real"] == NOT_JUDGED and found["very-small-random"] == HOLDS
     one_bad_epoch = figure_table("real", 1.6, 8.0)
     one_bad_epoch.loc[one_bad_epoch["epoch"] == 1, "misalignment"] += 7
-    outcomes = [c.outcome for c in experiment.claims(one_bad_epoch, {"filters": 256})]
-    assert outcomes == [CONTRADICTED, HOLDS, CONTRADICTED, NOT_RUN, NOT_RUN, NOT_RUN]
+    assert list(outcomes(one_bad_epoch).values()) == [
+        NOT_RUN,
+        HOLDS,
+        NOT_RUN,
+        CONTRADICTED,
+        NOT_RUN,
+        CONTRADICTED,
+    ]
+
+
+def test_random_labels_come_first_and_make_the_headline():
+    found = claims(pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 1.7, 8.0)]))
+    assert [id for id, claim in found.items() if claim.headline] == ["ends-below-random-basis-random"]
+
+
+def test_every_recorded_epoch_starts_where_the_filters_have_moved():
+    # At the first epoch the filters have not moved and random bases happen to fit better.
+    table = figure_table("random", 1.6, 8.0, moved=0.15)
+    table.loc[table["epoch"] == 1, "basis_mean"] = 1.0
+    assert (table["displacement"] < 0.1)[table["epoch"] == 1].all()
+    assert outcomes(table)["below-random-basis-random"] == HOLDS
+    late = table.assign(displacement=2 * table["displacement"])
+    assert outcomes(late)["below-random-basis-random"] == CONTRADICTED
+    never = table.assign(displacement=0.5 * table["displacement"])
+    assert outcomes(never)["below-random-basis-random"] == NOT_JUDGED
 
 
 def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
-    table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 2.0)])
-    asked = {"filters": 256, "labels": ["real", "random"]}
-    said = experiment.finding(table, asked)
-    assert "1.61 (1.59 to 1.63) with real labels, 7.01" in said and "(random bases: 8, 2;" in said
-    ratio, other, floor = experiment.key_numbers(table, asked)
-    assert ratio.here.startswith("4.97") and other.here.startswith("0.285") and floor.here > 1
-    assert "initial scale" not in said
-    tried = [
-        {"unit": f"sweep-real-scale{scale}-seed1000", "kind": "score", "step": step, "init_scale": scale}
-        | {"misalignment": found * step}
-        for scale, found in ((0.3, 2.5), (1.0, 1.25))
-        for step in (1, 2)
-    ]
-    said = experiment.finding(pd.concat([table, pd.DataFrame(tried)]), asked | {"init_scale": 0.3})
-    assert "initial scale (0.3 here): real labels, other seeds, 5 at 0.3, 2.5 at 1." in said
+    table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 3.5)])
+    said = reading.finding(table, ASKED, claims(table))
+    assert "random labels end better aligned with random bases" in said and "7.0 against 3.5" in said
+    assert "Real labels give the same. Much" in said and len(said) <= 300
+    ratio, other, floor = reading.key_numbers(table, ASKED)
+    assert ratio.here.startswith("0.499") and other.here.startswith("4.97") and floor.here > 1
+    table = pd.concat([figure_table("real", 4.6, 8.0), figure_table("random", 1.6, 8.0)])
+    said = reading.finding(table, ASKED, claims(table))
+    assert "end better aligned with the data" in said and "does not stay very small" in said
+    assert len(said) <= 300
 
 
 def test_where_every_run_has_diverged_nothing_is_judged():
     floor = pd.DataFrame({"unit": ["floor"], "kind": ["floor"], "misalignment": [1.5]})
     for table in (floor, pd.DataFrame({"unit": []})):
-        assert {c.outcome for c in experiment.claims(table, {"filters": 256})} == {NOT_RUN}
-        assert experiment.learnable(table).empty and experiment.precisions(table).empty
+        assert set(outcomes(table).values()) == {NOT_RUN}
+        assert reading.learnable(table, ASKED).empty and reading.precisions(table, ASKED).empty
 
 
 @pytest.mark.parametrize("profile", parameters.PROFILES)
@@ -223,18 +251,21 @@ def test_figure_4_shares_the_runs(profile):
 def test_precisions_are_compared_seed_by_seed():
     def row(precision, seed, step, loss):
         rest = dict.fromkeys(("misalignment", "basis_mean", "displacement"), 1.0)
-        unit = {"unit": f"{precision}-real-seed{seed}", "kind": "score", "seed": seed, "step": step}
-        return unit | {"loss": loss} | rest
+        unit = {"unit": "any", "kind": "score", "epochs": 1, "precision": precision}
+        return unit | {"seed": seed, "step": step, "loss": loss} | rest
+
+    def compared(rows):
+        return reading.precisions(pd.DataFrame(rows), ASKED)
 
     rows = [row("float32", 1000, 40, 2.0), row("float32", 1001, 40, 1.0), row("float32", 1001, 0, 9.0)]
     rows += [row("bfloat16", 1000, 40, 2.5), row("bfloat16", 1001, 40, 1.5)]
-    compared = experiment.precisions(pd.DataFrame(rows))
-    assert compared.loc["loss", "float32"] == pytest.approx((1.5, math.sqrt(0.5)))  # the end of each run
-    assert compared.loc["loss", "difference"] == pytest.approx((0.5, 0))
-    assert compared.loc["displacement", "difference"] == pytest.approx((0, 0))
-    assert experiment.precisions(pd.DataFrame(rows[:3])).empty
-    lost = pd.DataFrame([*rows[:3], rows[3]])  # one run diverged: the other seed is left
-    assert experiment.precisions(lost).loc["loss", "difference"][0] == 0.5
+    found = compared(rows)
+    assert found.loc["loss", "float32"] == pytest.approx((1.5, math.sqrt(0.5)))  # the end of each run
+    assert found.loc["loss", "difference"] == pytest.approx((0.5, 0))
+    assert found.loc["displacement", "difference"] == pytest.approx((0, 0))
+    assert compared(rows[:3]).empty
+    # One run diverged: the other seed is left.
+    assert compared([*rows[:3], rows[3]]).loc["loss", "difference"][0] == 0.5
 
 
 def test_both_precisions_run_the_same_seeds():

@@ -7,11 +7,18 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
+from alignbook.over_seeds import at
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels import propositions
-from alignbook.studies.random_labels.tabd1_eigenvectors import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.random_labels.tabd1_eigenvectors import (
+    design,
+    directions,
+    experiment,
+    propositions,
+    reading,
+)
 
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
 ASKED = {"ratios": [1.1, 11.0], "samples": [100, 1000], "size": 5}
@@ -49,19 +56,19 @@ def test_the_exact_angle_is_that_of_samples(ratio, samples):
     first = vectors[:, :, 1]  # of the larger eigenvalue
     angle = np.arctan2(first[:, 0], first[:, 1])
     angle = (angle + np.pi / 2) % np.pi - np.pi / 2
-    assert experiment.root_mean_square_angle(ratio, samples) == pytest.approx(
+    assert directions.root_mean_square_angle(ratio, samples) == pytest.approx(
         np.sqrt(np.mean(angle**2)), rel=0.04
     )
 
 
 def test_simulated_angles_and_their_limits():
     table = experiment.angles_of(ratios=[1.1, 11.0], samples=[5, 100000], repeats=4000, seed=0, **QUIET)
-    cells = experiment.of_kind(table, "angles").set_index(["ratio", "samples"])
+    cells = at(table, kind="angles").set_index(["ratio", "samples"])
     assert cells["spread"].to_numpy() == pytest.approx(cells["exact"].to_numpy(), rel=0.05)
     assert cells["exact"][11.0, 100000] == pytest.approx(cells["fisher"][11.0, 100000], rel=1e-3)
     lost = np.pi / math.sqrt(12)  # uniform on half a turn
     assert cells["exact"][1.1, 5] == pytest.approx(lost, rel=0.05) and cells["fisher"][1.1, 5] > 3 * lost
-    assert (experiment.of_kind(table, "direction").groupby(["ratio", "samples"]).size() == 50).all()
+    assert (at(table, kind="direction").groupby(["ratio", "samples"]).size() == 50).all()
 
 
 def test_which_optimisers_keep_the_symmetry():
@@ -78,7 +85,7 @@ def test_proposition_2_is_measured_not_assumed(monkeypatch):
         monkeypatch.setattr(propositions, "misalignment", misalignment)
         values = propositions.properties(4, np.random.default_rng(0), lambda done, text: None)
         rows = [{"kind": "misalignment", "property": k, "value": v} for k, v in values.items()]
-        made = experiment.claims(pd.DataFrame(rows), ASKED)
+        made = judge(reading.STATEMENTS, pd.DataFrame(rows), ASKED)
         return {c.id[14:]: c.outcome for c in made if c.id.startswith("proposition-2")}
 
     true = propositions.misalignment
@@ -94,8 +101,8 @@ def made_up(shift=0.0, least=0.98, scale=1.0, splits=5):
     rng = np.random.default_rng(0)
     rows = []
     for seed in range(splits):
-        for entry in experiment.PRINTED.itertuples():
-            apart = 10 ** (experiment.printed_apart(entry.index) + shift + rng.normal(0, 0.1))
+        for entry in reading.PRINTED.itertuples():
+            apart = 10 ** (reading.printed_apart(entry.index) + shift + rng.normal(0, 0.1))
             variance = scale * float(entry.variance) * rng.normal(1, 1e-5)
             rows.append({"seed": seed, "index": entry.index, "apart": apart, "variance": variance})
         rows.append({"seed": seed, "index": 13, "apart": 1 - least + rng.normal(0, 1e-3), "variance": 0.01})
@@ -104,16 +111,19 @@ def made_up(shift=0.0, least=0.98, scale=1.0, splits=5):
 
 
 def judged(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, ASKED)}
+    return {claim.id: claim.outcome for claim in judge(reading.STATEMENTS, table, ASKED)}
+
+
+def finding(table):
+    return reading.finding(table, ASKED, {c.id: c for c in judge(reading.STATEMENTS, table, ASKED)})
 
 
 def test_printed_products_and_eigenvalues_hold():
     found = judged(made_up())
     assert {found[f"{kind}-{i}"] for kind in ("agreement", "eigenvalue") for i in range(1, 13)} == {HOLDS}
     assert found["agreement"] == found["least"] == HOLDS
-    said = experiment.finding(made_up(), ASKED)
-    assert "least of all products is 0.98 in a typical split" in said
-    first, ninth = experiment.key_numbers(made_up(), ASKED)
+    assert "agree as printed, and all later ones agree, too." in finding(made_up())
+    first, ninth = reading.key_numbers(made_up(), ASKED)
     assert (first.paper, ninth.paper) == ("0.9999996", "0.99010")
     assert 0.98 < float(ninth.here.split()[0]) < 0.999
     better = made_up()
@@ -125,11 +135,13 @@ def test_others_disagree():
     assert (
         found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == CONTRADICTED
     )
+    assert "do not agree as printed" in finding(made_up(shift=2.0, least=0.9))
+    assert "not all later ones: the least scalar product is 0.90" in finding(made_up(least=0.9))
 
 
 def test_the_finding_names_who_breaks_the_symmetry():
     def rows(**departures):
-        departures = dict.fromkeys(experiment.OPTIMISERS, 1e-12) | departures
+        departures = dict.fromkeys(design.OPTIMISERS, 1e-12) | departures
         return pd.DataFrame(
             {"kind": "training", "axes": "turned", "seed": s, "optimiser": name, "departure": d * (1 + s / 9)}
             for name, d in departures.items()
@@ -137,26 +149,26 @@ def test_the_finding_names_who_breaks_the_symmetry():
         )
 
     broken = rows(Adam=0.5, **{"L1 penalty": 0.2})
-    assert "Adam breaks" in experiment.finding(broken, ASKED)
+    assert "symmetry fails for Adam," in finding(broken)
     found = judged(broken)
     assert found["commutes-adam"] == CONTRADICTED and found["commutes-adagrad"] == HOLDS
-    assert found["commutes-l1-penalty"] == HOLDS and judged(rows())["commutes-l1-penalty"] == CONTRADICTED
-    assert "All optimisers" in experiment.finding(rows(), ASKED)
+    assert found["commutes-l1-penalty"] == HOLDS and judged(rows())["commutes-l1-penalty"] == ABSENT
+    assert "All optimisers" in finding(rows())
 
 
 def test_nothing_or_small_patches():
     nothing = pd.DataFrame({"unit": []})
     assert set(judged(nothing).values()) == {NOT_RUN}
-    assert experiment.key_numbers(nothing, ASKED) == [] and "Nothing" in experiment.finding(nothing, ASKED)
+    assert reading.key_numbers(nothing, ASKED) == [] and "Nothing" in finding(nothing)
     few = made_up()
     assert judged(few[few["index"] < 9])["agreement"] == NOT_RUN
 
 
 def test_angles_are_judged_where_the_information_is_the_papers():
-    assert experiment.diagonal(ASKED) == [(11.0, 100)]
+    assert reading.diagonal(ASKED) == [(11.0, 100)]
     book = notebooks.find("random_labels/tabd1_eigenvectors")
     quick = parameters.resolve(book, "quick")
-    assert experiment.diagonal(quick) == [(1.1, 100000), (1.35, 10000), (2.51, 1000), (11.0, 100)]
+    assert reading.diagonal(quick) == [(1.1, 100000), (1.35, 10000), (2.51, 1000), (11.0, 100)]
     table = pd.concat(
         [
             experiment.angles_of(ratios=[1.1, 11.0], samples=[100, 1000], repeats=2000, seed=s, **QUIET)
@@ -171,3 +183,13 @@ def test_angles_are_judged_where_the_information_is_the_papers():
     assert judged(swapped)["spread-11"] == judged(swapped)["lost-near-1"] == CONTRADICTED
     with pytest.raises(AlignbookError, match="ratios"):
         parameters.resolve(book, "quick", {"ratios": [1.0]})
+
+
+def test_the_printed_distance_is_twice_the_integral():
+    # Of two variances, by hand: ½ ∫ 1 / (2 v²) dv from 1 to 2 is 1/8, and (2 + 1/2) / 2 - 1 is 1/4.
+    assert directions.half_information(1, 2) == pytest.approx(0.125)
+    assert directions.printed_distance(1, 2) == pytest.approx(0.25)
+    rng = np.random.default_rng(0)
+    one, other = (part @ part.T for part in rng.standard_normal((2, 3, 8)))
+    whole = directions.printed_distance(one, other)
+    assert directions.half_information(one, other) == pytest.approx(whole / 2)

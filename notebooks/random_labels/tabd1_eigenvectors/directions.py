@@ -1,4 +1,4 @@
-"""How far the direction of an empirical covariance is from the true one, in two dimensions (D.3)."""
+"""Fisher information of covariances: the direction of an empirical one (D.3), distances of two (D.4)."""
 
 import math
 
@@ -25,3 +25,24 @@ def root_mean_square_angle(ratio, samples, places=1500, angles=801):
     density = np.exp(exponent - exponent.max()).sum(1)
     alpha = alpha[:, 0]
     return math.sqrt(np.trapezoid(alpha**2 * density, alpha) / np.trapezoid(density, alpha))
+
+
+def half_information(one, other, places=200):
+    """Half of the Fisher information of N(0, Σ), integrated from Σ = ``one`` to ``other`` on a straight line.
+
+    That is D.4's first formula, ½ ∫₀¹ ½ tr((Σ(t)⁻¹ (Σ₂ - Σ₁))²) dt, by Gauss and Legendre's rule.
+    """
+    one, other = (np.atleast_2d(np.asarray(matrix, dtype=float)) for matrix in (one, other))
+    points, weights = np.polynomial.legendre.leggauss(places)
+    total = 0.0
+    for t, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        step = np.linalg.solve((1 - t) * one + t * other, other - one)
+        total += weight * np.trace(step @ step) / 2
+    return total / 2
+
+
+def printed_distance(one, other):
+    """D.4's closed form of the same, as printed: tr(Σ₁⁻¹ Σ₂ + Σ₂⁻¹ Σ₁) / 2 - d."""
+    one, other = (np.atleast_2d(np.asarray(matrix, dtype=float)) for matrix in (one, other))
+    both = np.linalg.solve(one, other) + np.linalg.solve(other, one)
+    return np.trace(both) / 2 - len(one)

@@ -1,0 +1,158 @@
+"""Where the growth of τ rises and where it falls, in the three settings of Figure 20 (E.1)."""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.over_seeds import at, curves, weakest
+from alignbook.statements import Case, Requirement, Statement
+
+from ..transfer_curves import FALL, RISE, change, growth, networks
+from .design import PRINTED, SAID, settings
+
+SOURCE = "Figure 20, E.1"
+SHARE = 1 / 5  # of a panel's other change: less than this is no rise, or no fall
+# The parts of the three shapes and, of each, the smallest effect that matters: data/plans/random_labels.yaml.
+PARTS = {
+    "left": {"no-rise": 0.004, "falls": 0.005},
+    "middle": {"rises": 0.005, "falls": 0.005},
+    "right": {"rises": 0.005, "no-fall": 0.02},
+}
+# The networks that were seen when the margin was fixed: groups 0 to 9 with these sizes.
+SEEN_GROUPS = list(range(10))
+SEEN = {
+    "left": {"first_hidden": 512, "inputs": 1000},
+    "middle": {"first_hidden": 512, "inputs": 1000},
+    "right": {"inputs": 2000},
+}
+
+
+def rows_of(table, panel):
+    """The rows of one panel, a network's as a seed's. Figure 4's, on the right, have no ``lowest``."""
+    if "network" not in table:
+        return table.iloc[:0]
+    lowest = table["lowest"] if "lowest" in table else pd.Series(np.nan, table.index)
+    chosen = lowest.isna() if panel == "right" else lowest == PRINTED[panel][1]
+    return networks(table[chosen])
+
+
+def drawn(rows):
+    """τ after training, as Figure 20 draws it: (networks × directions) frame, σ ascending."""
+    return curves(rows, "index", "tau")
+
+
+def measured(table, parameters, panel, part, of=growth):
+    """What is to lie above 0 where the panel's curve has this ``part`` of its shape, by network.
+
+    A rise or a fall itself; where the paper has none, a fifth of the panel's other change less this one.
+    """
+    frame = of(rows_of(table, panel))
+    rise, fall = change(frame, RISE), change(frame, FALL)
+    found = {"rises": rise, "falls": fall, "no-rise": SHARE * fall - rise, "no-fall": SHARE * rise - fall}
+    return found[part]
+
+
+def shapes(table, parameters):
+    """Of the six parts the weakest, in units of the smallest effect that matters for it."""
+    found = [
+        measured(table, parameters, panel, name) / matters
+        for panel, parts in PARTS.items()
+        for name, matters in parts.items()
+    ]
+    return weakest(*found)
+
+
+def unseen(table, parameters, panel=None, **given):
+    """Share of the panel's networks that were drawn after the margin was fixed; of all panels the least."""
+    if panel is None:
+        return min(unseen(table, parameters, panel) for panel in PARTS)
+    rows = rows_of(table, panel)
+    if rows.empty or "seed" not in table:
+        return float("nan")
+    groups = rows.assign(seed=table["seed"])  # a unit's seed is its group
+    seen = at(groups, **SEEN[panel], seed=SEEN_GROUPS)
+    return 1 - seen["network"].nunique() / rows["network"].nunique()
+
+
+NEW = (Requirement("share of the networks drawn after the margin was fixed", unseen, at_least=1.0),)
+UNSEEN = "half a percent of τ, or a fifth of what the panel shows, cannot be seen in the figure"
+MARGIN = "the margin, a fifth of the other change, was chosen after 50 networks a panel had been seen"
+MARGINAL = {"ours": True, "post_hoc": MARGIN, "requires": NEW}
+WORDS = {
+    "rises": "it rises",
+    "falls": "it falls",
+    "no-rise": "it does not rise, by more than a fifth of its fall",
+    "no-fall": "it does not fall, by more than a fifth of its rise",
+}
+
+
+def _parts(text, prefix="", of=growth, **own):
+    """The six statements about ``of``, the curve that ``text`` names, each a case of its panel's."""
+    return [
+        Statement(
+            f"{prefix}{panel}", f"{panel.capitalize()}: {text} {SAID[panel]}.", source=SOURCE, of=measured,
+            above=0, matters=matters, unit="of ln τ", because=UNSEEN,
+            each=lambda p, panel=panel, name=name: [
+                Case(name, WORDS[name], {"panel": panel, "part": name, "of": of})
+            ],
+            **own | (MARGINAL if name.startswith("no-") else {}),
+        )
+        for panel, parts in PARTS.items()
+        for name, matters in parts.items()
+    ]  # fmt: skip
+
+
+STATEMENTS = [
+    Statement(
+        "shapes",
+        "Depending on the setting, the growth of τ only falls, rises and then falls, or only rises: "
+        "the weakest of the six parts.",
+        source=SOURCE, of=shapes, above=0, matters=1.0, unit="of the smallest effect that matters",
+        because="each part counts in units of its own smallest effect", requires=NEW, post_hoc=MARGIN,
+        ours=True, headline=True,
+    ),
+    *_parts("the growth of τ by training"),
+    *_parts("τ itself, as drawn,", "tau-", drawn, post_hoc="added after the first results"),
+]  # fmt: skip
+
+VERDICT = {
+    HOLDS: "All three settings give the paper's shapes",
+    CONTRADICTED: "Not all three settings give the paper's shapes",
+    ABSENT: "One part of the paper's three shapes is too small to be seen",
+    UNDECIDED: "It is undecided whether all three settings give the paper's shapes",
+    NOT_JUDGED: "The shapes wait for new networks, since what counts as “no fall” was fixed after these ran",
+}
+
+
+def percent(values):
+    """Mean change of a curve in percent, from differences of its logarithm."""
+    return f"{100 * np.expm1(np.mean(values)):+.1f} %"
+
+
+def changes(table):
+    """{panel: (rises, falls)} of the growth of every network, of panels with results."""
+    frames = {panel: growth(rows_of(table, panel)) for panel in PARTS}
+    return {panel: (change(f, RISE), change(f, FALL)) for panel, f in frames.items() if len(f)}
+
+
+def finding(table, parameters, claims):
+    """What became of the three shapes, with the right panel's numbers; words follow the verdict."""
+    claim, found = claims["shapes"], changes(table)
+    if claim.outcome not in VERDICT or "right" not in found:
+        return "No network of the right panel is among the results: there is nothing to see."
+    rises, falls = found["right"]
+    said = (
+        f"{VERDICT[claim.outcome]}. Where the paper's curve only rises, the growth of τ by training goes up "
+        f"by {percent(rises)[1:]} and from there changes by {percent(-falls)}."
+    )
+    ours = [panel for panel, setting in settings(parameters).items() if setting != PRINTED[panel]]
+    return said + f" Networks scaled down: {' and '.join(ours)}." * bool(ours)
+
+
+def key_numbers(table, parameters):
+    """Rise and fall of every panel beside the words of E.1."""
+    return [
+        KeyNumber(f"change of τ by training up to the top, and from there; {panel}",
+                  f"{percent(rises)}, {percent(-falls)}", SAID[panel])
+        for panel, (rises, falls) in changes(table).items()
+    ]  # fmt: skip
