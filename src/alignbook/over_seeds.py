@@ -99,6 +99,11 @@ def _mean(row, low, high):
     return np.trapezoid(np.interp(points, x, row), points) / (high - low)
 
 
+def from_seed(values, first):
+    """The seeds ``first`` and later of a sample: for a reading chosen after the others were seen."""
+    return values[values.index >= first]
+
+
 def difference(one, other):
     """``one`` − ``other`` within each seed; seeds that lack either are left out."""
     return (one - other).dropna()
