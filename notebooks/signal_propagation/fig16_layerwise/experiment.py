@@ -11,39 +11,28 @@ prints φ(z_{l-1}(x_i)) + φ(z_{l-1}(x_j)) for the kernel: a vector, where the l
 layer below, which these weights do not change. Section 3.1 defines the forward kernel as an inner product.
 """
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import CLASSES, NAMES, accuracy, images, step_of
+from alignbook.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
 from alignbook.training.loop import module_step, train
 
-HEADLINE = "several"
-TARGET = 0.5  # Algorithm 1: the kernel's value for two images of one class
+from .design import (
+    TARGET,
+    accuracies,  # noqa: F401  ``measured`` binds the name, and stored results count what it stood for
+)
+
 CHUNK = 5000  # images taken through a layer at once
 
 # Fixed before any result was seen.
-NEARLY = 0.9  # of the largest alignment: "approximately maximal"
 PLATEAU = 0.01  # a held-out loss has stopped falling when it was not below its least by this share of it ...
 PATIENCE = 2  # ... for so many epochs, unless a parameter says otherwise
-
-SEVERAL = (
-    "Trained layer by layer, more layers have about the largest alignment than trained end to end "
-    "(ours: at least 0.9 of it)."
-)
-LOWER = "The largest alignment is lower than in a network trained end to end."
-WORSE = "Test accuracy is lower than that of a network trained end to end (points)."
-
-
-BOUNDS = {SEVERAL: (), LOWER: (-1.0, 1.0), WORSE: (-100.0, 100.0)}  # of what each compares
-SCATTER = 20  # points between the best and the worst seed from which a finding names both
 
 
 def units(parameters):
@@ -197,7 +186,7 @@ def measured(net, rows, kind, train_set, test_set, alignment_images, seed, whole
     order = torch.randperm(whole, generator=torch_stream(seed, "fig16", "alignment"))[:alignment_images]
     order = order.to(x.device)
     table = pd.DataFrame(rows).assign(kind=kind, alignment=tangent_alignment(net, x[order], y[order]))
-    accuracies = {
+    accuracies = {  # noqa: F811
         name: 100 * accuracy(net, *some)
         for name, some in (("train_accuracy", train_set), ("test_accuracy", test_set))
     }
@@ -250,115 +239,3 @@ def until_plateau(
     if len(reached) < trained.epochs:  # not asked after the last one
         flat(trained)
     return trained, reached[-1]
-
-
-def curves(table, kind, dataset, width=None, target=TARGET):
-    """(seeds × layers) frame of the alignments of one kind of network; empty where there is none."""
-    rows = chosen(table, kind, dataset, width, target)
-    return rows.pivot(index="seed", columns="layer", values="alignment") if len(rows) else pd.DataFrame()
-
-
-def chosen(table, kind, dataset, width=None, target=TARGET):
-    """The rows of one kind of network."""
-    if "kind" not in table:
-        return pd.DataFrame()
-    rows = table[(table["kind"] == kind) & (table["dataset"] == dataset)]
-    if kind == "layers":
-        rows = rows[np.isclose(rows["target"], target) & (rows["width"] == width)]
-    return rows
-
-
-def accuracies(table, *condition, column="test_accuracy"):
-    """One column of the networks, one value per seed (a Series)."""
-    rows = chosen(table, *condition)
-    return rows.groupby("seed")[column].first() if len(rows) else pd.Series(dtype=float)
-
-
-def shape(table, *condition):
-    """Per seed: height, the largest alignment; nearly, how many layers have ``NEARLY`` of it; peak."""
-    frame = curves(table, *condition).dropna()
-    if frame.empty:
-        return pd.DataFrame({"height": [], "nearly": [], "peak": []})
-    height = frame.max(axis=1)
-    nearly = frame.ge(NEARLY * height, axis=0).sum(axis=1)
-    return pd.DataFrame({"height": height, "nearly": nearly, "peak": frame.idxmax(axis=1)})
-
-
-def conditions(parameters):
-    """[(data set, width)] of what is trained layer by layer."""
-    p = parameters
-    return [(p["first"], w) for w in p["first_widths"]] + [(p["second"], w) for w in p["second_widths"]]
-
-
-def title(dataset, width):
-    """How a condition is called in text."""
-    return f"{NAMES.get(dataset, dataset)}, width {width}"
-
-
-def claims(table, parameters):
-    """How many layers align, how much, and how accurate the networks are; against end to end, per seed."""
-    made = []
-
-    def greater(id, statement, where, group, values):
-        values = values.dropna()
-        about = (id, statement, where)
-        claim = (
-            Claim.greater(*about, values) if len(values) else Claim.missing(*about, "nothing was measured")
-        )
-        made.append(claim.within(*BOUNDS[group]).tagged(group=group))
-
-    for dataset, width in conditions(parameters):
-        ours, other = shape(table, "layers", dataset, width), shape(table, "end to end", dataset)
-        where = "Figure 16" if dataset == parameters["first"] else "Figure 17"
-        name, tail = title(dataset, width), f"{dataset}-{width}"
-        greater(
-            f"several-{tail}",
-            f"{name}: {SEVERAL}",
-            where if dataset == parameters["first"] else f"{where}: “very different”",
-            SEVERAL,
-            ours["nearly"] - other["nearly"],
-        )
-        if dataset == parameters["first"]:
-            greater(f"lower-{tail}", f"{name}: {LOWER}", where, LOWER, other["height"] - ours["height"])
-        lost = accuracies(table, "end to end", dataset) - accuracies(table, "layers", dataset, width)
-        greater(f"worse-{tail}", f"{name}: {WORSE}", where, WORSE, lost)
-    return made
-
-
-def finding(table, parameters):
-    """Accuracy, and how many layers align, layer by layer and end to end."""
-    right, layers, whole = [], [], []
-    for dataset, width in conditions(parameters):
-        ours, other = shape(table, "layers", dataset, width), shape(table, "end to end", dataset)
-        if len(ours) and len(other):
-            accuracy = accuracies(table, "layers", dataset, width), accuracies(table, "end to end", dataset)
-            low, high = accuracy[0].min(), accuracy[0].max()
-            seeds = f", seeds {low:.0f} to {high:.0f}" if high - low > SCATTER else ""
-            right.append(
-                f"{accuracy[0].mean():.0f} against {accuracy[1].mean():.0f} ({title(dataset, width)}{seeds})"
-            )
-            layers.append(ours["nearly"].mean())
-            whole.append(other["nearly"].mean())
-    if not right:
-        return "No network was trained to the end."
-    return (
-        f"Test accuracy (%) layer by layer against end to end: {', '.join(right)}. {min(layers):.1f} to "
-        f"{max(layers):.1f} layers reach at least {NEARLY:g} of the largest alignment, end to end "
-        f"{min(whole):.1f} to {max(whole):.1f}."
-    )
-
-
-def key_numbers(table, parameters):
-    """Test accuracies layer by layer, and end to end on the first data set."""
-    result = []
-    dataset, width = parameters["first"], max(parameters["first_widths"])
-    name = NAMES.get(dataset, dataset)
-    for what, condition in (
-        (f"layer by layer, {title(dataset, width)}", ("layers", dataset, width)),
-        (f"end to end, {name}", ("end to end", dataset)),
-    ):
-        rows = shape(table, *condition)
-        if len(rows):
-            right = interval(accuracies(table, *condition), "{:.1f}", (0, 100))
-            result.append(KeyNumber(f"test accuracy, {what} (%)", right))
-    return result

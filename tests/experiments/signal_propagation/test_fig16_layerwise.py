@@ -6,13 +6,20 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.signal_propagation.fig16_layerwise import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.signal_propagation.fig16_layerwise import design, experiment, reading
 
 CPU = torch.device("cpu")
-PARAMETERS = {"first": "mnist", "first_widths": [32], "second": "cifar10", "second_widths": [64]}
+PARAMETERS = {
+    "first": "mnist",
+    "first_widths": [32],
+    "second": "cifar10",
+    "second_widths": [64],
+    "patience": 10,
+}
 
 
 def quiet(*_):
@@ -119,32 +126,79 @@ def made_up(good=True, seeds=3):
     return pd.DataFrame(rows)
 
 
-def outcomes(table):
-    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS)}
+def claims_of(table, **changes):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS | changes)}
+
+
+def outcomes(table, **changes):
+    return {id: claim.outcome for id, claim in claims_of(table, **changes).items()}
+
+
+def found(table, **changes):
+    return reading.finding(table, PARAMETERS | changes, claims_of(table, **changes))
+
+
+def two_stops(table):
+    """The same with networks trained end to end that stopped earlier, at the same alignments."""
+    early = table[table["kind"] == "end to end"].assign(epochs=1)
+    early["alignment"] *= 1.01
+    return pd.concat([table, early])
 
 
 @pytest.mark.parametrize(("good", "outcome"), [(True, HOLDS), (False, CONTRADICTED)])
 def test_claims_come_out_either_way(good, outcome):
-    judged = outcomes(made_up(good))
+    judged = outcomes(two_stops(made_up(good)))
     assert set(judged.values()) == {outcome}
     assert set(judged) == {
         "several-mnist-32", "several-cifar10-64", "lower-mnist-32", "worse-mnist-32", "worse-cifar10-64",
     }  # fmt: skip
 
 
-def test_shape_counts_layers():
-    rows = experiment.shape(made_up(), "layers", "mnist", 32)
-    assert rows["nearly"].tolist() == [4, 6, 6]
-    assert experiment.shape(made_up(), "end to end", "mnist")["peak"].tolist() == [3, 3, 3]
-    assert experiment.shape(made_up(), "layers", "mnist", 99).empty
+def test_one_stopping_time_and_little_patience_decide_nothing():
+    judged = outcomes(made_up(), patience=2)
+    assert judged["several-mnist-32"] == judged["several-cifar10-64"] == NOT_JUDGED
+    assert judged["lower-mnist-32"] == NOT_JUDGED and judged["worse-mnist-32"] == HOLDS
+    # Of two stopping times the one that says so less counts.
+    table = two_stops(made_up())
+    early = (table["kind"] == "end to end") & (table["epochs"] == 1)
+    table.loc[early, "alignment"] /= 4
+    assert outcomes(table)["lower-mnist-32"] == CONTRADICTED
+
+
+def test_as_many_layers_is_a_result():
+    table, rng = made_up(), np.random.default_rng(4)
+    table["alignment"] = np.where(table["layer"] == 3, 0.4, 0.2) * (1 + 0.01 * rng.random(len(table)))
+    judged = outcomes(table)
+    assert judged["several-mnist-32"] == judged["several-cifar10-64"] == ABSENT
+    assert "as many layers share" in found(table)
+
+
+def test_the_effective_number_of_layers():
+    """1 of one layer, all of equal ones; by a plain sum otherwise. No threshold, so that seeds can differ."""
+    rows = {"kind": "layers", "dataset": "mnist", "width": 32, "target": 0.5}
+    of = {0: [0.0, 0.3, 0.0], 1: [0.2, 0.2, 0.2], 2: [0.1, 0.3, 0.2]}
+    table = pd.DataFrame(
+        [
+            rows | {"seed": s, "layer": n, "alignment": a}
+            for s, values in of.items()
+            for n, a in enumerate(values, 1)
+        ]
+    )
+    chosen = design.chosen(table, "layers", "mnist", 32)
+    assert reading.effective(chosen).tolist() == pytest.approx([1, 3, 0.6**2 / (0.01 + 0.09 + 0.04)])
+    assert reading.peaks(chosen).tolist() == [2, 1, 2]
+    assert reading.alignments(design.chosen(table, "layers", "mnist", 99)).empty
 
 
 def test_what_is_said():
-    said = experiment.finding(made_up(), PARAMETERS)
-    assert "MNIST, width 32)" in said and "reach at least 0.9" in said and len(said) <= 290
-    apart = made_up()
-    apart.loc[(apart["width"] == 32) & (apart["seed"] == 0), "test_accuracy"] = 20.0
-    assert "MNIST, width 32, seeds 20 to 84)" in experiment.finding(apart, PARAMETERS)
-    assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 2
+    said = found(made_up())
+    assert said.startswith("Trained layer by layer, more layers share") and "hidden peak" not in said
+    assert "less accurate: 82 against 91 % on MNIST, width 32" in said and len(said) <= 290
+    falling = made_up()
+    falling.loc[(falling["kind"] == "end to end") & (falling["layer"] == 1), "alignment"] = 0.6
+    assert "Our MNIST network trained end to end has no hidden peak." in found(falling)
+    assert "more accurate: " in found(made_up(good=False))
+    assert "do not judge yet" in found(made_up(), patience=2)
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
+    assert set(outcomes(two_stops(made_up(seeds=1))).values()) == {UNDECIDED}

@@ -1,0 +1,172 @@
+"""How many layers align, how much, and how accurate networks are: layer by layer and end to end."""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import at, curves, difference, weakest
+from alignbook.statements import Case, Requirement, Statement
+
+from ..names import called
+from .design import accuracies, chosen
+
+PATIENT = 10  # passes; networks that stopped after two were seen when the number of layers was redefined
+
+
+def end_to_end(table, dataset):
+    """The rows of networks trained end to end, of those that trained longest."""
+    rows = chosen(table, "end to end", dataset)
+    return rows[rows["epochs"] == rows["epochs"].max()] if len(rows) else rows
+
+
+def alignments(rows):
+    """(seeds × layers) frame of one kind of network."""
+    return curves(rows, "layer", "alignment").dropna()
+
+
+def heights(rows):
+    """The largest alignment of a layer, by seed."""
+    return alignments(rows).max(axis=1)
+
+
+def effective(rows):
+    """(Σ A_l)² / Σ A_l²: how many layers share the alignment, by seed; 1 of a single one, L of equal ones."""
+    frame = alignments(rows)
+    return frame.sum(axis=1) ** 2 / np.square(frame).sum(axis=1)
+
+
+def peaks(rows):
+    """The layer of largest alignment, by seed."""
+    return alignments(rows).idxmax(axis=1) if len(rows) else pd.Series(dtype=float)
+
+
+def conditions(parameters):
+    """[(data set, width)] of what is trained layer by layer."""
+    p = parameters
+    return [(p["first"], w) for w in p["first_widths"]] + [(p["second"], w) for w in p["second_widths"]]
+
+
+def title(dataset, width):
+    """How a condition is called in text."""
+    return f"{called(dataset)}, width {width}"
+
+
+def cases(parameters):
+    """A case per data set and width."""
+    return [Case(f"{d}-{w}", title(d, w), {"dataset": d, "width": w}) for d, w in conditions(parameters)]
+
+
+def first_cases(parameters):
+    """Those of Figure 16."""
+    return [case for case in cases(parameters) if case.given["dataset"] == parameters["first"]]
+
+
+def more_layers(table, parameters, dataset, width):
+    """How many more layers share the alignment layer by layer, by seed."""
+    return difference(
+        effective(chosen(table, "layers", dataset, width)), effective(end_to_end(table, dataset))
+    )
+
+
+def lower(table, parameters, dataset, width):
+    """By how much the largest alignment is lower layer by layer; of several stopping times the weakest."""
+    ours = heights(chosen(table, "layers", dataset, width))
+    whole = at(table, kind="end to end", dataset=dataset)
+    found = [difference(heights(rows), ours) for _, rows in whole.groupby("epochs")]
+    return weakest(*found) if found else None
+
+
+def lost(table, parameters, dataset, width):
+    """Points of test accuracy by which training layer by layer is worse, by seed."""
+    whole = accuracies(table, "end to end", dataset)
+    return difference(whole, accuracies(table, "layers", dataset, width))
+
+
+def patience(table, parameters, dataset, width):
+    """Passes without a lower held-out loss that ended a layer's training."""
+    return parameters["patience"]
+
+
+def stops(table, parameters, dataset, width):
+    """At how many times networks trained end to end were stopped."""
+    return at(table, kind="end to end", dataset=dataset)["epochs"].nunique()
+
+
+STATEMENTS = [
+    Statement(
+        "several", "Trained layer by layer, more layers share the alignment than trained end to end.",
+        source="Figure 16; Figure 17: “very different”", of=more_layers, above=0, matters=1.0, unit="layers",
+        because="several layers in place of one peak are at least one more", each=cases, ours=True,
+        requires=(Requirement("passes without a lower loss that end a layer", patience, at_least=PATIENT),),
+        post_hoc="on MNIST one layer has 0.9 of the largest alignment in every network: the effective number "
+        "(Σ A)² / Σ A² replaced that count after it was seen, and is judged on new networks alone",
+        headline=True,
+    ),
+    Statement(
+        "lower", "The largest alignment is lower than in a network trained end to end, whenever that stops.",
+        source="Figure 16", of=lower, above=0, matters=0.01, unit="of the alignment", each=first_cases,
+        because="a tenth of the largest alignments", bounds=(-1, 1),
+        requires=(Requirement("stopping times end to end, of which none is printed", stops, at_least=2),),
+    ),
+    Statement(
+        "worse", "Test accuracy is lower than that of a network trained end to end.",
+        source="Figures 16 and 17", of=lost, above=0, matters=1.0, unit="points", each=cases,
+        because="“noticeably” worse is at least a point", bounds=(-100, 100),
+    ),
+]  # fmt: skip
+
+SHARED = {
+    HOLDS: "Trained layer by layer, more layers share the alignment than trained end to end",
+    CONTRADICTED: "Trained layer by layer, fewer layers share the alignment than trained end to end",
+    ABSENT: "Trained layer by layer, as many layers share the alignment as trained end to end",
+    UNDECIDED: "It is undecided whether more layers share the alignment when trained layer by layer",
+    NOT_JUDGED: "We do not judge yet whether more layers share the alignment when trained layer by layer",
+}
+RIGHT = {
+    HOLDS: "Such networks are less accurate",
+    CONTRADICTED: "Such networks are more accurate",
+    ABSENT: "Such networks are as accurate",
+}
+
+
+def outcomes(claims, id):
+    """The outcomes of the replicates of a statement that were run."""
+    found = [claim.outcome for name, claim in claims.items() if name.startswith(f"{id}-")]
+    return [outcome for outcome in found if outcome != NOT_RUN]
+
+
+def finding(table, parameters, claims):
+    """Whether several layers align, and whether such networks are worse; words follow the verdicts."""
+    several, worse = outcomes(claims, "several"), outcomes(claims, "worse")
+    if not several:
+        return "No network was trained to the end."
+    one = several[0] if len(set(several)) == 1 else None
+    differs = f"{SHARED[HOLDS]} in {several.count(HOLDS)} of {len(several)} settings"
+    said = f"{SHARED.get(one, differs)}."
+    dataset, width = parameters["first"], max(parameters["first_widths"])
+    pair = accuracies(table, "layers", dataset, width), accuracies(table, "end to end", dataset)
+    if worse and all(map(len, pair)):
+        held = max(set(worse), key=worse.count)
+        of = "" if worse.count(held) == len(worse) else f" in {worse.count(held)} of {len(worse)} settings"
+        right = f"{pair[0].mean():.0f} against {pair[1].mean():.0f} % on {title(dataset, width)}"
+        said += f" {RIGHT[held]}{of}: {right}." if held in RIGHT else f" Test accuracy: {right}."
+    if len(top := peaks(end_to_end(table, dataset))) and (top == 1).all():
+        said += f" Our {called(dataset)} network trained end to end has no hidden peak."
+    return said
+
+
+def key_numbers(table, parameters):
+    """Test accuracies layer by layer and end to end on the first data set; how many layers share there."""
+    dataset, width = parameters["first"], max(parameters["first_widths"])
+    ours, whole = ("layers", dataset, width), ("end to end", dataset)
+    result = []
+    for what, of in (
+        (f"layer by layer, {title(dataset, width)}", ours),
+        (f"end to end, {called(dataset)}", whole),
+    ):
+        if len(values := accuracies(table, *of)):
+            result.append(KeyNumber(f"test accuracy (%), {what}", interval(values, "{:.1f}", (0, 100))))
+    if len(more := more_layers(table, parameters, dataset, width)):
+        what = f"how many more layers share the alignment layer by layer, {title(dataset, width)}"
+        result.append(KeyNumber(what, interval(more, "{:+.1f}")))
+    return result
