@@ -106,6 +106,11 @@ def _by_seed(frame, measure):
     return pd.Series(found, dtype=float).dropna().rename_axis(frame.index.name)
 
 
+def from_seed(values, first):
+    """The seeds ``first`` and later of a sample: for a reading chosen after the others were seen."""
+    return values[values.index >= first]
+
+
 def difference(one, other):
     """``one`` − ``other`` within each seed; seeds that lack either are left out."""
     return (one - other).dropna()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, correlation, curves, difference, means, sample
+from alignbook.over_seeds import at, correlation, curves, difference, from_seed, means, sample
 from alignbook.statements import Requirement, Statement
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
@@ -15,6 +15,7 @@ BEST = PRINTED["test_accuracy"].max()
 DECAY = 50  # place of the eigenvalue by which a decay is judged
 NEAR = 0.9  # "near 1", as for Figure 6
 NETWORKS = 6  # a seed, for a correlation over its networks
+SEEN = 3  # seeds 0 to 2 had been seen when the paper's own pairs were added
 SHORT = 5.0  # points of test accuracy below the paper's best network
 ACCURACIES = ("test_accuracy", "train_accuracy", "train_loss", "passes")
 
@@ -136,9 +137,15 @@ ENOUGH = Requirement("networks in every seed", networks_a_seed, at_least=NETWORK
 ACCURATE = Requirement("points of test accuracy below the paper's best network", points_short, at_most=SHORT)
 WEAK = "a correlation of 0.3 explains less than a tenth of the variance"
 TENTH = "a tenth of the rank; the curves of Figure 20b lie far further apart"
-PAIR = "added after the first results; before, only networks of the same rate were compared"
+PAIR = "the pair was added after seeds 0 to 2 were seen, and is judged on later ones"
 OF_R = {"above": 0, "matters": 0.3, "because": WEAK, "bounds": (-1, 1), "requires": (ENOUGH,)}
 OF_LN = {"above": 0, "matters": 0.1, "unit": "of ln R", "because": TENTH}
+
+
+def on_new(of):
+    """The reading ``of`` on the seeds that had not been seen when it was chosen."""
+    return lambda table, parameters: from_seed(of(table, parameters), SEEN)
+
 
 STATEMENTS = [
     Statement(
@@ -154,18 +161,18 @@ STATEMENTS = [
         source="Figure 20c", of=with_accuracy("correlation"), **OF_R,
     ),
     Statement(
-        "near-one", "In the best network an intermediate layer's correlation term is near 1 (above 0.9).",
+        "near-one", "In the best network a middle layer's correlation term is near 1 (ours: above 0.9).",
         source="Figure 20c, Appendix G.1", of=highest_term, above=NEAR, matters=0.02, unit="of the term",
-        because="a fifth of the distance from 0.9 to 1", bounds=(0, 1), requires=(ACCURATE,), ours=True,
+        because="a fifth of the distance from 0.9 to 1", bounds=(0, 1), requires=(ACCURATE,),
         post_hoc="added after the first results, with the 0.9 that Figure 6's page had fixed",
     ),
     Statement(
         "noise-blue", "Random labels and a low rate give larger stable ranks than the highest rate without.",
-        source="Figure 20b", of=between("green", "blue", "log_rank"), post_hoc=PAIR, **OF_LN,
+        source="Figure 20b", of=on_new(between("green", "blue", "log_rank")), post_hoc=PAIR, **OF_LN,
     ),
     Statement(
         "noise-orange", "At the lowest rate, the network with random labels has larger stable ranks.",
-        source="Figure 20b", of=between("green", "orange", "log_rank"), post_hoc=PAIR, **OF_LN,
+        source="Figure 20b", of=on_new(between("green", "orange", "log_rank")), post_hoc=PAIR, **OF_LN,
     ),
     Statement(
         "noise", "At the same rate random labels enlarge stable ranks (mean over the rates).",
@@ -178,7 +185,7 @@ STATEMENTS = [
     ),
     Statement(
         "decay", "Eigenvalues drop faster in the network of Figure 19 (b) than in that of (a) (the 50th).",
-        source="Figure 19; rates as in Figure 20", of=between("green", "blue", "decay"), above=0,
+        source="Figure 19; rates as in Figure 20", of=on_new(between("green", "blue", "decay")), above=0,
         matters=0.05, unit="of log10 λ", because="a tenth of the eigenvalue", post_hoc=PAIR,
     ),
     Statement(
