@@ -5,14 +5,8 @@ from torch.nn import functional
 
 from alignbook.data import load
 from alignbook.kernels.products import float32_products
+from alignbook.studies.signal_propagation.names import NAMES as NAMES  # for those that compute
 
-NAMES = {
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "digits": "digits",
-    "photos": "photos",
-}
 CLASSES = 10
 EVALUATION_BATCH = 2000
 
