@@ -14,10 +14,12 @@ from alignbook.over_seeds import (
     across,
     area,
     at,
+    correlation,
     curves,
     difference,
     first,
     last,
+    means,
     rank_correlation,
     ratio,
     sample,
@@ -288,3 +290,24 @@ def test_nothing_gives_nothing():
     same(difference(sample(nothing, "a"), sample(nothing, "b")), {})
     same(ratio(sample(nothing, "a"), sample(nothing, "b")), {})
     assert across(nothing, "x", [1, 2], lambda rows: sample(rows, "value")).empty
+
+
+def test_correlation_within_a_seed_and_means_of_it():
+    rng = np.random.default_rng(0)
+    seeds = np.repeat([0, 1, 2, 3], [5, 2, 4, 4])
+    rows = pd.DataFrame({"seed": seeds, "a": rng.random(15), "b": rng.random(15)})
+    rows.loc[rows["seed"] == 2, "b"] = 7.0  # does not vary
+    rows.loc[14, "a"] = NAN
+    found, least = correlation(rows, "a", "b"), correlation(rows, "a", "b", least=4)
+    assert list(found.index) == [0, 3] and list(least.index) == [0]
+    for seed, value in found.items():
+        pairs = [(a, b) for s, a, b in rows.to_numpy() if s == seed and not math.isnan(a)]
+        (ma, mb), n = np.mean(pairs, axis=0), len(pairs)
+        moment = sum((a - ma) * (b - mb) for a, b in pairs) / n
+        spread = math.sqrt(sum((a - ma) ** 2 for a, _ in pairs) * sum((b - mb) ** 2 for _, b in pairs)) / n
+        assert value == pytest.approx(moment / spread)
+    for seed, value in means(rows, "a").items():
+        kept = [a for s, a, _ in rows.to_numpy() if s == seed and not math.isnan(a)]
+        assert value == pytest.approx(sum(kept) / len(kept))
+    nothing = pd.DataFrame({"unit": []})
+    assert correlation(nothing, "a", "b").empty and means(nothing, "a").empty

@@ -11,6 +11,7 @@ import pandas as pd
 from alignbook.claims import t_interval
 
 SEED = "seed"
+_ROUNDING = 1e-9  # of the largest: values that differ by less are the same
 
 
 def at(table, **values):
@@ -144,6 +145,29 @@ def rank_correlation(one, other):
         if len(both) > 2 and both.nunique().min() > 1:
             found[seed] = float(both.corr().iloc[0, 1])
     return pd.Series(found, dtype=float)
+
+
+def correlation(rows, one, other, least=3):
+    """Pearson's correlation of two columns of ``rows`` within each seed: over its networks, say.
+
+    Left out: seeds with fewer than ``least`` rows that have both, or where either does not vary.
+    """
+    if not {SEED, one, other} <= set(rows):
+        return _none()
+    found = {}
+    for seed, both in rows[[SEED, one, other]].dropna().astype(float).groupby(SEED):
+        both = both[[one, other]]
+        varies = np.ptp(both, axis=0) > _ROUNDING * both.abs().max()
+        if len(both) >= least and varies.all():
+            found[int(seed)] = float(both.corr().iloc[0, 1])
+    return pd.Series(found, dtype=float)
+
+
+def means(rows, column):
+    """Mean of ``column`` over the rows of each seed, a sample; without the rows that lack it."""
+    if not {SEED, column} <= set(rows):
+        return _none()
+    return rows.dropna(subset=column).groupby(SEED)[column].mean().astype(float)
 
 
 def weakest(*samples):

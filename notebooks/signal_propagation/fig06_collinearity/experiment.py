@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.data import load
 from alignbook.experiments import Unit
 from alignbook.kernels.mlp_sgd import MLP
@@ -22,7 +21,6 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from alignbook.studies.signal_propagation.dense import (
     CLASSES,
-    NAMES,
     accuracy,
     centred_labels,
     error_signal,
@@ -33,17 +31,7 @@ from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_
 
-HEADLINE = "epoch"
-NETWORKS = {"dense": "fully connected", "vgg19": "VGG-19", "resnet18": "ResNet-18"}
-
-# Fixed before any result was seen: what counts as "≈ 1".
-NEAR = 0.9
 POINTS = 12  # per factor of ten in the number of steps
-
-INITIAL = "At initialisation -corr(Ỹ, w) is near 1 (ours: above 0.9)."
-EPOCH = "Over the first epoch -corr(Ỹ, w) stays near 1 (mean over its steps; ours: above 0.9)."
-END = "At the end of the first epoch -corr(Ỹ, w) is still above 0.9."
-RISE = "When the layers' mean alignment has made half its rise, -corr(Ỹ, w) is above 0.9."
 
 
 def units(parameters):
@@ -211,123 +199,3 @@ def collinearity(logits, y):
     target, w = centred_labels(y, logits.shape[1]).double(), error_signal(logits.double(), y)
     target, w = target - target.mean(), w - w.mean()
     return float(-(target * w).sum() / (target.norm() * w.norm()))
-
-
-def curves(table, network, dataset, column="collinearity"):
-    """(seeds × steps) frame of one column for one network and data set; empty where there is none."""
-    if "step" not in table:
-        return pd.DataFrame()
-    rows = table[(table["network"] == network) & (table["dataset"] == dataset) & table["step"].notna()]
-    return rows.pivot(index="seed", columns="step", values=column).sort_index(axis=1)
-
-
-def conditions(parameters):
-    """[(network, data set)] that the parameters ask for."""
-    p = parameters
-    return [("dense", name) for name in p["datasets"]] + [(n, p["conv_dataset"]) for n in p["conv_networks"]]
-
-
-def title(network, dataset):
-    """How a condition is called in text."""
-    return f"{NETWORKS[network]}, {NAMES.get(dataset, dataset)}"
-
-
-def summary(table, network, dataset):
-    """One row per seed: initial, epoch (mean over the first epoch's steps), end (of that epoch), lowest (in
-    it), left (first step looked at below ``NEAR``; NaN: never), left_accuracy and left_loss there, and rise
-    (-corr where the layers' mean alignment has made half of its rise to its largest; NaN without alignments).
-    """
-    frame = curves(table, network, dataset)
-    if frame.empty:
-        return pd.DataFrame()
-    epochs, accuracies, losses, aligned = (
-        curves(table, network, dataset, name) for name in ("epoch", "accuracy", "loss", "alignment")
-    )
-    rows = {}
-    for seed, values in frame.iterrows():
-        first = epochs.loc[seed] <= 1
-        steps, inside = frame.columns[first].to_numpy(float), values[first].to_numpy()
-        below = values[values < NEAR]
-        left = below.index[0] if len(below) else None
-        heights = aligned.loc[seed]
-        rise = np.nan
-        if heights.notna().all() and heights.max() > heights.iloc[0]:
-            half = (heights.iloc[0] + heights.max()) / 2
-            rise = values[heights.index[heights >= half][0]]
-        rows[seed] = {
-            "initial": values.iloc[0],
-            "epoch": np.trapezoid(inside, steps) / steps[-1],
-            "end": inside[-1],
-            "lowest": inside.min(),
-            "left": np.nan if left is None else float(left),
-            "left_accuracy": np.nan if left is None else accuracies.loc[seed, left],
-            "left_loss": np.nan if left is None else losses.loc[seed, left],
-            "rise": rise,
-        }
-    return pd.DataFrame(rows).T
-
-
-def claims(table, parameters):
-    """Near 1 at initialisation and over the first epoch; two readings of ours, at its end and in the rise."""
-    made = []
-    said = {
-        "epoch": (EPOCH, "Figure 6, Appendix B.5.1", False),
-        "initial": (INITIAL, "Appendix B.5.1", False),
-        "end": (END, "Appendix B.5.1; at this one step ours", True),
-        "rise": (RISE, "Appendix B.4; the reading is ours", True),
-    }
-    for column, (statement, where, ours) in said.items():
-        for network, dataset in conditions(parameters):
-            if column == "rise" and network != "dense":
-                continue
-            values = summary(table, network, dataset)
-            about = (f"{column}-{network}-{dataset}", f"{title(network, dataset)}: {statement}", where)
-            known = values[column].dropna() if len(values) else []
-            if len(known):
-                claim = Claim.greater(*about, known, than=NEAR).within(-1.0, 1.0)
-            else:
-                claim = Claim.missing(*about, "nothing was measured", paper=1.0)
-            made.append(claim.tagged(group=statement, ours=ours))
-    return made
-
-
-def finding(table, parameters):
-    """Where it starts, and in which conditions its mean over the first epoch stays near 1."""
-    said, starts = {True: [], False: []}, []
-    for network, dataset in conditions(parameters):
-        values = summary(table, network, dataset)
-        if len(values):
-            starts.append(values["initial"].mean())
-            mean = values["epoch"].mean()
-            said[mean > NEAR].append(f"{mean:.2f} ({title(network, dataset)})")
-    if not starts:
-        return "No network was trained to the end."
-    words = {True: "stays near 1", False: "not"}
-    parts = [f"{words[near]}: {', '.join(found)}" for near, found in said.items() if found]
-    return (
-        f"-corr(Ỹ, w) starts at {min(starts):.2f} to {max(starts):.2f}. Its mean over the first epoch "
-        f"{'; '.join(parts)}.{_stand_in(parameters)}"
-    )
-
-
-FULL = 50000  # CIFAR-10's training images
-
-
-def _stand_in(parameters):
-    """What is smaller of the convolutional networks than in the paper."""
-    p = parameters
-    if not p["conv_networks"] or (p["conv_width"] == 64 and not p["conv_images"]):
-        return ""
-    steps = [(count or FULL) // p["batch_size"] for count in (p["conv_images"], FULL)]
-    return f" VGG, ResNet: width {p['conv_width']} of 64, {steps[0]} of {steps[1]} steps an epoch."
-
-
-def key_numbers(table, parameters):
-    """The first-epoch means of the fully connected networks."""
-    result = []
-    for network, dataset in conditions(parameters)[:3]:
-        values = summary(table, network, dataset)
-        if len(values):
-            what = f"mean over the first epoch, {title(network, dataset)}"
-            result.append(KeyNumber(what, interval(values["epoch"], within=(-1, 1)), "≈ 1"))
-    return result

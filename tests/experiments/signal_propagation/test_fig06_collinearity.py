@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
 from alignbook.studies.signal_propagation import dense
-from alignbook.studies.signal_propagation.fig06_collinearity import experiment
+from alignbook.studies.signal_propagation.fig06_collinearity import experiment, reading
 from alignbook.training.deep import ResNet18
 
 PARAMETERS = {"datasets": ["mnist"], "conv_networks": ["vgg19"], "conv_dataset": "cifar10"}
@@ -76,39 +77,83 @@ def test_steps_hold_the_ends():
 
 
 def test_summary_of_a_curve():
-    rows = experiment.summary(made_up((1.0, 0.95, 0.8, 0.5)), "dense", "mnist").mean()
+    rows = reading.summary(made_up((1.0, 0.95, 0.8, 0.5)), "dense", "mnist").mean()
     assert rows["epoch"] == pytest.approx(((1 + 0.95) / 2 + (0.95 + 0.8) / 2) / 2, abs=2e-3)
     assert rows["end"] == pytest.approx(0.8, abs=2e-3) == rows["lowest"]
     assert rows["left"] == 10 and rows["left_accuracy"] == 0.5 and rows["left_loss"] == 1
     assert rows["rise"] == pytest.approx(0.8, abs=2e-3)  # the alignment reaches 0.3 between steps 5 and 10
-    flat = experiment.summary(made_up((1, 1, 1, 1), aligned=(0.5, 0.4, 0.3, 0.2)), "dense", "mnist")
+    flat = reading.summary(made_up((1, 1, 1, 1), aligned=(0.5, 0.4, 0.3, 0.2)), "dense", "mnist")
     assert flat["rise"].isna().all() and flat["left"].isna().all()
 
 
+def claims(table, parameters=PARAMETERS):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters)}
+
+
+def said(table, parameters=PARAMETERS):
+    return reading.finding(table, parameters, claims(table, parameters))
+
+
 @pytest.mark.parametrize(
-    ("values", "outcome"), [((1, 0.99, 0.97, 0.5), HOLDS), ((0.9, 0.6, 0.4, 0.3), CONTRADICTED)]
+    ("values", "outcome", "words"),
+    [
+        ((1, 0.99, 0.97, 0.5), HOLDS, "stays collinear with the labels on MNIST (fully connected), 0.99"),
+        (
+            (0.9, 0.6, 0.4, 0.3),
+            CONTRADICTED,
+            "does not stay collinear with the labels on MNIST (fully",
+        ),
+        ((0.9, 0.9, 0.9, 0.9), ABSENT, "ends up at our threshold"),
+    ],
 )
-def test_claims_come_out_either_way(values, outcome):
-    made = experiment.claims(made_up(values), PARAMETERS)
-    outcomes = {c.id: c.outcome for c in made}
-    assert (
-        outcomes["epoch-dense-mnist"]
-        == outcomes["end-dense-mnist"]
-        == outcomes["rise-dense-mnist"]
-        == outcome
-    )
-    assert outcomes["epoch-vgg19-cifar10"] == NOT_RUN
-    assert {c.ours for c in made if c.id.startswith(("end", "rise"))} == {True}
-    said = experiment.finding(made_up(values), PARAMETERS)
-    assert "fully connected, MNIST" in said and said.endswith("width 8 of 64, 100 of 390 steps an epoch.")
+def test_claims_come_out_either_way(values, outcome, words):
+    table = made_up(values)
+    found = {id: claim.outcome for id, claim in claims(table).items()}
+    assert found["epoch-dense-mnist"] == found["end-dense-mnist"] == found["rise-dense-mnist"] == outcome
+    assert found["epoch-vgg19-cifar10"] == NOT_RUN and "rise-vgg19-cifar10" not in found
+    ours = {id for id, claim in claims(table).items() if claim.ours}
+    assert ours == {"end-dense-mnist", "end-vgg19-cifar10", "rise-dense-mnist"}
+    assert words in said(table) and said(table).endswith("width 8 (full: 64).")
     full = PARAMETERS | {"conv_width": 64, "conv_images": 0}
-    assert "of 64" not in experiment.finding(made_up(values), full)
-    assert len(experiment.key_numbers(made_up(values), PARAMETERS)) == 1
+    assert "scaled" not in said(table, full)
+    assert len(reading.key_numbers(table, PARAMETERS)) == 1
 
 
-def test_one_seed_decides_nothing():
-    made = experiment.claims(made_up((1, 1, 1, 1), seeds=1), PARAMETERS)
-    assert {c.outcome for c in made} == {UNDECIDED, NOT_RUN}
+def test_a_finding_of_five_networks_is_short():
+    everything = PARAMETERS | {
+        "datasets": ["mnist", "fashion_mnist", "cifar10"], "conv_networks": ["vgg19", "resnet18"]
+    }  # fmt: skip
+    high, low = (1, 0.99, 0.97, 0.5), (0.9, 0.6, 0.4, 0.3)
+    parts = [made_up(low, dataset=name) for name in ("mnist", "fashion_mnist")]
+    parts += [made_up(high, network=name, dataset="cifar10") for name in ("dense", "vgg19", "resnet18")]
+    assert len(said(pd.concat(parts), everything)) <= 300
+
+
+def test_one_seed_or_nothing_decides_nothing():
+    assert {c.outcome for c in claims(made_up((1, 1, 1, 1), seeds=1)).values()} == {UNDECIDED, NOT_RUN}
+    nothing = pd.DataFrame({"unit": []})
+    assert {c.outcome for c in claims(nothing).values()} == {NOT_RUN}
+    assert "No network" in said(nothing)
+
+
+def test_at_initialisation_networks_that_are_not_trained_decide():
+    """Where there are any, the trained ones do not enter: the old reading took these alone."""
+    trained = made_up((0.5, 0.9, 0.9, 0.9))
+    assert claims(trained)["initial-dense-mnist"].outcome == CONTRADICTED
+    alone = pd.DataFrame(
+        {
+            "network": "dense",
+            "dataset": "mnist",
+            "seed": seed,
+            "initial": 0.97 + 0.001 * seed,
+            "constant": 1.0,
+        }
+        for seed in range(3, 9)
+    )
+    claim = claims(pd.concat([trained, alone], ignore_index=True))["initial-dense-mnist"]
+    assert claim.outcome == HOLDS and claim.seeds == 6
+    assert claim.measured == pytest.approx(0.97 + 0.0055)
+    assert claims(alone)["epoch-dense-mnist"].outcome == NOT_RUN
 
 
 def test_units_and_refusals():
@@ -139,7 +184,7 @@ def test_before_training_the_same_networks():
         [made_up((1.0, 0.95, 0.8, 0.5)), initial.assign(network="dense", dataset="mnist", seed=0)]
     )
     pd.testing.assert_frame_equal(
-        experiment.curves(both, "dense", "mnist"),
-        experiment.curves(made_up((1.0, 0.95, 0.8, 0.5)), "dense", "mnist"),
+        reading.curves(both, "dense", "mnist"),
+        reading.curves(made_up((1.0, 0.95, 0.8, 0.5)), "dense", "mnist"),
         check_column_type=False,
     )

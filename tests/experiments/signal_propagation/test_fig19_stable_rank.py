@@ -8,13 +8,15 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
+from alignbook.statements import judged
 from alignbook.studies.signal_propagation import small_deep
 from alignbook.studies.signal_propagation.fig19_stable_rank import experiment as fig19
+from alignbook.studies.signal_propagation.fig19_stable_rank import reading
 
 PARAMETERS = {
     "dataset": "photos", "images": 24, "test_images": 30, "side": 8, "width": 8, "rates": [0.001, 0.02],
@@ -23,11 +25,13 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def made_up(accuracy_of_rank, *, seeds=4, noise=0.01, fisher=0.5, correlation=0.2):
-    """Networks of two rates and two shares; accuracy is ``accuracy_of_rank(mean ln R)``."""
+def made_up(
+    accuracy_of_rank, *, seeds=7, noise=0.01, fisher=0.5, correlation=0.2, rates=(0.001, 0.005, 0.02)
+):
+    """Networks of three rates and two shares; accuracy is ``accuracy_of_rank(mean ln R)``."""
     rng, rows = np.random.default_rng(2), []
     for seed in range(seeds):
-        for rate in (0.001, 0.02):
+        for rate in rates:
             for share in (0.0, 0.2):
                 log_rank = 1 + 2 * share + (rate < 0.01) * 0.3 + noise * rng.standard_normal()
                 accuracy = accuracy_of_rank(log_rank) + 0.01 * rng.standard_normal()
@@ -47,8 +51,16 @@ def made_up(accuracy_of_rank, *, seeds=4, noise=0.01, fisher=0.5, correlation=0.
     return pd.DataFrame(rows)
 
 
+def claims(table, **changes):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS | changes)}
+
+
+def said(table):
+    return reading.finding(table, PARAMETERS, claims(table))
+
+
 def outcomes(table, **changes):
-    return {claim.id: claim.outcome for claim in fig19.claims(table, PARAMETERS | changes)}
+    return {id: claim.outcome for id, claim in claims(table, **changes).items()}
 
 
 def test_a_unit_has_every_layers_spectrum(monkeypatch):
@@ -109,73 +121,114 @@ def test_networks_of_a_seed_start_alike():
     torch.testing.assert_close(nets[0].convs[0].weight.detach(), drawn)
 
 
+def accurate(table):
+    """The same table with the accuracies of the paper's best network."""
+    best = table.groupby(["learning_rate", "label_noise"])["test_accuracy"].mean().max()
+    return table.assign(test_accuracy=table["test_accuracy"] + reading.BEST - best)
+
+
 def test_lower_ranks_in_better_networks_hold():
-    table = made_up(lambda rank: 0.9 - 0.3 * rank)
-    judged = outcomes(table)
-    assert judged.pop("near-one") == CONTRADICTED  # correlation terms of about 0.2
-    assert set(judged.values()) == {HOLDS}
-    near = outcomes(table.assign(correlation=table["correlation"] + 0.73 * (table["layer"] == 3)))
+    table = accurate(made_up(lambda rank: 0.9 - 0.3 * rank))
+    found = outcomes(table)
+    assert found.pop("near-one") == CONTRADICTED  # correlation terms of about 0.2
+    assert set(found.values()) == {HOLDS}
+    near = outcomes(table.assign(correlation=table["correlation"] + 0.75 * (table["layer"] == 3)))
     assert near["near-one"] == HOLDS
-    edge = outcomes(table.assign(correlation=table["correlation"] + 0.73 * (table["layer"] == 5)))
+    edge = outcomes(table.assign(correlation=table["correlation"] + 0.75 * (table["layer"] == 5)))
     assert edge["near-one"] == CONTRADICTED
-    claims = {claim.id: claim for claim in fig19.claims(table, PARAMETERS)}
-    assert {id for id, claim in claims.items() if claim.ours} == set(fig19.OURS)
-    assert 0.9 < claims["rank"].measured <= 1
+    ours = {id for id, claim in claims(table).items() if claim.ours}
+    assert ours == {"noise", "rate", "decay-same", "fisher-correlation"}
+    assert 0.9 < claims(table)["rank"].measured <= 1
 
 
 def test_higher_ranks_in_better_networks_disagree():
-    judged = outcomes(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5, correlation=-0.5))
+    found = outcomes(accurate(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5, correlation=-0.5)))
     wrong = {"near-one", "rank", "fisher-rank", "fisher-below", "fisher-even", "fisher-correlation"}
-    assert {id for id, outcome in judged.items() if outcome == CONTRADICTED} == wrong
+    assert {id for id, outcome in found.items() if outcome == CONTRADICTED} == wrong
     turned = made_up(lambda rank: 0.9 - 0.3 * rank)
     turned["label_noise"] = 0.2 - turned["label_noise"]
-    judged = outcomes(turned)
-    assert judged["noise"] == judged["decay-same"] == CONTRADICTED and judged["rank"] == HOLDS
+    found = outcomes(turned)
+    assert found["noise"] == found["decay-same"] == CONTRADICTED and found["rank"] == HOLDS
+
+
+def test_four_networks_a_seed_decide_no_correlation():
+    few = made_up(lambda rank: 0.1 + 0.3 * rank, rates=(0.001, 0.02))
+    for id in ("rank", "alignment", "correlation", "fisher-rank"):
+        claim = claims(few)[id]
+        assert claim.outcome == NOT_JUDGED and claim.requires[0]["measured"] == 4
+        assert claim.measured is not None and abs(claim.measured) <= 1
+    assert claims(few)["noise"].outcome == HOLDS  # no correlation
+    assert "4 networks a seed are too few" in said(few) and len(said(few)) <= 300
+
+
+def test_a_network_far_from_the_papers_accuracy_is_not_held_against_it():
+    table = made_up(lambda rank: 0.35 + 0 * rank)
+    claim = claims(table)["near-one"]
+    assert claim.outcome == NOT_JUDGED and claim.requires[0]["measured"] == pytest.approx(55.6, abs=1)
+    assert claims(accurate(table))["near-one"].outcome == CONTRADICTED
 
 
 def test_the_papers_pairs_are_compared():
     table = made_up(lambda rank: 0.9 - 0.3 * rank, noise=0)
-    nets = fig19.networks(table)
-    assert fig19.figures(nets) == {"blue": (0.02, 0.0), "orange": (0.001, 0.0), "green": (0.001, 0.2)}
+    nets = reading.networks(table)
+    assert reading.figures(nets) == {"blue": (0.02, 0.0), "orange": (0.001, 0.0), "green": (0.001, 0.2)}
     # ln R is 1 (blue), 1.3 (orange), 1.7 (green).
-    assert fig19.between(nets, ("green", "blue"), "log_rank").to_numpy() == pytest.approx(0.7, abs=0.05)
-    assert fig19.between(nets, ("green", "orange"), "log_rank").to_numpy() == pytest.approx(0.4, abs=0.05)
+    measured = {id: claim.measured for id, claim in claims(table).items()}
+    assert measured["noise-blue"] == pytest.approx(0.7, abs=0.05)
+    assert measured["noise-orange"] == pytest.approx(0.4, abs=0.05)
+    assert measured["noise"] == pytest.approx(0.4, abs=0.05)
+    assert measured["rate"] == pytest.approx(0.3, abs=0.05)
     slow = table.assign(eigenvalue_050=10 ** -(1 + (100 + table["seed"]) * table["learning_rate"]))
     assert outcomes(slow)["decay"] == HOLDS and outcomes(slow)["decay-same"] != HOLDS
     fast = slow.assign(eigenvalue_050=1e-5 / slow["eigenvalue_050"])
     assert outcomes(fast)["decay"] == CONTRADICTED
-    assert fig19.figures(nets[nets["label_noise"] == 0]) == {}
+    clean = nets[nets["label_noise"] == 0]
+    assert reading.figures(clean) == {}
+    assert outcomes(table[table["label_noise"] == 0])["noise"] == NOT_RUN
 
 
-def test_the_correlation_over_all_networks():
-    nets = fig19.networks(made_up(lambda rank: 0.9 - 0.3 * rank, noise=0.2))
-    r, (low, high) = fig19.over_networks(nets, "log_rank")
-    assert r == pytest.approx(np.corrcoef(nets["test_accuracy"], nets["log_rank"])[0, 1])
-    # Fisher's z of 16 networks.
-    assert [math.atanh(end) - math.atanh(r) for end in (low, high)] == pytest.approx(
-        [-1.96 / 13**0.5, 1.96 / 13**0.5]
-    )
-    assert fig19.over_networks(nets.iloc[:3], "log_rank") is None
+def test_pairs_chosen_after_three_seeds_rest_on_later_ones():
+    table = made_up(lambda rank: 0.9 - 0.3 * rank)
+    for id in ("noise-blue", "noise-orange", "decay"):
+        assert claims(table)[id].seeds == 4 and claims(table)[id].post_hoc
+        assert outcomes(table[table["seed"] < 3])[id] == NOT_RUN
+    assert claims(table)["noise"].seeds == 7
+
+
+def test_by_noise_is_a_mean_over_the_rates_within_a_seed():
+    table = made_up(lambda rank: 0.5, noise=0.3)
+    nets = reading.networks(table)
+    for seed, found in reading.by_noise("log_rank")(table, PARAMETERS).items():
+        ranks = nets[nets["seed"] == seed].set_index(["learning_rate", "label_noise"])["log_rank"]
+        expected = np.mean([ranks[rate, 0.2] - ranks[rate, 0.0] for rate in (0.001, 0.005, 0.02)])
+        assert found == pytest.approx(expected)
+
+
+def test_labels_that_change_nothing_are_absent():
+    table = made_up(lambda rank: 0.5)
+    level = table.assign(rank=2 + 0.01 * np.random.default_rng(0).random(len(table)))
+    assert outcomes(level)["noise"] == ABSENT
 
 
 def test_what_is_said_follows_the_numbers():
-    falling, rising = (
-        fig19.finding(made_up(f), PARAMETERS) for f in (lambda r: 1 - 0.3 * r, lambda r: 0.3 * r)
-    )
-    assert "correlate at -" in falling and "correlate at +" in rising and "width 8" in rising
+    falling, rising = (said(made_up(f)) for f in (lambda r: 1 - 0.3 * r, lambda r: 0.3 * r))
+    assert falling.startswith("More accurate networks have lower") and "higher stable" in rising
+    assert "times as large; random labels enlarge it too" in falling and "width 8" in rising
+    assert max(len(falling), len(rising)) <= 300
     few = made_up(lambda rank: 0.5, seeds=1).query("label_noise == 0")
-    assert "undecided" not in falling and "lower stable ranks" in falling and len(falling) <= 290
-    assert "higher stable ranks" in rising
-    assert "no correlation" in fig19.finding(few, PARAMETERS)
     assert outcomes(few)["rank"] == outcomes(few)["noise"] == NOT_RUN
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+    assert "Too few" in said(few)
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN} and reading.key_numbers(nothing, PARAMETERS) == []
+    numbers = reading.key_numbers(made_up(lambda r: 1 - 0.3 * r), PARAMETERS)
+    assert [number.paper for number in numbers] == [None, None, "90.59"]
 
 
 def test_layers_without_a_spectrum_are_left_out():
     table = made_up(lambda rank: 0.9 - 0.3 * rank)
     dead = table["layer"] == 5
-    nets = fig19.networks(table.assign(rank=table["rank"].where(~dead)))
-    expected = fig19.networks(table[~dead])
+    nets = reading.networks(table.assign(rank=table["rank"].where(~dead)))
+    expected = reading.networks(table[~dead])
     pd.testing.assert_frame_equal(nets, expected)
 
 

@@ -1,0 +1,266 @@
+"""What goes with the stable ranks of layer kernels and of the Fisher information (Figures 19 to 23)."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import at, correlation, curves, difference, from_seed, means, sample
+from alignbook.statements import Requirement, Statement
+
+PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
+BEST = PRINTED["test_accuracy"].max()
+DECAY = 50  # place of the eigenvalue by which a decay is judged
+NEAR = 0.9  # "near 1", as for Figure 6
+NETWORKS = 6  # a seed, for a correlation over its networks
+SEEN = 3  # seeds 0 to 2 had been seen when the paper's own pairs were added
+SHORT = 5.0  # points of test accuracy below the paper's best network
+ACCURACIES = ("test_accuracy", "train_accuracy", "train_loss", "passes")
+
+
+def networks(table):
+    """One row per network: rate, noise, seed, accuracies, and means over its layers.
+
+    log_rank, log_fisher : of ln R_l; spread, fisher_spread : standard deviations over the layers of the same;
+    alignment, correlation, fisher_correlation : means; decay : mean of log10 λ_50/λ_1. Layers without a
+    spectrum are left out.
+    """
+    rows = []
+    keys = ["learning_rate", "label_noise", "seed"]
+    for key, layers in table.groupby(keys) if len(table) else ():
+        layers = layers.dropna(subset="rank")
+        if len(layers) < 2:
+            continue
+        rank, fisher = np.log(layers["rank"]), np.log(layers["fisher_rank"])
+        rows.append(
+            {
+                **dict(zip(keys, key, strict=True)),
+                **{name: layers[name].iloc[0] for name in ACCURACIES},
+                **{name: layers[name].mean() for name in ("alignment", "correlation", "fisher_correlation")},
+                "log_rank": rank.mean(),
+                "log_fisher": fisher.mean(),
+                "spread": rank.std(),
+                "fisher_spread": fisher.std(),
+                "decay": np.log10(layers[f"eigenvalue_{DECAY:03d}"].clip(lower=1e-16)).mean(),
+            }
+        )
+    kept = ["alignment", "correlation", "fisher_correlation"]
+    names = [*keys, *ACCURACIES, *kept, "log_rank", "log_fisher", "spread", "fisher_spread", "decay"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def with_accuracy(column, sign=1):
+    """A reading: correlation of test accuracy with a column over the networks of a seed, times ``sign``."""
+    return lambda table, parameters: sign * correlation(networks(table), "test_accuracy", column, least=4)
+
+
+def networks_a_seed(table, parameters):
+    """How many networks the seed with the fewest has."""
+    return networks(table).groupby("seed").size().min()
+
+
+def points_short(table, parameters):
+    """By how many points our best kind of network is less accurate than the paper's."""
+    best = networks(table).groupby(["learning_rate", "label_noise"])["test_accuracy"].mean().max()
+    return 100 * (BEST - best)
+
+
+def figures(nets):
+    """The three networks of Figures 19 and 20 as {colour: (learning rate, share of random labels)}.
+
+    blue: highest rate, orange: lowest rate, both without random labels; green: lowest rate, with the most.
+    Empty where there is but one rate, or no share.
+    """
+    rates, noises = sorted(nets["learning_rate"].unique()), sorted(nets["label_noise"].unique())
+    if len(rates) < 2 or len(noises) < 2 or noises[0] > 0:
+        return {}
+    low, high, noise = rates[0], rates[-1], noises[-1]
+    return {"blue": (high, 0.0), "orange": (low, 0.0), "green": (low, noise)}
+
+
+def of_figure(nets, colour, column):
+    """``column`` of the networks of one colour, by seed; empty where there is no such network."""
+    found = figures(nets)
+    if colour not in found:
+        return sample(nets.iloc[:0], column)
+    rate, noise = found[colour]
+    return sample(at(nets, learning_rate=rate, label_noise=noise), column)
+
+
+def between(first, second, column):
+    """A reading: ``column`` of the first of two colours less that of the second, by seed."""
+
+    def of(table, parameters):
+        nets = networks(table)
+        return difference(of_figure(nets, first, column), of_figure(nets, second, column))
+
+    return of
+
+
+def by_noise(column):
+    """A reading: ``column`` with the most random labels less without, mean over the rates, by seed."""
+
+    def of(table, parameters):
+        nets = networks(table)
+        clean, noisy = (
+            curves(at(nets, label_noise=share), "learning_rate", column)
+            for share in (0.0, nets["label_noise"].max() or math.nan)
+        )
+        return (noisy - clean).mean(axis=1).dropna()
+
+    return of
+
+
+def highest_term(table, parameters):
+    """Largest correlation term of a layer between the first and the last, best network, by seed."""
+    best = figures(table).get("blue") if len(table) else None
+    if best is None:
+        return None
+    inner = table[table["layer"].between(2, table["layer"].max() - 1)]
+    terms = curves(at(inner, learning_rate=best[0], label_noise=best[1]), "layer", "correlation")
+    return terms.max(axis=1).dropna()
+
+
+def apart(one, other):
+    """A reading: a column of the networks less another, mean over the networks of a seed."""
+
+    def of(table, parameters):
+        nets = networks(table)
+        return difference(means(nets, one), means(nets, other))
+
+    return of
+
+
+ENOUGH = Requirement("networks in every seed", networks_a_seed, at_least=NETWORKS)
+ACCURATE = Requirement("points of test accuracy below the paper's best network", points_short, at_most=SHORT)
+WEAK = "a correlation of 0.3 explains less than a tenth of the variance"
+TENTH = "a tenth of the rank; the curves of Figure 20b lie far further apart"
+PAIR = "the pair was added after seeds 0 to 2 were seen, and is judged on later ones"
+OF_R = {"above": 0, "matters": 0.3, "because": WEAK, "bounds": (-1, 1), "requires": (ENOUGH,)}
+OF_LN = {"above": 0, "matters": 0.1, "unit": "of ln R", "because": TENTH}
+
+
+def on_new(of):
+    """The reading ``of`` on the seeds that had not been seen when it was chosen."""
+    return lambda table, parameters: from_seed(of(table, parameters), SEEN)
+
+
+STATEMENTS = [
+    Statement(
+        "rank", "Networks with higher test accuracy have lower stable ranks.",
+        source="Figure 20b, Appendix G.1", of=with_accuracy("log_rank", -1), headline=True, **OF_R,
+    ),
+    Statement(
+        "alignment", "Networks with higher test accuracy have larger alignments.", source="Figure 20a",
+        of=with_accuracy("alignment"), **OF_R,
+    ),
+    Statement(
+        "correlation", "Networks with higher test accuracy have larger correlation terms.",
+        source="Figure 20c", of=with_accuracy("correlation"), **OF_R,
+    ),
+    Statement(
+        "near-one", "In the best network a middle layer's correlation term is near 1 (ours: above 0.9).",
+        source="Figure 20c, Appendix G.1", of=highest_term, above=NEAR, matters=0.02, unit="of the term",
+        because="a fifth of the distance from 0.9 to 1", bounds=(0, 1), requires=(ACCURATE,),
+        post_hoc="added after the first results, with the 0.9 that Figure 6's page had fixed",
+    ),
+    Statement(
+        "noise-blue", "Random labels and a low rate give larger stable ranks than the highest rate without.",
+        source="Figure 20b", of=on_new(between("green", "blue", "log_rank")), post_hoc=PAIR, **OF_LN,
+    ),
+    Statement(
+        "noise-orange", "At the lowest rate, the network with random labels has larger stable ranks.",
+        source="Figure 20b", of=on_new(between("green", "orange", "log_rank")), post_hoc=PAIR, **OF_LN,
+    ),
+    Statement(
+        "noise", "At the same rate random labels enlarge stable ranks (mean over the rates).",
+        source="Figure 20b; at every rate ours", of=by_noise("log_rank"), ours=True, **OF_LN,
+    ),
+    Statement(
+        "rate", "Without random labels, too, the lowest rate has larger stable ranks than the highest.",
+        source="Figure 20b; without random labels ours", of=between("orange", "blue", "log_rank"), ours=True,
+        **OF_LN,
+    ),
+    Statement(
+        "decay", "Eigenvalues drop faster in the network of Figure 19 (b) than in that of (a) (the 50th).",
+        source="Figure 19; rates as in Figure 20", of=on_new(between("green", "blue", "decay")), above=0,
+        matters=0.05, unit="of log10 λ", because="a tenth of the eigenvalue", post_hoc=PAIR,
+    ),
+    Statement(
+        "decay-same", "At the same rate, too, eigenvalues drop faster without random labels (the 50th).",
+        source="Figure 19; at the same rate ours", of=by_noise("decay"), above=0, matters=0.05,
+        unit="of log10 λ", because="a tenth of the eigenvalue", ours=True,
+    ),
+    Statement(
+        "fisher-below", "The Fisher information has a lower stable rank than the layer's kernel.",
+        source="Figures 21 and 22, Appendix G.4", of=apart("log_rank", "log_fisher"), **OF_LN,
+    ),
+    Statement(
+        "fisher-even", "The Fisher information's stable rank varies less over the layers.",
+        source="Figure 21", of=apart("spread", "fisher_spread"), **OF_LN,
+    ),
+    Statement(
+        "fisher-rank", "Networks with higher test accuracy have a Fisher information of lower stable rank.",
+        source="Figure 22", of=with_accuracy("log_fisher", -1), **OF_R,
+    ),
+    Statement(
+        "fisher-correlation", "The Fisher information's correlation term is below the kernel's.",
+        source="Figure 23; the comparison is ours", of=apart("correlation", "fisher_correlation"), above=0,
+        matters=0.01, unit="of the term", because="a line's width in Figure 20c", ours=True,
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "More accurate networks have lower stable ranks",
+    CONTRADICTED: "More accurate networks have higher stable ranks, not lower ones",
+    ABSENT: "Test accuracy and stable rank are hardly related",
+    UNDECIDED: "It is undecided whether more accurate networks have lower stable ranks",
+    NOT_JUDGED: "We do not judge yet whether more accurate networks have lower stable ranks",
+}
+LABELS = {
+    HOLDS: "random labels enlarge it too",
+    CONTRADICTED: "random labels reduce it",
+    ABSENT: "random labels hardly change it",
+}
+
+
+def finding(table, parameters, claims):
+    """How accuracy and rank go together, and what moves the rank; words follow the verdicts."""
+    outcome = claims["rank"].outcome
+    if outcome not in SAID:
+        return "Too few networks were trained to correlate accuracy and stable rank."
+    said = SAID[outcome]
+    if outcome == NOT_JUDGED:
+        count = networks_a_seed(table, parameters)
+        said += f": {count:.0f} networks a seed are too few for a correlation, we require {NETWORKS}"
+    rate, noise = (claims[id].outcome for id in ("rate", "noise"))
+    if rate in (HOLDS, CONTRADICTED):
+        times = math.exp(claims["rate"].measured)
+        labels = LABELS.get(noise, "whether random labels enlarge it is undecided")
+        said += f". The lower learning rate makes the rank {times:.1f} times as large; {labels}"
+    return f"{said}.{size_of(parameters)}"
+
+
+def size_of(parameters):
+    """What is smaller than in the paper, a sentence; nothing at full size."""
+    if parameters["width"] == 64 and not parameters["images"]:
+        return ""
+    return f" Our VGG-19 is scaled down to width {parameters['width']} (full: 64)."
+
+
+def key_numbers(table, parameters):
+    """What rate and labels do to the rank, and the best test accuracy."""
+    nets, result = networks(table), []
+    for what, values in (
+        ("stable rank at the lowest learning rate, over that at the highest",
+         between("orange", "blue", "log_rank")(table, parameters)),
+        ("stable rank with random labels, over that without", by_noise("log_rank")(table, parameters)),
+    ):  # fmt: skip
+        if len(values):
+            result.append(KeyNumber(what, interval(np.exp(values), "{:.2f}", (0, math.inf))))
+    if len(nets):
+        best = BEST - points_short(table, parameters) / 100
+        result.append(KeyNumber("best test accuracy (%)", f"{100 * best:.1f}", f"{100 * BEST:.2f}"))
+    return result
