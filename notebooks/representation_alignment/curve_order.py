@@ -1,0 +1,53 @@
+"""Which of several alignment curves is the higher one: over thresholds, and from layer to layer.
+
+Curves are frames (seeds × thresholds), areas frames (seeds × layers), layer 0 the inputs; see
+:mod:`alignbook.over_seeds`.
+"""
+
+import numpy as np
+import pandas as pd
+
+EQUAL = 0.01  # of the largest alignment, about the width of a drawn curve: what is nearer is the same
+
+
+def share_above(one, other):
+    """Share of the thresholds at which the curve ``one`` lies above ``other``, of those at which they differ.
+
+    One value per seed that has both; left out where the two are the same throughout. An area says how much
+    more of the labels a curve has, not over how wide a range of thresholds.
+    """
+    apart = (one - other).dropna(how="all").dropna(axis=1)
+    size = EQUAL * max(np.abs(one.to_numpy()).max(initial=0), np.abs(other.to_numpy()).max(initial=0))
+    above, differ = (apart > size).sum(axis=1), (apart.abs() > size).sum(axis=1)
+    return (above / differ.where(differ > 0)).dropna()
+
+
+def percent_above(one, other):
+    """``63 %``: mean of :func:`share_above`, or a dash."""
+    share = share_above(one, other)
+    return f"{100 * share.mean():.0f} %" if len(share) else "–"
+
+
+def weakest_step(values):
+    """Per seed, the rise of the area between two hidden layers that are neighbours, a sample.
+
+    values : (seeds × layers) frame of areas. Between which two: where the other seeds' mean rises least, so
+    that chance in a seed does not make its own smallest rise.
+    """
+    if values.empty:
+        return pd.Series(dtype=float)
+    steps = values.drop(columns=0).diff(axis=1).iloc[:, 1:].to_numpy()
+    if len(steps) < 2:
+        return pd.Series(steps.min(1), values.index)
+    others = (steps.sum(0) - steps) / (len(steps) - 1)
+    return pd.Series(steps[np.arange(len(steps)), others.argmin(1)], values.index)
+
+
+def monotone(values):
+    """Whether the areas of a seed rise from each hidden layer to the next, (seeds,) Series of bool."""
+    return (values.drop(columns=0).diff(axis=1).iloc[:, 1:] > 0).all(axis=1)
+
+
+def arrows(values, digits=3):
+    """``0.12 → 0.34``: mean areas of the hidden layers, first to last."""
+    return " → ".join(f"{value:.{digits}f}" for value in values.drop(columns=0).mean())

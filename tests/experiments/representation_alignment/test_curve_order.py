@@ -1,0 +1,42 @@
+"""Which curve is the higher one, beside plain loops."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from alignbook.studies.representation_alignment import curve_order
+
+
+def test_the_share_of_thresholds_beside_a_loop():
+    rng = np.random.default_rng(0)
+    one, other = (pd.DataFrame(rng.integers(0, 4, (5, 40)).astype(float)) for _ in "ab")
+    other.iloc[0, :30] = one.iloc[0, :30] + 1e-9  # the same, to rounding
+    found = curve_order.share_above(one, other)
+    for seed in range(5):
+        above = sum(one.loc[seed, x] > other.loc[seed, x] + 1e-6 for x in range(40))
+        below = sum(one.loc[seed, x] < other.loc[seed, x] - 1e-6 for x in range(40))
+        assert found[seed] == pytest.approx(above / (above + below))
+    same = curve_order.share_above(one, one)
+    assert same.empty and curve_order.percent_above(one, one) == "–"
+    assert curve_order.share_above(one.loc[1:], other.loc[:3]).index.tolist() == [1, 2, 3]
+    assert curve_order.share_above(pd.DataFrame(), pd.DataFrame()).empty
+
+
+def test_a_larger_area_is_not_a_wider_range():
+    """What an area hides: a curve far above at one threshold and below at all others has more of it."""
+    high = pd.DataFrame([[1.0, 1.0, 0.0, 0.0]] * 3, columns=[0, 1, 2, 3])
+    wide = pd.DataFrame([[1.0, 0.2, 0.1, 0.1]] * 3, columns=[0, 1, 2, 3])
+    assert (high.sum(axis=1) > wide.sum(axis=1)).all()
+    assert curve_order.share_above(high, wide).tolist() == pytest.approx([1 / 3] * 3)
+    assert curve_order.percent_above(high, wide) == "33 %"
+
+
+def test_the_weakest_step_is_chosen_by_the_other_seeds():
+    values = pd.DataFrame([[9, 1.0, 2.0, 2.5], [9, 1.0, 1.2, 2.2], [9, 1.0, 1.9, 2.0]], columns=range(4))
+    # Means of the others' steps: (0.55, 0.55), (0.95, 0.3), (0.6, 0.75); on a tie the earlier one.
+    np.testing.assert_allclose(curve_order.weakest_step(values), [1.0, 1.0, 0.9])
+    np.testing.assert_allclose(curve_order.weakest_step(values.iloc[:1]), [0.5])
+    assert curve_order.weakest_step(pd.DataFrame()).empty
+    assert curve_order.monotone(values).tolist() == [True, True, True]
+    assert curve_order.monotone(values[[0, 2, 1, 3]].set_axis(range(4), axis=1)).tolist() == [False] * 3
+    assert curve_order.arrows(values, 1) == "1.0 → 1.7 → 2.2"
