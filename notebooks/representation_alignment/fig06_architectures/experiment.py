@@ -16,15 +16,13 @@ from torch import nn
 from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber
 from alignbook.data.tables import TABLES
 from alignbook.experiments import Unit
-from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
+from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.hidden_layers import logistic, squared
 from alignbook.studies.representation_alignment.two_classes import labelled
 from alignbook.training.loop import module_step, train
 
 HEADLINE = "raises"
-THRESHOLDS = 41  # from 0 to √n, which no singular value exceeds
-DIGITS = 6  # kept of a stored share
 ACTIVATIONS = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
@@ -177,20 +175,6 @@ def measured(net, data):
     """{split: :func:`curve` of the last hidden layer}."""
     device = next(net.parameters()).device
     return {split: curve(net[:-1](x.to(device, torch.float32)).cpu(), y) for split, (x, y) in data.items()}
-
-
-def curve(features, labels):
-    """(area, alignment (THRESHOLDS,)) of features (n, d) and labels (n,), both over ‖y‖².
-
-    The area is Σ σ_i (u_iᵀ y)² / (‖y‖² √n), in [0, 1], as in Figure 10; the alignment is at
-    thresholds 0 … √n, evenly spaced.
-    """
-    thresholds, alignment = alignment_curve(features, labels)
-    size, n = float(labels @ labels), len(labels)
-    area = float((alignment[1:] * np.diff(thresholds)).sum()) / (size * math.sqrt(n))
-    grid = np.linspace(0, math.sqrt(n), THRESHOLDS)
-    at = np.append(alignment, 0.0)[np.searchsorted(thresholds, grid)]
-    return area, at / size
 
 
 def _rows(setting, split, before, after, loss):

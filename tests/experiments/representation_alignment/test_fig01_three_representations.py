@@ -5,10 +5,15 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig01_three_representations import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.representation_alignment.fig01_three_representations import (
+    design,
+    experiment,
+    reading,
+)
 
 PARAMETERS = {
     "dataset": "diabetes", "points": 40, "width": 50, "training_steps": 20, "bandwidth": 1.0,
@@ -21,7 +26,7 @@ def made_up(areas=(0.5, 0.3, 0.1), errors=(0.1, 0.2, 0.4), kept=0.8, unfitted=1e
     rng, rows = np.random.default_rng(0), []
     for seed in range(seeds):
         for name, area, error in zip(
-            [*experiment.NAMES, experiment.OTHER], (*areas, areas[1]), (*errors, errors[1]), strict=True
+            [*design.NAMES, design.OTHER], (*areas, areas[1]), (*errors, errors[1]), strict=True
         ):
             about = {"seed": seed, "representation": name}
             whole = {"area": area + 0.01 * rng.standard_normal(), "points": 40, "square": 0.2}
@@ -39,41 +44,61 @@ def made_up(areas=(0.5, 0.3, 0.1), errors=(0.1, 0.2, 0.4), kept=0.8, unfitted=1e
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {claim.id: claim.outcome for claim in judged(table).values()}
+
+
+def judged(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def found(table, **changed):
+    return reading.finding(table, PARAMETERS | changed, judged(table))
 
 
 def test_the_printed_order_holds():
     table = made_up(areas=(0.5, 0.2, 0.1))
     assert set(outcomes(table).values()) == {HOLDS}
-    said = experiment.finding(table, PARAMETERS)
-    assert said.startswith("Alignment orders as printed: ReLU network 0.5")
-    both = "training and test in that order"
-    assert said.endswith(f"30 steps {both}; after 200 {both}.")
-    assert experiment.key_numbers(table, PARAMETERS)[2].here.startswith("200")
+    assert "align best with the labels, then the RBF" in found(table)
+    assert found(table).endswith("Linear models learn and generalise in the printed order.")
+    assert found(table, dataset="ct_slices").endswith("40 training rows of two patients stand in for 1,000.")
+    assert reading.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 
 
 def test_another_order_disagrees():
-    table = made_up(areas=(0.5, 0.1, 0.3), errors=(0.2, 0.1, 0.4), kept=0.3, unfitted=0.1)
-    judged = outcomes(table)
-    assert judged["alignment"] == judged["training"] == judged["test"] == judged["most"] == CONTRADICTED
-    assert (
-        judged["relu-first"] == HOLDS and judged["relu-fastest"] == CONTRADICTED == judged["fits-dictionary"]
-    )
-    said = experiment.finding(table, PARAMETERS)
-    assert said.startswith("Alignment orders not as printed: ReLU network 0.5")
-    assert said.index("dictionary 0.3") < said.index("RBF network 0.1")
+    table = made_up(areas=(0.5, 0.1, 0.3), errors=(0.2, 0.1, 0.4), kept=0.3)
+    outcome = outcomes(table)
+    assert outcome["alignment"] == outcome["training"] == outcome["test"] == outcome["most"] == CONTRADICTED
+    assert outcome["relu-first"] == HOLDS and outcome["relu-fastest"] == CONTRADICTED
+    assert found(table).startswith("The three representations do not align with the labels in the printed")
+    assert found(table).endswith("Linear models do not learn and generalise in the printed order.")
 
 
-def test_an_order_that_changes_late_is_told():
+def test_nothing_is_judged_where_a_linear_model_cannot_fit_the_labels():
+    table = made_up(areas=(0.5, 0.2, 0.1))
+    short = table["representation"].eq("dictionary") & table["seed"].eq(2) & table["kind"].eq("area")
+    table.loc[short, "unfitted"] = 8e-5
+    assert set(outcomes(table).values()) == {NOT_JUDGED}
+    need = judged(table)["alignment"].requires[0]
+    assert need["measured"] == 8e-5 and need["asked"] == "at most 1e-10"
+    assert found(table).startswith("The orders are not judged") and "up to 0.008 %" in found(table)
+    # The other bandwidth is a condition of its own statements alone.
+    table = made_up(areas=(0.5, 0.2, 0.1))
+    other = table["representation"].eq(design.OTHER) & table["kind"].eq("area")
+    table.loc[other, "unfitted"] = 8e-5
+    outcome = outcomes(table)
+    assert {id for id, one in outcome.items() if one == NOT_JUDGED} == {
+        "alignment-other", "training-other", "closer-other",
+    }  # fmt: skip
+
+
+def test_an_order_that_changes_late_is_judged_by_itself():
     table = made_up()
     late = (table["step"] == 200) & (table["representation"] == "dictionary")
     table.loc[late, "train_error"] = 0.0
-    said = experiment.finding(table, PARAMETERS)
-    assert "after 30 steps training and test in that order; after 200 training not in" in said
-    assert "after 200 training not in that order (dict" in said
-    assert said.endswith("(dictionary < ReLU network < RBF network), test in that order.")
-    assert "undecidedly" in experiment.finding(made_up(seeds=1), PARAMETERS)
-    assert outcomes(table)["training-last"] == CONTRADICTED and outcomes(table)["test-last"] == HOLDS
+    outcome = outcomes(table)
+    assert outcome["training-last"] == CONTRADICTED and outcome["training"] == outcome["test-last"] == HOLDS
+    assert judged(table)["training-last"].post_hoc and judged(table)["training-last"].ours
+    assert "undecided" in found(made_up(seeds=1))
 
 
 def test_what_the_rbf_network_is_nearer_to():
@@ -122,8 +147,11 @@ def table(computed):
 
 
 def test_a_run_from_nothing(table):
-    assert set(experiment.areas(table)) == {*experiment.NAMES, experiment.OTHER}
-    assert HOLDS in outcomes(table).values() or CONTRADICTED in outcomes(table).values()
+    assert set(reading.areas(table)) == {*design.NAMES, design.OTHER}
+    assert {NOT_JUDGED, HOLDS, CONTRADICTED} & set(outcomes(table).values())
+    assert (
+        reading.higher_at(table, "relu").between(0, 1).all() and reading.higher_at(table, "dictionary").empty
+    )
     steps = table[table["kind"] == "step"]
     assert {0, 1, 30, 200} <= set(steps["step"])
     start = steps[steps["step"] == 0].groupby("seed")["train_error"].first()
@@ -158,14 +186,14 @@ def test_step_sizes_that_diverge_are_left_out():
     assert set(made["step_size"].dropna()) == {0.1}
     fast = made_up()
     fast.loc[(fast["step_size"] == 1.0) & (fast["seed"] == 2), "kind"] = "gone"
-    assert set(experiment.best_step_sizes(fast).values()) == {0.1}
+    assert set(reading.best_step_sizes(fast).values()) == {0.1}
 
 
 def test_one_seed_nothing_and_bad_parameters():
-    assert {v for k, v in outcomes(made_up(seeds=1)).items() if not k.startswith("fits")} == {UNDECIDED}
+    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
-    assert experiment.key_numbers(nothing, PARAMETERS) == []
+    assert reading.key_numbers(nothing, PARAMETERS) == []
     book = notebooks.find("representation_alignment/fig01_three_representations")
     for bad in ({"bandwidth": 0.0}, {"dataset": "mnist"}, {"step_sizes": [-1.0]}):
         with pytest.raises(AlignbookError):

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig02_projections import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.representation_alignment.fig02_projections import experiment, reading
 
 PARAMETERS = {
     "dataset": "digits", "points": 150, "layers": 2, "epochs": 4, "batch_size": 16, "rate": 0.001,
@@ -23,12 +24,21 @@ def table(computed):
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {claim.id: claim.outcome for claim in judged(table).values()}
 
 
-def with_shares(table, **shares):
-    """The table with made-up shares, which differ between seeds and panels."""
+def judged(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def found(table):
+    return reading.finding(table, PARAMETERS, judged(table))
+
+
+def with_shares(table, learned=1.0, **shares):
+    """The table with made-up shares, which differ between seeds and panels, and labels learned."""
     rows = table.copy()
+    rows.loc[rows["kind"] == "epoch", "accuracy"] = learned
     for n, (panel, share) in enumerate(shares.items()):
         chosen = (rows["kind"] == "share") & (rows["panel"] == panel)
         rows.loc[chosen, "share"] = share + 0.001 * (n - 1) * (rows.loc[chosen, "seed"] - 1)
@@ -63,33 +73,43 @@ def test_each_panel_has_its_labels_and_features(table):
 def test_shares_are_sums_and_the_last_epoch_is_the_panel(table):
     spectra = table[table["kind"] == "spectrum"]
     top = spectra[spectra["index"] <= 10].groupby(["seed", "panel"])["share"].sum().unstack()
-    pd.testing.assert_frame_equal(experiment.shares(table), top, check_names=False)
+    pd.testing.assert_frame_equal(reading.shares(table), top, check_names=False)
     epochs = table[table["kind"] == "epoch"]
     assert set(epochs["epoch"]) == {0, 1, 4} and not epochs.duplicated(["seed", "epoch"]).any()
     for epoch, panel in ((0, "c"), (4, "d")):
         found = epochs[epochs["epoch"] == epoch].set_index("seed")["share"]
-        np.testing.assert_allclose(found, experiment.shares(table)[panel])
+        np.testing.assert_allclose(found, reading.shares(table)[panel])
     assert epochs["accuracy"].between(0, 1).all()
 
 
 def test_claims_as_in_the_paper(table):
-    expected = experiment.shares(table, column="chance").mean()
+    expected = reading.shares(table, column="chance").mean()
     rows = with_shares(table, a=0.9, b=expected["b"], c=expected["c"], d=0.8)
     assert outcomes(rows) == dict.fromkeys(IDS, HOLDS)
-    assert "hold 80.0" in experiment.finding(rows, PARAMETERS)
-    assert experiment.key_numbers(rows, PARAMETERS)[0].here.startswith("80.0")
+    assert "Alignment emerges" in found(rows) and "training on them 80.0%" in found(rows)
+    assert "which is chance. 150 images instead of 10,000." in found(rows)
+    assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("80.0")
 
 
 def test_claims_against_the_paper(table):
     rows = with_shares(table, a=0.3, b=0.3, c=0.4, d=0.2)
     assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
+    assert "do not align" in found(rows) and "chance" not in found(rows)
+
+
+def test_labels_that_are_not_learned_decide_nothing(table):
+    rows = with_shares(table, learned=0.9, a=0.9, b=0.3, c=0.1, d=0.3)
+    judged = outcomes(rows)
+    assert judged["aligned-after"] == judged["emerges"] == NOT_JUDGED and judged["real-labels"] == HOLDS
+    assert found(rows) == "The network has not learned the shuffled labels (90% of them)."
 
 
 def test_few_seeds_and_none(table):
-    assert set(outcomes(table[table["seed"] < 2]).values()) == {UNDECIDED}
+    few = with_shares(table, d=0.8)
+    assert set(outcomes(few[few["seed"] < 2]).values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert outcomes(nothing) == dict.fromkeys(IDS, NOT_RUN)
-    assert experiment.finding(nothing, PARAMETERS) and experiment.key_numbers(nothing, PARAMETERS) == []
+    assert found(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
 
 
 @pytest.mark.parametrize("name, value", [("dataset", "photos"), ("points", 10), ("layers", 0)])

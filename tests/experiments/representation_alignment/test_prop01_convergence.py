@@ -8,7 +8,8 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.prop01_convergence import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.representation_alignment.prop01_convergence import experiment, reading
 
 PARAMETERS = {
     "dataset": "digits", "points": 80, "width": 70, "epochs": 2, "batch_size": 20, "rate": 0.001,
@@ -26,7 +27,11 @@ def table():
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {claim.id: claim.outcome for claim in judged(table).values()}
+
+
+def judged(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
 
 
 def test_everything_holds(table):
@@ -34,21 +39,21 @@ def test_everything_holds(table):
         "equation-3": HOLDS, "equation-3-beyond": HOLDS, "stable-below-2": HOLDS, "bound": HOLDS,
         "early": HOLDS, "late": HOLDS, "unit-rows": NOT_JUDGED,
     }  # fmt: skip
-    said = experiment.finding(table, PARAMETERS)
-    assert said.startswith("Equation 3 predicts every step") and "always falls" in said
-    assert "learned from digits (in place of CT slices)" in said
-    assert experiment.key_numbers(table, PARAMETERS)[1].here == "1.9"
+    said = reading.finding(table, PARAMETERS, judged(table))
+    assert "Equation 3 predicts every step" in said and "falls behind, as in the paper" in said
+    assert said.endswith("the features are learned from digits instead of CT slices.")
+    assert reading.key_numbers(table, PARAMETERS)[1].here == "1.9"
 
 
 def test_a_wrong_equation_disagrees(table):
     table = table.copy()
     table.loc[table["multiple"] == 0.5, "deviation"] = 1e-3
     table.loc[table["multiple"] == 1.9, "falls"] = 0.0
-    judged = outcomes(table)
-    assert judged["equation-3"] == judged["stable-below-2"] == CONTRADICTED
-    assert judged["equation-3-beyond"] == HOLDS
-    said = experiment.finding(table, PARAMETERS)
-    assert said.startswith("Equation 3 does not predict") and "1e-03" in said and "some runs" in said
+    outcome = outcomes(table)
+    assert outcome["equation-3"] == outcome["stable-below-2"] == CONTRADICTED
+    assert outcome["equation-3-beyond"] == HOLDS
+    said = reading.finding(table, PARAMETERS, judged(table))
+    assert said.startswith("Equation 3 does not predict") and "1e-03" in said
 
 
 def test_an_equation_that_misses_is_found():
@@ -68,30 +73,30 @@ def test_an_equation_that_misses_is_found():
 def test_diverging_runs_are_compared_while_they_are_small(table):
     rows = table[(table["kind"] == "loss") & (table["multiple"] == 2.1)]
     assert 1e3 < rows["loss"].max() <= experiment.LARGEST
-    falls = experiment.deviations(table).groupby("multiple")["falls"].max()
+    falls = reading.deviations(table).groupby("multiple")["falls"].max()
     assert falls.to_dict() == {0.5: 1.0, 1.9: 1.0, 2.1: 0.0}
 
 
 def test_the_bound_is_met_where_one_process_has_all_the_loss():
-    rows = experiment.bounds(np.array([1.0, 0.01]), np.array([0.0, 1.0]), 0.5)
+    rows = reading.bounds(np.array([1.0, 0.01]), np.array([0.0, 1.0]), 0.5)
     assert rows["needed"].iloc[1] == pytest.approx(rows["bound"].iloc[1], rel=1e-3)
     assert rows["bound"].iloc[1] == pytest.approx(np.log(10) / 1e-4)
 
 
 def test_the_best_threshold_gives_a_bound_and_the_least():
     singular, gains = np.array([3.0, 1.0, 0.1]), np.array([1.0, 6.0, 0.5])
-    needed, bound = experiment.best_bound(singular, gains, 0.5, ratio=0.6)
+    needed, bound = reading.best_bound(singular, gains, 0.5, ratio=0.6)
     # 0.6 of 7.5 is 4.5: of the alignments 1, 7 and 7.5 the last two are enough.
     by_hand = [-np.log(1 - 4.5 / 7) / (2 * 0.5 / 9), -np.log(0.4) / (2 * 0.5 / 9 * 0.01)]
     assert bound == pytest.approx(min(by_hand)) and needed <= np.ceil(bound)
-    left = experiment.reducible(singular, gains, 0.5 / 9, [needed - 1, needed])
+    left = reading.reducible(singular, gains, 0.5 / 9, [needed - 1, needed])
     assert left[0] > 3.0 >= left[1]
 
 
 def test_the_bound_fails_beyond_the_printed_step_size():
     def above(multiple):
         one = {"kind": "spectrum", "seed": 0, "representation": "init", "index": [1, 2], "gain": [1.0, 0.0]}
-        cases, most = experiment.excess(pd.DataFrame(one | {"sigma": [3.0, 1.0]}), multiple)
+        cases, most = reading.excess(pd.DataFrame(one | {"sigma": [3.0, 1.0]}), multiple)
         assert cases == 2
         return most
 
@@ -100,14 +105,31 @@ def test_the_bound_fails_beyond_the_printed_step_size():
 
 
 def test_where_the_two_labels_cross(table):
-    found = experiment.crossing(table, 0.5)
+    found = reading.crossing(table, 0.5)
     assert len(found) == 3 and found["step"].notna().all()
-    singular, _ = experiment.spectra(table)[1, "transfer"]
+    singular, _ = reading.spectra(table)[1, "transfer"]
     first, second = (
-        experiment.reducible(singular, gains, 0.5 / singular[0] ** 2, np.arange(found["step"][1] + 1))
-        for gains in experiment.two_labels(singular).values()
+        reading.reducible(singular, gains, 0.5 / singular[0] ** 2, np.arange(found["step"][1] + 1))
+        for gains in reading.two_labels(singular).values()
     )
     assert second[-1] >= first[-1] and (second[1:-1] < first[1:-1]).all()
+
+
+def test_labels_that_do_not_cross(table):
+    # The 50th singular value is the 10th: y_2's slow part is as fast as y_1.
+    flat = table.copy()
+    flat.loc[(flat["kind"] == "spectrum") & flat["index"].between(1, 5), "sigma"] = 3 + 0.1 * flat["seed"]
+    flat.loc[(flat["kind"] == "spectrum") & flat["index"].between(6, 50), "sigma"] = 2.0
+    outcome = outcomes(flat)
+    assert outcome["early"] == HOLDS and outcome["late"] == CONTRADICTED
+    assert "stays ahead" in reading.finding(flat, PARAMETERS, judged(flat))
+
+
+def test_the_scale_of_the_printed_singular_values_is_not_judged(table):
+    claim = judged(table)["unit-rows"]
+    by_hand = (5 * 115**2 + 5 * 70**2 + 40 * 30**2) / 1000
+    assert claim.outcome == NOT_JUDGED and claim.measured == pytest.approx(by_hand)
+    assert "Section 6.2" in claim.requires[0]["text"] and not claim.requires[0]["met"]
 
 
 def test_two_classes_equally_often():
@@ -120,8 +142,7 @@ def test_two_classes_equally_often():
 
 def test_nothing_and_few_singular_values(table):
     nothing = pd.DataFrame({"unit": []})
-    judged = outcomes(nothing)
-    assert {outcome for id, outcome in judged.items() if id != "unit-rows"} == {NOT_RUN}
+    assert set(outcomes(nothing).values()) == {NOT_RUN} and reading.key_numbers(nothing, PARAMETERS) == []
     few = table[~((table["kind"] == "spectrum") & (table["index"] > 40))]
     assert outcomes(few)["early"] == outcomes(few)["late"] == NOT_RUN
 

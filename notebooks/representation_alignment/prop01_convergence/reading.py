@@ -1,0 +1,240 @@
+"""Whether Equation 3 is gradient descent, Proposition 2's bound, and two labels that cross (Figure 9)."""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
+from alignbook.over_seeds import at
+from alignbook.statements import Requirement, Statement
+
+from ..linear_descent import first_steps, reducible
+from .design import REPRESENTATIONS, TOLERANCE
+
+NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
+RATIO = 0.9  # of Proposition 2
+# {label: {singular vector: share of ‖y‖²}}; the shares are ours.
+FIGURE_9 = {"y1": {10: 1.0}, "y2": {5: 0.9, 50: 0.1}}
+PRINTED_9 = {5: 115.0, 10: 70.0, 50: 30.0}  # Section 6.2: singular values, approximately
+POINTS_9 = 1000  # Section 6.2
+ROWS_OF_LENGTH_ONE = False  # whether Section 6.2 says that it scales the rows
+EARLY, LATE = 0.5, 0.01  # of y_1's loss left: where Figure 9's curves are compared
+
+
+def bounds(singular, gains, multiple, ratio=RATIO):
+    """Proposition 2 at τ = every σ_i: steps until the loss is down by ``ratio`` · Alignment(Φ, y, τ).
+
+    Frame with ``tau``, ``share`` (alignment over the reducible loss), ``needed`` (steps, by Equation 3),
+    ``bound``, −log(1 − ratio) / (2ητ²). Where the alignment is all of the reducible loss the rest is what
+    the ratio leaves.
+    """
+    rate = multiple / singular[0] ** 2
+    alignment = np.cumsum(gains)
+    needed = first_steps(singular, gains, rate, alignment[-1] - ratio * alignment)
+    bound = -np.log(1 - ratio) / (2 * rate * singular**2)
+    return pd.DataFrame(
+        {"tau": singular, "share": alignment / alignment[-1], "needed": needed, "bound": bound}
+    )
+
+
+def best_bound(singular, gains, multiple, ratio=RATIO):
+    """(steps until ``ratio`` of the reducible loss is gone, Proposition 2's least bound over all τ)."""
+    rate = multiple / singular[0] ** 2
+    alignment = np.cumsum(gains)
+    wanted = ratio * alignment[-1]
+    enough = alignment > wanted
+    bound = -np.log(1 - wanted / alignment[enough]) / (2 * rate * singular[enough] ** 2)
+    return first_steps(singular, gains, rate, [alignment[-1] - wanted])[0], bound.min()
+
+
+def spectra(table):
+    """{(seed, representation): (σ (r,), (u_iᵀ y)² over ‖y‖² (r,))}."""
+    rows = at(table, kind="spectrum")
+    if rows.empty:
+        return {}
+    rows = rows.sort_values("index")
+    groups = rows.groupby(["seed", "representation"])
+    return {key: (part["sigma"].to_numpy(), part["gain"].to_numpy()) for key, part in groups}
+
+
+def two_labels(singular):
+    """{y1, y2: gains (r,)} of Figure 9, or None where there are too few singular values."""
+    if len(singular) < max(PRINTED_9):
+        return None
+    result = {}
+    for name, shares in FIGURE_9.items():
+        result[name] = np.zeros(len(singular))
+        for index, share in shares.items():
+            result[name][index - 1] = share
+    return result
+
+
+def crossing(table, step_size):
+    """Per seed, on learned features: ``early``, how much less of y_2's loss than of y_1's is left when half
+    of y_1's is, ``late``, how much more when 1 % of y_1's is, and ``step``, the first at which it is more.
+    """
+    rows = []
+    for (seed, name), (singular, _) in spectra(table).items():
+        labels = two_labels(singular)
+        if name != "transfer" or labels is None:
+            continue
+        rate = step_size / singular[0] ** 2
+        times = first_steps(singular, labels["y1"], rate, [EARLY, LATE])
+        first, second = (reducible(singular, gains, rate, times) for gains in labels.values())
+        row = {"seed": seed, "early": first[0] - second[0], "late": second[1] - first[1], "step": np.nan}
+        if min(row["early"], row["late"]) > 0:
+            # One change of sign in between: y_1's loss is geometric, y_2's a sum of such.
+            low, high = times
+            while high - low > 1:
+                middle = np.floor((low + high) / 2)
+                left = [reducible(singular, labels[name], rate, [middle])[0] for name in ("y1", "y2")]
+                low, high = (low, middle) if left[1] > left[0] else (middle, high)
+            row["step"] = high
+        rows.append(row)
+    return pd.DataFrame(rows, columns=["seed", "early", "late", "step"]).set_index("seed")
+
+
+def excess(table, multiple):
+    """(cases, largest number of steps above Proposition 2's bound, which is rounded up to whole steps)."""
+    parts = [bounds(*values, multiple) for values in spectra(table).values()]
+    if not parts:
+        return 0, np.nan
+    rows = pd.concat(parts)
+    return len(rows), float((rows["needed"] - np.ceil(rows["bound"] * (1 - 1e-12))).max())
+
+
+def deviations(table, low=-np.inf, high=np.inf):
+    """The rows of kind ``deviation`` at step sizes from ``low`` to below ``high``, times σ_max²."""
+    rows = at(table, kind="deviation")
+    return rows[rows["multiple"].between(low, high, inclusive="left")] if len(rows) else rows
+
+
+def worst(table, low=-np.inf, high=np.inf):
+    """The largest difference between Equation 3 and gradient descent at these step sizes, or None."""
+    rows = deviations(table, low, high)
+    return float(rows["deviation"].max()) if len(rows) else None
+
+
+def unstable(table, parameters):
+    """How many runs have a loss that rises below 2 σ_max⁻², or never rises above it; None without runs."""
+    apart = at(table, kind="deviation", falls=[0.0, 1.0])
+    apart = apart[apart["multiple"] != 2] if len(apart) else apart
+    return int(((apart["multiple"] < 2) != (apart["falls"] == 1)).sum()) if len(apart) else None
+
+
+def above_bound(table, parameters):
+    """The largest number of steps above Proposition 2's bound, at least 0; None without runs."""
+    cases, above = excess(table, parameters["step_size"])
+    return max(above, 0.0) if cases else None
+
+
+def least_square(table, parameters):
+    """Mean squared length that rows with Figure 9's printed singular values have at least.
+
+    If the 5th singular value is 115, so at least are the four before it, and so on. None without runs.
+    """
+    least, below = 0.0, 0
+    for index, sigma in PRINTED_9.items():
+        least, below = least + (index - below) * sigma**2, index
+    return least / POINTS_9 if spectra(table) else None
+
+
+STATEMENTS = [
+    Statement(
+        "equation-3", "Equation 3 predicts every step of gradient descent at step sizes below σ^-2_1.",
+        source="Proposition 1, Equation 3", of=lambda t, p: worst(t, high=1),
+        exactly=0.0, within=TOLERANCE, unit="of the loss, the largest difference", headline=True,
+    ),
+    Statement(
+        "equation-3-beyond", "Equation 3 predicts gradient descent at larger step sizes, too.",
+        source="Proposition 1 states it below σ^-2_1", of=lambda t, p: worst(t, low=1),
+        exactly=0.0, within=TOLERANCE, unit="of the loss, the largest difference", ours=True,
+    ),
+    Statement(
+        "stable-below-2", "The loss falls at every step below 2 σ^-2_1, and not above.",
+        source="Section 6.1 asks for half of it", of=unstable, exactly=0.0, within=0.0,
+        unit="runs otherwise", ours=True,
+    ),
+    Statement(
+        "bound", "Proposition 2 bounds the number of steps.", source="Proposition 2, Appendix B",
+        of=above_bound, exactly=0.0, within=0.0, unit="steps above the bound, rounded up",
+    ),
+    Statement(
+        "early", "At first y_2 is learned faster: less of its loss is left when half of y_1's is.",
+        source="Figure 9, Section 6.2", of=lambda t, p: crossing(t, p["step_size"])["early"],
+        above=0, matters=0.05, unit="of the loss", because="a tenth of what is left of y_1's loss then",
+    ),
+    Statement(
+        "late", "Later y_2 is behind: more of its loss is left when 1 % of y_1's is.",
+        source="Figure 9, Section 6.2", of=lambda t, p: crossing(t, p["step_size"])["late"],
+        above=0, matters=0.005, unit="of the loss", because="half of what is left of y_1's loss then",
+    ),
+    Statement(
+        "unit-rows", "The rows of Figure 9's representation have at most length one.",
+        source="Sections 4 and 6.2", of=least_square, exactly=1.0, within=0.0,
+        unit="mean squared length by the printed values, at least",
+        requires=(
+            Requirement(
+                "that Section 6.2 says that the rows are scaled (1: it does, 0: it does not)",
+                lambda t, p: ROWS_OF_LENGTH_ONE, at_least=1,
+            ),
+        ),
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "Alignment sets how fast labels are learned: Equation 3 predicts every step of gradient descent",
+    CONTRADICTED: "Equation 3 does not predict gradient descent",
+    UNDECIDED: "It is undecided whether Equation 3 predicts gradient descent",
+}
+CROSSING = {
+    (HOLDS, HOLDS): "Of Figure 9's labels the one that is ahead at first falls behind, as in the paper",
+    (HOLDS, CONTRADICTED): "Of Figure 9's labels the one that is ahead at first stays ahead",
+    (CONTRADICTED, HOLDS): "Of Figure 9's labels the one that is to be ahead at first never is",
+}
+
+
+def finding(table, parameters, claims):
+    """Whether Equation 3 is gradient descent, how far off, and whether Figure 9's curves cross."""
+    claim = claims["equation-3"]
+    if claim.outcome not in SAID:
+        return "No linear model at the printed step sizes is among the results."
+    said = f"{SAID[claim.outcome]} (largest difference {claim.measured:.0e} of the loss)."
+    both = claims["early"].outcome, claims["late"].outcome
+    if not set(both) <= {HOLDS, CONTRADICTED, ABSENT, UNDECIDED}:
+        return said
+    data = NAMES.get(parameters["dataset"], parameters["dataset"])
+    crossed = CROSSING.get(both, "Whether Figure 9's curves cross is not clear")
+    return f"{said} {crossed}; the features are learned from {data} instead of CT slices."
+
+
+def key_numbers(table, parameters):
+    """The largest difference, the largest stable step size, how tight the bound is."""
+    rows = deviations(table)
+    if rows.empty:
+        return []
+    stable = rows.groupby("multiple")["falls"].min()
+    stable = stable.index[stable == 1]
+    tight = []
+    for name in REPRESENTATIONS:
+        found = [
+            best_bound(*values, parameters["step_size"])
+            for (_, of), values in spectra(table).items()
+            if of == name
+        ]
+        needed, bound = (np.mean(part) for part in zip(*found, strict=True))
+        tight.append(f"{needed:.0f} of {bound:.0f}")
+    return [
+        KeyNumber(
+            "largest difference between Equation 3 and gradient descent, of the loss",
+            f"{rows['deviation'].max():.0e}", "0",
+        ),
+        KeyNumber(
+            "largest step size tried at which the loss never rises, in units of σ^-2_1",
+            f"{stable.max():g}" if len(stable) else None, "below 1",
+        ),
+        KeyNumber(
+            f"steps to remove {RATIO:.0%} of the reducible loss, of Proposition 2's bound: "
+            f"{', '.join(REPRESENTATIONS.values())}",
+            ", ".join(tight), "at most the bound",
+        ),
+    ]  # fmt: skip
