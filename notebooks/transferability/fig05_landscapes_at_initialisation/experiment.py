@@ -16,15 +16,11 @@ from alignbook.metrics.landscape import batch_norm
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.by_seed import factor
+from alignbook.studies.transferability.layers import main_layers, middle
 from alignbook.studies.transferability.planes import grid, rows_of, where
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import (
-    named,
-    source_units,
-    start_of,
-    training_of,
-)
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.targets import named, start_of, training_of
 from alignbook.studies.transferability.tuned import recorded, target, tuned
-from alignbook.training.resnet import conv_layers
 
 HEADLINE = "middle"
 STARTS = {"scratch": "random", "pretrained": "pre-trained"}
@@ -161,16 +157,6 @@ def imagenet_planes(
 def _tuned(given, device, report):
     given = given | {"decay_at": tuple(given["decay_at"])}
     return tuned(**given, record=recorded(given["steps"]), device=device, report=report)
-
-
-def main_layers(net):
-    """Names of the convolutions of ``net`` from the input on, without those of shortcuts."""
-    return [name for name, _ in conv_layers(net) if "shortcut" not in name]
-
-
-def middle(names):
-    """(position, name) of the middle one, as the 25th of ResNet-50's: half of the layers come before."""
-    return len(names) // 2, names[len(names) // 2]
 
 
 @torch.no_grad()

@@ -17,17 +17,10 @@ from alignbook.experiments import Unit
 from alignbook.metrics import loss_variation
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import (
-    name_of,
-    named,
-    source_units,
-    start_of,
-    training_of,
-)
-from alignbook.studies.transferability.tuned import target
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.targets import name_of, named, start_of, training_of
+from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune
-from alignbook.training.pretrained import pretrained
-from alignbook.training.resnet import ResNet, fresh_head_
 
 HEADLINE = "smaller"
 STARTS = {"scratch": "random weights", "pretrained": "pre-trained"}
@@ -147,29 +140,6 @@ def compute(
         report=lambda done, text: report(0.5 + done / 2, text),
     )
     return pd.DataFrame(rows)
-
-
-def started(
-    start, classes, name, source, pretrain_epochs, pretrain_images, width, blocks, seed, device, report
-):
-    """The network before training on the target ``name`` (image set, part): that of :func:`tuned.tuned`.
-
-    start : "pretrained" on ``source``, under a new head, or "scratch".
-    """
-    if start == "scratch":
-        generator = torch_stream(seed, "scratch", *name)
-        return ResNet(classes, width=width, blocks=blocks, generator=generator).to(device)
-    net = pretrained(
-        source,
-        epochs=pretrain_epochs,
-        images=pretrain_images,
-        width=width,
-        blocks=blocks,
-        seed=seed,
-        device=device,
-        report=report,
-    )
-    return fresh_head_(net, classes, torch_stream(seed, "head", *name))
 
 
 def series(table, target, protocol):
