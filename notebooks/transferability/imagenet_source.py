@@ -17,26 +17,10 @@ from alignbook.training.imagenet import ImageNetNetwork, imagenet_network
 from alignbook.training.pretrained import SOURCES, checkpoint
 from alignbook.training.resnet import ResNet, conv_layers, fresh_head_
 
-NAME = "EfficientNet-Lite0"
 STAND_IN = 8  # width of the network that stands in where the weights are not installed
 # Of batch norm's running statistics, as PyTorch's ResNet-50 has it. The package's own 0.01 is for training of
 # many thousands of steps: after the few here the statistics would still be those of ImageNet's images.
 MOMENTUM = 0.1
-
-
-def own(table):
-    """The rows of our own source alone."""
-    return table[table["weights"].isna()] if "weights" in table else table
-
-
-def imagenet(table):
-    """The rows of the second source alone; none where there is no such column."""
-    return table[table["weights"].notna()] if "weights" in table else table.iloc[:0]
-
-
-def trained(table):
-    """Of the second source's rows those from ImageNet's weights: the network in their place shows nothing."""
-    return table[table["weights"] == "imagenet"] if "weights" in table else table.iloc[:0]
 
 
 def given(parameters, epochs):

@@ -6,6 +6,7 @@ Figure 4 where these lie.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from alignbook.data import colour32, digest, half, load
@@ -187,3 +188,37 @@ def tuned(
         net.load_state_dict(kept[name])
         nets.append(net.eval())
     return Tuned(*nets, kept["rows"], kept["steps"])
+
+
+def started(
+    start, classes, name, source, pretrain_epochs, pretrain_images, width, blocks, seed, device, report
+):
+    """The network before training on the target ``name`` (image set, part): that of :func:`tuned.tuned`.
+
+    start : "pretrained" on ``source``, under a new head, or "scratch".
+    """
+    if start == "scratch":
+        generator = torch_stream(seed, "scratch", *name)
+        return ResNet(classes, width=width, blocks=blocks, generator=generator).to(device)
+    net = pretrained(
+        source,
+        epochs=pretrain_epochs,
+        images=pretrain_images,
+        width=width,
+        blocks=blocks,
+        seed=seed,
+        device=device,
+        report=report,
+    )
+    return fresh_head_(net, classes, torch_stream(seed, "head", *name))
+
+
+def kernels(net):
+    """All convolution kernels of ``net`` in one vector, float64."""
+    return np.concatenate(
+        [
+            value.detach().double().cpu().numpy().ravel()
+            for name, value in net.state_dict().items()
+            if value.ndim == 4
+        ]
+    )

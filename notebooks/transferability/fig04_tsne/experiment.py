@@ -13,13 +13,9 @@ import pandas as pd
 from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import (
-    named,
-    source_units,
-    start_of,
-    training_of,
-)
-from alignbook.studies.transferability.tuned import recorded, tuned
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.targets import named, start_of, training_of
+from alignbook.studies.transferability.tuned import kernels, recorded, tuned
 
 HEADLINE = "near"
 WHERE = "Figure 4, Section 3"
@@ -156,17 +152,6 @@ def imagenet_pairs(
             row["train_error"] = wrong
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def kernels(net):
-    """All convolution kernels of ``net`` in one vector, float64."""
-    return np.concatenate(
-        [
-            value.detach().double().cpu().numpy().ravel()
-            for name, value in net.state_dict().items()
-            if value.ndim == 4
-        ]
-    )
 
 
 def distances(table, seed):

@@ -5,39 +5,22 @@ loss of a fixed batch is followed against its gradient: by steps in proportion t
 6), and by steps of fixed length (Figure 11).
 """
 
-import math
-
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.metrics import loss_variation
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import (
-    name_of,
-    named,
-    source_units,
-    start_of,
-    training_of,
-)
-from alignbook.studies.transferability.tuned import target
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.targets import STARTS, named, start_of, training_of
+from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune
-from alignbook.training.pretrained import pretrained
-from alignbook.training.resnet import ResNet, fresh_head_
 
-HEADLINE = "smaller"
-STARTS = {"scratch": "random weights", "pretrained": "pre-trained"}
-PROTOCOLS = {"scaled": "steps scaled by the gradient", "fixed": "steps of fixed length"}
-SOURCES = {"scaled": "Figure 6, Section 4", "fixed": "Figure 11, Section B.2"}
-EARLIEST = "Sections 1 and 4"  # say that the landscape is better at the start and in the early stages
+from .design import PROTOCOLS
+
 EARLY = (0, 1, 2, 4, 8, 16, 32)  # steps recorded beside every eighth of all: the loss falls fastest there
-# Parts of training, as shares of its steps.
-PARTS = {"all steps": (0, 1), "before the first step": (0, 0), "first tenth": (0, 0.1), "rest": (0.1, 1)}
-LOSSES = 50  # training losses at which both ways are compared
 
 
 def recorded(steps):
@@ -147,174 +130,3 @@ def compute(
         report=lambda done, text: report(0.5 + done / 2, text),
     )
     return pd.DataFrame(rows)
-
-
-def started(
-    start, classes, name, source, pretrain_epochs, pretrain_images, width, blocks, seed, device, report
-):
-    """The network before training on the target ``name`` (image set, part): that of :func:`tuned.tuned`.
-
-    start : "pretrained" on ``source``, under a new head, or "scratch".
-    """
-    if start == "scratch":
-        generator = torch_stream(seed, "scratch", *name)
-        return ResNet(classes, width=width, blocks=blocks, generator=generator).to(device)
-    net = pretrained(
-        source,
-        epochs=pretrain_epochs,
-        images=pretrain_images,
-        width=width,
-        blocks=blocks,
-        seed=seed,
-        device=device,
-        report=report,
-    )
-    return fresh_head_(net, classes, torch_stream(seed, "head", *name))
-
-
-def series(table, target, protocol):
-    """Rows of one target and protocol, ascending in steps; none where nothing was measured."""
-    if "protocol" not in table:
-        return pd.DataFrame({name: [] for name in ("seed", "start", "step", "loss", "near", "far")})
-    names = [name_of(*pair) for pair in zip(table["dataset"], table["part"], strict=True)]
-    rows = table[(np.array(names) == target) & (table["protocol"] == protocol)].sort_values("step")
-    near, far = (rows[f"{reach}_high"] - rows[f"{reach}_low"] for reach in ("near", "far"))
-    return rows.assign(near=near, far=far)
-
-
-def mean_over(rows, column, share=(0, 1)):
-    """Mean of ``column`` over the steps from and to a ``share`` of the last; its value where the two are one.
-
-    Between records, and where a part of the steps begins or ends, the column is a straight line.
-    """
-    if rows.empty:
-        return math.nan
-    rows = rows.sort_values("step")
-    steps, values = rows["step"].to_numpy(float), rows[column].to_numpy(float)
-    low, high = (end * steps[-1] for end in share)
-    places = np.concatenate([[low], steps[(steps > low) & (steps < high)], [high]])
-    found = np.interp(places, steps, values)
-    return float(np.trapezoid(found, places) / (high - low)) if low < high else float(found[0])
-
-
-def ratios(table, target, protocol, reach="near", part="all steps"):
-    """log2 of the variation from random weights over that from pre-trained ones, one per seed.
-
-    Each is the mean over a part of the steps, of :data:`PARTS`. Seeds without both, or in which a loss is
-    not finite, are left out.
-    """
-    return _by_seed(
-        series(table, target, protocol),
-        lambda scratch, pretrained: math.log2(
-            mean_over(scratch, reach, PARTS[part]) / mean_over(pretrained, reach, PARTS[part])
-        ),
-    )
-
-
-def matched(table, target, protocol):
-    """The same at equal loss: mean difference of log2 of the near variation over the losses that both pass.
-
-    Between records log2 of the variation is a straight line over the logarithm of the loss.
-    """
-    return _by_seed(series(table, target, protocol), _at_equal_loss)
-
-
-def _at_equal_loss(scratch, pretrained):
-    curves = []
-    for rows in (scratch, pretrained):
-        rows = rows.sort_values("loss")
-        curves.append((np.log(rows["loss"].to_numpy(float)), np.log2(rows["near"].to_numpy(float))))
-    low, high = max(loss[0] for loss, _ in curves), min(loss[-1] for loss, _ in curves)
-    if low >= high:
-        return math.nan
-    grid = np.linspace(low, high, LOSSES)
-    return float(np.mean(np.interp(grid, *curves[0]) - np.interp(grid, *curves[1])))
-
-
-def _by_seed(rows, measure):
-    values = []
-    for _, part in rows.groupby("seed"):
-        ways = [part[part["start"] == start] for start in STARTS]
-        if all(len(way) for way in ways):
-            values.append(measure(*ways))
-    return [value for value in values if math.isfinite(value)]
-
-
-def claims(table, parameters):
-    """The mean over all steps, the start and the early steps as the paper says; the others are ours.
-
-    What counts as early, the first tenth, is ours as well.
-    """
-    less = "The loss varies less along its gradient from pre-trained than from random weights"
-    said = {
-        "smaller": (f"{less}, mean over all steps.", lambda *which: ratios(table, *which)),
-        "first": (
-            f"{less}, before the first step.",
-            lambda *which: ratios(table, *which, part="before the first step"),
-        ),
-        "early": (
-            f"{less}, in the first tenth of the steps.",
-            lambda *which: ratios(table, *which, part="first tenth"),
-        ),
-        "late": (f"{less}, after that.", lambda *which: ratios(table, *which, part="rest")),
-        "far": (
-            f"{less}, mean over all steps, along a hundred steps of training's rate.",
-            lambda *which: ratios(table, *which, reach="far"),
-        ),
-        "matched": (f"{less}, at equal training loss.", lambda *which: matched(table, *which)),
-    }
-    made = []
-    for id, (statement, measure) in said.items():
-        for protocol, words in PROTOCOLS.items():
-            for name in parameters["targets"]:
-                values = measure(name, protocol)
-                about = (
-                    f"{id}-{protocol}-{name}",
-                    f"{statement} {words.capitalize()}, {name}: log2 of the ratio.",
-                    EARLIEST if id in ("first", "early") else SOURCES[protocol],
-                )
-                if values:
-                    claim = Claim.greater(*about, values)
-                else:
-                    claim = Claim.missing(*about, "nothing to compare")
-                made.append(claim.tagged(group=statement, ours=id in ("late", "far", "matched")))
-    return made
-
-
-def shown(parameters):
-    """[(protocol, target)] of the two figures: the first target for Figure 6, the last for Figure 11."""
-    return list(zip(PROTOCOLS, (parameters["targets"][0], parameters["targets"][-1]), strict=True))
-
-
-def times(values):
-    """The ratio of log2 ``values``, one per seed: geometric mean and the interval of the mean logarithm."""
-    return factor(values, 2)
-
-
-def finding(table, parameters):
-    """How many times as much the loss varies from random weights, over all steps and their first tenth."""
-    parts, early = [], []
-    for protocol, name in shown(parameters):
-        values = ratios(table, name, protocol)
-        if values:
-            parts.append(f"{times(values)} with {PROTOCOLS[protocol]} ({name})")
-            first = ratios(table, name, protocol, part="first tenth")
-            early += [times(first)] if first else []
-    if not parts:
-        return "There is nothing to compare."
-    said = f"; in the first tenth of the steps {' and '.join(early)}" if early else ""
-    return (
-        f"Variation of loss along its gradient, random over pre-trained weights "
-        f"({parameters['source']}): {', '.join(parts)}{said}."
-    )
-
-
-def key_numbers(table, parameters):
-    """The two ratios of the figures, and that at equal loss."""
-    result = []
-    for protocol, name in shown(parameters):
-        where = f"variation from random / pre-trained weights, {PROTOCOLS[protocol]}, {name}"
-        result.append(KeyNumber(where, times(ratios(table, name, protocol))))
-    protocol, name = shown(parameters)[0]
-    equal = f"the same at equal training loss, {PROTOCOLS[protocol]}, {name}"
-    return [*result, KeyNumber(equal, times(matched(table, name, protocol)))]

@@ -12,38 +12,18 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.claims import UNDECIDED, Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.metrics import gradient_projections, layer_gradients
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.fig05_landscapes_at_initialisation.experiment import (
-    main_layers,
-    middle,
-)
-from alignbook.studies.transferability.fig06_loss_variation.experiment import STARTS, started
-from alignbook.studies.transferability.planes import where
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import named, source_units, start_of
-from alignbook.studies.transferability.tuned import target
+from alignbook.studies.transferability.layers import main_layers, middle
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.targets import STARTS, named, start_of
+from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune
 
-HEADLINE = "steeper"
-BIN = 0.1  # decades, of the histogram
-MEASURES = {  # of a layer's gradient: columns of the table, and what they are
-    "inputs": "by what the layer reads",
-    "weights": "by the layer's weights",
-    "weights_relative": "by the weights, times their norm",
-}
-READINGS = {  # of "projection of weight on the singular vectors of gradient"
-    "both": "|u_i' W v_i|, on both singular vectors",
-    "left": "‖u_i' W‖, on the one of the outputs",
-    "right": "‖W v_i‖, on the one of the inputs",
-}
-LEADING = 0.1  # share of the singular vectors that lead
+from .design import BIN
+
 TRAINING = ("batch_size", "learning_rate", "steps")  # arguments of a unit that say how it is trained
-STABLE = (
-    1.0  # |log2| of the size at the images over that at the last convolution, up to which we call it stable
-)
 
 
 def units(parameters):
@@ -238,176 +218,3 @@ def shuffled_left(u, weight):
     square, count = weight.square().sum(), weight.numel()
     product = (weight.sum().square() - square) / (count * (count - 1))
     return (weight.shape[1] * (square / count + product * (u.sum(0).square() - 1))).clamp(min=0).sqrt()
-
-
-def rows_of(table, target, kind, step=None):
-    """The rows of one target and kind at a step, by default the first."""
-    rows = where(table, kind=kind, **named(target))
-    return rows if rows.empty else rows[rows["step"] == (rows["step"].min() if step is None else step)]
-
-
-def convolutions(rows):
-    """The rows without the head's, from the images on.
-
-    The mean over places before the head divides the gradient by the root of their number, whatever the
-    weights; sizes are therefore compared from the last convolution on.
-    """
-    return rows[rows["layer"] != "head"].sort_values("position")
-
-
-def slope(rows, measure="inputs"):
-    """By how many decades per convolution log10 of a measure grows towards the images, least squares."""
-    rows = convolutions(rows)
-    return -float(np.polyfit(rows["position"], np.log10(rows[measure]), 1)[0])
-
-
-def growth(rows):
-    """log2 of the size of the gradient at the images over that at the last convolution."""
-    sizes = convolutions(rows)["inputs"]
-    return math.log2(sizes.iloc[0] / sizes.iloc[-1])
-
-
-def middle_of(rows):
-    """The rows of the middle one of the convolutions."""
-    rows = convolutions(rows)
-    return rows[rows["layer"] == middle(list(rows["layer"].unique()))[1]]
-
-
-def leading(rows, reading="both"):
-    """Mean projection on the leading singular vectors over that on all, of one layer."""
-    values = rows.sort_values("index")[reading].to_numpy()
-    return float(values[: max(1, round(LEADING * len(values)))].mean() / values.mean())
-
-
-def values_of(rows, measure):
-    """DataFrame (seeds × starts) of ``measure`` of the rows of each; seeds without both are left out."""
-    found = {}
-    if len(rows):
-        for (seed, start), part in rows.groupby(["seed", "start"]):
-            found.setdefault(start, {})[seed] = measure(part)
-    return pd.DataFrame(found, columns=list(STARTS), dtype=float).dropna()
-
-
-def difference(rows, measure):
-    """``measure`` of random less that of pre-trained weights, list with one value per seed."""
-    values = values_of(rows, measure)
-    return [value for value in values["scratch"] - values["pretrained"] if math.isfinite(value)]
-
-
-def claims(table, parameters):
-    """Growth, size and projections before training as the paper has them; other readings and steps ours."""
-    made = []
-
-    def judge(id, statement, values, ours, build=Claim.greater, **margin):
-        for name in parameters["targets"]:
-            found = values(name)
-            about = (f"{id}-{name}", f"{statement} {name}.", "Figure 7, Section 4")
-            if found:
-                claim = build(*about, found, **margin)
-            else:
-                claim = Claim.missing(*about, "nothing to compare")
-            made.append(claim.tagged(group=statement, ours=ours))
-
-    def scale(measure, step=None):
-        return lambda name: difference(rows_of(table, name, "scale", step), measure)
-
-    def of(start, measure):
-        return lambda name: list(values_of(rows_of(table, name, "scale"), measure)[start])
-
-    judge(
-        "steeper",
-        "On its way back to the images the gradient grows faster with random than with pre-trained weights "
-        "(difference of the slopes of log10 ‖∂L/∂X‖, per layer).",
-        scale(slope),
-        False,
-    )
-    judge(
-        "grows",
-        "With random weights the gradient grows on its way back (slope of log10 ‖∂L/∂X‖, per layer).",
-        of("scratch", slope),
-        False,
-    )
-    judge(
-        "stays",
-        "With pre-trained weights it stays: at the images within a factor of two of that at the last "
-        "convolution (log2).",
-        of("pretrained", growth),
-        True,
-        Claim.equals,
-        paper=0.0,
-        tolerance=STABLE,
-    )
-    judge(
-        "smaller",
-        "In the middle layer the gradient is smaller with pre-trained weights (log2 of the ratio).",
-        scale(lambda rows: math.log2(middle_of(rows)["inputs"].iloc[0])),
-        False,
-    )
-    judge(
-        "narrower",
-        "In the middle layer its size differs less from image to image (standard deviation of log10).",
-        scale(lambda rows: middle_of(rows)["spread"].iloc[0]),
-        True,
-    )
-    for reading, words in READINGS.items():
-        judge(
-            f"suppressed-{reading}",
-            "Pre-trained weights lie less than random ones in the leading singular directions of the middle "
-            f"layer's gradient (log2 of the ratio of leading to mean; {words}).",
-            lambda name, reading=reading: difference(
-                rows_of(table, name, "projection"),
-                lambda rows: math.log2(leading(middle_of(rows), reading)),
-            ),
-            reading != "both",
-        )
-    for measure, words in MEASURES.items():
-        if measure != "inputs":
-            judge(
-                f"steeper-{measure}",
-                f"The same difference of slopes for the gradient {words}.",
-                scale(lambda rows, measure=measure: slope(rows, measure)),
-                True,
-            )
-    steps = sorted(table["step"].unique()) if "step" in table else []
-    last = steps[-1] if steps else None
-    judge(
-        "steeper-later",
-        "The same difference of slopes after the last epoch measured (‖∂L/∂X‖).",
-        (lambda name: scale(slope, last)(name) if len(steps) > 1 else []),
-        True,
-    )
-    return made
-
-
-def finding(table, parameters):
-    """Growth from the last convolution to the images with both weights, and the leading projections."""
-    name = parameters["targets"][0]
-    sizes = values_of(rows_of(table, name, "scale"), growth)
-    if sizes.empty:
-        return "There is nothing to compare."
-    random, trained = (factor(sizes[start]) for start in STARTS)
-    lead = difference(rows_of(table, name, "projection"), lambda part: math.log2(leading(middle_of(part))))
-    led = ""
-    if lead:
-        outcome = Claim.greater("lead", "", "", lead).outcome
-        led = f" Leading projections, random over pre-trained: {factor(lead, 2)}"
-        led += ", which leaves the explanation open." if outcome == UNDECIDED else "."
-    return (
-        f"On its way to the images ({name}) the gradient grows {random} times with random weights, {trained} "
-        f"times with those pre-trained on {parameters['source']} (for ImageNet).{led}"
-    )
-
-
-def key_numbers(table, parameters):
-    """Slope, size in the middle and leading projections, random against pre-trained, as in the claims."""
-    name = parameters["targets"][0]
-    scale, projections = (rows_of(table, name, kind) for kind in ("scale", "projection"))
-    slopes = difference(scale, slope)
-    larger = difference(scale, lambda rows: math.log2(middle_of(rows)["inputs"].iloc[0]))
-    lead = difference(projections, lambda rows: math.log2(leading(middle_of(rows))))
-    told = {
-        f"{name}: growth per layer, random less pre-trained (decades)": slopes and interval(slopes, "{:.3f}"),
-        "gradient in the middle layer, random / pre-trained": larger and factor(larger, 2),
-        "leading projections, random / pre-trained": lead and factor(lead, 2),
-    }
-    return [KeyNumber(what, value) for what, value in told.items() if value]

@@ -18,7 +18,8 @@ from alignbook.data import colour32, load
 from alignbook.experiments import Unit
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability import imagenet_source
+from alignbook.studies.transferability import imagenet_rows, imagenet_source
+from alignbook.studies.transferability.targets import name_of, named, start_of, training_of
 from alignbook.studies.transferability.tuned import recorded, target, tuned
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
 from alignbook.training.pretrained import pretrained, source_examples
@@ -111,28 +112,6 @@ def _units(name, compute, arguments, parameters):
     return [
         Unit(f"{name}-seed{seed}", compute, arguments | {"seed": seed}) for seed in range(parameters["seeds"])
     ]
-
-
-def named(name):
-    """The image set and its part that a target's ``name`` stands for, as arguments of a unit."""
-    dataset, _, part = name.partition("-")
-    return {"dataset": dataset, "part": part or "all"}
-
-
-def training_of(parameters):
-    """Images, network, length and decay of training on a target, as arguments of a unit."""
-    per_epoch = parameters["examples"] // parameters["batch_size"]
-    return {
-        **{name: parameters[name] for name in ("examples", "width", "blocks", "batch_size")},
-        "steps": parameters["epochs"] * per_epoch,
-        "decay_at": [epoch * per_epoch for epoch in parameters["decay_epochs"]],
-    }
-
-
-def start_of(parameters):
-    """Source, length and images of pre-training, and the network, as arguments of a unit."""
-    names = ("source", "pretrain_epochs", "pretrain_images", "width", "blocks")
-    return {name: parameters[name] for name in names}
 
 
 def fine_tuned(*, dataset, decay_at, steps, seed, device, report, **given):
@@ -352,11 +331,6 @@ def series(table, setting, classifier=None):
     return rows.assign(target=[name_of(*pair) for pair in zip(rows["dataset"], rows["part"], strict=True)])
 
 
-def name_of(dataset, part):
-    """The target's name, of which :func:`named` is the inverse."""
-    return dataset if part == "all" else f"{dataset}-{part}"
-
-
 def ends(rows):
     """The last row of every target and seed of :func:`series`."""
     return rows.sort_values("step").groupby(["target", "seed"], as_index=False).last()
@@ -461,7 +435,7 @@ def claims(table, parameters):
     All for our own source; with weights trained on ImageNet what their few steps can decide.
     """
     made, everything = [], table
-    table = imagenet_source.own(table)
+    table = imagenet_rows.own(table)
     for setting, weights in SETTINGS.items():
         rows = series(table, setting)
         end, theirs = ends(rows), printed(setting)
@@ -547,7 +521,7 @@ def claims(table, parameters):
                 ours=True,
             ).within(-1.0, 1.0)
         )
-    return made + _imagenet_claims(imagenet_source.trained(everything))
+    return made + _imagenet_claims(imagenet_rows.trained(everything))
 
 
 def _imagenet_claims(table):
@@ -556,7 +530,7 @@ def _imagenet_claims(table):
     for setting, weights in SETTINGS.items():
         rows = series(table, setting)
         end = ends(rows)
-        where = f"{imagenet_source.NAME} trained on ImageNet, {setting}, {weights}"
+        where = f"{imagenet_rows.NAME} trained on ImageNet, {setting}, {weights}"
         rank = "Rank correlation, over targets, of deviation and test error is positive"
         rise = "Smallest rise between two records of any target, in % of the end, is positive"
         less = (
@@ -581,7 +555,7 @@ def _imagenet_claims(table):
 
 def finding(table, parameters):
     """What the correlations say, in plain text."""
-    second, table = imagenet_source.trained(table), imagenet_source.own(table)
+    second, table = imagenet_rows.trained(table), imagenet_rows.own(table)
     if table.empty:
         return "Nothing was measured."
     said, signs = [], set()
@@ -605,7 +579,7 @@ def finding(table, parameters):
     if len(second):
         found = [correlations(by_seed(ends(series(second, setting)), ordering)) for setting in SETTINGS]
         count = len(second[["dataset", "part"]].drop_duplicates())
-        text += f" {imagenet_source.NAME} from ImageNet, over {count}: {', '.join(found)}."
+        text += f" {imagenet_rows.NAME} from ImageNet, over {count}: {', '.join(found)}."
     return text
 
 
@@ -614,7 +588,7 @@ def key_numbers(table, parameters):
 
     Those of our own source.
     """
-    table = imagenet_source.own(table)
+    table = imagenet_rows.own(table)
     numbers = [
         KeyNumber(
             f"rank correlation of deviation and test error, {setting}",

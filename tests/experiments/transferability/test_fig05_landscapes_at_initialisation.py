@@ -8,8 +8,9 @@ from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.metrics import landscape
+from alignbook.statements import judged as judge
 from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.fig05_landscapes_at_initialisation import experiment
+from alignbook.studies.transferability.fig05_landscapes_at_initialisation import experiment, reading
 from alignbook.training.resnet import ResNet
 
 PARAMETERS = {
@@ -63,8 +64,16 @@ def given_of(arguments):
     return {name: value for name, value in arguments.items() if isinstance(value, str | int | float)}
 
 
+def judged(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+
+
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {id: claim.outcome for id, claim in judged(table).items()}
+
+
+def finding(table):
+    return reading.finding(table, PARAMETERS, judged(table))
 
 
 def test_units_are_named_apart():
@@ -75,16 +84,16 @@ def test_units_are_named_apart():
 @pytest.mark.parametrize("points", [3, 5, 11, 21, 41])
 def test_curvature_of_a_bowl_whatever_the_number_of_points(points):
     loss = bowl(0.3, points, 1.7)["loss"].to_numpy().reshape(points, points)
-    assert experiment.curvature(loss, 0.3) == pytest.approx(1.7)
+    assert reading.curvature(loss, 0.3) == pytest.approx(1.7)
 
 
 def test_curvature_sees_no_slope_and_counts_ridges_of_either_sign():
     x = np.linspace(-1, 1, 11)
-    assert experiment.curvature(x[:, None] + 3 * x, 1.0) == pytest.approx(0, abs=1e-12)
+    assert reading.curvature(x[:, None] + 3 * x, 1.0) == pytest.approx(0, abs=1e-12)
     ridges = np.where(np.arange(11) % 2, 1.0, -1.0)[:, None] * np.ones(11)
     # |±1 ∓ 2 ± 1| = 4 along one axis, 0 along the other; h = 0.2
-    assert experiment.curvature(ridges, 1.0) == pytest.approx(2 / 0.2**2)
-    assert experiment.variation(ridges) == pytest.approx(ridges.std())
+    assert reading.curvature(ridges, 1.0) == pytest.approx(2 / 0.2**2)
+    assert reading.variation(ridges) == pytest.approx(ridges.std())
 
 
 def test_claims_can_hold_and_fail():
@@ -104,9 +113,9 @@ def test_layers_are_compared_from_the_middle_one_on():
     table.loc[own, "loss"] = 2 + 50 * (table.loc[own, "loss"] - 2)
     judged = outcomes(table)
     assert {judged[id] for id in ("even", "grows", "grows-more")} == {HOLDS}
-    assert experiment.finding(table, PARAMETERS) == experiment.finding(made_up(), PARAMETERS)
-    rows = experiment.all_layers(table, PARAMETERS)
-    assert set(experiment.from_middle(rows)["layer"]) == {"two", "three", "four"}
+    assert finding(table) == finding(made_up())
+    rows = reading.all_layers(table, PARAMETERS)
+    assert set(reading.from_middle(rows)["layer"]) == {"two", "three", "four"}
 
 
 @pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, CONTRADICTED)])
@@ -114,25 +123,20 @@ def test_the_second_source_has_claims_of_its_own(rougher, growth, outcome):
     second = made_up(rougher, growth).assign(weights="imagenet")
     second["layers"] = second["layers"].replace({"all": "some"})
     second = second[(second["layers"] == "some") | (second["head"] == "scaled")]
-    claims = experiment._imagenet_claims(second)
-    assert {claim.id: claim.outcome for claim in claims} == dict.fromkeys(OF_IMAGENET, outcome)
+    found = outcomes(second)
+    assert {id: found[id] for id in OF_IMAGENET} == dict.fromkeys(OF_IMAGENET, outcome)
 
 
 def test_the_second_source_changes_nothing_of_the_first():
     ours, second = made_up(), made_up(rougher=0.1).assign(weights="imagenet")
     second["layers"] = second["layers"].replace({"all": "some"})
     table = pd.concat([ours.assign(weights=None), second], ignore_index=True)
-    text = experiment.finding(ours, PARAMETERS)
     in_its_place = table.replace({"weights": {"imagenet": "random"}})
-    assert experiment.finding(in_its_place, PARAMETERS) == text
-    assert experiment.claims(in_its_place, PARAMETERS) == experiment.claims(ours, PARAMETERS)
-    assert "(in place of ImageNet)" in text and "in EfficientNet-Lite0" not in text
-    said = experiment.finding(table, PARAMETERS)
-    assert "; in EfficientNet-Lite0, against ImageNet's, 0.2 (0.2 to 0.2) times." in said
-    assert experiment.key_numbers(table, PARAMETERS) == experiment.key_numbers(ours, PARAMETERS)
-    both = {claim.id: claim for claim in experiment.claims(table, PARAMETERS)}
-    alone = experiment.claims(ours, PARAMETERS)
-    assert {claim.id for claim in alone if both[claim.id] != claim} == OF_IMAGENET
+    assert judged(in_its_place) == judged(ours)
+    assert finding(table) == finding(ours) == finding(in_its_place)
+    assert reading.key_numbers(table, PARAMETERS) == reading.key_numbers(ours, PARAMETERS)
+    both, alone = judged(table), judged(ours)
+    assert {id for id, claim in alone.items() if both[id] != claim} == OF_IMAGENET
 
 
 def test_planes_of_the_second_source():
@@ -166,17 +170,27 @@ def test_the_network_from_a_layer_on_has_the_landscape_of_the_whole():
 def test_an_empty_table_has_no_verdicts():
     empty = pd.DataFrame({"unit": []})
     assert set(outcomes(empty).values()) == {NOT_RUN}
-    assert "Nothing" in experiment.finding(empty, PARAMETERS)
-    assert experiment.key_numbers(empty, PARAMETERS) == [] and experiment.dependence(empty, PARAMETERS).empty
+    assert "Nothing" in finding(empty)
+    assert reading.key_numbers(empty, PARAMETERS) == [] and reading.dependence(empty, PARAMETERS).empty
 
 
-def test_finding_and_tables_state_the_ratio():
+def test_the_finding_has_both_radii_and_both_readings():
     table = made_up(rougher=2.0, random_growth=0.0)
-    own = next(iter(experiment.cases(PARAMETERS).values()))
-    ratios = experiment.ratios(experiment.roughness(table, **own), "curvature")
-    assert f"bends {2 ** np.mean(ratios):.1f} (" in experiment.finding(table, PARAMETERS)
-    found = experiment.dependence(table, PARAMETERS)
+    ratios = reading.ratios(reading.own_middle(table, PARAMETERS), "curvature")
+    text = finding(table)
+    assert f"{2 ** ratios.mean():.1f} times at the paper's radius" in text and len(text) <= 300
+    # What holds at the paper's radius alone is not said of both, and the other reading is not hidden.
+    far = table["radius"] == PARAMETERS["far_radius"]
+    swapped = {"scratch": "pretrained", "pretrained": "scratch"}
+    table.loc[far, "start"] = table.loc[far, "start"].replace(swapped)
+    assert "0.5 times at radius 1 (contradicted)" in finding(table)
+    assert finding(table).endswith("by the standard deviation of the loss: holds.")
+    found = reading.dependence(table, PARAMETERS)
     assert len(found) == 4 and found["log2 of the ratio"].iloc[0].startswith(f"{np.mean(ratios):.2f}")
+
+
+def test_curvature_is_ours():
+    assert {claim.id for claim in judged(made_up()).values() if not claim.ours} == {"faster"}
 
 
 def test_a_scaled_head_gives_logits_of_standard_deviation_one():

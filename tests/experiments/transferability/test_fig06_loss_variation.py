@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.fig06_loss_variation import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.transferability.fig06_loss_variation import design, experiment, reading
+from alignbook.studies.transferability.targets import STARTS
 
 PARAMETERS = {"targets": ["cifar10-natural", "cifar10-artificial"], "source": "photos"}
 STEPS = np.array([0, 1, 5, 10, 40, 100])
@@ -21,11 +23,11 @@ def made_up(factor=1.0, faster=1.0, seeds=4):
     rows = []
     for name in ("natural", "artificial"):
         for seed in range(seeds):
-            for start in experiment.STARTS:
+            for start in STARTS:
                 speed = faster if start == "pretrained" else 1.0
                 loss = 2 / (1 + speed * STEPS / 20)
                 scale = factor if start == "scratch" else 1.0
-                for protocol in experiment.PROTOCOLS:
+                for protocol in design.PROTOCOLS:
                     near = 0.1 * scale * loss**2 * np.exp(0.02 * rng.standard_normal())
                     rows.append(
                         pd.DataFrame(
@@ -40,76 +42,96 @@ def made_up(factor=1.0, faster=1.0, seeds=4):
     return pd.concat(rows, ignore_index=True)
 
 
+def judged(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+
+
 def outcomes(table):
-    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS)}
+    return {id: claim.outcome for id, claim in judged(table).items()}
 
 
 def test_a_larger_variation_everywhere_holds_everywhere():
     assert set(outcomes(made_up(factor=2.0)).values()) == {HOLDS}
     assert set(outcomes(made_up(factor=0.5)).values()) == {CONTRADICTED}
+    assert set(outcomes(made_up(factor=1.0)).values()) == {ABSENT}
 
 
 def test_fitting_faster_alone_is_told_apart_from_a_smoother_loss():
     # The same variation at the same loss: pre-trained is smaller in the mean over steps only.
-    judged = outcomes(made_up(faster=6.0))
+    found = outcomes(made_up(faster=6.0))
     which = "scaled-cifar10-natural"
-    assert judged[f"smaller-{which}"] == judged[f"late-{which}"] == judged[f"early-{which}"] == HOLDS
-    assert judged[f"first-{which}"] != HOLDS
-    values = experiment.matched(made_up(faster=6.0), "cifar10-natural", "scaled")
-    assert (
-        np.abs(values).max() < 0.15 < min(experiment.ratios(made_up(faster=6.0), "cifar10-natural", "scaled"))
-    )
+    assert found[f"smaller-{which}"] == found[f"late-{which}"] == found[f"early-{which}"] == HOLDS
+    assert found[f"first-{which}"] == ABSENT
+    values = reading.matched(made_up(faster=6.0), "cifar10-natural", "scaled")
+    over_all = reading.ratios(made_up(faster=6.0), "cifar10-natural", "scaled")
+    assert values.abs().max() < 0.15 < over_all.min()
 
 
 def test_matched_finds_the_factor_at_equal_loss():
-    values = experiment.matched(made_up(factor=4.0, faster=3.0), "cifar10-artificial", "fixed")
+    values = reading.matched(made_up(factor=4.0, faster=3.0), "cifar10-artificial", "fixed")
     np.testing.assert_allclose(values, 2, atol=0.15)
+    assert list(values.index) == [0, 1, 2, 3]
 
 
 def test_losses_that_never_meet_are_not_compared():
     table = made_up()
     low = table["start"] == "pretrained"
     table.loc[low, "loss"] = table.loc[low, "loss"] / 1000
-    assert experiment.matched(table, "cifar10-natural", "scaled") == []
+    assert reading.matched(table, "cifar10-natural", "scaled").empty
+
+
+def frame(steps, values):
+    return pd.DataFrame([values], columns=steps, index=pd.Index([0], name="seed"))
 
 
 def test_the_mean_weighs_steps_and_not_records():
-    rows = pd.DataFrame({"step": [0, 1, 2, 100], "near": [8.0, 8.0, 1.0, 1.0]})
-    assert experiment.mean_over(rows, "near") == pytest.approx((8 + 4.5 + 98) / 100)
-    assert experiment.mean_over(rows, "near", (0, 0)) == 8
-    assert experiment.mean_over(rows, "near", (0.01, 0.02)) == pytest.approx(4.5)
-    assert math.isnan(experiment.mean_over(rows.iloc[:0], "near"))
+    curve = frame([0, 1, 2, 100], [8.0, 8.0, 1.0, 1.0])
+    assert reading.mean_over(curve)[0] == pytest.approx((8 + 4.5 + 98) / 100)
+    assert reading.mean_over(curve, (0, 0))[0] == 8
+    assert reading.mean_over(curve, (0.01, 0.02))[0] == pytest.approx(4.5)
+    assert reading.mean_over(pd.DataFrame()).empty
 
 
 def test_a_part_of_the_steps_ends_between_two_records():
     # As recorded: nothing between steps 32 and 116 of 930, and the first tenth ends at 93.
-    rows = pd.DataFrame({"step": [0, 32, 116, 930], "near": [0.0, 32.0, 116.0, 930.0]})
-    assert experiment.mean_over(rows, "near", (0, 0.1)) == pytest.approx(93 / 2)
-    assert experiment.mean_over(rows, "near", (0.1, 1)) == pytest.approx((93 + 930) / 2)
-    assert experiment.mean_over(rows, "near", (0.2, 0.3)) == pytest.approx(0.25 * 930)
+    curve = frame([0, 32, 116, 930], [0.0, 32.0, 116.0, 930.0])
+    assert reading.mean_over(curve, (0, 0.1))[0] == pytest.approx(93 / 2)
+    assert reading.mean_over(curve, (0.1, 1))[0] == pytest.approx((93 + 930) / 2)
+    assert reading.mean_over(curve, (0.2, 0.3))[0] == pytest.approx(0.25 * 930)
 
 
 def test_losses_that_are_not_finite_and_nothing_at_all():
     table = made_up(factor=2.0)
     table.loc[table["seed"] == 0, "far_high"] = math.inf
-    assert len(experiment.ratios(table, "cifar10-natural", "fixed", reach="far")) == 3
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-    assert experiment.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "There is nothing to compare."
+    assert len(reading.ratios(table, "cifar10-natural", "fixed", reach="far")) == 3
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN}
+    assert reading.finding(nothing, PARAMETERS, judged(nothing)) == "There is nothing to compare."
     assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
 
 
-def test_finding_gives_the_ratios():
+def test_one_sentence_per_statement_with_the_settings_as_replicates():
+    found = judged(made_up()).values()
+    assert len({claim.group for claim in found}) == 6 and len(found) == 24
+    settings = [claim for claim in found if claim.group.startswith("The loss varies less")]
+    assert len(settings) == 24 and all("(steps " in claim.statement for claim in settings)
+
+
+def test_finding_gives_the_ratios_and_the_early_verdict():
     table = made_up(factor=2.0)
-    text = experiment.finding(table, PARAMETERS)
-    for protocol, name in experiment.shown(PARAMETERS):
-        assert experiment.times(experiment.ratios(table, name, protocol)) in text
-    assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
-    assert experiment.times([1.0, 2.0, 3.0]) == "4.00 (0.71 to 22.38)"  # 2^(2 ± 4.303 / √3)
+    text = reading.finding(table, PARAMETERS, judged(table))
+    for part in ("all steps", "first tenth"):
+        value = 2 ** reading.ratios(table, "cifar10-natural", "scaled", part=part).mean()
+        assert f"{value:.1f} times" in text
+    assert reading.EARLY[HOLDS] in text and len(text) <= 300
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
+    assert reading.times([1.0, 2.0, 3.0]) == "4.00 (0.71 to 22.38)"  # 2^(2 ± 4.303 / √3)
 
 
 def test_the_start_and_the_early_steps_are_the_papers():
-    made = experiment.claims(made_up(), PARAMETERS)
-    assert {c.id.split("-")[0] for c in made if not c.ours} == {"smaller", "first", "early"}
+    found = judged(made_up())
+    theirs = {id.split("-")[0] for id, claim in found.items() if not claim.ours}
+    assert theirs == {"smaller", "first", "early"}
 
 
 def test_recorded_is_dense_early_and_reaches_the_end():
@@ -127,7 +149,7 @@ def test_a_unit_measures_both_ways_of_stepping():
     book = notebooks.find("transferability/fig06_loss_variation")
     unit = experiment.units(parameters.resolve(book, "smoke", {"epochs": 1}))[0]
     table = unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None)
-    scaled, fixed = (table[table["protocol"] == name].set_index("step") for name in experiment.PROTOCOLS)
+    scaled, fixed = (table[table["protocol"] == name].set_index("step") for name in design.PROTOCOLS)
     np.testing.assert_allclose(scaled["loss"], fixed["loss"])
     assert (table["far_high"] - table["far_low"] >= table["near_high"] - table["near_low"]).all()
     # Along the unit vector short steps see the slope: four times the rate times the gradient's norm.

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.fig07_gradient_scale import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.transferability.fig07_gradient_scale import experiment, reading
 from alignbook.training.resnet import ResNet
 
 PARAMETERS = {"targets": ["cifar10-natural", "mnist"], "source": "photos"}
@@ -38,12 +39,20 @@ def made_up(random=0.2, trained=0.0, lead=0.5, seeds=4):
                             value = 1 + 0.05 * rng.random()
                             value *= lead if start == "pretrained" and index < 2 else 1
                             own = {"kind": "projection", "layer": layer, "position": position, "index": index}
-                            rows.append(about | own | dict.fromkeys(experiment.READINGS, value))
+                            rows.append(about | own | dict.fromkeys(reading.READINGS, value))
     return pd.DataFrame(rows)
 
 
+def judged(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+
+
 def outcomes(table):
-    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS)}
+    """{claim: outcome} without those on the gradient by the activations, which made-up tables lack."""
+    found = {id: claim.outcome for id, claim in judged(table).items()}
+    shrunk = {found.pop(id) for id in list(found) if id.startswith("shrunk")}
+    assert shrunk == {NOT_RUN}
+    return found
 
 
 def test_growth_and_suppression_hold():
@@ -51,54 +60,79 @@ def test_growth_and_suppression_hold():
 
 
 def test_growth_with_pretrained_weights_disagrees():
-    judged = outcomes(made_up(random=-0.1, trained=0.3, lead=2.0))
-    assert set(judged.values()) == {CONTRADICTED}
+    found = outcomes(made_up(random=-0.1, trained=0.3, lead=2.0))
+    assert set(found.values()) == {CONTRADICTED}
 
 
 def test_the_slope_is_towards_the_images_and_without_the_head():
-    rows = pd.DataFrame({"position": [2, 0, 1, 3], "inputs": [1.0, 100.0, 10.0, 50.0]})
+    rows = pd.DataFrame({"position": [2, 0, 1, 3], "inputs": [1.0, 100.0, 10.0, 50.0], "seed": 5})
     rows["layer"] = ["three", "one", "two", "head"]  # the head does not count
-    assert experiment.slope(rows) == pytest.approx(1)
-    assert experiment.growth(rows) == pytest.approx(math.log2(100))
+    assert reading.decades(rows)[5] == pytest.approx(1)
+    assert reading.growth(rows)[5] == pytest.approx(math.log2(100))
+
+
+def test_a_profile_that_falls_and_rises_again_does_not_count_as_steady():
+    # Of a U-shape the two ends alone say nothing: here they are equal.
+    rows = pd.DataFrame({"position": range(4), "inputs": [8.0, 2.0, 1.0, 8.0], "seed": 0, "layer": "conv"})
+    assert reading.growth(rows)[0] == pytest.approx(0)
+    assert reading.extent(rows)[0] == pytest.approx(3)
 
 
 def test_leading_over_mean():
-    rows = pd.DataFrame({"index": [1, 0, 2, 3], "both": [1.0, 0.5, 1.0, 1.5]})
-    assert experiment.leading(rows) == pytest.approx(0.5)
+    rows = pd.DataFrame({"index": [1, 0, 2, 3], "both": [1.0, 0.5, 1.0, 1.5], "seed": 0, "position": 0})
+    rows["layer"] = "conv"
+    assert reading.leading(rows)[0] == pytest.approx(-1)
+
+
+def directions(left, seeds=4):
+    """Rows of kind "activation" with pre-trained weights: ‖u_i'W‖ is ``left`` times that of shuffled ones."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"kind": "activation", "dataset": dataset, "part": part, "seed": seed, "start": "pretrained",
+         "step": 0, "layer": layer, "position": position, "index": index, "shuffled": 2.0,
+         "left": 2.0 * left * (1 + 0.05 * rng.random())}
+        for dataset, part in (("cifar10", "natural"), ("mnist", "all"))
+        for seed in range(seeds) for position, layer in enumerate(LAYERS[:-1]) for index in range(20)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("left", "outcome"), [(0.5, HOLDS), (2.0, CONTRADICTED), (0.98, ABSENT)])
+def test_the_paper_s_reason_is_judged_by_the_activations_against_shuffled_weights(left, outcome):
+    table = pd.concat([made_up(), directions(left)], ignore_index=True)
+    found = judged(table)
+    assert found["shrunk-mnist"].outcome == found["shrunk-cifar10-natural"].outcome == outcome
+    values = reading.against_shuffled(reading.rows_of(table, "mnist", "activation"))
+    assert values.mean() == pytest.approx(math.log2(left * 1.025), abs=0.03)
+    assert reading.SHRUNK[outcome] in reading.finding(table, PARAMETERS, found)
+    # What is measured of the gradient by the weights does not decide it.
+    assert judged(made_up(lead=0.1))["shrunk-mnist"].outcome == NOT_RUN
 
 
 def test_seeds_without_both_starts_and_nothing_at_all():
     table = made_up()
-    rows = experiment.rows_of(table, "mnist", "scale")
+    rows = reading.rows_of(table, "mnist", "scale")
     alone = rows[(rows["seed"] > 0) | (rows["start"] == "scratch")]
-    assert list(experiment.values_of(alone, experiment.slope).index) == [1, 2, 3]
+    assert list(reading.pairs(alone, reading.decades).index) == [1, 2, 3]
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
-    assert experiment.finding(nothing, PARAMETERS) == "There is nothing to compare."
-    assert experiment.key_numbers(nothing, PARAMETERS) == []
+    assert reading.finding(nothing, PARAMETERS, judged(nothing)) == "There is nothing to compare."
+    assert reading.key_numbers(nothing, PARAMETERS) == []
     assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
 
 
 def test_only_the_start_leaves_the_later_claim_out():
     table = made_up()
-    judged = outcomes(table[table["step"] == 0])
-    assert judged["steeper-mnist"] == HOLDS and judged["steeper-later-mnist"] == NOT_RUN
+    found = outcomes(table[table["step"] == 0])
+    assert found["steeper-mnist"] == HOLDS and found["steeper-later-mnist"] == NOT_RUN
 
 
 def test_finding_gives_both_weights():
-    text = experiment.finding(made_up(), PARAMETERS)
-    sizes = experiment.values_of(experiment.rows_of(made_up(), "cifar10-natural", "scale"), experiment.growth)
-    assert all(experiment.factor(sizes[start]) in text for start in experiment.STARTS)
-
-
-def test_ratios_have_no_negative_ends():
     table = made_up()
-    wild = table["kind"] == "projection"
-    spread = 2.0 ** np.random.default_rng(1).normal(0, 2, wild.sum())
-    table.loc[wild, "both"] *= spread
-    growth, size, lead = (key.here for key in experiment.key_numbers(table, PARAMETERS))
-    assert float(growth.split()[0]) == pytest.approx(0.2, abs=0.02)
-    assert "-" not in size + lead and "(0." in lead
+    text = reading.finding(table, PARAMETERS, judged(table))
+    sizes = reading.pairs(reading.rows_of(table, "cifar10-natural", "scale"), reading.extent).mean()
+    assert all(f"{2 ** sizes[start]:.1f} times with" in text for start in ("scratch", "pretrained"))
+    assert reading.UNTESTED in text and len(text) <= 300
 
 
 def test_measured_against_the_head_by_hand():
@@ -173,7 +207,7 @@ def test_activations_are_asked_for_and_change_no_verdict():
     book = notebooks.find("transferability/fig07_gradient_scale")
     units = experiment.units(parameters.resolve(book, "smoke"))
     own = [unit for unit in units if unit.compute is experiment.activations]
-    assert len(own) == 2 == len(units) / 2
+    assert len(own) == 2 == sum(unit.compute is experiment.compute for unit in units)
     table = own[0].compute(**own[0].arguments, device="cpu", report=lambda done, text: None)
     assert set(table["kind"]) == {"activation"} and len(table) == 3 * 8 + 2 * 16 + 2 * 32
     for _, rows in table.groupby("layer"):

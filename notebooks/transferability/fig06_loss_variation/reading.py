@@ -1,0 +1,175 @@
+"""How much more the loss varies along its gradient from random than from pre-trained weights."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
+from alignbook.over_seeds import area, at, curves, first, ratio
+from alignbook.statements import Case, Statement
+from alignbook.studies.transferability.by_seed import factor
+from alignbook.studies.transferability.targets import STARTS, of_target, over_cases, words
+
+from .design import PROTOCOLS
+
+PARTS = {  # of training, as shares of its steps
+    "all steps": (0, 1), "before the first step": (0, 0), "first tenth": (0, 0.1), "rest": (0.1, 1),
+}  # fmt: skip
+LOSSES = 50  # training losses at which both ways are compared
+TENTH = "a tenth of the variation"
+
+
+def rows_of(table, target, protocol, start):
+    """The rows of one target, protocol and start."""
+    return at(of_target(table, target), protocol=protocol, start=start)
+
+
+def variation(rows, reach="near"):
+    """Largest less smallest loss of the line, (seeds × steps) frame; reach : "near" or "far"."""
+    return curves(rows, "step", f"{reach}_high") - curves(rows, "step", f"{reach}_low")
+
+
+def mean_over(frame, share=(0, 1)):
+    """Mean of each seed's curve over the steps from and to a ``share`` of the last; its start for (0, 0)."""
+    if share[1] == 0 or frame.empty:
+        return first(frame)
+    return area(frame, *(end * frame.columns[-1] for end in share))
+
+
+def ratios(table, target, protocol, reach="near", part="all steps"):
+    """log2 of the variation from random weights over that from pre-trained ones, a sample.
+
+    Each is the mean over a part of the steps, of :data:`PARTS`; left out where a loss is not finite.
+    """
+    means = [
+        mean_over(variation(rows_of(table, target, protocol, start), reach), PARTS[part]) for start in STARTS
+    ]
+    return _finite(np.log2(ratio(*means)))
+
+
+def over_training(table, target, protocol):
+    """(seeds × steps) frame of log2 of that ratio, step by step."""
+    random, own = (variation(rows_of(table, target, protocol, start)) for start in STARTS)
+    return np.log2(random / own)
+
+
+def matched(table, target, protocol):
+    """The same at equal loss, a sample: mean difference of log2 of the near variation over the losses that
+    both pass. Between records it is a straight line over the logarithm of the loss.
+    """
+    random, own = (rows_of(table, target, protocol, start) for start in STARTS)
+    found = {
+        seed: _at_equal_loss(at(random, seed=seed), at(own, seed=seed))
+        for seed in sorted(set(random.get("seed", ())) & set(own.get("seed", ())))
+    }
+    return _finite(pd.Series(found, dtype=float))
+
+
+def _at_equal_loss(*ways):
+    lines = []
+    for rows in ways:
+        rows = rows.sort_values("loss")
+        near = rows["near_high"] - rows["near_low"]
+        lines.append((np.log(rows["loss"].to_numpy(float)), np.log2(near.to_numpy(float))))
+    low, high = max(loss[0] for loss, _ in lines), min(loss[-1] for loss, _ in lines)
+    if low >= high:
+        return math.nan
+    grid = np.linspace(low, high, LOSSES)
+    return float(np.mean(np.interp(grid, *lines[0]) - np.interp(grid, *lines[1])))
+
+
+def _finite(values):
+    return values.replace([np.inf, -np.inf], np.nan).dropna()
+
+
+def settings(parameters):
+    """One case per way of choosing the step and target."""
+    return [
+        Case(f"{protocol}-{name}", f"{said}, {words(name)}", {"protocol": protocol, "target": name})
+        for protocol, said in PROTOCOLS.items()
+        for name in parameters["targets"]
+    ]
+
+
+LESS = "The loss varies less along its gradient from pre-trained than from random weights"
+RULE = {"above": 0, "matters": 0.14, "unit": "of log2", "because": TENTH, "each": settings}
+STATEMENTS = [
+    Statement(
+        "smaller", f"{LESS}: mean over all steps of training, log2 of the ratio.",
+        source="Figures 6 and 11, Section 4", headline=True, **RULE,
+        of=lambda t, p, target, protocol: ratios(t, target, protocol),
+    ),
+    Statement(
+        "first", f"{LESS} before the first step.", source="Sections 1 and 4", **RULE,
+        of=lambda t, p, target, protocol: ratios(t, target, protocol, part="before the first step"),
+    ),
+    Statement(
+        "early", f"{LESS} in the first tenth of the steps.", source="Sections 1 and 4", **RULE,
+        of=lambda t, p, target, protocol: ratios(t, target, protocol, part="first tenth"),
+    ),
+    Statement(
+        "late", f"{LESS} in the other nine tenths of the steps.", source="Figures 6 and 11, Section 4",
+        ours=True, **RULE,
+        of=lambda t, p, target, protocol: ratios(t, target, protocol, part="rest"),
+    ),
+    Statement(
+        "far", f"{LESS}, along a hundred steps of training's rate.", source="Figures 6 and 11, Appendix A",
+        ours=True, **RULE,
+        of=lambda t, p, target, protocol: ratios(t, target, protocol, reach="far"),
+    ),
+    Statement(
+        "matched", f"{LESS} at equal training loss.", source="Figures 6 and 11, Section 4", ours=True, **RULE,
+        of=lambda t, p, target, protocol: matched(t, target, protocol),
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "Over all of training the loss varies more along its gradient from random weights",
+    CONTRADICTED: "Over all of training the loss varies more along its gradient from pre-trained weights",
+    ABSENT: "Over all of training the loss varies as much along its gradient from both starts",
+    UNDECIDED: "It is undecided whether the loss varies more along its gradient from random weights",
+}
+EARLY = {
+    HOLDS: "and so it does",
+    CONTRADICTED: "but it varies less",
+    ABSENT: "but it does not differ",
+    UNDECIDED: "but it is undecided",
+}
+
+
+def shown(parameters):
+    """[(protocol, target)] of the two figures: the first target for Figure 6, the last for Figure 11."""
+    return list(zip(PROTOCOLS, (parameters["targets"][0], parameters["targets"][-1]), strict=True))
+
+
+def finding(table, parameters, claims):
+    """Whether it varies more over all of training, and early on; words follow the verdicts."""
+    cases = [case.id for case in settings(parameters)]
+    said = over_cases([claims[f"smaller-{id}"].outcome for id in cases], SAID, "settings")
+    early = over_cases([claims[f"early-{id}"].outcome for id in cases], EARLY, "settings")
+    way, name = shown(parameters)[0]
+    over_all, start = (ratios(table, name, way, part=part) for part in ("all steps", "first tenth"))
+    if said is None or early is None or over_all.empty or start.empty:
+        return "There is nothing to compare."
+    return (
+        f"{said}; in Figure 6's own it is {2 ** over_all.mean():.1f} times as much "
+        f"({claims[f'smaller-{way}-{name}'].outcome}). The paper expects this above all early in training, "
+        f"{early}: {2 ** start.mean():.1f} times in the first tenth. A small network and source."
+    )
+
+
+def times(values):
+    """The ratio of log2 ``values``: geometric mean and the interval of the mean logarithm."""
+    return factor(values, 2)
+
+
+def key_numbers(table, parameters):
+    """The two ratios of the figures, and Figure 6's early in training."""
+    (way, name), (other, last) = shown(parameters)
+    told = {
+        f"variation, random over pre-trained: {PROTOCOLS[way]} (Figure 6)": ratios(table, name, way),
+        f"the same: {PROTOCOLS[other]} (Figure 11)": ratios(table, last, other),
+        "Figure 6's in the first tenth of training": ratios(table, name, way, part="first tenth"),
+    }
+    return [KeyNumber(what, times(values)) for what, values in told.items()]
