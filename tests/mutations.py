@@ -46,7 +46,7 @@ def within(old, new, file=PEAKS):
 
 SCALE = "def scale():\n    return {}\n"
 CONSTANT = "SIZE = {}\n\n\ndef scale():\n    return SIZE{}\n"
-COR01 = "experiments/signal_propagation/cor01_equilibrium.py"
+COR01 = "../../notebooks/signal_propagation/cor01_equilibrium/experiment.py"
 ASIDE = "from alignbook import extra\n"
 # kind: (files before, files after). A text is a whole file, a list holds (old, new) pairs; paths within alignbook.
 MUTATIONS = {
@@ -192,8 +192,9 @@ def outcome(kind, units, unchanged):
     """"counted", "refused", "missed", or what makes the mutation prove nothing; unchanged : numbers of today."""
     before, after = MUTATIONS[kind]
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        shutil.copytree(digest.SOURCES / "alignbook", folder / "alignbook", ignore=shutil.ignore_patterns("__pycache__"))
+        folder = Path(place) / "src"
+        for part in ("src/alignbook", digest.STUDIES):
+            shutil.copytree(digest.SOURCES.parent / part, Path(place) / part, ignore=shutil.ignore_patterns("__pycache__"))
         scales = ENVIRONMENT.get(kind, ("1", "1"))
         write(folder, FIRST.get(kind, {}) | before)
         first = numbers(folder, units, scales[0]) if before else unchanged

@@ -216,3 +216,11 @@ def test_code_pages_split_a_module_at_its_functions(notebook):
     assert len(functions) == len(blocks) - heads
     assert functions == re.findall(r"^## `(\w+)`$", generated._code_page(notebook), re.MULTILINE)
     assert {"units", "finding"} <= set(functions)
+
+
+def test_the_readme_leads_from_every_figure_to_its_folder():
+    rows = [
+        f"| {book.title.split(' · ')[0]} | {book.title.split(' · ')[-1]} | [{book.name}](notebooks/{book.name}) |"
+        for book in BOOKS
+    ]
+    assert re.findall(r"^\| .*\]\(notebooks/.*\|$", PAGES[1].read_text(), re.MULTILINE) == rows
