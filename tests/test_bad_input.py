@@ -148,7 +148,6 @@ def test_a_broken_experiment_leaves_the_others_alone(toys, capsys, case):
 
 BROKEN_STUDIES = {
     "no experiment": ("experiment.py", None, "experiment.py", "status"),
-    "no reading": ("reading.py", None, "has no reading notebooks/toy/fig97_study/reading.py", "claims"),
     "a reading's syntax": ("reading.py", "x = 1\ndef f(:\n", "reading.py, line 2: SyntaxError", "claims"),
     "no profiles": ("profiles.yaml", None, "fig97_study/profiles.yaml", "status"),
     "an unknown profile": ("profiles.yaml", "fast: {seeds: 1}", "profiles.yaml: no profile 'fast'", "status"),

@@ -381,8 +381,10 @@ def _claims(options):
     from alignbook import claims
     from alignbook.runs import judgements
 
+    keys = {}
+
     def look(notebook):
-        found = judgements.claims(notebook)
+        found = judgements.claims(notebook, keys)
         named = {"notebook": notebook.name, "profile": found["profile"]} if found else {}
         return [named | claim for claim in (found["claims"] if found else [])]
 

@@ -72,10 +72,10 @@ class Work:
 
 def undecided():
     """Every :class:`Undecided` claim of the pages as they stand, the headlines first, then the cheapest."""
-    rows = []
+    rows, keys = [], {}
     for notebook in notebooks.every():
         planned = [(plan, _units(plan)) for plan in plans.of(notebook.name)]
-        for claim in _claims(notebook):
+        for claim in _claims(notebook, keys):
             if claim["needed"] is not None:
                 found = ((plan, units) for plan, units in planned if claim["id"] in plan.decides)
                 plan, units = next(found, (None, []))
@@ -95,7 +95,7 @@ def queue(names=()):
 
     names : notebooks, as :func:`notebooks.find` takes them; none: all
     """
-    wanted, found = {notebooks.find(name).name for name in names}, []
+    wanted, found, keys = {notebooks.find(name).name for name in names}, [], {}
     for plan in plans.every():
         if wanted and plan.notebook not in wanted:
             continue
@@ -104,7 +104,7 @@ def queue(names=()):
         if missing:
             new = [unit for unit in units if _is_new(unit, plan)]
             seconds = 3600 * plan.expected_core_hours / max(len(new), 1)
-            found.append(Work(plan, units, missing, seconds, _decides_headline(plan)))
+            found.append(Work(plan, units, missing, seconds, _decides_headline(plan, keys)))
     return sorted(found, key=lambda work: (not work.headline, work.hours))
 
 
@@ -174,8 +174,8 @@ def _is_new(unit, plan):
     return plan.new_seeds is None or seed is None or plan.new_seeds[0] <= seed <= plan.new_seeds[1]
 
 
-def _decides_headline(plan):
-    claims = _claims(notebooks.find(plan.notebook))
+def _decides_headline(plan, keys):
+    claims = _claims(notebooks.find(plan.notebook), keys)
     head = next((claim for claim in claims if claim["headline"]), None)
     if head is None:
         return True
@@ -183,6 +183,6 @@ def _decides_headline(plan):
     return bool(same & set(plan.decides))
 
 
-def _claims(notebook):
-    judged = judgements.claims(notebook)
+def _claims(notebook, keys):
+    judged = judgements.claims(notebook, keys)
     return judged["claims"] if judged else []

@@ -14,6 +14,7 @@ like this, :mod:`alignbook.runs.unfollowable` refuses.
 import ast
 import hashlib
 import importlib.util
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -230,6 +231,11 @@ class Sources:
             self._modules[name] = self._parsed(name)
         return self._modules[name]
 
+    def _elsewhere(self, name):
+        """The file of a module that this process imports from beside the folder, as tests do; or None."""
+        found = sys.modules.get(name) if self.folder == SOURCES else None
+        return Path(found.__file__) if getattr(found, "__file__", None) else None
+
     def _parsed(self, name):
         base = self.folder.joinpath(*name.split("."))
         if name.startswith(f"{PACKAGE}.studies."):
@@ -240,6 +246,8 @@ class Sources:
             if base.is_dir():  # a package without a text of its own
                 return Module(name, base, name, [], {}, {}, [])
             if not path.is_file():
+                path = self._elsewhere(name)
+            if path is None:
                 return None
         try:
             body = ast.parse(path.read_text(encoding="utf-8"), str(path)).body

@@ -15,12 +15,13 @@ from alignbook import paths, system
 _HERE = Path(__file__).resolve().parents[1]
 
 
-def claims(notebook):
+def claims(notebook, keys):
     """{"profile": str, "claims": list of dicts} of the most faithful results that are stored; None of none.
 
+    keys : a dict, empty at first, that the calls of one command share: nothing changes meanwhile
     Raises AlignbookError as :class:`~alignbook.runs.engine.Run` does.
     """
-    key = _key(notebook.paper)
+    key = keys.get(notebook.paper) or keys.setdefault(notebook.paper, _key(notebook.paper))
     file = paths.build() / "claims" / f"{notebook.name.replace('/', '-')}.json"
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
@@ -45,22 +46,17 @@ def _judged(notebook):
     return run and {"profile": run.profile, "claims": [claim.as_dict() for claim in run.claims]}
 
 
-_keys = {}  # {paper: key} of this process, whose modules do not change either
-
-
 def _key(paper):
-    if paper not in _keys:
-        notes = paths.root() / "notebooks"
-        sources = [path for path in _files(_HERE, ".py") if not _is_other(path, paper)]
-        sources += [*_files(notes / "profiles"), *_files(notes / paper), *_files(paths.root() / "data/plans")]
-        digest = hashlib.sha256()
-        for path in sources:
-            digest.update(f"{path}\0".encode() + path.read_bytes() + b"\0")
-        for path in _files(paths.results() / paper):
-            stat = path.stat()
-            digest.update(f"{path} {stat.st_mtime_ns} {stat.st_size}\n".encode())
-        _keys[paper] = digest.hexdigest()
-    return _keys[paper]
+    notes = paths.root() / "notebooks"
+    sources = [path for path in _files(_HERE, ".py") if not _is_other(path, paper)]
+    sources += [*_files(notes / "profiles"), *_files(notes / paper), *_files(paths.root() / "data/plans")]
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(f"{path}\0".encode() + path.read_bytes() + b"\0")
+    for path in _files(paths.results() / paper):
+        stat = path.stat()
+        digest.update(f"{path} {stat.st_mtime_ns} {stat.st_size}\n".encode())
+    return digest.hexdigest()
 
 
 def _is_other(path, paper):

@@ -13,4 +13,12 @@ this folder. A study has
 
 from alignbook import paths
 
-__path__ = [str(paths.root() / "notebooks")]
+
+class _Folder:
+    """The notebooks' folder, looked up each time: ``ALIGNBOOK_ROOT`` may change while a process runs."""
+
+    def __iter__(self):
+        return iter([str(paths.root() / "notebooks")])
+
+
+__path__ = _Folder()
