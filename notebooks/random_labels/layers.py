@@ -1,7 +1,9 @@
 """The layers of a network that can be handed on to another (Maennel et al. 2020, Figures 6, 9, 12 to 15)."""
 
+from torch import nn
+
 from alignbook.training.deep import ResNet18
-from alignbook.training.nets import SimpleCNN
+from alignbook.training.nets import SimpleCNN, he_normal_layer_
 
 
 def parts(net):
@@ -23,3 +25,17 @@ def transfer_(net, source, layers):
         for one, other in zip(to, made, strict=True):
             one.load_state_dict(other.state_dict())
     return net
+
+
+def draw_layer_(layer, init, scale, generator):
+    """Draw a convolution or dense layer anew: He normal ("he", A.3) or "orthogonal" (B.2), times ``scale``.
+
+    Orthogonal: the weights as a matrix (outputs × fan-in) have orthonormal rows or columns, times ``scale``;
+    biases are zero.
+    """
+    if init == "he":
+        he_normal_layer_(layer, scale, generator)
+        return
+    nn.init.orthogonal_(layer.weight, scale, generator=generator)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
