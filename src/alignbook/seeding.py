@@ -1,18 +1,11 @@
 """Independent random streams, named, so that adding one never shifts another."""
 
-import zlib
-
 import numpy as np
 import torch
 
+from alignbook.streams import _sequence, numpy_stream
 
-def _sequence(seed, names):
-    return np.random.SeedSequence([seed, *(zlib.crc32(str(name).encode()) for name in names)])
-
-
-def numpy_stream(seed, *names):
-    """NumPy generator of the stream ``names`` (str or int, any number) under ``seed`` (int ≥ 0)."""
-    return np.random.default_rng(_sequence(seed, names))
+__all__ = ["numpy_stream", "torch_stream"]
 
 
 def torch_stream(seed, *names, device="cpu"):
