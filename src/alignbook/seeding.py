@@ -3,7 +3,9 @@
 import numpy as np
 import torch
 
-from alignbook.streams import _sequence, numpy_stream  # noqa: F401, the latter taken from here
+from alignbook.streams import _sequence, numpy_stream
+
+__all__ = ["numpy_stream", "torch_stream"]
 
 
 def torch_stream(seed, *names, device="cpu"):

@@ -5,24 +5,27 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
+from alignbook.metrics import misalignment, misalignment_basis
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig03_filters import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.random_labels.fig03_filters import design, experiment, reading
 
 BOOK = notebooks.find("random_labels/fig03_filters")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
-D = experiment.DIMENSION
+D = design.DIMENSION
+ASKED = {"groups": 3, "images": 500, "blocks": 1}
 
 
 def test_matches_are_counted():
     turn = np.eye(4)
     angle = np.radians(30)
     turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-    assert experiment.matches(np.eye(4), turn) == [[0, 1], [1, 0], [2], [3]]
-    assert experiment.matches(-np.eye(4), turn) == [[0, 1], [1, 0], [2], [3]]
+    assert reading.matches(np.eye(4), turn) == [[0, 1], [1, 0], [2], [3]]
+    assert reading.matches(-np.eye(4), turn) == [[0, 1], [1, 0], [2], [3]]
     even = np.full((9, 1), 1 / 3)  # 0.33 with every axis
-    assert experiment.matches(np.eye(9), even) == [[]]
+    assert reading.matches(np.eye(9), even) == [[]]
 
 
 def made_up(turned, runs=12, filters=60, seed=0):
@@ -44,56 +47,87 @@ def made_up(turned, runs=12, filters=60, seed=0):
 
 
 def judged(table, groups=3):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, {"groups": groups})}
+    return {id: claim.outcome for id, claim in claims(table, groups=groups).items()}
+
+
+def claims(table, **other):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, ASKED | other)}
 
 
 def test_filters_of_the_datas_directions_match_and_others_do_not():
     table = made_up(turned=False)
-    found = experiment.by_group(table, {"groups": 3})
+    found = reading.by_group(table, {"groups": 3})
     assert len(found) == 3 and (found["matched"] == 10).all() and (found["chance"] < 2).all()
     assert (found["misalignment"] < found["least"]).all() and (found["first"] > found["last"]).all()
     outcomes = judged(table)
     assert outcomes["matched"] == outcomes["aligned"] == HOLDS and outcomes["table-d1"] == NOT_JUDGED
     other = judged(made_up(turned=True))
-    assert other["matched"] in (UNDECIDED, CONTRADICTED) and other["aligned"] != HOLDS
+    assert other["matched"] in (ABSENT, UNDECIDED, CONTRADICTED) and other["aligned"] != HOLDS
     assert other["one-or-two"] != HOLDS
-    assert "10.0" in experiment.finding(table, {"groups": 3})
+    said = reading.finding(table, ASKED, claims(table))
+    assert "10.0 of ten match" in said and "stands in for WRN-28-4" in said and len(said) <= 300
+    unlearned = table.assign(accuracy=0.9 * table["accuracy"])
+    assert judged(unlearned)["matched"] == NOT_JUDGED
 
 
 def test_halves_of_the_same_filters_agree():
     rng = np.random.default_rng(1)
     run = rng.normal(size=(200, D)) * 0.7 ** np.arange(D)
-    assert experiment.agreement([run, run]) == pytest.approx(np.ones(12))
+    assert reading.agreement([run, run]) == pytest.approx(np.ones(12))
     plain = rng.normal(size=(200, D))
-    assert experiment.agreement([plain[:100], plain[100:]]).mean() < 0.5
+    assert reading.agreement([plain[:100], plain[100:]]).mean() < 0.5
     # Three runs make halves of one each.
-    assert experiment.agreement([run, run, plain]) == pytest.approx(np.ones(12))
+    assert reading.agreement([run, run, plain]) == pytest.approx(np.ones(12))
 
 
-def test_as_many_filters_as_printed_are_judged(monkeypatch):
-    monkeypatch.setattr(experiment, "PRINTED_RUNS", 4)
-    monkeypatch.setattr(experiment, "PRINTED_FILTERS", 4 * 60)
+def test_table_d1_is_judged_at_the_papers_size_alone(monkeypatch):
+    monkeypatch.setattr(reading, "PRINTED_RUNS", 2)
+    table = made_up(turned=False, filters=960)  # two runs have the 1,920 filters of thirty
+    found = claims(table)["table-d1"]
+    assert found.outcome == NOT_JUDGED and "images" in found.test  # at 1 % of the images
+    whole = claims(table, images=50_000)["table-d1"]
+    assert whole.seeds == 3 and whole.outcome == CONTRADICTED  # of pairs that share no run
+    runs = list(reading.weights(table).values())
+    apart = [reading.agreement(runs[k : k + 4]).mean() for k in (0, 4, 8)]
+    assert whole.measured == pytest.approx(np.mean(apart))
+    few = claims(made_up(turned=False, filters=900), images=50_000)["table-d1"]
+    assert few.outcome == NOT_JUDGED and "filters" in few.test
+
+
+def test_one_or_two_counts_no_more_than_ten():
     table = made_up(turned=False)
-    mean, half, groups = experiment.one_pair(table, {"groups": 3})
-    assert groups == 3 and half > 0
-    assert mean == pytest.approx(experiment.halvings(table).mean(axis=None))
-    (claim,) = [c for c in experiment.claims(table, {"groups": 3}) if c.id == "table-d1"]
-    assert claim.interval == pytest.approx((mean - half, mean + half)) and claim.outcome != NOT_JUDGED
-    far = {"agreement": experiment.PRINTED["agreement"] * 0 + mean - half - 0.1}
-    monkeypatch.setattr(experiment, "PRINTED", experiment.PRINTED.assign(**far))
-    assert judged(table)["table-d1"] == CONTRADICTED
-    assert judged(table, groups=2)["table-d1"] == NOT_JUDGED
-
-
-def test_no_more_than_ten_are_counted(monkeypatch):
-    found = pd.DataFrame({"matched": [10, 10, 10], "one": [3, 2, 1], "two": [7, 8, 8], "more": [0, 0, 1]})
-    monkeypatch.setattr(experiment, "by_group", lambda table, parameters: found.assign(chance=0.5))
-    (claim,) = [c for c in experiment.claims(pd.DataFrame(), {}) if c.id == "one-or-two"]
-    assert claim.measured == pytest.approx(29 / 3) and claim.interval[1] == 10
-    monkeypatch.undo()
-    table = made_up(turned=False)
-    rows = experiment.by_group(table, {"groups": 3})
+    rows = reading.by_group(table, ASKED)
     assert (rows[["one", "two", "more"]].sum(axis=1) == rows["matched"]).all()
+    claim = claims(table)["one-or-two"]
+    assert claim.measured == pytest.approx((rows["one"] + rows["two"]).mean())
+    assert claim.interval is None or claim.interval[1] <= 10
+
+
+def test_many_bases_at_once_are_each_of_them():
+    rng = np.random.default_rng(2)
+    bases = reading.random_bases(D, 5, rng)
+    filters = rng.normal(size=(300, D)) * 0.9 ** np.arange(D)
+    cov = np.cov(filters, rowvar=False)
+    top = reading.leading(cov)[1][:, :10]
+    assert reading.with_bases(bases, cov) == pytest.approx([misalignment_basis(b, cov) for b in bases])
+    chance = [sum(map(bool, reading.matches(basis, top))) for basis in bases]
+    assert reading.by_chance(bases, top) == np.mean(chance)
+    other = np.cov(rng.normal(size=(300, D)) * 0.95 ** np.arange(D), rowvar=False)
+    eigenvectors = reading.leading(other)[1][None]
+    assert reading.with_bases(eigenvectors, cov)[0] == pytest.approx(misalignment(other, cov))
+
+
+def test_a_group_is_measured_once(monkeypatch):
+    calls = []
+    bases = reading.random_bases
+    monkeypatch.setattr(reading, "random_bases", lambda *given: calls.append(1) or bases(*given))
+    table = made_up(turned=False, seed=5)
+    found = claims(table)
+    reading.finding(table, ASKED, found)
+    reading.key_numbers(table, ASKED)
+    assert len(calls) == 3  # groups
+    other = table.assign(w0=table["w0"] * 1.01)
+    assert not reading.by_group(other, ASKED).equals(reading.by_group(table, ASKED))
 
 
 def test_nothing_and_too_little():
@@ -109,10 +143,10 @@ def test_a_run_gives_its_filters():
     run = experiment.compute(**units["run1"].arguments, **QUIET)
     assert len(run) == 32 and run["grown"].iloc[0] > 1.0
     table = pd.concat([data.assign(seed=0), run.assign(seed=1)])
-    cov, vectors = experiment.data_basis(table)
+    cov, vectors = reading.data_basis(table)
     assert cov.shape == (D, D) and np.allclose(vectors.T @ vectors, np.eye(D))
     assert (np.diff(np.diag(vectors.T @ cov @ vectors)) <= 1e-12).all()
-    assert experiment.weights(table)[1].shape == (32, D)
+    assert reading.weights(table)[1].shape == (32, D)
     # Without training the filters are those of the initialisation, and have not grown.
     still = experiment.compute(**units["run1"].arguments | {"epochs": 0}, **QUIET)
     assert still["grown"].iloc[0] == pytest.approx(1.0)

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from alignbook.claims import NOT_RUN
-from alignbook.studies.random_labels import table7
+from alignbook.statements import judged
 from alignbook.studies.random_labels.tab01_covariance_init import experiment as tab01
+from alignbook.studies.random_labels.tab01_covariance_init import reading, table7
 
 PARAMETERS = {
     "dataset": "photos",
@@ -119,35 +120,39 @@ def test_the_page_may_pre_train_at_another_rate(trained):
     table = run(changed[0], layers=[3], iterations=[1])
     assert [call[2] for call in trained] == [0.05, 0.002]
     assert table["rescaled"].tolist() == [True] and table["random_labels"].between(0, 1).all()
-    rows = table7.other_pretraining(table.assign(unit=changed[0].name, seed=0), values)
+    scalars = {k: v for k, v in changed[0].arguments.items() if not isinstance(v, list)}
+    rows = table7.other_pretraining(table.assign(**scalars), values)
     assert rows.index[0].startswith("as above: rate 0.05") and rows["random_labels"].notna().iloc[0]
 
 
+OURS, LONGER, RATE, UNSCALED, COLUMN = "ours", "longer", "rate", "unscaled", "column"
+CHANGES = {
+    OURS: {},
+    LONGER: {"pretrain_epochs": 120},
+    RATE: {"pretrain_rate": 0.01, "rescaled": True, "random_labels": 0.5},
+    UNSCALED: {"rescaled": False, "random_labels": 0.5},
+    COLUMN: {"schedule": "constant", "init_scale": 0.518},
+}
+
+
 def made_up(**accuracy):
-    """A table of units: {unit: training accuracy after 1000 steps}; the rest of the cells as printed."""
+    """A table of units: {one of ``CHANGES``: training accuracy after 1000 steps}; other cells as printed."""
     rows = []
-    for unit, value in accuracy.items():
-        layers = 0 if "standard" in unit else 3
+    for name, value in accuracy.items():
+        layers = 0 if name == COLUMN else 3
         paper = table7.paper_column(layers)
         for count in (100, 1000):
             row = {"seed": 0, "initialisation": "pretrained" if layers else "standard", "layers": layers}
-            row |= {"iterations": count, "unit": unit, "test": paper[count, "test"]}
+            row |= {"iterations": count, "unit": "any", "test": paper[count, "test"]} | CHANGES[name]
             row["train"] = value if count == 1000 else paper[count, "train"]
-            if unit.startswith(tab01.TABLE_7) and layers:
-                row |= {"rescaled": "unscaled" not in unit, "random_labels": 0.5}
             rows.append(row)
     return pd.DataFrame(rows)
 
 
-OURS, LONGER = "pretrained-seed0", "pretrain_epochs-120__pretrained-seed0"
-RATE, UNSCALED = "table7-rate__pretrained-seed0", "table7-unscaled__pretrained-seed0"
-COLUMN = "table7-joint__standard-seed0"
-
-
 def test_rows_name_what_changed_and_keep_the_first_run_alone():
     table = made_up(**{OURS: 0.6, LONGER: 0.66, RATE: 0.7, UNSCALED: 0.5, COLUMN: 0.65})
-    other = made_up(**{OURS: 0.1}).assign(seed=1, unit="pretrained-seed1")
-    rows = table7.other_pretraining(pd.concat([table, other]), PARAMETERS)
+    other = made_up(**{OURS: 0.1}).assign(seed=1)
+    rows = table7.other_pretraining(pd.concat([table, other], ignore_index=True), PARAMETERS)
     assert rows.index.tolist() == [
         "as above: rate 0.002, 3 epochs, scaled back",
         "120 epochs",
@@ -159,7 +164,10 @@ def test_rows_name_what_changed_and_keep_the_first_run_alone():
     ]
     assert rows[1000, "train"].fillna(-1).tolist() == [0.6, 0.66, 0.7, -1, 0.5, -1, 0.65]
     assert rows["layers"].tolist() == [3, 3, 3, 3, 3, 3, 0]
-    assert rows["random_labels"].isna().tolist() == [True, True, False, True, False, True, True]
+    # The page's own network is the one that was also handed over without scaling back.
+    assert rows["random_labels"].isna().tolist() == [False, True, False, True, False, True, True]
+    alone = table7.other_pretraining(table[table["rescaled"].isna()], PARAMETERS)
+    assert alone["random_labels"].isna().all()
     assert table7.paper_column(3)[1000, "train"] == 0.78 and table7.paper_column(0)[100, "test"] == 0.31
 
 
@@ -188,5 +196,5 @@ def test_of_too_little_nothing_is_said():
 
 def test_they_are_no_cells_of_the_tables_and_no_variations():
     table = made_up(**{RATE: 0.7, UNSCALED: 0.5, COLUMN: 0.6})
-    assert tab01.accuracies(table).empty
-    assert {claim.outcome for claim in tab01.claims(table, PARAMETERS)} == {NOT_RUN}
+    assert reading.own(table, PARAMETERS).empty
+    assert {claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)} == {NOT_RUN}

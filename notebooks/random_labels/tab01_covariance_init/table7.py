@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.studies.random_labels.tab01_covariance_init.experiment import (
-    PAPER_STANDARD,
-    PRETRAINING,
-    TABLE_7,
-    printed,
-)
+from alignbook.over_seeds import at
+
+from .design import PRETRAINING
+from .reading import PAPER, changes, fitted
 
 CELLS = [(100, "train"), (100, "test"), (1000, "train"), (1000, "test")]  # the rows of Table 7
 
@@ -23,12 +21,14 @@ def other_pretraining(table, parameters):
     """
     if "train" not in table:  # nothing has finished
         return _frame([])
-    first = table[(table["seed"] == 0) & table["initialisation"].isin(["pretrained", "standard"])]
+    first = at(table, seed=0, initialisation=["pretrained", "standard"], layers=[0, 3])
     rows = []
     for way, layers, found in _ways(first, parameters):
         cells = found.set_index("iterations")
         row = {"way": way, "layers": layers, "random_labels": np.nan}
-        if len(found) and "random_labels" in found:
+        if not rows:  # the page's own network is the one that the look without scaling back hands over
+            row["random_labels"] = fitted(first, parameters)
+        elif len(found) and "random_labels" in found:
             row["random_labels"] = found["random_labels"].iloc[0]
         rows.append(row | {cell: cells[cell[1]].get(cell[0], np.nan) for cell in CELLS})
     return _frame(rows)
@@ -36,10 +36,8 @@ def other_pretraining(table, parameters):
 
 def paper_column(layers):
     """{cell: printed accuracy} of Table 7 for each of ``CELLS``: the column of three layers, or {} (0)."""
-    if layers == 0:
-        return PAPER_STANDARD
-    rows = printed().query("table == 7 and layers == @layers")
-    return rows.set_index(["iterations", "part"])["paper"].to_dict()
+    name = "pretrained" if layers else "standard"
+    return {cell: float(PAPER[name, layers, *cell]) for cell in CELLS}
 
 
 def summary(rows):
@@ -64,33 +62,39 @@ def summary(rows):
         f"Nearest is “{way}”: {nearest[cell]:.2f} ({gap[way]:+.2f}), on test images {nearest[test]:.2f} "
         f"({nearest[test] - paper[test]:+.2f}; ours {ours[test] - paper[test]:+.2f})."
     )
+    column = paper_column(0)
     for way, row in rows[rows["layers"] == 0].iterrows():
         if row[CELLS].notna().all():
             early = (100, "train")
             said += (
                 f" “{way}” gives {row[early]:.2f} after 100 steps and {row[cell]:.2f} after 1000 on training "
-                f"images, where {PAPER_STANDARD[early]:.2f} and {PAPER_STANDARD[cell]:.2f} are printed."
+                f"images, where {column[early]:.2f} and {column[cell]:.2f} are printed."
             )
     return said
 
 
 def _ways(first, parameters):
     """(name, layers, rows of ``first``) of every way to pre-train, the page's own first."""
-    variation = first["unit"].str.partition("__")[0].where(first["unit"].str.contains("__"), "")
-    pretrained = first["layers"] == 3
+    changed = changes(first, parameters)
+    pretrained = first["initialisation"] == "pretrained"
+
+    def those(change, layers=3):
+        """Rows that differ from the page in this alone; the looks have products in float32, too."""
+        same = [{k: v for k, v in found.items() if k != "precision"} == change for found in changed]
+        return first[np.array(same, dtype=bool) & (pretrained == (layers == 3))]
+
     epochs, rate = parameters["pretrain_epochs"], parameters["pretrain_rate"]
-    yield f"as above: rate {rate}, {epochs} epochs, scaled back", 3, first[pretrained & (variation == "")]
-    for name in sorted(set(variation), key=lambda name: (len(name), name)):
-        if name.startswith("pretrain_epochs-"):
-            yield f"{name.partition('-')[2]} epochs", 3, first[pretrained & (variation == name)]
-    for name, (change, rescaled) in PRETRAINING.items():
-        own = first[variation == f"{TABLE_7}{name}"]
+    none = changed.map(len) == 0
+    yield f"as above: rate {rate}, {epochs} epochs, scaled back", 3, first[pretrained & none]
+    for length in sorted({found["pretrain_epochs"] for found in changed if "pretrain_epochs" in found}):
+        yield f"{length:g} epochs", 3, those({"pretrain_epochs": length})
+    for change, rescaled in PRETRAINING.values():
         title = [_TITLES[key].format(value) for key, value in change.items()]
         for scaled_back in sorted(rescaled, reverse=True):
-            chosen = own[own.get("rescaled", default=pd.Series(None, own.index)) == scaled_back]
-            yield ", ".join(title + ["not scaled back"] * (not scaled_back)), 3, chosen
+            found = those(change | ({} if scaled_back else {"rescaled": False}))
+            yield ", ".join(title + ["not scaled back"] * (not scaled_back)), 3, found
         if "schedule" in change:
-            yield f"{', '.join(title)}: no layer pre-trained", 0, own[own["layers"] == 0]
+            yield f"{', '.join(title)}: no layer pre-trained", 0, those(change, layers=0)
 
 
 _TITLES = {
