@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
+from alignbook.statements import judged
 from alignbook.studies.signal_propagation.cor01_equilibrium import experiment as cor01
+from alignbook.studies.signal_propagation.cor01_equilibrium import reading
 
 PARAMETERS = {
     "depth": 1000,
@@ -32,6 +34,10 @@ def compute(unit):
     assert progress == sorted(progress) and 0 <= progress[0] and progress[-1] <= 1
     scalars = {k: v for k, v in unit.arguments.items() if isinstance(v, int | float) and k not in table}
     return table.assign(unit=unit.name, **scalars)
+
+
+def claims_of(table, parameters):
+    return judged(reading.STATEMENTS, table, parameters)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +74,7 @@ def test_equilibrium_lies_between_the_layers_where_the_order_changes(table, dept
     above = forward > kappa * backward
     last_above = int(np.flatnonzero(above)[-1]) + 1
     assert above[:last_above].all()
-    rows = cor01.select(table, "equilibrium", eps=0.1, kappa=kappa, depth=depth)
+    rows = reading.select(table, "equilibrium", eps=0.1, kappa=kappa, depth=depth)
     assert last_above <= rows.layer.item() <= last_above + 1
 
 
@@ -79,7 +85,7 @@ def test_equilibrium_curves_are_the_stored_ones(table):
     assert curves.shape == (2, 3, 4)
     for eps, of_eps in zip([0.1, 0.9], curves, strict=True):
         for kappa, layers in zip([0.5, 2.0], of_eps, strict=False):
-            rows = cor01.select(table, "equilibrium", eps=eps, kappa=kappa).set_index("depth").layer
+            rows = reading.select(table, "equilibrium", eps=eps, kappa=kappa).set_index("depth").layer
             np.testing.assert_allclose(layers, rows.reindex(depths), rtol=1e-9)
     assert np.isnan(curves[0, 2]).all()  # at these depths the losses never lie that far apart
 
@@ -96,31 +102,31 @@ def test_equilibrium_of_pure_power_laws():
 def test_suprema_are_at_the_two_ends(table):
     """sup of the forward loss at c = -1 whatever ε, sup of the backward information at 1 - ε."""
     for eps in PARAMETERS["epsilons"]:
-        rows = cor01.select(table, "supremum", eps=eps)
+        rows = reading.select(table, "supremum", eps=eps)
         assert rows.correlation[rows.value.idxmax()] == -1
         assert rows.correlation[rows.backward.idxmax()] == pytest.approx(1 - eps)
-    far = cor01.select(table, "forward", correlation=-1.0)
+    far = reading.select(table, "forward", correlation=-1.0)
     assert far.groupby("layer").value.nunique().eq(1).all()
 
 
 def test_share_takes_the_worse_end(table):
-    row = cor01.select(table, "share", eps=0.1, depth=100).iloc[0]
+    row = reading.select(table, "share", eps=0.1, depth=100).iloc[0]
     layer = int(row.layer)
     deviations = [abs(plain_backward(c, layer, 100) - (layer / 100) ** 3) for c in (0.9, -1.0)]
     assert layer == 50 and row.value == pytest.approx(max(deviations), rel=1e-9)
-    assert 0.4 < cor01.share_ratio(cor01.select(table, "share", eps=0.9)) < 1.6
+    assert 0.4 < reading.share_ratio(reading.select(table, "share", eps=0.9)) < 1.6
 
 
 def test_claims_on_everything_and_on_subsets(table):
-    everything = {claim.id: claim for claim in cor01.claims(table, PARAMETERS)}
+    everything = {claim.id: claim for claim in claims_of(table, PARAMETERS)}
     assert everything["figure3-slope-eps0.9"].outcome == "contradicted"
     assert everything["forward-limit"].measured == pytest.approx(1.0, abs=0.3)
     assert everything["lemma2-sign"].measured < 0
     assert all(claim.outcome != "not run" for claim in everything.values())
-    empty = cor01.claims(table.iloc[:0], PARAMETERS)
+    empty = claims_of(table.iloc[:0], PARAMETERS)
     assert {claim.outcome for claim in empty} == {"not run"}
     for units in (["eps0.1"], ["width96-seed0"]):
-        some = cor01.claims(table[table.unit.isin(units)], PARAMETERS)
+        some = claims_of(table[table.unit.isin(units)], PARAMETERS)
         assert {claim.id for claim in some} <= set(everything)
 
 
@@ -167,7 +173,7 @@ def test_claims_find_known_constants(changes, measured):
     }  # fmt: skip
     found = {
         claim.id: claim
-        for claim in cor01.claims(made_up(**changes), PARAMETERS | {"epsilons": [0.9]})
+        for claim in claims_of(made_up(**changes), PARAMETERS | {"epsilons": [0.9]})
         if claim.outcome != "not run"
     }
     assert set(found) == set(expected)
@@ -176,8 +182,22 @@ def test_claims_find_known_constants(changes, measured):
         assert found[name].outcome == ("contradicted" if name in measured else "holds")
 
 
+def test_the_finding_follows_its_verdict():
+    parameters = PARAMETERS | {"epsilons": [0.9]}
+
+    def found(**changes):
+        table = made_up(**changes)
+        claims = {claim.id: claim for claim in claims_of(table, parameters)}
+        assert claims["figure3-slope-eps0.9"].ours  # nowhere does the paper say that it is reached there
+        return reading.finding(table, parameters, claims)
+
+    assert "does grow as L^(3/5)" in found() and "its slope is 0.60 at 1,000 layers" in found()
+    assert "does not grow as L^(3/5)" in found(growth=0.75) and "0.75 over Figure 3's" in found(growth=0.75)
+    assert "opposite inputs, which no two images of MNIST are" in found() and len(found()) <= 300
+
+
 def test_a_wrong_forward_rate_is_found():
-    claims = cor01.claims(made_up(forward=-1.8), PARAMETERS | {"epsilons": [0.9]})
+    claims = claims_of(made_up(forward=-1.8), PARAMETERS | {"epsilons": [0.9]})
     found = {claim.id: claim for claim in claims}
     assert found["forward-rate"].measured == pytest.approx(-1.8)
     assert found["forward-rate"].outcome == found["forward-constant"].outcome == "contradicted"
@@ -187,9 +207,9 @@ def test_figure_3_slope_of_a_known_line():
     depths = np.arange(10, 101, 10)
     rows = {"kind": "equilibrium", "eps": 0.1, "kappa": 1.0, "depth": depths, "layer": 3 * depths**0.7}
     line = pd.DataFrame(rows)
-    assert cor01.figure_3_slope(line, 0.1, 1.0) == pytest.approx(0.7)
-    assert cor01.figure_3_slope(line.iloc[1:], 0.1, 1.0) is None
-    assert cor01.figure_3_slope(line, 0.1, 1.0, shift=-100) is None
+    assert reading.figure_3_slope(line, 0.1, 1.0) == pytest.approx(0.7)
+    assert reading.figure_3_slope(line.iloc[1:], 0.1, 1.0) is None
+    assert reading.figure_3_slope(line, 0.1, 1.0, shift=-100) is None
 
 
 def test_networks_follow_the_recursion(table):
@@ -200,7 +220,7 @@ def test_networks_follow_the_recursion(table):
         ("forward norm", 0.3),
         ("backward norm", 0.3),
     ]:
-        ratio = cor01.network_ratio(cor01.select(table, f"network {kind}"))
+        ratio = reading.network_ratio(reading.select(table, f"network {kind}"))
         assert ratio == pytest.approx(1, abs=tolerance), kind
 
 
@@ -240,5 +260,5 @@ def test_same_seed_same_bits_and_seeds_differ():
 def test_local_slope_of_a_bent_line():
     layer = np.geomspace(1, 1000, 61)
     rows = pd.DataFrame({"layer": layer, "value": np.where(layer < 100, layer**2.0, layer**3.0 / 100)})
-    assert cor01.local_slope(rows, 10) == pytest.approx(2)
-    assert cor01.local_slope(rows, 500) == pytest.approx(3)
+    assert reading.local_slope(rows, 10) == pytest.approx(2)
+    assert reading.local_slope(rows, 500) == pytest.approx(3)

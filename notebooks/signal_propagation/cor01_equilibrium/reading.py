@@ -1,0 +1,261 @@
+"""How deep a network must be before its equilibrium layer grows as L^(3/5) (Corollary 1)."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
+from alignbook.statements import Case, Statement
+
+from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
+
+PAPER_FORWARD_LIMIT = 1 / 2  # Theorem 1
+HAYOU_CONSTANT = 9 * math.pi**2 / 2  # 1 - c_l ~ this / l^2; Hayou et al. 2020, Appendix Lemma 1
+LOG_COEFFICIENT = 9 / 2  # κ of g'(c_l) = 1 - 3/l + κ log(l)/l² + O(l⁻²); our expansion, the paper gives κ > 0
+
+
+def end_slope(x, y):
+    """d log y / d log x between the last two of the ascending points x, y."""
+    (x0, x1), (y0, y1) = np.log(x[-2:]), np.log(y[-2:])
+    return float((y1 - y0) / (x1 - x0))
+
+
+def fitted_slope(depths, layers):
+    """Least-squares slope of log layer over log depth: Figure 3's line of best fit."""
+    return float(np.polyfit(np.log(depths), np.log(layers), 1)[0])
+
+
+def figure_3_slope(table, eps, kappa, shift=0, whole=False, kind="equilibrium"):
+    """Slope that a fit over the depths of Figure 3 gives for the exact equilibrium layer, or None.
+
+    shift : added to the layer (an off-by-one in counting layers); whole : round to whole layers;
+    kind : ``equilibrium`` (suprema, the paper's) or ``one pair``.
+    """
+    rows = select(table, kind, eps=eps, kappa=kappa)
+    rows = rows[rows.depth.isin(FIGURE_3_DEPTHS)]
+    layer = rows.layer + shift
+    if len(rows) < len(FIGURE_3_DEPTHS) or (layer <= 0).any():
+        return None
+    return fitted_slope(rows.depth, layer.round() if whole else layer)
+
+
+def local_slope(rows, layer):
+    """Slope of log value over log layer: a line through the stored layers within √2 of ``layer``."""
+    near = rows[(rows.layer >= layer / 2**0.5) & (rows.layer <= layer * 2**0.5)]
+    return fitted_slope(near.layer, near.value)
+
+
+def share_ratio(rows):
+    """Coefficient of log(L)/L in Theorem 2's first case over our expansion's κ (1/α - 1), deepest end.
+
+    rows : rows ``share`` of one ε and one share. L deviation / α³ = κ (1/α - 1) log L + O(1), so a ratio
+    of 1 confirms the log(L)/L, and 0 would mean a plain 1/L.
+    """
+    rows, alpha = rows.iloc[-2:], (rows.layer / rows.depth).iloc[-2:]
+    scaled = (rows.depth * rows.value / alpha**3).to_numpy()
+    slope = np.diff(scaled)[0] / np.diff(np.log(rows.depth))[0]
+    return float(slope / (LOG_COEFFICIENT * (1 / rows.share.iloc[0] - 1)))
+
+
+def lemma_2_coefficient(table, eps):
+    """k in log r_l = const + k log(l)/l + O(1/l) at the deepest end, or None; Lemma 2 says +κ."""
+    rows = select(table, "lemma 2", eps=eps).iloc[-2:]
+    if len(rows) < 2:
+        return None
+    # l (log r_l - log r_2l) = (k / 2) log l + const, so the unknown constant of log r_l drops out.
+    return float(2 * np.diff(rows.value)[0] / np.diff(np.log(rows.layer.to_numpy(float)))[0])
+
+
+def central_kappa(parameters):
+    """The κ nearest to 1 (in ratio) among those asked for."""
+    return min(parameters["kappas"], key=lambda kappa: abs(math.log(kappa)))
+
+
+def network_ratio(rows):
+    """Measured over expected: regression through 0 over pairs and layers; small values weigh little."""
+    return float((rows.value * rows.expected).sum() / (rows.expected**2).sum())
+
+
+def select(table, kind, **columns):
+    """Rows of one kind with the given values in the named columns; empty where a column is missing."""
+    wanted = {"kind": kind, **columns}
+    if not set(wanted) <= set(table.columns):
+        return table.iloc[:0].reindex(columns=["kind", "eps", "kappa", "share", "depth", "layer", "value"])
+    keep = np.logical_and.reduce([table[name] == value for name, value in wanted.items()])
+    return table[keep]
+
+
+def farthest(table):
+    """Rows of the forward loss of opposite inputs, which are in every E_ε: those of one ε are enough."""
+    rows = select(table, "forward", correlation=-1.0)
+    return rows[rows.eps == rows.eps.iloc[0]] if len(rows) else rows
+
+
+def forward_rate(table, parameters):
+    """Slope of log forward loss over log layer at the deepest end."""
+    rows = farthest(table)
+    return end_slope(rows.layer.to_numpy(), rows.value.to_numpy()) if len(rows) else None
+
+
+def forward_constant(table, parameters):
+    """1 - c_l at the deepest layer over (9π²/2) l^-2."""
+    rows = farthest(table).iloc[-1:]
+    return float((2 * rows.value * rows.layer**2).iloc[0]) / HAYOU_CONSTANT if len(rows) else None
+
+
+def backward_rate(table, parameters, eps):
+    """Slope of log backward loss over log L, at the grid's layer nearest L^(3/5), at the deepest end."""
+    rows = select(table, "backward", eps=eps)
+    if rows.empty:
+        return None
+    depths = np.sort(rows.depth.unique())[-2:]
+    shallow = rows[rows.depth == depths[0]].layer.to_numpy()
+    layer = shallow[np.argmin(np.abs(np.log(shallow / parameters["depth"] ** PAPER_SLOPE)))]
+    value = [rows[(rows.depth == depth) & (rows.layer == layer)].value.iloc[0] for depth in depths]
+    return end_slope(depths / layer, value)
+
+
+def worst_share(table, parameters, eps):
+    """:func:`share_ratio` of the α for which it is farthest from 1."""
+    ratios = [share_ratio(part) for _, part in select(table, "share", eps=eps).groupby("share")]
+    return max(ratios, key=lambda ratio: abs(ratio - 1), default=None)
+
+
+def deep_slopes(table, eps):
+    """{κ: slope of the equilibrium layer at the deepest end}."""
+    rows = select(table, "equilibrium", eps=eps)
+    return {k: end_slope(part.depth.to_numpy(), part.layer.to_numpy()) for k, part in rows.groupby("kappa")}
+
+
+def deep_slope(table, parameters, eps):
+    """That at the κ nearest to 1."""
+    return deep_slopes(table, eps).get(central_kappa(parameters))
+
+
+def kappa_spread(table, parameters, eps):
+    """The largest less the smallest over κ."""
+    ends = deep_slopes(table, eps).values()
+    return max(ends) - min(ends) if len(ends) > 1 else None
+
+
+def shown_slope(table, parameters, eps):
+    """:func:`figure_3_slope` at the κ nearest to 1."""
+    return figure_3_slope(table, eps, central_kappa(parameters))
+
+
+def lemma_2_ratio(table, parameters):
+    """The coefficient of log(l)/l over 9/2, at the largest ε, where corrections are smallest."""
+    coefficient = lemma_2_coefficient(table, max(parameters["epsilons"]))
+    return None if coefficient is None else coefficient / LOG_COEFFICIENT
+
+
+def network_ratios(kind):
+    """A reading: :func:`network_ratio` of the widest networks of one kind, by seed."""
+
+    def ratios(table, parameters):
+        rows = select(table, kind)
+        if rows.empty:
+            return None
+        widest = rows[rows.width == rows.width.max()]
+        return pd.Series({seed: network_ratio(part) for seed, part in widest.groupby("seed")})
+
+    return ratios
+
+
+def epsilons(parameters):
+    return [Case(f"eps{eps:g}", f"ε = {eps:g}", {"eps": eps}) for eps in parameters["epsilons"]]
+
+
+STATEMENTS = [
+    Statement(
+        "deep-slope", "The equilibrium layer grows as L^(3/5) at the deepest end.", source="Corollary 1",
+        of=deep_slope, exactly=PAPER_SLOPE, within=0.02, each=epsilons, headline=True,
+    ),
+    Statement(
+        "figure3-slope",
+        "Over the depths 10 to 100 of Figure 3 the equilibrium layer, of all inputs in E_ε, has slope 3/5.",
+        source="Corollary 1 as used in Figure 3; that it is reached there is ours", of=shown_slope,
+        exactly=PAPER_SLOPE, within=0.05, each=epsilons, ours=True,
+    ),
+    Statement(
+        "kappa", "The slope at the deepest end does not depend on κ: the largest less the smallest is 0.",
+        source="Corollary 1", of=kappa_spread, exactly=0.0, within=0.02, each=epsilons,
+    ),
+    Statement(
+        "forward-rate", "The forward loss falls as l^-2 at the deepest end.", source="Theorem 1",
+        of=forward_rate, exactly=-2.0, within=0.02,
+    ),
+    Statement(
+        "forward-constant", "1 - c_l tends to (9π²/2) l^-2: the ratio of the two at the deepest layer is 1.",
+        source="Theorem 1, whose constant is not printed (Hayou et al. 2020)", of=forward_constant,
+        exactly=1.0, within=0.02,
+    ),
+    Statement(
+        "backward-rate", "As L grows, the backward loss at a fixed layer falls as L^-3.",
+        source="Theorem 2, second case, whose other half, the growth over l, the page shows",
+        of=backward_rate, exactly=-3.0, within=0.02, each=epsilons,
+    ),
+    Statement(
+        "share-rate", "At l = αL the deviation from α³ has reached log(L)/L with our coefficient, "
+        "9/2 (1/α - 1): the ratio, at the worst α, is 1.", source="Theorem 2, first case; coefficient ours",
+        of=worst_share, exactly=1.0, within=0.05, each=epsilons, ours=True,
+    ),
+    Statement(
+        "lemma2-sign", "The coefficient of log(l)/l in log(l³ ζ_l) is +9/2: the measured one over 9/2 is 1.",
+        source="Appendix B.2, Lemma 2 and its use, with 9/2 (ours) for κ", of=lemma_2_ratio, exactly=1.0,
+        within=0.05, ours=True,
+    ),
+    Statement(
+        "finite-forward", "The forward loss of a wide network at initialisation is the recursion's: ratio 1.",
+        source="Section 3.2", of=network_ratios("network forward"), near=1.0, within=0.05,
+    ),
+    Statement(
+        "finite-backward", "Width times the backward information of a wide network is the recursion's.",
+        source="Appendix A.3", of=network_ratios("network backward"), near=1.0, within=0.05,
+    ),
+    Statement(
+        "forward-limit", "With He initialisation the forward information of equal inputs is 1/2.",
+        source="Appendix B.1, proof of Theorem 1", of=network_ratios("network forward norm"),
+        near=PAPER_FORWARD_LIMIT, within=0.05,
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "In exact theory the equilibrium layer does grow as L^(3/5), but only in very deep networks",
+    CONTRADICTED: "In exact theory the equilibrium layer does not grow as L^(3/5) even in very deep networks",
+    UNDECIDED: "It is undecided whether the equilibrium layer of exact theory grows as L^(3/5)",
+}
+MIXED = "In exact theory the equilibrium layer grows as L^(3/5) in very deep networks for some inputs only"
+
+
+def _over_epsilons(measure, table, parameters):
+    found = (measure(table, parameters, eps) for eps in parameters["epsilons"])
+    return [value for value in found if value is not None]
+
+
+def finding(table, parameters, claims):
+    """Whether the exponent is reached at the deepest end, and the slope over Figure 3's depths."""
+    deep, shown = (_over_epsilons(measure, table, parameters) for measure in (deep_slope, shown_slope))
+    if not deep:
+        return "No recursion has run."
+    heads = {claim.outcome for id, claim in claims.items() if id.startswith("deep-slope-")}
+    farthest_off = max(deep, key=lambda slope: abs(slope - PAPER_SLOPE))
+    said = SAID.get(heads.pop() if len(heads) == 1 else None, MIXED)
+    said += f": its slope is {farthest_off:.2f} at {parameters['depth']:,} layers"
+    if shown:
+        said += f" and {min(shown):.2f} to {max(shown):.2f} over Figure 3's 10 to 100"
+    return f"{said}. These are suprema, decided by opposite inputs, which no two images of MNIST are."
+
+
+def key_numbers(table, parameters):
+    """Both slopes beside the paper's."""
+    result = []
+    for measure, where in (
+        (deep_slope, f"at {parameters['depth']} layers"),
+        (shown_slope, "over 10 to 100 layers"),
+    ):
+        if found := _over_epsilons(measure, table, parameters):
+            ends = f"{min(found):.3g} to {max(found):.3g}"
+            result.append(KeyNumber(f"slope of the equilibrium layer {where}, over ε", ends, PAPER_SLOPE))
+    return result
