@@ -8,47 +8,25 @@ the paper approximates the change of ΨỸ in a step of gradient descent with ra
 
     Ψ(t+1)Ỹ - Ψ(t)Ỹ ≈ -η H_Ỹ Ψ w  (Approximation 2, first order)  ≈ -η H_w Ψ Ỹ  (Approximation 1, w ∝ -Ỹ).
 
-H_v is the Hessian of Σ v·F with v held: its products need no matrix. It is taken almost everywhere; what a
-step adds to ΨỸ where a ReLU switches is in none of the two.
+What a step adds to ΨỸ where a ReLU switches is in none of the two.
 """
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import nn
 
-from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
-from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import (
-    CLASSES,
-    NAMES,
-    centred_labels,
-    error_signal,
-    images,
-    step_of,
-)
+from alignbook.studies.signal_propagation.dense import CLASSES, centred_labels, error_signal, images, step_of
 from alignbook.training.loop import train
 
-HEADLINE = "correlated"
-PAPER_LARGEST = (2.0, 15.0, 6.0)  # Figure 5: largest |eigenvalue| of H_w at its three times
-PAPER_LAYERS = (1, 7, 10)  # Figure 5
-PAPER_POSITIVE = (5, 15)  # Appendix D.3: usual largest positive eigenvalue of H_w at rates of about 0.005
+from ..tangent_step import cosine, gradient, second_order, weighted
 
-# Fixed before any result was seen.
-HIGH = 0.7  # "highly correlated": half of the squared length is in the predicted direction
-EXACT = 1e-8  # relative error of Theorem A in float64
-BALANCE = 0.1  # of a symmetric spectrum: Σλ / Σ|λ| over the largest by magnitude is 0 within this
 POINTS = 4  # recorded steps per factor of ten
 TOLERANCE = 1e-2  # relative residual of an eigenpair
-
-CORRELATED = (
-    "Over the first epoch the change of U ΨỸ in a step is highly correlated with -U H_w ΨỸ (ours: above 0.7)."
-)
 
 
 def units(parameters):
@@ -209,64 +187,6 @@ def compute_rates(
     return pd.DataFrame(rows)
 
 
-def second_order(net, x, y, rate):
-    """A step of gradient descent from ``net`` on x (n, d), y (n,) with rate η > 0, and what foretells it.
-
-    net : nn.Sequential of linear layers and ReLUs, in x's precision, left as it was.
-    Returns a dict of cosines, and ΨỸ, its change ΔΨỸ and -H_w ΨỸ, (P,) each:
-
-    predicted : ΔΨỸ, -H_w ΨỸ. first_order : ΔΨỸ, -H_Ỹ Ψw. relus_held : the same for the change if every
-    ReLU stayed on or off as it was. swapped : H_Ỹ Ψw, H_w ΨỸ. gradients : -Ψw, ΨỸ. collinearity : -w, Ỹ.
-    theorem_a : no cosine but the relative error of H_w θ = (L - 1) ∇L.
-    """
-    centred = centred_labels(y).to(x.dtype)
-    with torch.no_grad():
-        w = error_signal(net(x), y)
-    theta = flat(net)
-    features, descent = gradient(net, x, centred), gradient(net, x, w)
-    by_w = product(net, x, w)
-    predicted, first = -by_w(features), -product(net, x, centred)(descent)
-    error = by_w(theta) - (layers_of(net) - 1) * descent
-    fixed = held(net, x)
-    put(net, theta - rate * descent)
-    change = gradient(net, x, centred) - features
-    smooth = gradient(fixed, x, centred) - features  # its layers are those of net
-    put(net, theta)
-    row = {
-        "predicted": cosine(change, predicted),
-        "first_order": cosine(change, first),
-        "relus_held": cosine(smooth, first),
-        "swapped": cosine(first, predicted),
-        "gradients": -cosine(descent, features),
-        "collinearity": -cosine(w, centred),
-        "theorem_a": float(error.norm() / ((layers_of(net) - 1) * descent.norm())),
-    }
-    return row, features, change, predicted
-
-
-class Mask(nn.Module):
-    """Multiplies (n, width) by a constant of the same shape."""
-
-    def __init__(self, mask):
-        super().__init__()
-        self.mask = mask
-
-    def forward(self, z):
-        return z * self.mask
-
-
-@torch.no_grad()
-def held(net, x):
-    """``net`` with the same layers, its ReLUs held on or off as they are on x, the only input it takes."""
-    modules, h = [], x
-    for module in net:
-        if isinstance(module, nn.ReLU):
-            module = Mask((h > 0).to(h.dtype))
-        modules.append(module)
-        h = module(h)
-    return nn.Sequential(*modules)
-
-
 def spectrum(net, x, y, count, change, predicted):
     """Rows ``pair`` and ``top`` of the ``count`` largest eigenvalues of H_w, by magnitude."""
     with torch.no_grad():
@@ -291,236 +211,6 @@ def spectrum(net, x, y, count, change, predicted):
     return [*rows, {"kind": "top", "predicted": top, "converged": float(met.mean())}]
 
 
-def weighted(outputs, weights):
-    """Σ v·F: its gradient by the parameters is Ψv, its Hessian H_v, as long as v is held."""
-    return (outputs * weights).sum()
-
-
-def product(net, x, v):
-    """u ↦ H_v u for u (P,), P the number of parameters."""
-    size = sum(p.numel() for p in net.parameters())
-    return HessianProduct(net, weighted, x, v, len(x), least=size)  # in entries of θ, not of their span
-
-
-def gradient(net, x, v):
-    """Ψv, (P,)."""
-    parts = torch.autograd.grad(weighted(net(x), v), list(net.parameters()))
-    return torch.cat([part.reshape(-1) for part in parts])
-
-
-def flat(net):
-    """All parameters, (P,), a copy."""
-    return torch.nn.utils.parameters_to_vector(net.parameters()).detach().clone()
-
-
-def put(net, theta):
-    """Write ``theta`` (P,) into ``net``, which is returned."""
-    with torch.no_grad():
-        for p, part in zip(net.parameters(), split(net, theta), strict=True):
-            p.copy_(part.view_as(p))
-    return net
-
-
-def split(net, vector):
-    """The parts of ``vector`` (P,) that belong to each layer."""
-    return vector.split([p.numel() for p in net.parameters()])
-
-
-def layers_of(net):
-    """How many linear layers, L."""
-    return len(list(net.parameters()))
-
-
-def cosine(a, b):
-    """Cosine of two tensors as vectors, a float."""
-    return float((a * b).sum() / (a.norm() * b.norm()))
-
-
 def numbered(name, values):
     """{name_1: …, name_2: …} of the values of the layers."""
     return {f"{name}_{layer}": float(value) for layer, value in enumerate(values, start=1)}
-
-
-def curves(table, column, kind="step"):
-    """(seeds × epochs) frame of one column; empty where there is none."""
-    if "kind" not in table or column not in table:
-        return pd.DataFrame()
-    rows = table[table["kind"] == kind]
-    return rows.pivot(index="seed", columns="epoch", values=column).sort_index(axis=1)
-
-
-def early(table, column, kind="step"):
-    """Mean of ``column`` over the steps of the first epoch, one value per seed (trapezoids)."""
-    frame = curves(table, column, kind)
-    if frame.empty:
-        return pd.Series(dtype=float)
-    frame = frame.loc[:, frame.columns <= 1].dropna(axis=1)
-    at = frame.columns.to_numpy(float)
-    if len(at) < 2:
-        return frame.mean(axis=1)
-    return pd.Series(np.trapezoid(frame, at, axis=1) / (at[-1] - at[0]), index=frame.index)
-
-
-def by_pairs(table, column, epoch):
-    """Mean of ``column`` over the eigenpairs taken after ``epoch``, one value per seed (a Series)."""
-    if "kind" not in table or column not in table:
-        return pd.Series(dtype=float)
-    rows = table[(table["kind"] == "pair") & np.isclose(table["epoch"], epoch)]
-    return rows.groupby("seed")[column].mean()
-
-
-def largest(table, epoch):
-    """Largest |eigenvalue| after ``epoch``, one per seed (a Series)."""
-    if "kind" not in table:
-        return pd.Series(dtype=float)
-    rows = table[(table["kind"] == "pair") & np.isclose(table["epoch"], epoch)]
-    return rows["eigenvalue"].abs().groupby(rows["seed"]).max()
-
-
-def most(table, epoch, sign=1):
-    """Largest eigenvalue after ``epoch``, or with ``sign`` -1 minus the smallest, one per seed (a Series)."""
-    if "kind" not in table:
-        return pd.Series(dtype=float)
-    rows = table[(table["kind"] == "pair") & np.isclose(table["epoch"], epoch)]
-    return (sign * rows["eigenvalue"]).groupby(rows["seed"]).max()
-
-
-def balance(table, epoch):
-    """Σλ / Σ|λ| over the eigenvalues taken after ``epoch``, one per seed (a Series)."""
-    values = by_pairs(table, "eigenvalue", epoch)
-    return (
-        values / by_pairs(table.assign(size=table["eigenvalue"].abs()), "size", epoch)
-        if len(values)
-        else values
-    )
-
-
-def claims(table, parameters):
-    """The prediction and its two steps, Theorem A, where the eigenvectors lie, the spectrum's symmetry."""
-    p, made = parameters, []
-    first, middle, last = p["layers"]
-    times = p["epochs_at"]
-    rise = times[1]
-
-    def greater(id, statement, where, values, than, group=None):
-        if len(values):
-            claim = Claim.greater(id, statement, where, values, than=than)
-        else:
-            claim = Claim.missing(id, statement, where, "nothing was measured")
-        made.append(claim.within(-1.0, 1.0).tagged(group=group))  # cosines, and differences of norms up to 1
-
-    readings = {
-        "all": ("U keeps lengths, all parameters", early(table, "predicted")),
-        "top": (
-            "U projects on the top eigenvectors of H_w, at the times up to epoch 1",
-            early(table, "predicted", "top"),
-        ),
-        "more": (f"as the first, on {p['more_examples']} examples", early(table, "predicted", "more")),
-        "taken": ("as the first, for the step that mini-batch SGD takes", early(table, "taken")),
-    }
-    for key, (reading, values) in readings.items():
-        statement = f"{CORRELATED} Read so: {reading}."
-        greater(
-            f"correlated-{key}", statement, "Figure 5 (a), Approximation 1", values, HIGH, group=CORRELATED
-        )
-    greater(
-        "first-order",
-        f"Approximation 2: it is highly correlated with its first order, -H_Ỹ Ψw (ours: above {HIGH:g}).",
-        "Appendix B.5.2, Approximation 2",
-        early(table, "first_order"),
-        HIGH,
-    )
-    greater(
-        "swapped",
-        f"H_Ỹ Ψw is highly correlated with H_w ΨỸ (ours: above {HIGH:g}).",
-        "Appendix B.5.2, Equation 10",
-        early(table, "swapped"),
-        HIGH,
-    )
-    errors = curves(table, "theorem_a")
-    about = ("theorem-a", "(L - 1) ∇L = H_w θ (largest relative error in float64).", "Theorem A")
-    if errors.empty:
-        made.append(Claim.missing(*about, "nothing was measured", paper=0.0))
-    else:
-        made.append(Claim.computed(*about, errors.max(axis=None), 0.0, EXACT))
-
-    energies = {layer: by_pairs(table, f"energy_{layer}", rise) for layer in p["layers"]}
-    outer = pd.concat([energies[first], energies[last]], axis=1).max(axis=1)
-    greater(
-        "middle",
-        f"While alignment rises (after epoch {rise}), the top eigenvectors of H_w have more in layer "
-        f"{middle} than in layer {first} or {last} (difference of the mean norms to the larger of the two).",
-        "Figure 5, Appendix B.4",
-        (energies[middle] - outer).dropna(),
-        0.0,
-    )
-    greater(
-        "concentrates",
-        f"They have more in layer {middle} than at initialisation (difference of the mean norms).",
-        "Figure 5, Appendix B.4",
-        (energies[middle] - by_pairs(table, f"energy_{middle}", times[0])).dropna(),
-        0.0,
-    )
-    about = (
-        "symmetric",
-        "The spectrum of H_w is symmetric (sum of the largest over the sum of their sizes).",
-    )
-    about += ("Figure 5, caption",)
-    values = balance(table, rise)
-    if len(values):
-        made.append(Claim.equals(*about, values, 0.0, BALANCE))
-    else:
-        made.append(Claim.missing(*about, "nothing was measured", paper=0.0))
-    group = "Largest |eigenvalue| of H_w as printed."
-    for epoch, printed in zip(times, PAPER_LARGEST, strict=False):
-        about = (
-            f"largest-{epoch}",
-            f"After epoch {epoch}: {group[0].lower()}{group[1:-1]} (interval: of one more run).",
-            "Figure 5, caption",
-        )
-        values = largest(table, epoch)
-        if len(values):
-            claim = Claim.one_run(*about, values, printed).within(0.0)
-            claim = claim.not_judged(
-                "the paper does not say at which steps, on how many images and at which width"
-            )
-        else:
-            claim = Claim.missing(*about, "nothing was measured", paper=printed)
-        made.append(claim.tagged(group=group))
-    return made
-
-
-def finding(table, parameters):
-    """The correlation over the first epoch, where it is lost, and which layer holds the eigenvectors."""
-    predicted = early(table, "predicted")
-    if not len(predicted):
-        return "No network was trained to the end."
-    epoch, name = parameters["epochs_at"][1], NAMES.get(parameters["dataset"], parameters["dataset"])
-    held = early(table, "relus_held").mean()
-    said = (
-        f"On {name}, over the first epoch, a step's change of ΨỸ has cosine {interval(predicted)} with "
-        f"-H_w ΨỸ ({held:.2f} with its own first order if no ReLU switches)."
-    )
-    energies = {layer: by_pairs(table, f"energy_{layer}", epoch) for layer in parameters["layers"]}
-    if all(map(len, energies.values())):
-        norms = ", ".join(f"{values.mean():.2f} in layer {layer}" for layer, values in energies.items())
-        said += f" After epoch {epoch} the top eigenvectors of H_w have norms {norms}."
-    return said
-
-
-def key_numbers(table, parameters):
-    """The largest |eigenvalue| at the three times."""
-    result = []
-    times = zip(("first", "second", "third"), parameters["epochs_at"], PAPER_LARGEST, strict=False)
-    for name, epoch, printed in times:
-        values = largest(table, epoch)
-        if len(values):
-            what = "at initialisation" if epoch == 0 else f"after epoch {epoch}"
-            result.append(
-                KeyNumber(
-                    f"largest |eigenvalue| of H_w at the paper's {name} time, here {what}",
-                    interval(values, "{:.2g}", (0, np.inf)),
-                    printed,
-                )
-            )
-    return result

@@ -6,15 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
+from alignbook.studies.signal_propagation import tangent_step
 from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
-from alignbook.studies.signal_propagation.fig05_second_order import experiment
+from alignbook.studies.signal_propagation.fig05_second_order import experiment, reading
 
 PARAMETERS = {
-    "dataset": "cifar10", "layers": [1, 2, 3], "epochs_at": [0, 1, 4], "more_examples": 9, "eigenvalues": 4,
+    "dataset": "cifar10", "layers": [1, 2, 3], "learning_rate": 0.003, "epochs_at": [0, 1, 4],
+    "examples": 6, "more_examples": 9, "eigenvalues": 4,
 }  # fmt: skip
 X = torch.randn(6, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 Y = torch.tensor([0, 3, 9, 9, 1, 5])
@@ -31,12 +34,12 @@ def features(net, v):
 
     def total(theta):
         h = X
-        for shape, part in zip(shapes, experiment.split(net, theta), strict=True):
+        for shape, part in zip(shapes, tangent_step.split(net, theta), strict=True):
             z = h @ part.view(shape).T
             h = z.clamp(min=0)
         return (z * v).sum()
 
-    theta = experiment.flat(net)
+    theta = tangent_step.flat(net)
     by_theta = torch.autograd.functional
     return by_theta.jacobian(total, theta), by_theta.hessian(total, theta)
 
@@ -47,37 +50,37 @@ def test_row_against_matrices():
         w = error_signal(net(X), Y)
     centred = centred_labels(Y).double()
     (label, by_label), (descent, by_w) = (features(net, v) for v in (centred, w))
-    row, given, change, predicted = experiment.second_order(net, X, Y, rate)
+    row, given, change, predicted = tangent_step.second_order(net, X, Y, rate)
     torch.testing.assert_close(given, label)
     torch.testing.assert_close(predicted, -by_w @ label)
-    assert row["swapped"] == pytest.approx(experiment.cosine(by_label @ descent, by_w @ label), abs=1e-9)
-    assert row["gradients"] == pytest.approx(-experiment.cosine(descent, label), abs=1e-9)
+    assert row["swapped"] == pytest.approx(tangent_step.cosine(by_label @ descent, by_w @ label), abs=1e-9)
+    assert row["gradients"] == pytest.approx(-tangent_step.cosine(descent, label), abs=1e-9)
     assert row["theorem_a"] < 1e-12
-    theta = experiment.flat(net)
-    moved = experiment.put(network(), theta - rate * descent)
+    theta = tangent_step.flat(net)
+    moved = tangent_step.put(network(), theta - rate * descent)
     torch.testing.assert_close(change, features(moved, centred)[0] - label)
-    torch.testing.assert_close(experiment.flat(net), theta)  # left as it was
+    torch.testing.assert_close(tangent_step.flat(net), theta)  # left as it was
 
 
 def test_first_order_is_exact_without_switching():
     net = network(depth=4, width=9)
-    row, *_ = experiment.second_order(net, X, Y, 1e-5)
+    row, *_ = tangent_step.second_order(net, X, Y, 1e-5)
     assert row["relus_held"] == pytest.approx(1, abs=1e-4)
-    fixed = experiment.held(net, X)
+    fixed = tangent_step.held(net, X)
     torch.testing.assert_close(fixed(X), net(X))
     # Held, the network is linear in each layer, also where the weights change their signs.
     last = net[-1].weight.detach().clone()
     with torch.no_grad():
         net[0].weight.mul_(-1)
-        torch.testing.assert_close(fixed(X), -experiment.held(network(depth=4, width=9), X)(X))
+        torch.testing.assert_close(fixed(X), -tangent_step.held(network(depth=4, width=9), X)(X))
         assert not torch.allclose(fixed(X), net(X))
     assert torch.equal(last, net[-1].weight)
 
 
 def test_theorem_fails_with_a_bias():
     net = nn.Sequential(nn.Linear(7, 5), nn.ReLU(), nn.Linear(5, 10)).double()
-    error = experiment.product(net, X, w := error_signal(net(X).detach(), Y))(experiment.flat(net))
-    assert (error - experiment.gradient(net, X, w)).norm() > 1e-3
+    error = tangent_step.product(net, X, w := error_signal(net(X).detach(), Y))(tangent_step.flat(net))
+    assert (error - tangent_step.gradient(net, X, w)).norm() > 1e-3
 
 
 def test_spectrum_is_that_of_the_matrix():
@@ -96,10 +99,15 @@ def test_spectrum_is_that_of_the_matrix():
     assert rows[3]["predicted"] == pytest.approx(1) and rows[3]["converged"] == 1
 
 
-def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=3):
+def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=6, reach=3e-5):
     rng = np.random.default_rng(0)
     rows = []
     for seed in range(seeds):
+        for rate in (3e-7, 3e-6, 3e-5, 3e-4, 3e-3):
+            near = (1.0 if rate <= reach else 0.0) - 1e-3 * rng.random()
+            rows += [
+                {"kind": "rate", "seed": seed, "epoch": t, "rate": rate, "first_order": near} for t in (0, 1)
+            ]
         for epoch in (0.0, 0.5, 1.0, 4.0):
             noise = 1e-2 * rng.standard_normal(4)
             cosines = dict.fromkeys(
@@ -109,7 +117,7 @@ def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=3):
             step = cosines | {"collinearity": 0.95, "theorem_a": 1e-15, "epoch": epoch, "seed": seed}
             rows += [{"kind": kind, **step} for kind in ("step", "more", "top")]
             for index in range(1, 11):
-                sign = (-1) ** index if symmetric or index > 8 + seed else 1
+                sign = (-1) ** index if symmetric or index > 8 + seed % 3 else 1
                 energy = {
                     f"energy_{n}": value * (0.5 if epoch == 0 else 1) + noise[n]
                     for n, value in enumerate(energies, start=1)
@@ -127,54 +135,91 @@ def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=3):
     return pd.DataFrame(rows)
 
 
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
 def outcomes(table):
-    return {c.id: c.outcome for c in experiment.claims(table, PARAMETERS)}
+    return {id: claim.outcome for id, claim in claims(table).items()}
+
+
+def said(table):
+    return reading.finding(table, PARAMETERS, claims(table))
 
 
 def test_claims_hold():
-    judged = outcomes(made_up())
-    assert {judged.pop(f"largest-{epoch}") for epoch in (0, 1, 4)} == {NOT_JUDGED}
-    assert set(judged.values()) == {HOLDS} and len(judged) == 10
+    found = outcomes(made_up())
+    assert {found.pop(f"largest-{epoch}") for epoch in (0, 1, 4)} == {NOT_JUDGED}
+    assert set(found.values()) == {HOLDS} and len(found) == 11
 
 
 def test_claims_disagree():
-    table = made_up(predicted=0.1, energies=(0.9, 0.2, 0.3), symmetric=False)
-    table.loc[table["epoch"] == 0, "energy_2"] = 0.7 + 0.01 * table["seed"]
+    table = made_up(predicted=0.1, energies=(0.9, 0.2, 0.3), symmetric=False, reach=0)
+    table.loc[(table["epoch"] == 0) & (table["kind"] == "pair"), "energy_2"] = 0.7 + 0.01 * table["seed"]
     table.loc[table["kind"] == "step", "theorem_a"] = 1e-3
-    judged = outcomes(table)
-    assert {judged.pop(f"largest-{epoch}") for epoch in (0, 1, 4)} == {NOT_JUDGED}
-    assert set(judged.values()) == {CONTRADICTED}
+    found = outcomes(table)
+    assert {found.pop(f"largest-{epoch}") for epoch in (0, 1, 4)} == {NOT_JUDGED}
+    assert set(found.values()) == {CONTRADICTED}
+
+
+def test_four_readings_are_one_statement():
+    groups = {claim.group for id, claim in claims(made_up()).items() if id.startswith("correlated-")}
+    assert len(groups) == 1 and None not in groups
+    at_threshold = claims(made_up(predicted=reading.HIGH))["correlated-all"]
+    assert at_threshold.outcome == ABSENT and at_threshold.headline
+
+
+def test_symmetry_is_judged_on_seeds_that_had_not_been_seen():
+    table = made_up()
+    assert claims(table)["symmetric"].seeds == 3
+    early = claims(table[table["seed"] < 3])["symmetric"]
+    assert early.outcome == NOT_JUDGED and early.measured is not None and early.post_hoc
+
+
+def test_how_short_a_step_first_order_needs():
+    table = made_up(reach=3e-5)
+    assert reading.reach(table) == 3e-5 and "100 times shorter" in said(table)
+    assert reading.rates(table, "first_order").columns[0] == 3e-7
+    assert reading.reach(made_up(reach=0)) is None and "shorter" not in said(made_up(reach=0))
+    # One seed that has not arrived widens the interval to the threshold: the step is not short enough.
+    late = (table["kind"] == "rate") & (table["seed"] == 0) & (table["rate"] == 3e-5)
+    assert reading.reach(table.assign(first_order=table["first_order"].mask(late, 0.0))) == 3e-6
+    one = table[table["seed"] == 0]
+    assert reading.reach(one) is None
 
 
 def test_early_is_a_mean_over_the_first_epoch():
     table = pd.DataFrame({"kind": "step", "seed": 0, "epoch": [0, 0.5, 1, 4], "predicted": [0, 1, 1, 9]})
-    assert experiment.early(table, "predicted")[0] == pytest.approx(0.75)
+    assert reading.early(table, "predicted")[0] == pytest.approx(0.75)
     alone = table[table["epoch"] == 0].assign(predicted=0.3)
-    assert experiment.early(alone, "predicted")[0] == 0.3
+    assert reading.early(alone, "predicted").empty  # one step has no mean over an epoch
 
 
 def test_the_ends_of_the_spectrum():
     table = made_up(symmetric=False)
     pairs = table[(table["kind"] == "pair") & (table["epoch"] == 1)]
-    both = [experiment.most(table, 1, sign) for sign in (1, -1)]
+    both = [reading.most(table, 1, sign) for sign in (1, -1)]
     pd.testing.assert_series_equal(both[0], pairs.groupby("seed")["eigenvalue"].max(), check_names=False)
     assert (both[1] == -pairs.groupby("seed")["eigenvalue"].min()).all()
-    assert experiment.most(pd.DataFrame({"unit": []}), 1).empty
+    assert reading.most(pd.DataFrame({"unit": []}), 1).empty
 
 
 def test_sizes_of_eigenvalues_end_at_zero():
     table = made_up()
     table.loc[table["seed"] == 0, "eigenvalue"] *= 30
-    (claim,) = (c for c in experiment.claims(table, PARAMETERS) if c.id == "largest-1")
-    assert claim.interval[0] == 0 and claim.interval[1] > claim.measured
-    assert "(0 to " in experiment.key_numbers(table, PARAMETERS)[1].here
+    claim = claims(table)["largest-1"]
+    assert claim.interval[0] == 0 and claim.interval[1] > claim.measured and claim.paper == 15
+    assert "(0 to " in reading.key_numbers(table, PARAMETERS)[1].here
 
 
-def test_of_nothing_nothing_is_said():
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-    said = experiment.finding(made_up(), PARAMETERS)
-    assert "0.80 in layer 2" in said and "cosine 0.9" in said
-    assert len(experiment.key_numbers(made_up(), PARAMETERS)) == 3
+def test_what_is_said_follows_the_verdict():
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN} and reading.key_numbers(nothing, PARAMETERS) == []
+    assert "No network" in said(nothing)
+    good, bad = said(made_up()), said(made_up(predicted=-0.1))
+    assert "step moves the" in good and "does not move the" in bad and "cosine is -0.1" in bad
+    assert max(len(good), len(bad)) <= 300
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 
 
 def test_units_and_refusals():
@@ -204,6 +249,6 @@ def test_shorter_steps_of_the_same_network():
         np.testing.assert_allclose(mine[names], theirs[names], rtol=1e-5, atol=1e-9)
     shortest = rates[rates["rate"] == rates["rate"].min()]
     assert shortest["rate"].iloc[0] == pytest.approx(3e-9) and (shortest["first_order"] > 0.99).all()
-    assert experiment.curves(pd.concat([whole, rates]).assign(seed=0), "predicted").shape[1] == len(
+    assert reading.curves(pd.concat([whole, rates]).assign(seed=0), "predicted").shape[1] == len(
         whole[whole["kind"] == "step"]
     )

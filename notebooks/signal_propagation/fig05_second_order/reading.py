@@ -1,0 +1,228 @@
+"""Whether tangent features move as predicted, and where the predictor's eigenvectors lie (Figure 5)."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from alignbook import over_seeds
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval, t_interval
+from alignbook.over_seeds import across, area, at, difference, first, means, ratio
+from alignbook.statements import Case, Requirement, Statement
+
+from ..chosen_later import enough_new, on_new
+from ..names import called
+
+PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
+# Fixed before any result was seen.
+HIGH = 0.7  # "highly correlated": half of the squared length is in the predicted direction
+EXACT = 1e-8  # relative error of Theorem A in float64
+BALANCE = 0.1  # of a symmetric spectrum: Σλ / Σ|λ| over the largest by magnitude is 0 within this
+
+
+def curves(table, column, kind="step"):
+    """(seeds × epochs) frame of one column; empty where there is none."""
+    return over_seeds.curves(at(table, kind=kind), "epoch", column)
+
+
+def early(table, column, kind="step"):
+    """Mean of ``column`` over the first epoch's steps (area under the curve), by seed."""
+    frame = curves(table, column, kind)
+    return area(frame[[epoch for epoch in frame if epoch <= 1]])
+
+
+def rates(table, column):
+    """(seeds × rates η) frame of a cosine for one step of that rate, mean over the three times, ascending."""
+    rows = at(table, kind="rate")
+    return across(
+        rows, "rate", sorted(rows["rate"].unique()) if len(rows) else [], lambda r: means(r, column)
+    )
+
+
+def least_of_the_shortest(table, parameters):
+    """The smallest cosine of a seed with its first order, for the shortest of the steps."""
+    shortest = first(rates(table, "first_order"))
+    return None if shortest.empty else shortest.min()
+
+
+def reach(table):
+    """The longest step (rate η) up to which all have their own first order; None where there is none.
+
+    The 95 % interval of the cosine's mean over the seeds, or their common value, lies above ``HIGH``.
+    """
+    found = None
+    for rate, values in rates(table, "first_order").items():
+        _, mean, ends = t_interval(values)
+        if len(values) < 3 or (ends[0] if ends else mean) <= HIGH:
+            break
+        found = rate
+    return found
+
+
+def pairs(table, epoch):
+    """The rows of the eigenpairs taken after ``epoch``."""
+    rows = at(table, kind="pair")
+    return rows[np.isclose(rows["epoch"], epoch)] if len(rows) else rows
+
+
+def eigenvalues(table, epoch):
+    """(seeds × places) frame of the eigenvalues taken after ``epoch``."""
+    return over_seeds.curves(pairs(table, epoch), "index", "eigenvalue")
+
+
+def energy(table, layer, epoch):
+    """Mean norm of the eigenvectors' parts in a layer, by seed."""
+    return means(pairs(table, epoch), f"energy_{layer}")
+
+
+def most(table, epoch, sign=1):
+    """Largest eigenvalue after ``epoch``, or with ``sign`` -1 minus the smallest, by seed."""
+    return (sign * eigenvalues(table, epoch)).max(axis=1).astype(float)
+
+
+def largest(table, epoch):
+    """Largest |eigenvalue| after ``epoch``, by seed."""
+    return eigenvalues(table, epoch).abs().max(axis=1).astype(float)
+
+
+def balance(table, parameters):
+    """Σλ / Σ|λ| over the eigenvalues taken at the second time, by seed."""
+    values = eigenvalues(table, parameters["epochs_at"][1])
+    return ratio(values.sum(axis=1).astype(float), values.abs().sum(axis=1).astype(float))
+
+
+def of_epoch(column, kind="step"):
+    """A reading: :func:`early` of a column."""
+    return lambda table, parameters: early(table, column, kind)
+
+
+def error_of_theorem(table, parameters):
+    """The largest relative error of Theorem A at any step of any seed."""
+    errors = curves(table, "theorem_a")
+    return None if errors.empty else errors.max(axis=None)
+
+
+def in_the_middle(table, parameters):
+    """Norm in the middle layer, less the larger of those in the first and the last, at the second time."""
+    (low, middle, high), time = parameters["layers"], parameters["epochs_at"][1]
+    outer = pd.concat([energy(table, low, time), energy(table, high, time)], axis=1).max(axis=1)
+    return difference(energy(table, middle, time), outer)
+
+
+def gained(table, parameters):
+    """Norm in the middle layer at the second time, less at the first."""
+    middle, times = parameters["layers"][1], parameters["epochs_at"]
+    return difference(*(energy(table, middle, time) for time in (times[1], times[0])))
+
+
+def readings(parameters):
+    """What the paper's undefined U and its step may be: a case each."""
+    return [
+        Case("all", "U keeps lengths: all parameters", {"column": "predicted", "kind": "step"}),
+        Case("top", "U projects on the top eigenvectors of H_w", {"column": "predicted", "kind": "top"}),
+        Case("more", f"on {parameters['more_examples']} images", {"column": "predicted", "kind": "more"}),
+        Case("taken", "for the step that mini-batch SGD takes", {"column": "taken", "kind": "step"}),
+    ]
+
+
+def times(parameters):
+    """A case per training time whose largest eigenvalue is printed."""
+    named = zip(parameters["epochs_at"], range(1, 4), strict=False)
+    return [Case(str(epoch), f"after epoch {epoch}", {"epoch": epoch, "time": n}) for epoch, n in named]
+
+
+COSINE = {
+    "above": HIGH,
+    "matters": 0.1,
+    "because": "a curve of cosines is not read to less than a tenth",
+    "bounds": (-1, 1),
+}
+NORM = {
+    "above": 0,
+    "matters": 0.05,
+    "unit": "of the norm",
+    "because": "a twentieth of a vector of length 1; Figure 5 shows no less",
+    "bounds": (-1, 1),
+}
+KNOWN = Requirement(
+    "times, images and width of Figure 5 known (1) or not (0)", lambda t, p, **given: 0.0, at_least=1
+)
+STATEMENTS = [
+    Statement(
+        "correlated", "Over the first epoch a step changes ΨỸ along -H_w ΨỸ (ours: cosine above 0.7).",
+        source="Figure 5 (a), Approximation 1", each=readings, headline=True,
+        of=lambda t, p, column, kind: early(t, column, kind), **COSINE,
+    ),
+    Statement(
+        "first-order", "The change has the direction of its first order, -H_Ỹ Ψw (ours: cosine above 0.7).",
+        source="Appendix B.5.2, Approximation 2", of=of_epoch("first_order"), **COSINE,
+    ),
+    Statement(
+        "first-order-short", "The shortest of our steps has the direction of its first order (every seed).",
+        source="Approximation 2; the length of the step is ours", of=least_of_the_shortest, exactly=1.0,
+        within=1 - HIGH, ours=True,
+    ),
+    Statement(
+        "swapped", "H_Ỹ Ψw is highly correlated with H_w ΨỸ (ours: cosine above 0.7).",
+        source="Appendix B.5.2, Equation 10", of=of_epoch("swapped"), **COSINE,
+    ),
+    Statement(
+        "theorem-a", "(L - 1) ∇L = H_w θ (largest relative error in float64).", source="Theorem A",
+        of=error_of_theorem, exactly=0.0, within=EXACT,
+    ),
+    Statement(
+        "middle", "While alignment rises, H_w's top eigenvectors have more in the middle layer than outside.",
+        source="Figure 5, Appendix B.4", of=in_the_middle, **NORM,
+    ),
+    Statement(
+        "concentrates", "They have more in the middle layer than at initialisation.",
+        source="Figure 5, Appendix B.4", of=gained, **NORM,
+    ),
+    Statement(
+        "symmetric", "The spectrum of H_w is symmetric (sum of the largest over the sum of their sizes).",
+        source="Figure 5, caption", of=on_new(balance), near=0.0, within=BALANCE,
+        post_hoc="replaces the share of positive eigenvalues, which was the same in all seeds",
+        requires=(enough_new(balance),),
+    ),
+    Statement(
+        "largest", "One run of ours could have given the printed largest |eigenvalue| of H_w.",
+        source="Figure 5, caption", each=times, bounds=(0, math.inf), requires=(KNOWN,),
+        of=lambda t, p, epoch, time: largest(t, epoch),
+        one_run=lambda p, epoch, time: PRINTED[f"largest eigenvalue {time}"],
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "A training step moves the tangent features in the direction the paper predicts",
+    CONTRADICTED: "A training step does not move the tangent features in the direction the paper predicts",
+    ABSENT: "The paper's prediction of how tangent features move is at our threshold",
+    UNDECIDED: "It is undecided whether tangent features move as the paper predicts",
+}
+
+
+def finding(table, parameters, claims):
+    """Whether tangent features move as predicted, and for how short a step even first order holds."""
+    claim = claims["correlated-all"]
+    if claim.outcome not in SAID:
+        return "No network was trained to the end."
+    data = called(parameters["dataset"])
+    said = f"{SAID[claim.outcome]}: over the first epoch their cosine is {claim.measured:.2f} on {data}."
+    rate = reach(table)
+    if rate is not None and rate < parameters["learning_rate"]:
+        shorter = float(f"{parameters['learning_rate'] / rate:.1g}")
+        said += f" ReLUs switch: only steps {shorter:,.0f} times shorter follow even their own first order."
+    return f"{said} Measured on {parameters['examples']} training images."
+
+
+def key_numbers(table, parameters):
+    """The largest |eigenvalue| at the three times."""
+    result = []
+    for name, case in zip(("first", "second", "third"), times(parameters), strict=False):
+        epoch, values = case.given["epoch"], largest(table, case.given["epoch"])
+        if len(values):
+            when = "at initialisation" if epoch == 0 else f"after epoch {epoch}"
+            what = f"largest eigenvalue of H_w by size at the paper's {name} time, ours {when}"
+            printed = float(PRINTED[f"largest eigenvalue {case.given['time']}"])
+            result.append(KeyNumber(what, interval(values, "{:.2g}", (0, math.inf)), printed))
+    return result
