@@ -5,18 +5,19 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.data.tables import load_table
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig07_layers import experiment
+from alignbook.statements import judged
+from alignbook.studies.representation_alignment.fig07_layers import experiment, reading
 
 PARAMETERS = {
     "datasets": ["digits", "diabetes"], "points": 150, "width": 9, "layers": 3, "batch_size": 32,
     "rate": 0.003, "remaining": 0.05, "further": 0.01, "max_epochs": 4, "checkpoints": [1, 4, 9],
     "darkest": 0.0, "seeds": 3,
 }  # fmt: skip
-EACH = ("rises", "falls", "gains", "inputs-after", "inputs-before")
+EACH = ("rises", "rises-further", "falls", "gains", "inputs-after", "inputs-before")
 IDS = ("order", *(f"{name}-{dataset}" for name in EACH for dataset in PARAMETERS["datasets"]))
 
 
@@ -29,20 +30,35 @@ def table():
     return pd.concat(made, ignore_index=True)
 
 
+def claims(table):
+    """The claims on runs with seeds that nobody had seen."""
+    later = table.assign(seed=table["seed"] + reading.SEEN) if "seed" in table else table
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, later, PARAMETERS)}
+
+
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {id: claim.outcome for id, claim in claims(table).items()}
 
 
-def with_areas(table, before, **after):
-    """The table with made-up areas of layers 0 to 3, ``after`` by data set."""
-    rows = table[table["kind"].isin(["area", "training"])].copy()
+def finding(table):
+    return reading.finding(table, PARAMETERS, claims(table))
+
+
+def with_areas(table, before, further=None, **after):
+    """The table with made-up areas of layers 0 to 3, ``after`` by data set; ``further`` of diabetes."""
+    rows = table[table["kind"].isin(["area", "further", "training"])].copy()
     for dataset, values in after.items():
-        for state, chosen in (("before", rows["epoch"] == 0), ("after", rows["epoch"] > 0)):
-            chosen &= (rows["dataset"] == dataset) & (rows["kind"] == "area")
-            layers = rows.loc[chosen, "layer"].astype(int)
-            area = np.array(before if state == "before" else values)[layers]
-            noise = 0.001 * rows.loc[chosen, "seed"] * (layers + (state == "after") * layers**2)
-            rows.loc[chosen, "area"] = area + noise
+        last = further if further and dataset == "diabetes" else values
+        states = (
+            (before, rows["epoch"].eq(0) & rows["kind"].eq("area")),
+            (values, rows["epoch"].gt(0) & rows["kind"].eq("area")),
+            (last, rows["kind"].eq("further")),
+        )
+        for made_up, chosen in states:
+            mine = chosen & (rows["dataset"] == dataset)
+            layers = rows.loc[mine, "layer"].astype(int)
+            noise = 0.001 * rows.loc[mine, "seed"] * (layers + (made_up is not before) * layers**2)
+            rows.loc[mine, "area"] = np.array(made_up)[layers] + noise
     return rows
 
 
@@ -81,49 +97,94 @@ def test_every_layer_before_after_and_trained_on(table):
         and not found.duplicated(["dataset", "seed", "layer", "epoch"]).any()
     )
     for dataset in PARAMETERS["datasets"]:
-        before, after = experiment.areas(table, dataset, 0), experiment.areas(table, dataset)
-        further = experiment.areas(table, dataset, "further")
+        before, after = reading.areas(table, dataset, 0), reading.areas(table, dataset)
+        further = reading.areas(table, dataset, "further")
         assert (before[0] == after[0]).all() and (after[0] == further[0]).all()
         assert (before[3] != after[3]).all() and (after[3] != further[3]).all()
 
 
 def test_curves_enclose_the_areas(table):
     """Alignment only falls: its integral lies between the sums from the right and from the left."""
-    after = experiment.areas(table, "digits")
+    after = reading.areas(table, "digits")
     curves = table[(table["kind"] == "curve") & (table["state"] == "after") & (table["dataset"] == "digits")]
     for (seed, layer), part in curves.groupby(["seed", "layer"]):
         step, values = part["threshold"].diff().iloc[1] / np.sqrt(150), part["alignment"].to_numpy()
         assert values[1:].sum() * step <= after.loc[seed, int(layer)] <= values[:-1].sum() * step
 
 
+FALLING, RISING = (0.4, 0.3, 0.2, 0.1), (0.4, 0.5, 0.6, 0.7)
+
+
 def test_claims_as_in_the_paper(table):
-    rows = with_areas(table, (0.4, 0.3, 0.2, 0.1), digits=(0.4, 0.5, 0.6, 0.7), diabetes=(0.4, 0.5, 0.6, 0.9))
+    rows = with_areas(table, FALLING, digits=RISING, diabetes=(0.4, 0.5, 0.6, 0.9))
     assert outcomes(rows) == dict.fromkeys(IDS, HOLDS)
-    assert experiment.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 3 of 3"
-    said = experiment.finding(rows, PARAMETERS)
-    assert "after training: digits 0.50 → 0.6" in said
-    assert "falls from each to the next on digits and diabetes." in said
-    assert "undecided" not in said and "does not fall" not in said
+    assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 3 of 3"
+    assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("0.30 → 0.20 → 0.10 before, 0.50 → 0.6")
+    said = finding(rows)
+    assert said.startswith("As in the paper, alignment rises from layer to layer")
+    assert "rises on digits and diabetes; before training it falls on digits and diabetes." in said
+    assert "Trained on" not in said
 
 
 def test_claims_against_the_paper(table):
-    falling = (0.4, 0.3, 0.2, 0.1)
-    rows = with_areas(table, (0.1, 0.2, 0.3, 0.9), digits=falling, diabetes=falling)
+    rows = with_areas(table, (0.1, 0.2, 0.3, 0.9), digits=FALLING, diabetes=FALLING)
     assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
     # One layer out of order on one data set is enough for the headline to fail.
-    rows = with_areas(table, falling, digits=(0.4, 0.5, 0.6, 0.7), diabetes=(0.4, 0.5, 0.8, 0.7))
-    judged = outcomes(rows)
-    assert judged["order"] == judged["rises-diabetes"] == CONTRADICTED
-    assert judged["rises-digits"] == judged["falls-diabetes"] == HOLDS
-    assert experiment.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 0 of 3"
-    assert "(last step falls)" in experiment.finding(rows, PARAMETERS)
+    rows = with_areas(table, FALLING, digits=RISING, diabetes=(0.4, 0.5, 0.8, 0.7))
+    found = outcomes(rows)
+    assert found["order"] == found["rises-diabetes"] == CONTRADICTED
+    assert found["rises-digits"] == found["falls-diabetes"] == HOLDS
+    assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 0 of 3"
+    assert "rises on digits, not on diabetes; before training it falls on digits and diabetes" in finding(
+        rows
+    )
+
+
+def test_the_two_stops_are_judged_apart(table):
+    rows = with_areas(table, FALLING, digits=RISING, diabetes=RISING, further=(0.4, 0.5, 0.8, 0.7))
+    found = outcomes(rows)
+    assert found["rises-diabetes"] == found["order"] == found["rises-further-digits"] == HOLDS
+    assert found["rises-further-diabetes"] == CONTRADICTED
+    assert "Trained on, it does not on diabetes." in finding(rows)
+    seen = {claim.id: claim for claim in judged(reading.STATEMENTS, rows, PARAMETERS)}  # seeds 0 to 2
+    assert {id for id, claim in seen.items() if claim.outcome == NOT_JUDGED} == {
+        "rises-further-digits", "rises-further-diabetes"
+    }  # fmt: skip
+    assert seen["order"].outcome == HOLDS
+
+
+def test_chance_in_a_run_makes_no_fall():
+    """Four statements of unrelated data: each run's own minimum of them lies below all of their means."""
+    draw = np.random.default_rng(0)
+    made, given = [], {"datasets": ["digits", "diabetes"]}
+    for seed in range(40):
+        for dataset in given["datasets"]:
+            for epoch, step in ((0, -0.05), (7, 0.05)):
+                areas = 0.5 + np.cumsum(step + 0.03 * draw.standard_normal(4))
+                about = {"kind": "area", "dataset": dataset, "seed": seed, "epoch": epoch}
+                made += [about | {"layer": layer, "area": area} for layer, area in enumerate(areas)]
+    table = pd.DataFrame(made)
+    four = [of(table, given, name) for name in given["datasets"] for of in (reading.rises, reading.falls)]
+    weakest = min(values.mean() for values in four)
+    assert pd.concat(four, axis=1).min(axis=1).mean() < weakest - 0.01
+    assert any(reading.order(table, given).equals(values) for values in four)
+
+
+def test_the_share_of_thresholds_comes_from_the_curves(table):
+    rows = table[table["dataset"] == "digits"].copy()
+    last = (rows["kind"] == "curve") & (rows["layer"] == 3)
+    rows.loc[last, "alignment"] = 9.0
+    found = reading.thresholds(rows, PARAMETERS)
+    assert found.index.tolist() == [("digits", state) for state in ("before", "after", "trained on")]
+    assert set(found["layer 3 above layer 2"]) == {"100 %"}
+    rows.loc[last, "alignment"] = -9.0
+    assert set(reading.thresholds(rows, PARAMETERS)["layer 3 above layer 2"]) == {"0 %"}
 
 
 def test_a_part_of_the_table_is_named_in_the_finding(table):
     rows = table.assign(dataset=table["dataset"].replace("diabetes", "ct_slices"), points=10000)
-    given = PARAMETERS | {"datasets": ["digits", "ct_slices"]}
-    assert "CT Position (a stand-in: 150 of its 53,500 rows)" in experiment.finding(rows, given)
-    assert "stand-in" not in experiment.finding(rows.assign(points=150), given)
+    assert reading.stand_in(rows, "ct_slices") == " CT Position: 150 of its 53,500 rows, of two patients."
+    assert reading.stand_in(rows.assign(points=150), "ct_slices") == reading.stand_in(rows, "digits") == ""
 
 
 def test_few_runs_and_none(table):
@@ -132,7 +193,7 @@ def test_few_runs_and_none(table):
     assert outcomes(half)["order"] == outcomes(half)["rises-diabetes"] == NOT_RUN
     nothing = pd.DataFrame({"unit": []})
     assert outcomes(nothing) == dict.fromkeys(IDS, NOT_RUN)
-    assert experiment.finding(nothing, PARAMETERS) and experiment.key_numbers(nothing, PARAMETERS) == []
+    assert finding(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
 
 
 @pytest.mark.parametrize("name, value", [("layers", 1), ("datasets", ["photos"]), ("remaining", 1.0)])

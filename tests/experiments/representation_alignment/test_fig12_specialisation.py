@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig12_specialisation import experiment
+from alignbook.statements import judged
+from alignbook.studies.representation_alignment.fig12_specialisation import experiment, reading
+from alignbook.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
 
 PARAMETERS = {
     "points": 150, "width": 12, "layers": 3, "batch_size": 32, "rate": 0.003, "remaining": 0.0005,
@@ -22,7 +24,12 @@ def table(computed):
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def finding(table):
+    claims = {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+    return reading.finding(table, PARAMETERS, claims)
 
 
 def with_areas(table, **by_task):
@@ -37,7 +44,7 @@ def with_areas(table, **by_task):
 
 
 def test_every_layer_and_epoch_once(table):
-    found = table[(table["kind"] == "area") & (table["normalisation"] == experiment.NORMALISATIONS[0])]
+    found = table[(table["kind"] == "area") & (table["normalisation"] == NORMALISATIONS[0])]
     assert set(found["epoch"]) == {0, 1, 3, 5} and set(found["layer"]) == {0, 1, 2, 3}
     assert not found.duplicated(["seed", "task", "layer", "epoch"]).any()
     curves = table[table["kind"] == "curve"].groupby(["seed", "task", "layer"]).size()
@@ -46,7 +53,7 @@ def test_every_layer_and_epoch_once(table):
 
 def test_curves_enclose_the_areas(table):
     """Alignment only falls: its integral lies between the sums from the right and from the left."""
-    after = experiment.areas(table, "related")
+    after = reading.areas(table, "related")
     for seed in range(3):
         for layer in range(4):
             rows = table[(table["kind"] == "curve") & (table["task"] == "related")]
@@ -58,42 +65,59 @@ def test_curves_enclose_the_areas(table):
 
 
 def test_inputs_do_not_change_in_training(table):
-    for task in experiment.TASKS:
-        assert (experiment.areas(table, task)[0] == experiment.areas(table, task, 0)[0]).all()
-        assert (experiment.areas(table, task)[3] != experiment.areas(table, task, 0)[3]).all()
-
-
-def test_the_weakest_step_is_chosen_by_the_other_seeds():
-    values = pd.DataFrame([[9, 1.0, 2.0, 2.5], [9, 1.0, 1.2, 2.2], [9, 1.0, 1.9, 2.0]], columns=range(4))
-    # Means of the others' steps: (0.55, 0.55), (0.95, 0.3), (0.6, 0.75); on a tie the earlier one.
-    np.testing.assert_allclose(experiment.weakest_step(values), [1.0, 1.0, 0.9])
-    np.testing.assert_allclose(experiment.weakest_step(values.iloc[:1]), [0.5])
+    for task in TASKS:
+        assert (reading.areas(table, task)[0] == reading.areas(table, task, 0)[0]).all()
+        assert (reading.areas(table, task)[3] != reading.areas(table, task, 0)[3]).all()
 
 
 def test_claims_as_in_the_paper(table):
     rows = with_areas(table, source=(0.1, 0.2, 0.3, 0.4), related=(0.1, 0.3, 0.2, 0.15))
     assert outcomes(rows) == dict.fromkeys(IDS, HOLDS)
-    said = experiment.finding(rows, PARAMETERS)
-    assert "source task it rises at every step" in said and "related task it falls at every step" in said
-    assert experiment.key_numbers(rows, PARAMETERS)[2].here == "source 3 of 3, related 0 of 3"
+    said = finding(rows)
+    assert said.startswith("Later layers specialise to the source task: ") and len(said) <= 300
+    assert "alignment with it rises at every step" in said and "related task falls at some step" in said
+    assert "0.30 in the first hidden layer and 0.15 in the last" in said
+    assert reading.key_numbers(rows, PARAMETERS)[2].here == "source 3 of 3, related 0 of 3"
 
 
 def test_claims_against_the_paper(table):
     rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.05), related=(0.1, 0.2, 0.3, 0.4))
     assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
+    assert "related task rises at every step" in finding(rows)
     # A dip of the source task alone is enough for the headline to fail.
     rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.5), related=(0.1, 0.3, 0.2, 0.15))
-    judged = outcomes(rows)
-    assert judged["specialises"] == judged["source-monotone"] == CONTRADICTED
-    assert judged["related-not-monotone"] == judged["from-training"] == HOLDS
-    assert "rises and falls" in experiment.finding(rows, PARAMETERS)
+    found = outcomes(rows)
+    assert found["specialises"] == found["source-monotone"] == CONTRADICTED
+    assert found["related-not-monotone"] == found["from-training"] == HOLDS
+    assert "alignment with it falls at some step" in finding(rows)
+    # A rise that no reader could see is absent.
+    rows = with_areas(table, source=(0.1, 0.2, 0.202, 0.3), related=(0.1, 0.3, 0.2, 0.15))
+    assert outcomes(rows)["source-monotone"] == outcomes(rows)["specialises"] == ABSENT
+
+
+def test_another_normalisation_is_judged_alike(table):
+    rows = with_areas(table, source=(0.1, 0.2, 0.3, 0.4), related=(0.1, 0.3, 0.2, 0.15))
+    other = rows["normalisation"].eq(NORMALISATIONS[2]) & rows["epoch"].gt(0)
+    rows.loc[other, "area"] = 0.5 - 0.1 * rows["layer"] + 0.001 * rows["seed"] * rows["layer"]
+    found = {c.id: c.outcome for c in judged(reading.statements(NORMALISATIONS[2]), rows, PARAMETERS)}
+    assert found["source-monotone"] == CONTRADICTED and found["related-not-monotone"] == HOLDS
+
+
+def test_the_share_of_thresholds_comes_from_the_curves(table):
+    rows = table.copy()
+    last = (rows["kind"] == "curve") & (rows["layer"] == 3)
+    rows.loc[last, "alignment"] = 1e6
+    found = reading.thresholds(rows, PARAMETERS)
+    assert found.index.tolist() == list(TASKS) and set(found["layer 3 above layer 2"]) == {"100 %"}
+    rows.loc[last, "alignment"] = -1e6
+    assert set(reading.thresholds(rows, PARAMETERS)["layer 3 above layer 2"]) == {"0 %"}
 
 
 def test_one_run_and_none(table):
     assert set(outcomes(table[table["seed"] == 1]).values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert outcomes(nothing) == dict.fromkeys(IDS, NOT_RUN)
-    assert experiment.finding(nothing, PARAMETERS) and experiment.key_numbers(nothing, PARAMETERS) == []
+    assert finding(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
 
 
 @pytest.mark.parametrize("name, value", [("layers", 1), ("remaining", 0.0), ("seeds", 0)])
