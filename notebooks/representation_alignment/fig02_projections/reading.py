@@ -61,12 +61,12 @@ STATEMENTS = [
         "uniform-inputs",
         f"Along the top {TOP} singular vectors of the inputs the shuffled labels have the share of chance.",
         source="Figure 2 (b), Section 4", of=beyond_chance("b"), near=0.0, within=CHANCE,
-        unit="of the labels, beyond chance",
+        matters=CHANCE, unit="of the labels, beyond chance", because="the margin",
     ),
     Statement(
         "uniform-before", "So they have along those of the last hidden layer before training.",
         source="Figure 2 (c)", of=beyond_chance("c"), near=0.0, within=CHANCE,
-        unit="of the labels, beyond chance",
+        matters=CHANCE, unit="of the labels, beyond chance", because="the margin",
     ),
 ]  # fmt: skip
 

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment import two_classes
-from alignbook.studies.representation_alignment.fig06_architectures import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.representation_alignment import alignment_grid, two_classes
+from alignbook.studies.representation_alignment.fig06_architectures import design, experiment, reading
 
 PARAMETERS = {
     "datasets": ["mnist"], "points": 20, "steps": 3, "depths": [1, 4], "widths": [8, 128],
@@ -25,7 +26,9 @@ def made_up(trained, init=0.2, inputs=0.3, test=None):
         for split in ("train", "test"):
             about = {"kind": "area", "dataset": "mnist", "seed": seed, "split": split}
             rows.append(about | {"setting": "inputs", "init": inputs, "trained": inputs})
-            for name in experiment.settings(PARAMETERS):
+            lines = about | {"kind": "curve", "setting": "inputs"}  # that of a network crosses it
+            rows += [lines | {"threshold": t, "init": a, "trained": a} for t, a in ((0, 0.55), (0.5, 0.5))]
+            for name in design.settings(PARAMETERS):
                 value = trained.get(name, trained[None]) + 0.01 * rng.standard_normal()
                 if split == "test" and test is not None:
                     value = test + 0.01 * rng.standard_normal()
@@ -36,16 +39,23 @@ def made_up(trained, init=0.2, inputs=0.3, test=None):
 
 
 def outcomes(table, id):
-    made = experiment.claims(table, PARAMETERS)
-    return {claim.id: claim.outcome for claim in made if claim.id.startswith(f"{id}-")}
+    return {name: claim.outcome for name, claim in judged(table).items() if name.startswith(f"{id}-")}
+
+
+def judged(table, **changed):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS | changed)}
+
+
+def found(table, **changed):
+    return reading.finding(table, PARAMETERS | changed, judged(table, **changed))
 
 
 def test_settings_change_one_choice_of_the_base_each():
-    made = experiment.settings(PARAMETERS)
+    made = design.settings(PARAMETERS)
     assert list(made) == ["depth 1", "base", "width 8", "linear", "slow sgd"]
-    assert made["base"] == experiment.BASE and made["width 8"].width == 8 and made["width 8"].depth == 4
+    assert made["base"] == design.BASE and made["width 8"].width == 8 and made["width 8"].depth == 4
     book = notebooks.find("representation_alignment/fig06_architectures")
-    quick = experiment.settings(parameters.resolve(book, "quick"))
+    quick = design.settings(parameters.resolve(book, "quick"))
     assert len(quick) == 17 and len(experiment.units(parameters.resolve(book, "quick"))) == 15
 
 
@@ -69,7 +79,15 @@ def test_slow_sgd_goes_on_in_units_of_its_own(computed):
     assert (again["trained"] == base["trained"].loc[again.index]).all()
     # The other statements are read from the other rows alone.
     others = table[~table["kind"].str.startswith("slow")]
-    assert experiment.claims(table, small) == experiment.claims(others, small)
+    assert judged(table, **small) == judged(others, **small)
+    # Where it goes on, its verdicts rest on those, and those of the others stay.
+    longer = judged(table, **small | {"slow_steps": 9})
+    gained = (slow["trained"] - slow["init"]).xs(("train", "slow sgd"), level=("split", "setting"))
+    assert longer["raises-digits-slow-sgd"].measured == pytest.approx(gained.mean())
+    assert (
+        longer["raises-digits-slow-sgd"].measured != judged(table, **small)["raises-digits-slow-sgd"].measured
+    )
+    assert longer["raises-digits-base"] == judged(table, **small)["raises-digits-base"]
 
 
 def test_the_curve_is_equation_2():
@@ -79,9 +97,9 @@ def test_the_curve_is_equation_2():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     left, singular, _ = np.linalg.svd(rows, full_matrices=False)
     gains = np.square(left.T @ labels)
-    area, alignment = experiment.curve(torch.tensor(features), torch.tensor(labels))
+    area, alignment = alignment_grid.curve(torch.tensor(features), torch.tensor(labels))
     assert area == pytest.approx((singular * gains).sum() / (labels @ labels) / np.sqrt(30))
-    grid = np.linspace(0, np.sqrt(30), experiment.THRESHOLDS)
+    grid = np.linspace(0, np.sqrt(30), alignment_grid.THRESHOLDS)
     plain = [gains[singular >= tau].sum() / (labels @ labels) for tau in grid]
     np.testing.assert_allclose(alignment, plain, atol=1e-12)
 
@@ -92,15 +110,15 @@ def test_nonnegative_features_have_a_ceiling():
     draw = np.random.default_rng(0)
     for sharpness in (1, 5, 50):
         features = torch.tensor(draw.random((40, 3))) + sharpness * torch.eye(3)[(labels > 0).long()]
-        assert experiment.curve(features, labels)[0] < 0.5**0.5
+        assert alignment_grid.curve(features, labels)[0] < 0.5**0.5
     apart = 1e4 * torch.eye(2)[(labels > 0).long()]
-    assert experiment.curve(apart, labels)[0] == pytest.approx(0.5**0.5, rel=1e-3)
-    assert experiment.curve(1e4 * labels[:, None], labels)[0] == pytest.approx(1, rel=1e-3)
+    assert alignment_grid.curve(apart, labels)[0] == pytest.approx(0.5**0.5, rel=1e-3)
+    assert alignment_grid.curve(1e4 * labels[:, None], labels)[0] == pytest.approx(1, rel=1e-3)
 
 
 @pytest.mark.parametrize("activation", experiment.ACTIVATIONS)
 def test_networks_have_the_shape_of_their_setting(activation):
-    setting = experiment.Setting(depth=3, width=5, activation=activation)
+    setting = design.Setting(depth=3, width=5, activation=activation)
     net = experiment.network(setting, 7, torch.Generator().manual_seed(0))
     linear = [module for module in net if isinstance(module, torch.nn.Linear)]
     assert [tuple(m.weight.shape) for m in linear] == [(5, 7), (5, 5), (5, 5), (1, 5)]
@@ -114,25 +132,22 @@ def test_a_unit_trains_and_measures_both_splits():
     unit = experiment.units(PARAMETERS | {"datasets": ["diabetes"], "steps": 30})[1]
     table = unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
     table = table.assign(dataset="diabetes", seed=1)
-    found = experiment.areas(table, "diabetes", "train")
-    assert set(found["trained"]) == {"inputs", *experiment.settings(PARAMETERS)}
+    found = design.areas(table, "diabetes", "train")
+    assert set(found["trained"]) == {"inputs", *design.settings(PARAMETERS)}
     assert found["init", "inputs"][1] == found["trained", "inputs"][1]
     assert found["trained", "base"][1] > found["init", "base"][1]
     curves = table[table["kind"] == "curve"]
-    assert len(curves) == 2 * 6 * experiment.THRESHOLDS
+    assert len(curves) == 2 * 6 * alignment_grid.THRESHOLDS
     assert curves["trained"].between(0, 1 + 1e-9).all()
 
 
 def test_training_that_raises_alignment_holds():
     table = made_up({None: 0.6, "depth 1": 0.5})
-    for id in experiment.STATEMENTS:
-        assert set(outcomes(table, id).values()) == {HOLDS}
-    assert outcomes(table, "depth") == {"depth-mnist": OPPOSED}
-    said = experiment.finding(table, PARAMETERS)
-    assert experiment.over_thresholds(table) == (1.0, 0.0)
-    assert "5 of 5 settings, linear networks among them" in said and "in 5, on test data too" in said
-    assert "undecided" not in said and "not:" not in said
-    assert [key.here for key in experiment.key_numbers(table, PARAMETERS)][1:] == ["100%; 0.00%", "5 / 5 / 5"]
+    for id in ("raises", "inputs", "test"):
+        assert set(outcomes(table, id).values()) == {HOLDS} and len(outcomes(table, id)) == 5
+    assert "in all 5 settings; on test data it ends above the inputs, too, in 5." in found(table)
+    here = [key.here for key in reading.key_numbers(table, PARAMETERS)]
+    assert here[1] == "50 %" and here[2] == "+0.05"  # depth 1 to 4 are two doublings
 
 
 def test_exceptions_are_named():
@@ -141,10 +156,8 @@ def test_exceptions_are_named():
     assert judged["raises-mnist-slow-sgd"] == CONTRADICTED and judged["raises-mnist-linear"] == HOLDS
     assert outcomes(table, "inputs")["inputs-mnist-linear"] == CONTRADICTED
     assert set(outcomes(table, "test").values()) == {CONTRADICTED}
-    said = experiment.finding(table, PARAMETERS)
-    assert "4 of 5 settings (not: MNIST, plain SGD at 0.01), linear" in said
-    assert "inputs in 3 (not: MNIST, linear; MNIST, plain SGD at 0.01), on test data in 0" in said
-    assert "and 2 more)" in said
+    assert "4 of 5 settings (not: MNIST, plain SGD at 0.01); on test data" in found(table)
+    assert "in 0 (" in found(table) and "and 3 more)" in found(table) and len(found(table)) <= 300
 
 
 def test_a_mean_above_nothing_is_no_verdict():
@@ -153,26 +166,46 @@ def test_a_mean_above_nothing_is_no_verdict():
     for seed, value in enumerate((0.9, 0.31, 0.1)):
         table.loc[wide & (table["seed"] == seed), "trained"] = value
     table = table[table["seed"] < 3]
-    assert experiment.exceptions(table, PARAMETERS, "test") == {"MNIST, linear": UNDECIDED}
-    said = experiment.finding(table, PARAMETERS)
-    assert "inputs in 5, on test data in 4 (undecided: MNIST, linear)" in said
+    assert reading.exceptions(judged(table), "test") == {"MNIST, linear": UNDECIDED}
+    assert "too, in 4 (undecided: MNIST, linear)" in found(table)
+
+
+def test_the_words_for_plain_sgd_are_its_step_sizes():
+    for name, words in reading.RATES.items():
+        assert words == f"plain SGD at {experiment.OPTIMISERS[name][1]:g}"
+
+
+def test_depth_has_two_statements_with_a_verdict_each():
+    rises = judged(made_up({None: 0.6, "depth 1": 0.5}))
+    assert rises["depth-mnist"].outcome == HOLDS and "Section 5" in rises["depth-mnist"].opposed_by
+    assert rises["depth-uneven-mnist-train"].outcome == CONTRADICTED
+    falls = judged(made_up({None: 0.5, "depth 1": 0.6}))
+    assert falls["depth-mnist"].outcome == CONTRADICTED
+    assert falls["depth-uneven-mnist-train"].outcome == HOLDS
+    assert (
+        falls["depth-uneven-mnist-test"].post_hoc
+        and "abstract" in falls["depth-uneven-mnist-test"].opposed_by
+    )
 
 
 def test_the_slope_over_depth():
     table = made_up({None: 0.6, "depth 1": 0.5})
-    slopes = experiment.depth_slopes(table, PARAMETERS, "mnist")
-    found = experiment.areas(table, "mnist", "train")["trained"]
-    np.testing.assert_allclose(slopes, (found["base"] - found["depth 1"]) / 2)
+    slopes = reading.per_doubling(table, PARAMETERS, "mnist")
+    found = design.areas(table, "mnist", "train")["trained"]
+    np.testing.assert_allclose(slopes, ((found["base"] - found["depth 1"]) / 2).astype(float))
     one = PARAMETERS | {"depths": [4]}
-    assert experiment.depth_slopes(table, one, "mnist") is None
+    assert reading.per_doubling(table, one, "mnist") is None
 
 
 def test_one_seed_and_nothing():
     one = made_up({None: 0.6}).query("seed == 0")
     assert set(outcomes(one, "raises").values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
-    assert {claim.outcome for claim in experiment.claims(nothing, PARAMETERS)} == {NOT_RUN}
-    assert experiment.key_numbers(nothing, PARAMETERS) == []
+    assert {claim.outcome for claim in judged(nothing).values()} == {NOT_RUN}
+    assert reading.key_numbers(nothing, PARAMETERS) == [] and found(nothing)
+    # Of one data set alone nothing is said of another.
+    other = judged(made_up({None: 0.6}), datasets=["mnist", "cifar10"])
+    assert other["raises-cifar10-base"].outcome == other["depth-cifar10"].outcome == NOT_RUN
 
 
 def test_points_of_two_classes_and_of_a_table():
