@@ -71,3 +71,15 @@ def over_cases(outcomes, said, cases="targets"):
     count = counts.pop(seen)
     others = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
     return said[seen] + (f" on {count} of {len(outcomes)} {cases} ({others})" if others else "")
+
+
+def source_said(table):
+    """A sentence on how well the pre-trained networks classify images of their own source."""
+    rows = of_source(table)
+    if rows.empty:
+        return "The accuracy of the pre-trained networks on their own source was not measured in these runs."
+    test, train = (rows[f"source_{split}_accuracy"].mean() for split in ("test", "train"))
+    return (
+        f"The pre-trained networks classify {test:.0f} % of their source's test images and {train:.0f} % of "
+        "its training images correctly."
+    )

@@ -5,31 +5,17 @@ themselves are measured here, and the picture is made from them.
 """
 
 import itertools
-import math
 
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.experiments import Unit
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
 from alignbook.studies.transferability.targets import named, start_of, training_of
 from alignbook.studies.transferability.tuned import kernels, recorded, tuned
 
-HEADLINE = "near"
-WHERE = "Figure 4, Section 3"
-SOURCES = "Each pre-training has a group of minima of its own."
-# The start's name: how it is made. The second source is a part of the first (in place of Places).
-STARTS = {
-    "pretrained": ("pretrained", "all"),
-    "pretrained on a part": ("pretrained", "artificial"),
-    "random, its own": ("scratch", "all"),
-    "random, shared": ("shared", "all"),
-}
-# The same for EfficientNet-Lite0, which has no source like Places.
-IMAGENET_STARTS = {"pretrained": "pretrained", "random, its own": "scratch"}
-OTHER_SOURCE = {"pretrained": "pretrained on a part", "pretrained on a part": "pretrained"}
+from .design import IMAGENET_STARTS, STARTS
 
 
 def units(parameters):
@@ -152,180 +138,3 @@ def imagenet_pairs(
             row["train_error"] = wrong
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def distances(table, seed):
-    """(distances, names): a symmetric matrix over all networks of one seed, ``names`` [(start, target)].
-
-    Raises KeyError where a pair is missing.
-    """
-    rows = with_targets(table[table["seed"] == seed])
-    names = [(start, target) for start in STARTS for target in dict.fromkeys(rows["target"])]
-    place = {name: position for position, name in enumerate(names)}
-    matrix = np.full((len(names), len(names)), np.nan)
-    for row in rows.itertuples():
-        one, two = place[row.start, row.target], place[row.other_start, row.other_target]
-        matrix[one, two] = matrix[two, one] = row.distance
-    if np.isnan(matrix).any():
-        raise KeyError("a pair of networks is missing")
-    return matrix, names
-
-
-def with_targets(table):
-    """Rows of ``table`` with a distance, the targets' names in columns ``target`` and ``other_target``."""
-    table = table[table["distance"].notna()]
-
-    def name(dataset, part):
-        return [d if p == "all" else f"{d}-{p}" for d, p in zip(dataset, part, strict=True)]
-
-    return table.assign(
-        target=name(table["dataset"], table["part"]),
-        other_target=name(table["other"], table["other_part"]),
-    )
-
-
-def embedded(matrix, perplexity, seed):
-    """t-SNE (scikit-learn) of a matrix of distances: (n, 2). ``perplexity`` at most n - 1."""
-    from sklearn.manifold import TSNE
-
-    chosen = min(perplexity, len(matrix) - 1)
-    return TSNE(
-        metric="precomputed", init="random", perplexity=chosen, learning_rate="auto", random_state=seed
-    ).fit_transform(matrix)
-
-
-def summary(table):
-    """One row per seed and start: mean distances, each over targets.
-
-    within : between different targets, same start; across : to the network of the same target that started
-    from random weights of its own; sources : to the network of the same target from the other pre-training;
-    moved : to its own start; norm : of all kernels in one vector.
-    """
-    rows = with_targets(table)
-    same_target = rows["target"] == rows["other_target"]
-    result = []
-    for (seed, start), own in rows.groupby(["seed", "start"]):
-        within = own[(own["other_start"] == start) & (own["target"] != own["other_target"])]
-        across = own[same_target.loc[own.index] & (own["other_start"] == "random, its own")]
-        result.append(
-            {
-                "seed": seed,
-                "start": start,
-                "within": within["distance"].mean(),
-                "across": across["distance"].mean() if start != "random, its own" else math.nan,
-                "sources": own.loc[
-                    same_target.loc[own.index] & (own["other_start"] == OTHER_SOURCE.get(start)), "distance"
-                ].mean(),
-                "moved": own["moved"].mean(),
-                "norm": own["norm"].mean(),
-            }
-        )
-    return pd.DataFrame(result)
-
-
-def _values(table, start, measure):
-    if table.empty:
-        return []
-    rows = summary(table)
-    values = measure(rows[rows["start"] == start])
-    return [value for value in values if math.isfinite(value)]
-
-
-def _near(rows):
-    return np.log2(rows["across"] / rows["within"])
-
-
-def claims(table, parameters):
-    """Distances compared as base-2 logarithms of ratios of means over targets, one per seed."""
-    made, second, table = [], imagenet_source.trained(table), imagenet_source.own(table)
-    near = (
-        "From the same pre-trained weights, minima of different targets lie nearer to each other than two of "
-    )
-    near += "the same target from different starts."
-    around = "Minima lie nearer to the pre-trained weights than to the minimum of training from scratch."
-    for number, start in enumerate(("pretrained", "pretrained on a part")):
-        suffix = "" if number == 0 else "-part"
-        where = f"{start}; log2 of the ratio of the two mean distances"
-        made += [
-            _greater(f"near{suffix}", f"{near} ({where})", _values(table, start, _near)).tagged(near),
-            _greater(
-                f"around{suffix}",
-                f"{around} ({where})",
-                _values(table, start, lambda rows: np.log2(rows["across"] / rows["moved"])),
-            ).tagged(around),
-        ]
-        sources = (
-            "Of one target, minima from the two pre-trainings lie farther apart than those of different "
-            f"targets from one of them ({where})"
-        )
-        values = _values(table, start, lambda rows: np.log2(rows["sources"] / rows["within"]))
-        made.append(_greater(f"sources{suffix}", sources, values).tagged(SOURCES))
-    made.append(
-        _greater(
-            "near-shared",
-            "Pre-training is not needed: from the same random weights, too, minima of different targets lie "
-            "nearer to each other than to that of the same target from others (log2 of the ratio).",
-            _values(table, "random, shared", _near),
-        ).tagged(ours=True)
-    )
-    where = f"{imagenet_source.NAME} trained on ImageNet; log2 of the ratio of the two mean distances"
-    for id, group, measure in (
-        ("near", near, _near),
-        ("around", around, lambda rows: np.log2(rows["across"] / rows["moved"])),
-    ):
-        about = (f"{id}-imagenet", f"{group} ({where})")
-        if second.empty:
-            claim = Claim.missing(*about, WHERE, "no weights trained on ImageNet are among the results")
-        else:
-            claim = _greater(*about, _values(second, "pretrained", measure))
-            if not arrived(second):
-                claim = claim.not_judged("not every network has all its training images right in evaluation")
-        made.append(claim.tagged(group))
-    return made
-
-
-def arrived(second):
-    """Whether all networks of the second source have all their training images right."""
-    return bool((second["train_error"].dropna() == 0).all())
-
-
-def _greater(id, statement, values):
-    if not values:
-        return Claim.missing(id, statement, WHERE, "fewer than two targets")
-    return Claim.greater(id, statement, WHERE, values)
-
-
-def finding(table, parameters):
-    """How much nearer, from pre-trained and from shared random weights."""
-    second, table = imagenet_source.trained(table), imagenet_source.own(table)
-    near, part, shared = (
-        [2**value for value in _values(table, start, _near)]
-        for start in ("pretrained", "pretrained on a part", "random, shared")
-    )
-    if not near:
-        return "Fewer than two targets: there is nothing to compare."
-    said = (
-        f"Networks of one target from two starts lie {interval(near, '{:.1f}')} times as far apart as those "
-        f"of two targets from one, pre-trained on {parameters['source']} (for ImageNet); on its artificial "
-        f"part (for Places) {interval(part, '{:.1f}')}, from the same random weights "
-        f"{interval(shared, '{:.1f}')}"
-    )
-    trained = [2**value for value in _values(second, "pretrained", _near)]
-    if trained and arrived(second):
-        said += f", in {imagenet_source.NAME} from ImageNet {interval(trained, '{:.0f}')}"
-    return f"{said}."
-
-
-def key_numbers(table, parameters):
-    """Mean distances of our own source, seed by seed."""
-    table = imagenet_source.own(table)
-    if table.empty:
-        return []
-    rows = summary(table)
-    own = rows[rows["start"] == "pretrained"]
-    named = {
-        "within": "distance between targets, same pre-trained start",
-        "across": "distance between starts, same target",
-        "moved": "distance from the pre-trained weights",
-    }
-    return [KeyNumber(name, interval(own[column].dropna(), "{:.1f}")) for column, name in named.items()]

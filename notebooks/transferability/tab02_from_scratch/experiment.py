@@ -11,9 +11,11 @@ import pandas as pd
 from alignbook.claims import HOLDS, Claim, KeyNumber, interval
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
+from alignbook.studies.transferability.deviations import NEAR, ends, series
+from alignbook.studies.transferability.deviations import printed as printed_table1
 from alignbook.studies.transferability.planes import where
 from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import NEAR, head_deviation
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import head_deviation
 from alignbook.studies.transferability.tuned import recorded, tuned
 
 HEADLINE = "error"
@@ -82,8 +84,8 @@ def pairs(table, rate):
     Columns target, seed, error, error_scratch, deviation, deviation_scratch,
     train_error, train_error_scratch and improvement, 100 (1 − error / error_scratch).
     """
-    own = tab01.ends(tab01.series(table, "fine-tuned"))
-    other = tab01.ends(where(tab01.series(table, "scratch"), learning_rate=rate))
+    own = ends(series(table, "fine-tuned"))
+    other = ends(where(series(table, "scratch"), learning_rate=rate))
     columns = {"test_error": "error", "deviation": "deviation", "train_error": "train_error"}
     keys = ["target", "seed"]
     if own.empty or other.empty:
@@ -100,7 +102,9 @@ def printed():
     """
     rows = []
     for name, ((error, error_spread), improvement, (deviation, deviation_spread)) in PRINTED.items():
-        (tuned_error, tuned_error_spread), (tuned_deviation, tuned_spread) = tab01.PRINTED[name]["fine-tuned"]
+        tuned_row = printed_table1("fine-tuned").set_index("target").loc[name]
+        tuned_error, tuned_error_spread = tuned_row[["test_error", "error_spread"]].astype(float)
+        tuned_deviation, tuned_spread = tuned_row[["deviation", "deviation_spread"]].astype(float)
         follows = _improvement(tuned_error, error)
         farthest = max(
             abs(_improvement(tuned_error + a, error + b) - follows)

@@ -10,7 +10,10 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.fig04_tsne import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.transferability.fig04_tsne import design, experiment, reading
+from alignbook.studies.transferability.targets import named
+from alignbook.studies.transferability.tuned import kernels
 from alignbook.training.resnet import ResNet
 
 TARGETS = ["mnist", "cifar10-natural", "shapes"]
@@ -29,30 +32,38 @@ def made_up(apart, moved=1.0, seeds=3):
     tables = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
-        centres = {start: apart * rng.standard_normal(200) for start in experiment.STARTS}
+        centres = {start: apart * rng.standard_normal(200) for start in design.STARTS}
         own = {target: apart * rng.standard_normal(200) for target in TARGETS}
         nets = {}
-        for start, target in itertools.product(experiment.STARTS, TARGETS):
+        for start, target in itertools.product(design.STARTS, TARGETS):
             centre = own[target] if start == "random, its own" else centres[start]
             nets[start, target] = (centre, centre + moved * rng.standard_normal(200))
         for one, two in itertools.combinations_with_replacement(TARGETS, 2):
-            for start, other in itertools.product(experiment.STARTS, repeat=2):
+            for start, other in itertools.product(design.STARTS, repeat=2):
                 before, first = nets[start, one]
                 row = {"start": start, "other_start": other, "seed": seed, "moved": np.nan, "norm": np.nan}
                 row["distance"] = np.linalg.norm(first - nets[other, two][1])
                 if one == two and start == other:
                     row |= {"moved": np.linalg.norm(first - before), "norm": np.linalg.norm(first)}
-                pair = {"dataset": experiment.named(one)["dataset"], "part": experiment.named(one)["part"]}
+                pair = {"dataset": named(one)["dataset"], "part": named(one)["part"]}
                 pair |= {
-                    "other": experiment.named(two)["dataset"],
-                    "other_part": experiment.named(two)["part"],
+                    "other": named(two)["dataset"],
+                    "other_part": named(two)["part"],
                 }
                 tables.append(row | pair)
     return pd.DataFrame(tables)
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {id: claim.outcome for id, claim in judged(table).items()}
+
+
+def judged(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def finding(table):
+    return reading.finding(table, PARAMETERS, judged(table))
 
 
 def test_one_unit_per_pair_and_seed():
@@ -68,10 +79,10 @@ def test_kernels_leave_out_the_head_and_batch_norm():
     with torch.no_grad():
         other.head.weight.add_(1)
         other.norm.weight.add_(1)
-    assert np.array_equal(experiment.kernels(net), experiment.kernels(other))
+    assert np.array_equal(kernels(net), kernels(other))
     with torch.no_grad():
         other.stem.weight.add_(1)
-    difference = np.linalg.norm(experiment.kernels(net) - experiment.kernels(other))
+    difference = np.linalg.norm(kernels(net) - kernels(other))
     assert difference == pytest.approx(net.stem.weight.numel() ** 0.5)
 
 
@@ -91,46 +102,51 @@ def test_a_single_target_has_nothing_to_compare():
     table = made_up(apart=10.0)
     alone = table[(table["dataset"] == "mnist") & (table["other"] == "mnist")]
     assert outcomes(alone)["near"] == NOT_RUN
-    assert "nothing to compare" in experiment.finding(alone, PARAMETERS)
-    assert experiment.key_numbers(alone, PARAMETERS)
+    assert "nothing to compare" in finding(alone)
+    assert reading.key_numbers(alone, PARAMETERS)
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_the_matrix_is_symmetric_and_complete():
     table = made_up(apart=10.0)
-    matrix, names = experiment.distances(table, 1)
+    matrix, names = reading.distances(table, 1)
     assert len(names) == 4 * 3 and np.array_equal(matrix, matrix.T) and not np.diag(matrix).any()
     with pytest.raises(KeyError, match="missing"):
-        experiment.distances(table.iloc[:-1], 2)
+        reading.distances(table.iloc[:-1], 2)
     source = pd.DataFrame({"kind": ["source"], "seed": [1], "source_test_accuracy": [30.0]})
-    both = experiment.distances(pd.concat([table, source], ignore_index=True), 1)
+    both = reading.distances(pd.concat([table, source], ignore_index=True), 1)
     assert np.array_equal(both[0], matrix) and both[1] == names
 
 
 def test_the_picture_keeps_groups_together():
-    matrix, names = experiment.distances(made_up(apart=10.0), 0)
-    places = experiment.embedded(matrix, perplexity=3, seed=0)
+    matrix, names = reading.distances(made_up(apart=10.0), 0)
+    places = reading.embedded(matrix, perplexity=3, seed=0)
     groups = {
-        start: places[[n for n, name in enumerate(names) if name[0] == start]] for start in experiment.STARTS
+        start: places[[n for n, name in enumerate(names) if name[0] == start]] for start in design.STARTS
     }
     near = groups["pretrained"]
     far = np.linalg.norm(near.mean(0) - groups["pretrained on a part"].mean(0))
     assert np.linalg.norm(near - near.mean(0), axis=1).max() < far
 
 
-def test_the_finding_states_the_ratio():
+def test_the_finding_has_its_control():
     table = made_up(apart=10.0)
-    rows = experiment.summary(table)
-    own = rows[rows["start"] == "pretrained"]
-    ratio = 2 ** np.log2(own["across"] / own["within"])
-    assert f"{ratio.mean():.1f} (" in experiment.finding(table, PARAMETERS)
+    text = finding(table)
+    for start in ("pretrained", "random, shared"):
+        assert f"{2 ** reading.near(table, start).mean():.1f}" in text
+    assert reading.CONTROL[HOLDS] in text and "how little training moves weights" in text
+    # Where shared random weights do not bring minima together, pre-training does something.
+    shared = (table["start"] == "random, shared") & (table["other_start"] == "random, shared")
+    table.loc[shared & (table["distance"] > 0), "distance"] *= 1000
+    assert outcomes(table)["near-shared"] == CONTRADICTED
+    assert reading.CONTROL[CONTRADICTED] in finding(table) and "how little" not in finding(table)
 
 
 def with_second(ours, second, wrong):
     """The table of ``ours`` and of the second source, whose networks have ``wrong`` percent wrong."""
     second = second[
-        second["start"].isin(experiment.IMAGENET_STARTS)
-        & second["other_start"].isin(experiment.IMAGENET_STARTS)
+        second["start"].isin(design.IMAGENET_STARTS)
+        & second["other_start"].isin(design.IMAGENET_STARTS)
     ].assign(weights="imagenet")
     second["train_error"] = second["moved"].where(second["moved"].isna(), wrong)
     return pd.concat([ours.assign(weights=None), second], ignore_index=True)
@@ -150,11 +166,10 @@ def test_the_second_source_has_claims_of_its_own(apart, wrong, outcome):
     both = outcomes(table)
     assert {id for id in both if both[id] != alone[id]} == {"near-imagenet", "around-imagenet"}
     assert both["near-imagenet"] == both["around-imagenet"] == outcome
-    said, both_said = experiment.finding(ours, PARAMETERS), experiment.finding(table, PARAMETERS)
-    assert both_said == said if wrong else both_said.startswith(said[:-1] + ", in Effic")
+    assert finding(table) == finding(ours)
     in_its_place = table.replace({"weights": {"imagenet": "random"}})
-    assert outcomes(in_its_place) == alone and experiment.finding(in_its_place, PARAMETERS) == said
-    assert experiment.key_numbers(table, PARAMETERS) == experiment.key_numbers(ours, PARAMETERS)
+    assert outcomes(in_its_place) == alone and finding(in_its_place) == finding(ours)
+    assert reading.key_numbers(table, PARAMETERS) == reading.key_numbers(ours, PARAMETERS)
 
 
 def test_a_pair_of_the_second_source(tmp_path, monkeypatch):
@@ -174,18 +189,23 @@ def test_a_pair_of_the_second_source(tmp_path, monkeypatch):
     assert distances["pretrained", "pretrained"] < distances["random, its own", "random, its own"]
 
 
-def test_the_distance_between_the_two_pre_trainings_is_that_of_one_target():
+def test_mean_distances_against_the_matrix():
     table = made_up(apart=10.0)
-    rows = experiment.summary(table).set_index(["start", "seed"])
-    matrix, names = experiment.distances(table, 1)
+    rows = reading.summary(table)
+    matrix, names = reading.distances(table, 1)
     place = {name: position for position, name in enumerate(names)}
     targets = {target for _, target in names}
     wanted = np.mean(
         [matrix[place["pretrained", name], place["pretrained on a part", name]] for name in targets]
     )
-    assert rows.loc[("pretrained", 1), "sources"] == pytest.approx(wanted)
-    assert rows.loc[("pretrained on a part", 1), "sources"] == pytest.approx(wanted)
-    assert rows.loc["random, shared", "sources"].isna().all()
+    assert rows["pretrained"]["sources"][1] == pytest.approx(wanted)
+    assert rows["pretrained on a part"]["sources"][1] == pytest.approx(wanted)
+    assert "sources" not in rows["random, shared"] and "across" not in rows["random, its own"]
+    own = [place["pretrained", name] for name in targets]
+    within = [matrix[a, b] for a in own for b in own if a != b]
+    assert rows["pretrained"]["within"][1] == pytest.approx(np.mean(within))
+    across = [matrix[place["pretrained", a], place["random, its own", a]] for a in targets]
+    assert rows["pretrained"]["across"][1] == pytest.approx(np.mean(across))
 
 
 @pytest.mark.parametrize(

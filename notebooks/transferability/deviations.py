@@ -1,0 +1,33 @@
+"""Weight deviation and test error by target as Tables 1 and 2 have them; Table 1's numbers. No torch."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from alignbook.over_seeds import at
+from alignbook.studies.transferability.targets import name_of
+
+NEAR = "cifar10"  # photographs of objects, as the source; every other target here is grey, or rendered
+
+
+def series(table, setting, classifier=None):
+    """Rows of one setting with a column ``target``: all layers fine-tuned, or the last layer of a classifier.
+
+    classifier : of the fixed network, by default the two-layer one.
+    """
+    kind = classifier or ("two-layer" if setting == "fixed" else "linear")
+    rows = at(table, setting=setting, classifier=kind)
+    if rows.empty:
+        return pd.DataFrame({"target": [], "seed": [], "step": [], "deviation": [], "test_error": []})
+    return rows.assign(target=[name_of(*pair) for pair in zip(rows["dataset"], rows["part"], strict=True)])
+
+
+def ends(rows):
+    """The last row of every target and seed of :func:`series`."""
+    return rows.sort_values("step").groupby(["target", "seed"], as_index=False).last()
+
+
+def printed(setting):
+    """Table 1's rows of a setting: ``target``, train_error, test_error, deviation and their spreads."""
+    path = Path(__file__).parent / "tab01_weight_deviation" / "printed.csv"
+    return at(pd.read_csv(path), setting=setting)

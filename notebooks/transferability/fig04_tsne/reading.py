@@ -1,0 +1,191 @@
+"""How far minima lie apart: of several targets from one start, and of one target from several starts."""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import at, curves, ratio
+from alignbook.statements import Requirement, Statement
+from alignbook.studies.transferability import imagenet_rows
+from alignbook.studies.transferability.targets import name_of
+
+from .design import STARTS
+
+OWN = "random, its own"  # the start of networks that share it with no other
+OTHER_SOURCE = {"pretrained": "pretrained on a part", "pretrained on a part": "pretrained"}
+SHOWN = ("pretrained", "random, shared", "pretrained on a part", OWN)  # of STARTS, the control second
+WHERE = "Figure 4, Section 3"
+
+
+def distances(table, seed):
+    """(distances, names): a symmetric matrix over all networks of one seed, ``names`` [(start, target)].
+
+    Raises KeyError where a pair is missing.
+    """
+    rows = with_targets(table[table["seed"] == seed])
+    names = [(start, target) for start in STARTS for target in dict.fromkeys(rows["target"])]
+    place = {name: position for position, name in enumerate(names)}
+    matrix = np.full((len(names), len(names)), np.nan)
+    for row in rows.itertuples():
+        one, two = place[row.start, row.target], place[row.other_start, row.other_target]
+        matrix[one, two] = matrix[two, one] = row.distance
+    if np.isnan(matrix).any():
+        raise KeyError("a pair of networks is missing")
+    return matrix, names
+
+
+def with_targets(table):
+    """Rows of ``table`` with a distance, the targets' names in columns ``target`` and ``other_target``."""
+    if "distance" not in table:
+        return table.iloc[:0].assign(start=[], other_start=[], target=[], other_target=[])
+    table = table[table["distance"].notna()]
+    names = [
+        [name_of(*pair) for pair in zip(table[dataset], table[part], strict=True)]
+        for dataset, part in (("dataset", "part"), ("other", "other_part"))
+    ]
+    return table.assign(target=names[0], other_target=names[1])
+
+
+def embedded(matrix, perplexity, seed):
+    """t-SNE (scikit-learn) of a matrix of distances: (n, 2). ``perplexity`` at most n - 1."""
+    from sklearn.manifold import TSNE
+
+    chosen = min(perplexity, len(matrix) - 1)
+    return TSNE(
+        metric="precomputed", init="random", perplexity=chosen, learning_rate="auto", random_state=seed
+    ).fit_transform(matrix)
+
+
+def mean_of(rows, column="distance"):
+    """Mean of ``column`` over the pairs of targets, a sample."""
+    pairs = [f"{one} {two}" for one, two in zip(rows["target"], rows["other_target"], strict=True)]
+    found = curves(rows.assign(pair=pairs), "pair", column)
+    return found.mean(axis=1).dropna() if len(found) else pd.Series(dtype=float)
+
+
+def within(table, start):
+    """Distance between different targets from the same start, a sample."""
+    rows = at(with_targets(table), start=start, other_start=start)
+    return mean_of(rows[rows["target"] != rows["other_target"]])
+
+
+def to(table, start, other_start):
+    """Distance of one target's networks from two starts, a sample."""
+    rows = at(with_targets(table), start=start, other_start=other_start)
+    return mean_of(rows[rows["target"] == rows["other_target"]])
+
+
+def of_itself(table, start, column):
+    """``moved``, the distance of a network from its own start, or ``norm``: a sample."""
+    return mean_of(at(with_targets(table), start=start, other_start=start), column)
+
+
+def summary(table, starts=SHOWN):
+    """{start: {within, across, sources, moved, norm: sample}}; what a start has not is left out."""
+    found = {}
+    for start in starts:
+        samples = {"within": within(table, start)}
+        if start != OWN:
+            samples["across"] = to(table, start, OWN)
+        if start in OTHER_SOURCE:
+            samples["sources"] = to(table, start, OTHER_SOURCE[start])
+        samples |= {column: of_itself(table, start, column) for column in ("moved", "norm")}
+        found[start] = {name: values for name, values in samples.items() if len(values)}
+    return {start: samples for start, samples in found.items() if samples}
+
+
+def near(table, start):
+    """log2 of the distance between two starts of one target over that between two targets of one start."""
+    return np.log2(ratio(to(table, start, OWN), within(table, start)))
+
+
+def around(table, start):
+    """log2 of the distance between two starts of one target over that from the network's own start."""
+    return np.log2(ratio(to(table, start, OWN), of_itself(table, start, "moved")))
+
+
+def sources(table, start):
+    """log2 of the distance between two pre-trainings of one target over that between two targets of one."""
+    return np.log2(ratio(to(table, start, OTHER_SOURCE[start]), within(table, start)))
+
+
+def of_own(measure, start):
+    """A statement's ``of``: a measure of networks from our own source."""
+    return lambda t, p: measure(imagenet_rows.own(t), start)
+
+
+def of_imagenet(measure):
+    """A statement's ``of``: a measure of EfficientNet-Lite0 from ImageNet's weights."""
+    return lambda t, p: measure(imagenet_rows.trained(t), "pretrained")
+
+
+def wrong(table, parameters):
+    """Percent of its training images that the worst network of the second source has wrong."""
+    return imagenet_rows.trained(table)["train_error"].max()
+
+
+PART = " (pre-trained on a part)"
+SECOND = f" ({imagenet_rows.NAME} from ImageNet)"
+NEAR = (
+    "From the same pre-trained weights, minima of different targets lie nearer to each other than two of the "
+    "same target from different starts: log2 of the ratio of the mean distances"
+)
+AROUND = "Minima lie nearer to the pre-trained weights than to the minimum of training from scratch: log2"
+APART = (
+    "Of one target, minima from two pre-trainings lie farther apart than those of different targets from one "
+    "of them: log2"
+)
+RULE = {"source": WHERE, "above": 0, "matters": 0.14, "unit": "of log2", "because": "a tenth of the distance"}
+MINIMA = {"requires": (Requirement("training images wrong, worst network, in percent", wrong, at_most=0),)}
+STATEMENTS = [
+    Statement("near", f"{NEAR}.", of=of_own(near, "pretrained"), headline=True, **RULE),
+    Statement(
+        "near-shared", "Pre-training is not needed for that: from the same random weights, too, minima of "
+        "different targets lie nearer to each other than to that of the same target from others: log2.",
+        of=of_own(near, "random, shared"), ours=True, **RULE,
+    ),
+    Statement("near-part", f"{NEAR}{PART}.", of=of_own(near, "pretrained on a part"), **RULE),
+    Statement("around", f"{AROUND}.", of=of_own(around, "pretrained"), **RULE),
+    Statement("around-part", f"{AROUND}{PART}.", of=of_own(around, "pretrained on a part"), **RULE),
+    Statement("sources", f"{APART}.", of=of_own(sources, "pretrained"), **RULE),
+    Statement("sources-part", f"{APART}{PART}.", of=of_own(sources, "pretrained on a part"), **RULE),
+    Statement("near-imagenet", f"{NEAR}{SECOND}.", of=of_imagenet(near), **MINIMA, **RULE),
+    Statement("around-imagenet", f"{AROUND}{SECOND}.", of=of_imagenet(around), **MINIMA, **RULE),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "Minima of different targets lie together if they share a pre-trained start",
+    CONTRADICTED: "Minima of different targets lie apart although they share a pre-trained start",
+    ABSENT: "Sharing a pre-trained start does not bring minima of different targets together",
+    UNDECIDED: "Whether sharing a pre-trained start brings different targets' minima together is undecided",
+}
+CONTROL = {
+    HOLDS: "but sharing random weights does the same",
+    CONTRADICTED: "and sharing random weights does the opposite",
+    ABSENT: "and sharing random weights does nothing of the kind",
+    UNDECIDED: "and for shared random weights it is undecided",
+}
+
+
+def finding(table, parameters, claims):
+    """How much nearer, from pre-trained and from shared random weights; words follow both verdicts."""
+    said, control = SAID.get(claims["near"].outcome), CONTROL.get(claims["near-shared"].outcome)
+    if said is None or control is None:
+        return "Fewer than two targets: there is nothing to compare."
+    own, shared = (2 ** claims[id].measured for id in ("near", "near-shared"))
+    moved = "The picture shows how little training moves weights, not what pre-training does."
+    return (
+        f"{said}, {control}: one target from two starts lies {own:.1f} and {shared:.1f} times as far apart "
+        "as two targets from one. "
+    ) + (moved if claims["near-shared"].outcome == HOLDS else "A small network and source.")
+
+
+def key_numbers(table, parameters):
+    """Mean distances of our own source."""
+    table = imagenet_rows.own(table)
+    told = {
+        "distance between targets, same pre-trained start": within(table, "pretrained"),
+        "the same, same random start": within(table, "random, shared"),
+        "distance between starts, same target": to(table, "pretrained", OWN),
+    }
+    return [KeyNumber(name, interval(values, "{:.1f}")) for name, values in told.items()]

@@ -1,0 +1,195 @@
+"""Whether weights move farther where the test error is larger, and how they move."""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import curves, last, rank_correlation, value_at
+from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability import imagenet_rows
+from alignbook.studies.transferability.deviations import NEAR, ends, printed, series
+from alignbook.studies.transferability.targets import over_cases, words
+
+SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
+LATE, EARLY = 3 / 4, 1 / 4  # shares of the steps at which convergence and its speed are read
+CONVERGED = 90.0  # percent of the final deviation that must be there after LATE of the steps
+PROPORTIONAL = 0.5  # smallest deviation per test error over the largest: above, we call them proportional
+FITTED = 5.0  # percent of a target's training images that may be wrong; the paper prints at most 0.15
+
+
+def final(end, column):
+    """(seeds × targets) frame of ``column`` of rows of :func:`ends`; only seeds that have every target."""
+    return curves(end, "target", column).dropna()
+
+
+def ordering(end):
+    """Rank correlation, over targets, of deviation and test error, a sample."""
+    return rank_correlation(final(end, "deviation"), final(end, "test_error"))
+
+
+def proportion(end):
+    """Smallest deviation per percent of test error over the largest, a sample: 1 where proportional."""
+    errors = final(end, "test_error")
+    found = (final(end, "deviation") / errors.where(errors > 0)).dropna()
+    return found.min(axis=1) / found.max(axis=1) if found.shape[1] > 1 else pd.Series(dtype=float)
+
+
+def by_target(rows, measure):
+    """(seeds × targets) frame of ``measure`` of each target's (seeds × steps) frame of deviations."""
+    found = {name: measure(curves(part, "step", "deviation")) for name, part in rows.groupby("target")}
+    return pd.DataFrame(found).dropna()
+
+
+def smallest_rise(rows):
+    """The smallest rise from record to record, in percent of the end, over all targets: a sample."""
+    rises = by_target(rows, lambda frame: 100 * frame.diff(axis=1).min(axis=1) / last(frame))
+    return rises.min(axis=1) if len(rises) else None
+
+
+def reached(rows, share):
+    """Percent of its end that the deviation has after ``share`` of the steps: (seeds × targets) frame."""
+    return by_target(rows, lambda frame: 100 * value_at(frame, share * frame.columns[-1]) / last(frame))
+
+
+def slowest(rows):
+    """That of the slowest target after ``LATE`` of the steps, a sample."""
+    found = reached(rows, LATE)
+    return found.min(axis=1) if len(found) else None
+
+
+def faster(rows):
+    """Rank correlation, over targets, of the final deviation and its share at ``EARLY``, negated."""
+    return -rank_correlation(by_target(rows, last), reached(rows, EARLY))
+
+
+def farther(end):
+    """Mean log2 deviation of the other targets less that of those cut from ``NEAR``, a sample."""
+    logs = np.log2(final(end, "deviation"))
+    near = [name for name in logs if name.startswith(NEAR)]
+    return (logs.drop(columns=near).mean(axis=1) - logs[near].mean(axis=1)).dropna()
+
+
+def rows_of(table, setting, source="own"):
+    """:func:`series` of our own source, or of EfficientNet-Lite0 from ImageNet's weights ("imagenet")."""
+    part = imagenet_rows.trained if source == "imagenet" else imagenet_rows.own
+    return series(part(table), setting)
+
+
+def of_ends(measure):
+    """A statement's ``of``: a measure of the last rows."""
+    return lambda t, p, setting, source="own": measure(ends(rows_of(t, setting, source)))
+
+
+def of_rows(measure):
+    """A statement's ``of``: a measure of all rows."""
+    return lambda t, p, setting, source="own": measure(rows_of(t, setting, source))
+
+
+def training_error(table, parameters, setting, source="own"):
+    """Mean over the seeds of the training error at the end, in percent, of the target with the largest."""
+    return ends(rows_of(table, setting, source)).groupby("target")["train_error"].mean().max()
+
+
+def own(parameters):
+    """Our own source, fine-tuned and fixed, as replicates."""
+    return [Case(setting, f"{setting}, {said}", {"setting": setting}) for setting, said in SETTINGS.items()]
+
+
+def both(parameters):
+    """The same, and the network trained on ImageNet."""
+    second = [
+        Case(
+            f"imagenet-{setting}", f"{imagenet_rows.NAME} from ImageNet, {setting}, {said}",
+            {"setting": setting, "source": "imagenet"},
+        )
+        for setting, said in SETTINGS.items()
+    ]  # fmt: skip
+    return own(parameters) + second
+
+
+def printed_ordering(parameters, setting, source="own"):
+    """Table 1's own rank correlation."""
+    return float(ordering(printed(setting).assign(seed=0)).iloc[0])
+
+
+def printed_proportion(parameters, setting):
+    """Table 1's own smallest deviation per test error over the largest."""
+    return float(proportion(printed(setting).assign(seed=0)).iloc[0])
+
+
+FACTORS = " and ".join(f"{1 / printed_proportion(None, setting):.0f} ({setting})" for setting in SETTINGS)
+LEARNED = Requirement(
+    "largest mean training error of a target, in percent", training_error, at_most=FITTED
+)  # ranks of unfinished runs say nothing
+RANKS = {"matters": 0.1, "unit": "rank correlation", "because": "two swaps of neighbours among six targets"}
+STATEMENTS = [
+    Statement(
+        "ordering", "The deviation orders the targets as their test errors do: rank correlation over the "
+        "targets.", source="Section 3, Table 1", of=of_ends(ordering), above=0, each=both,
+        paper=printed_ordering, requires=(LEARNED,), bounds=(-1, 1), headline=True, **RANKS,
+    ),
+    Statement(
+        "proportional", "The deviation is approximately proportional to the test error: smallest deviation "
+        "per error over the largest.", source="Section 3", of=of_ends(proportion), above=PROPORTIONAL,
+        matters=0.05, unit="of the largest", because="a tenth of the factor of two that we allow", each=own,
+        paper=printed_proportion, requires=(LEARNED,), bounds=(0, 1), ours=True,
+        opposed_by=f"the printed deviations per test error (Table 1) differ by factors of {FACTORS}",
+    ),
+    Statement(
+        "monotone", "On every target the deviation grows monotonically: smallest rise between two records.",
+        source="Section 3, Figure 2", of=of_rows(smallest_rise), above=0,
+        matters=0.001, unit="% of the final deviation", because="less is rounding of the weights", each=both,
+    ),
+    Statement(
+        "converges", "On every target the deviation converges: share of the end that is there after three "
+        "quarters of the steps, slowest target.", source="Section 3, Figure 2", of=of_rows(slowest),
+        above=CONVERGED, matters=1.0, unit="% of the final deviation", each=own, ours=True,
+        because="a tenth of what may still be missing",
+    ),
+    Statement(
+        "nearer", "Targets that look more like the source deviate less: mean log2 of grey or rendered "
+        f"targets less that of those cut from {NEAR}.", source="Section 3, Figure 2", of=of_ends(farther),
+        above=0, matters=0.14, unit="of log2", because="a tenth of the deviation", each=both, ours=True,
+    ),
+    Statement(
+        "faster", "Where the deviation is smaller it converges faster: rank correlation of its end and the "
+        "share missing after a quarter of the steps.", source="Section 3, Figure 2", of=of_rows(faster),
+        above=0, each=own, bounds=(-1, 1), ours=True, **RANKS,
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "The farther training moves the weights, the larger is the target's test error",
+    CONTRADICTED: "The farther training moves the weights, the smaller is the target's test error",
+    ABSENT: "How far training moves the weights has nothing to do with the target's test error",
+    UNDECIDED: "Whether weights move farther where the test error is larger is undecided",
+}
+
+
+def finding(table, parameters, claims):
+    """Whether the deviation orders targets as the error does, with the printed table's own correlation."""
+    said = over_cases([claims[f"ordering-{case.id}"].outcome for case in both(parameters)], SAID, "settings")
+    claim = claims["ordering-fine-tuned"]
+    if said is None or claim.measured is None:
+        return "Too few targets to rank, or nothing was measured."
+    return (
+        f"{said}: rank correlation {claim.measured:.2f} for all layers of our network, {claim.paper:.2f} in "
+        f"the printed table. A small network pre-trained on {words(parameters['source'])} stands in for "
+        "ResNet-50."
+    )
+
+
+def key_numbers(table, parameters):
+    """Both rank correlations and how far deviation and error are from proportional, our own source."""
+    numbers = [
+        KeyNumber(
+            f"rank correlation of deviation and test error, {setting} ({said})",
+            interval(ordering(ends(rows_of(table, setting))), within=(-1, 1)),
+            printed_ordering(parameters, setting),
+        )
+        for setting, said in SETTINGS.items()
+    ]
+    spreads = 1 / proportion(ends(rows_of(table, "fine-tuned")))
+    what = "deviation per test error, largest over smallest target, fine-tuned"
+    theirs = 1 / printed_proportion(parameters, "fine-tuned")
+    return [*numbers, KeyNumber(what, interval(spreads, "{:.1f}"), f"{theirs:.1f}")]
