@@ -307,18 +307,52 @@ def _components(root, successors, settled):
 
 
 def chains(node):
-    """Names in ``node`` with the attributes that follow them, ("name", "attribute", …), in their order."""
-    waiting = [node]
+    """Names in ``node`` with the attributes that follow them, ("name", "attribute", …), in their order.
+
+    Without the local names of functions: they stand for nothing outside.
+    """
+    waiting = [(node, frozenset())]
     while waiting:
-        part = waiting.pop()
+        part, local = waiting.pop()
         if isinstance(part, ast.Name):
-            yield (part.id,)
+            if part.id not in local:
+                yield (part.id,)
         elif isinstance(part, ast.Attribute) and (chain := chain_of(part)):
-            yield chain
+            if chain[0] not in local:
+                yield chain
         elif isinstance(part, _IMPORTS):  # which of several that bind one name stands where
             yield from ((alias.asname or alias.name.split(".")[0],) for alias in part.names)
         else:
-            waiting.extend(reversed(list(parts_of(part))))
+            within = local | _local_names(part) if isinstance(part, _FUNCTIONS | ast.Lambda) else local
+            body = getattr(part, "body", ())
+            inside = set(map(id, body if isinstance(body, list) else [body]))
+            parts = [(child, within if id(child) in inside else local) for child in parts_of(part)]
+            waiting.extend(reversed(parts))
+
+
+def _local_names(function):
+    """Names that a function or lambda binds itself: its parameters, and what it assigns to.
+
+    What a comprehension binds and what an import binds are not among them.
+    """
+    arguments = function.args
+    names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a}
+    outer, imported = set(), set()
+    waiting = list(function.body) if isinstance(function.body, list) else []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, _DEFINITIONS):
+            names.add(part.name)
+        elif isinstance(part, ast.Global | ast.Nonlocal):
+            outer.update(part.names)
+        elif isinstance(part, _IMPORTS):
+            imported.update(alias.asname or alias.name.split(".")[0] for alias in part.names)
+        elif not isinstance(part, _SCOPES):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store | ast.Del):
+                names.add(part.id)
+            waiting.extend(parts_of(part))
+    return names - outer - imported
 
 
 def parts_of(node):
