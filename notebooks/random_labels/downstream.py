@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import nn
@@ -93,12 +92,3 @@ def learning_curve(
         generator=generator, at=list(at), on=on, report=report,
     )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def area(epochs, accuracies):
-    """Mean of a learning curve over training: area below it (B, "area under the curve") over its length.
-
-    epochs : (k,) ascending, accuracies : (..., k), joined by straight lines.
-    """
-    epochs = np.asarray(epochs, dtype=float)
-    return np.trapezoid(accuracies, epochs, axis=-1) / (epochs[-1] - epochs[0])

@@ -1,5 +1,7 @@
 """What a sweep's groups say (B): areas under learning curves, gains over them, which factor decides."""
 
+import weakref
+
 import numpy as np
 import pandas as pd
 
@@ -81,6 +83,16 @@ def comparisons(table):
     points["fitted"] = points["known"] >= FITTED
     points["figure"] = points["group"].str.partition("-")[0]
     return points.drop(columns="above_chance")
+
+
+def points_of(table):
+    """:func:`comparisons` of ``table``, kept until another is asked for: nobody changes it in between."""
+    if _kept[0]() is not table:
+        _kept[:] = weakref.ref(table), comparisons(table)
+    return _kept[1]
+
+
+_kept = [lambda: None, None]  # the last table, by reference, and its points
 
 
 def judged(points, *figures, what="train"):

@@ -16,7 +16,6 @@ from ..sweep_analysis import (
     HELD_OUT,
     above_guess,
     by_group,
-    comparisons,
     detail,
     detail_gains,
     effect,
@@ -24,6 +23,7 @@ from ..sweep_analysis import (
     fitted,
     judged,
     layers_add,
+    points_of,
     surely_slower,
 )
 from .design import SECOND, SWEEPS
@@ -37,7 +37,7 @@ NO_GAIN = 1.0  # points of area: a mean gain below this is none
 
 def gains(*figures, what="train", **values):
     """Reading: mean gain (points) of the groups of ``figures`` that have learned their labels, by group."""
-    return lambda t, p, **given: by_group(fitted(comparisons(t), *figures, what=what, **values | given))
+    return lambda t, p, **given: by_group(fitted(points_of(t), *figures, what=what, **values | given))
 
 
 def detail_fitted(figure):
@@ -55,7 +55,7 @@ def beyond_guess(figure, **values):
 
     def exceeds(table, parameters):
         if figure in SWEEPS:
-            points = fitted(comparisons(table), figure, what="test", **values)
+            points = fitted(points_of(table), figure, what="test", **values)
         else:
             points = detail(table, figure, "real", what="test")
         return above_guess(points, GUESS[figure])
@@ -92,7 +92,7 @@ STATEMENTS = [
     ),
     Statement(
         "more-layers", "Transferring all layers helps more than transferring one.", source="B.5",
-        of=lambda t, p: layers_add(fitted(comparisons(t), *SWEEPS)), above=0, **LATER,
+        of=lambda t, p: layers_add(fitted(points_of(t), *SWEEPS)), above=0, **LATER,
     ),
     Statement(
         "resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
@@ -139,7 +139,7 @@ STATEMENTS = [
         Statement(
             f"decides-{factor.replace('_', '-')}", f"{word} makes the effect more negative.",
             source="Section 1.1, Figure 1", below=0, ours=True, **LATER,
-            of=lambda t, p, factor=factor: effect(fitted(comparisons(t), *SWEEPS), factor),
+            of=lambda t, p, factor=factor: effect(fitted(points_of(t), *SWEEPS), factor),
         )
         for factor, word in (
             ("init_scale", "A larger initial scale"), ("upstream_classes", "A larger number of classes"),
@@ -158,7 +158,7 @@ SAID = {
 
 def finding(table, parameters, claims):
     """Whether networks train faster, by how much, how many groups that rests on, and how often it hurts."""
-    points = judged(comparisons(table), *SWEEPS)
+    points = judged(points_of(table), *SWEEPS)
     outcome = claims["faster"].outcome
     if outcome not in SAID:
         return "No network of the sweeps learned both tasks: there is nothing to compare."
@@ -173,7 +173,7 @@ def finding(table, parameters, claims):
 
 def key_numbers(table, parameters):
     """The gain of the groups that learned their labels, how many of their points gain, what layers add."""
-    found = fitted(comparisons(table), *SWEEPS)
+    found = fitted(points_of(table), *SWEEPS)
     if found.empty:
         return []
     share, _ = exact(found["below"])

@@ -76,9 +76,3 @@ def test_a_learning_curve_is_training_seen_from_time_to_time():
     assert seen["epoch"].tolist() == [0, 2, 3, 6]  # 9 is never reached
     assert seen["accuracy"].iloc[-1] == accuracy(net, split.x, split.y["real"])
     assert seen["norm"].iloc[-1] == float(net.dense.weight.detach().norm()) != seen["norm"].iloc[0]
-
-
-def test_the_area_is_that_of_the_trapezoids():
-    assert downstream.area([0, 1, 5], [0.0, 0.5, 1.0]) == pytest.approx((0.25 + 4 * 0.75) / 5)
-    both = downstream.area([0, 2], np.array([[0, 1.0], [1.0, 1.0]]))
-    assert both.tolist() == [0.5, 1.0]
