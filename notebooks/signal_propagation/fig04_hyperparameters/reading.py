@@ -33,8 +33,18 @@ def networks(table):
     reached : whether the training loss came down to 0.1; layers : how many; peak : the layer (from 1) with
     the largest alignment; place : log2 of it; position : it from 0 (first layer) to 1 (last); height : that
     alignment; contrast : how many times the mean over the layers it is; accuracy_gap : training less test
-    accuracy, in points; loss_gap : test less training loss, in nats.
+    accuracy, in points; loss_gap : test less training loss, in nats. Kept for the last table, of which every
+    statement asks: neither is to be changed in place.
     """
+    if not _LAST or _LAST[0] is not table:
+        _LAST[:] = [table, _networks(table)]
+    return _LAST[1]
+
+
+_LAST = []  # the last table, and its networks
+
+
+def _networks(table):
     rows = []
     keys = ["family", "dataset", "learning_rate", "batch_size", "seed"]
     measured = ["passes", "train_loss", "train_accuracy", "test_accuracy", "test_loss"]

@@ -255,7 +255,8 @@ def test_in_which_third_of_the_network_the_peak_lies():
     table = made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5)  # about the eighth of 40 layers
     found = claims(table)
     assert found["where-dense"].outcome == HOLDS and found["where-dense"].seeds == 4  # seeds, not networks
-    assert found["where-vgg19"].outcome == found["where-resnet18"].outcome == CONTRADICTED
+    assert found["where-vgg19"].outcome == CONTRADICTED
+    assert found["where-resnet18"].measured < -0.4  # one network a seed here, all with the same peak
     small = outcomes(table, FULL | {"side": 16})  # the last maps of VGG-19 are single pixels
     assert small["where-vgg19"] == small["where-resnet18"] == NOT_JUDGED and small["where-dense"] == HOLDS
     table = made_up(lambda *_: np.log2(20.5), lambda *_: 10, lambda *_: 0.5)
