@@ -14,8 +14,9 @@ from alignbook.training.fine_tune import accuracy_and_loss
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_
 
+from .stopping import GOAL
+
 EVALUATION_BATCH = 500
-GOAL = 0.1  # training loss at which the paper stops (Figure 4)
 
 
 def images_of(dataset, *, images, test_images, side, label_noise, seed):

@@ -7,11 +7,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPPOSED, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
 from alignbook.studies.signal_propagation.fig04_hyperparameters import experiment as fig04
+from alignbook.studies.signal_propagation.fig04_hyperparameters import reading
+from alignbook.studies.signal_propagation.fig04_hyperparameters.design import conditions
 
 BOOK = "signal_propagation/fig04_hyperparameters"
 PARAMETERS = {
@@ -22,7 +25,7 @@ PARAMETERS = {
     "resnet_second_rates": [0.01], "second_rates": [0.01], "second_epochs": 3, "batch_size": 20,
     "width": 8, "side": 8, "images": 24,
     "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005, "alignment_images": 5, "test_images": 30,
-    "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 4,
+    "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 7,
 }  # fmt: skip
 VARIED = [("dense", "rate"), ("dense", "batch"), ("vgg19", "rate"), ("vgg19", "batch")]
 
@@ -32,20 +35,20 @@ def compute(unit, **changes):
     return unit.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
 
 
-def made_up(peak, gap, height, *, noise=0.02, loss=0.09):
+def made_up(peak, gap, height, *, noise=0.02, loss=0.09, layers=40):
     """Networks of the conditions of ``PARAMETERS``: functions of (log2 rate, log2 batch)."""
     rng, frames = np.random.default_rng(3), []
-    for family, rate, batch in fig04.conditions(PARAMETERS):
+    for family, rate, batch in conditions(PARAMETERS):
         for seed in range(PARAMETERS["seeds"]):
             logs = np.log2(rate), np.log2(batch)
-            layers = np.arange(1, 41)
-            top = np.clip(round(2 ** (peak(*logs) + 0.1 * rng.standard_normal())), 1, 40)
-            alignment = (height(*logs) + noise * rng.random()) / (1 + np.abs(layers - top))
+            places = np.arange(1, layers + 1)
+            top = np.clip(round(2 ** (peak(*logs) + 0.1 * rng.standard_normal())), 1, layers)
+            alignment = (height(*logs) + noise * rng.random()) / (1 + np.abs(places - top))
             frames.append(
                 pd.DataFrame(
                     {
                         "family": family, "dataset": "photos", "learning_rate": rate, "batch_size": batch,
-                        "seed": seed, "layer": layers, "alignment": alignment, "passes": 5,
+                        "seed": seed, "layer": places, "alignment": alignment, "passes": 5,
                         "train_loss": loss, "train_accuracy": 0.99,
                         "test_accuracy": 0.99 - (gap(*logs) + noise * rng.standard_normal()) / 100,
                         "test_loss": 1 - height(*logs) + 0.01 * rng.standard_normal(),
@@ -55,15 +58,26 @@ def made_up(peak, gap, height, *, noise=0.02, loss=0.09):
     return pd.concat(frames, ignore_index=True)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in fig04.claims(table, PARAMETERS)}
+FULL = PARAMETERS | {"dense_dataset": "fashion_mnist", "dataset": "cifar10", "side": 32}
+
+
+def claims(table, parameters=FULL):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters)}
+
+
+def outcomes(table, parameters=FULL):
+    return {id: claim.outcome for id, claim in claims(table, parameters).items()}
+
+
+def said(table, parameters=FULL):
+    return reading.finding(table, parameters, claims(table, parameters))
 
 
 def as_claimed(sign):
     """Peak, gap and height over (log2 rate, log2 batch); with sign -1 all the other way."""
     return (
         lambda rate, batch: 3 - sign * (0.4 * (rate + 5.5) - 0.4 * (batch - 5)),
-        lambda rate, batch: 10 - sign * (2 * rate - 3 * batch),
+        lambda rate, batch: 10 - sign * (0.4 * (rate + 5.5) - 0.6 * (batch - 5)),
         lambda rate, batch: 0.5 + sign * (0.05 * (rate + 5.5) - 0.05 * (batch - 5)),
     )
 
@@ -97,33 +111,28 @@ def test_a_convolutional_network_is_measured_on_training_images(family, layers, 
 def test_slopes_are_those_of_both_logarithms_at_once():
     # Rates and batches that go together: a fit on one of them alone would be wrong.
     rows = [(0.01, 32, 0), (0.02, 64, 0), (0.04, 128, 0), (0.04, 32, 0)]
-    nets = pd.DataFrame(rows, columns=["learning_rate", "batch_size", "seed"]).assign(
-        family="f", reached=True
-    )
+    nets = pd.DataFrame(rows, columns=["learning_rate", "batch_size", "seed"])
     nets["value"] = 2 * np.log2(nets["learning_rate"]) - 3 * np.log2(nets["batch_size"]) + 7
-    assert fig04.slopes(nets, "f", "rate", "value").to_dict() == pytest.approx({0: 2})
-    assert fig04.slopes(nets, "f", "batch", "value").to_dict() == pytest.approx({0: 3})  # per halving
-    # Two that vary together tell nothing apart; a network that did not reach the loss does not count.
-    together = nets.iloc[:3]
-    assert len(fig04.slopes(together, "f", "rate", "value")) == 0
-    without = nets.assign(reached=[True, True, True, False])
-    assert len(fig04.slopes(without, "f", "batch", "value")) == 0
+    assert reading.slopes(nets, "rate", "value").to_dict() == pytest.approx({0: 2})
+    assert reading.slopes(nets, "batch", "value").to_dict() == pytest.approx({0: 3})  # per halving
+    # Two that vary together tell nothing apart.
+    assert len(reading.slopes(nets.iloc[:3], "rate", "value")) == 0
     alone = nets[nets["batch_size"] == 32]
-    assert fig04.slopes(alone, "f", "rate", "value").to_dict() == pytest.approx({0: 2})
-    assert len(fig04.slopes(alone, "f", "batch", "value")) == 0
+    assert reading.slopes(alone, "rate", "value").to_dict() == pytest.approx({0: 2})
+    assert len(reading.slopes(alone, "batch", "value")) == 0
 
 
 def test_printed_gaps_fall_with_the_rate_and_with_smaller_batches():
     gaps = np.array([13.1, 12.3, 8.89, 5.9])
     rates = np.log2([0.0005, 0.001, 0.0032, 0.01])
     alone = np.polyfit(rates, gaps, 1)[0]
-    assert fig04.printed_slope("vgg19", "rate") == pytest.approx(alone, abs=0.3)
-    assert fig04.printed_slope("vgg19", "batch") < 0 and fig04.printed_slope("resnet18", "rate") < 0
+    assert reading.printed_slope("vgg19", "rate") == pytest.approx(alone, abs=0.3)
+    assert reading.printed_slope("vgg19", "batch") < 0 and reading.printed_slope("resnet18", "rate") < 0
 
 
 def test_a_network_of_the_table():
     table = made_up(lambda *_: 3.0, lambda *_: 20, lambda *_: 0.5)
-    nets = fig04.networks(table)
+    nets = reading.networks(table)
     assert len(nets) == len(fig04.units(PARAMETERS)) and nets["reached"].all()
     assert nets["peak"].between(6, 11).all() and np.allclose(2 ** nets["place"], nets["peak"])
     assert np.allclose(nets["accuracy_gap"], 20, atol=0.2) and nets["height"].between(0.5, 0.53).all()
@@ -134,16 +143,48 @@ def test_a_network_of_the_table():
 def test_the_papers_directions_hold_and_the_others_disagree():
     right, wrong = (outcomes(made_up(*as_claimed(sign))) for sign in (1, -1))
     for family, axis in VARIED:
-        for id in ("moves", "gap", "loss-gap", "higher"):
+        for id in ("moves", "gap", "higher"):
             found = right[f"{id}-{family}-{axis}"], wrong[f"{id}-{family}-{axis}"]
-            if (id, family) == ("moves", "dense"):  # early peaks: Section 4 and the captions differ
-                assert found == (OPPOSED, OPPOSED)
-            else:
-                assert found == (HOLDS, CONTRADICTED), (id, family, axis)
-        assert right[f"loss-{family}"] == wrong[f"loss-{family}"] == OPPOSED
-    assert not [id for id in right if "resnet" in id and id.split("-")[0] in fig04.SAID]  # a single rate
+            assert found == (HOLDS, CONTRADICTED), (id, family, axis)
+    for axis in ("rate", "batch"):  # the paper says both: each half is judged
+        assert (right[f"centre-dense-{axis}"], wrong[f"centre-dense-{axis}"]) == (CONTRADICTED, HOLDS)
+    both = {id: claim for id, claim in claims(made_up(*as_claimed(1))).items() if claim.opposed_by}
+    assert {id.split("-")[0] for id in both} == {"moves", "centre", "loss", "error"}
+    assert not [id for id in right if "resnet" in id and id.startswith(("moves", "gap", "higher"))]
     flat = outcomes(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0))
-    assert flat["gap-vgg19-rate"] == UNDECIDED
+    assert flat["gap-vgg19-rate"] == UNDECIDED and flat["higher-vgg19-rate"] in (ABSENT, UNDECIDED)
+
+
+def test_height_and_test_loss_both_ways():
+    found = outcomes(made_up(*as_claimed(1)))  # test loss is 1 less the height
+    assert (found["loss-dense"], found["error-dense"]) == (HOLDS, CONTRADICTED)
+
+
+def test_late_peaks_have_no_centre_to_move_to():
+    late = claims(made_up(lambda rate, batch: 5 + 0.1 * (rate + 5.5), lambda *_: 10, lambda *_: 0.5))
+    claim = late["centre-dense-rate"]
+    assert claim.outcome == NOT_JUDGED and "mean position" in claim.test
+
+
+def test_networks_far_from_the_papers_accuracy_decide_nothing():
+    table = made_up(*as_claimed(1))
+    poor = table.assign(test_accuracy=table["test_accuracy"].where(table["family"] == "dense", 0.35))
+    found = claims(poor)
+    deep = {claim.outcome for id, claim in found.items() if "dense" not in id and claim.measured is not None}
+    assert deep == {NOT_JUDGED} and found["moves-dense-rate"].outcome == HOLDS
+    assert found["moves-vgg19-rate"].requires[0]["measured"] == pytest.approx(48.07)
+    assert said(poor).endswith("too small to judge.") and "too small" not in said(table)
+    unprinted = outcomes(table, FULL | {"dataset": "cifar100"})
+    assert unprinted["gap-vgg19-rate"] == NOT_JUDGED
+
+
+def test_loss_gaps_are_judged_where_they_are_printed_and_on_new_seeds():
+    table = made_up(*as_claimed(1))
+    found = claims(table)
+    assert found["loss-gap-vgg19-rate"].outcome == HOLDS and found["loss-gap-vgg19-rate"].seeds == 4
+    assert found["loss-gap-dense-rate"].outcome == NOT_JUDGED  # in none of Figures 12 to 14
+    old = claims(table[table["seed"] < 3])["loss-gap-vgg19-rate"]
+    assert old.outcome == NOT_JUDGED and old.measured is not None and old.post_hoc
 
 
 def test_adam_against_sgd():
@@ -164,37 +205,39 @@ def test_adam_against_sgd():
 def test_networks_that_did_not_reach_the_loss_decide_nothing():
     table = made_up(*as_claimed(1), loss=0.2)
     assert set(outcomes(table).values()) == {NOT_RUN}
-    assert "No sweep" in fig04.finding(table, PARAMETERS) and fig04.key_numbers(table, PARAMETERS) == []
+    assert said(table).startswith("No fully connected") and reading.key_numbers(table, FULL) == []
+    one = made_up(*as_claimed(1))
+    one.loc[one["learning_rate"] == 0.04, "train_loss"] = 0.2
+    assert reading.reached(one, family="dense")["learning_rate"].max() == 0.02
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
     single = {name: PARAMETERS[name][:1] for name in ("dense_rates", "dense_batches", "vgg_rates")}
-    (claim,) = fig04.claims(nothing, PARAMETERS | single | {"vgg_batches": [20]})
-    assert claim.id == fig04.HEADLINE and claim.outcome == NOT_RUN
+    few = outcomes(nothing, PARAMETERS | single | {"vgg_batches": [20]})
+    assert few["moves-dense-rate"] == NOT_RUN and "moves-vgg19-rate" not in few
 
 
-def test_the_finding_follows_the_numbers():
-    right, wrong = (fig04.finding(made_up(*as_claimed(sign)), PARAMETERS) for sign in (1, -1))
-    assert "accuracy gap smaller in 4 of 4 sweeps; loss gap smaller in 4 of 4; peak nearer" in right
-    assert "nearer the input in 2 of 2." in right  # without those of which the paper says both
-    assert "smaller in 0 of 4 sweeps, larger in 4; loss" in wrong and "input in 0 of 2, farther in 2" in wrong
-    flat = fig04.finding(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0), PARAMETERS)
-    assert "smaller in 0 of 4 sweeps, undecided in 4" in flat
-    assert "width 8 (full: 64), 24 images of 8×8; fully connected: 100 images" in right and len(right) <= 290
-    first = fig04.key_numbers(made_up(*as_claimed(1)), PARAMETERS)[0]
-    assert first.here.startswith("-2") and first.paper.startswith("-1")
+def test_the_finding_follows_the_verdicts():
+    right, wrong = (said(made_up(*as_claimed(sign))) for sign in (1, -1))
+    assert "moves the peak towards the input" in right and "Figure 8 against Section 4" in right
+    assert "away from the input" in wrong and "Section 4 against Figure 8" in wrong
+    flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
+    assert "supports" not in flat and max(map(len, (right, wrong, flat))) <= 300
+    numbers = reading.key_numbers(made_up(*as_claimed(1)), FULL)
+    assert numbers[0].here.startswith("-0.4") and numbers[2].paper.startswith("-1")
 
 
 def test_units_and_parameters():
     made = fig04.units(PARAMETERS)
-    assert len({unit.name for unit in made}) == len(made) == 14 * 4
+    assert len({unit.name for unit in made}) == len(made) == 14 * 7
     assert json.loads(json.dumps(made[-1].arguments)) == made[-1].arguments
     assert {unit.arguments["alignment_images"] for unit in made if "second" in unit.name} == {4}
     assert {unit.arguments["alignment_images"] for unit in made if "dense" in unit.name} == {7}
     epochs = {unit.arguments["family"]: unit.arguments["epochs"] for unit in made}
     assert epochs["vgg19-second"] == 3 and epochs["resnet18-second"] == epochs["vgg19"] == 1
     book = notebooks.find(BOOK)
-    paper = fig04.conditions(parameters.resolve(book, "paper"))
-    assert {key for key in fig04.PAPER} <= set(paper)  # everything that is printed is computed
+    paper = conditions(parameters.resolve(book, "paper"))
+    printed = reading.PRINTED[["family", "learning_rate", "batch_size"]].itertuples(index=False, name=None)
+    assert set(printed) <= set(paper)  # everything that is printed is computed
     for bad in ({"side": 5}, {"adam_rates": [0.0]}, {"dense_batches": []}):
         with pytest.raises(AlignbookError, match=next(iter(bad))):
             parameters.resolve(book, "quick", bad)
@@ -203,20 +246,23 @@ def test_units_and_parameters():
 def test_peaks_that_do_not_move_have_a_slope_of_nought():
     rows = [(rate, batch, 0) for rate in (0.003, 0.01, 0.03) for batch in (32, 128)]
     nets = pd.DataFrame(rows, columns=["learning_rate", "batch_size", "seed"])
-    nets = nets.assign(family="f", reached=True, place=np.log2(15))
-    (slope,) = fig04.slopes(nets, "f", "rate", "place")
+    nets = nets.assign(place=np.log2(15))
+    (slope,) = reading.slopes(nets, "rate", "place")
     assert slope == 0 and not np.signbit(slope)
 
 
 def test_in_which_third_of_the_network_the_peak_lies():
     table = made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5)  # about the eighth of 40 layers
-    judged = outcomes(table)
-    assert judged["where-dense"] == HOLDS
-    assert judged["where-vgg19"] == judged["where-resnet18"] == CONTRADICTED
+    found = claims(table)
+    assert found["where-dense"].outcome == HOLDS and found["where-dense"].seeds == 4  # seeds, not networks
+    assert found["where-vgg19"].outcome == CONTRADICTED
+    assert found["where-resnet18"].measured < -0.4  # one network a seed here, all with the same peak
+    small = outcomes(table, FULL | {"side": 16})  # the last maps of VGG-19 are single pixels
+    assert small["where-vgg19"] == small["where-resnet18"] == NOT_JUDGED and small["where-dense"] == HOLDS
     table = made_up(lambda *_: np.log2(20.5), lambda *_: 10, lambda *_: 0.5)
-    judged = outcomes(table)
-    assert judged["where-dense"] == CONTRADICTED and judged["where-vgg19"] == HOLDS
-    nets = fig04.networks(table)
+    found = outcomes(table)
+    assert found["where-dense"] == CONTRADICTED and found["where-vgg19"] == HOLDS
+    nets = reading.networks(table)
     assert (nets["layers"] == 40).all() and np.allclose(nets["position"], (nets["peak"] - 1) / 39)
 
 
@@ -225,24 +271,26 @@ def test_a_defined_peak_away_from_the_end_and_the_gap():
     for sign, outcome in ((1, HOLDS), (-1, CONTRADICTED)):
         table = made_up(
             lambda rate, batch: 3 - 0.5 * (rate + 5.5),
-            lambda rate, batch, sign=sign: 20 - sign * (4 * rate + 0.1 * batch),
+            lambda rate, batch, sign=sign: 10 - sign * (rate + 5.5 + 0.1 * batch),
             lambda rate, batch: 0.5 + 0.05 * (rate + 5.5),
         )
         assert outcomes(table)["away-dense"] == outcome
-    nets = fig04.networks(made_up(*as_claimed(1)))
+    table = made_up(*as_claimed(1))
+    nets = reading.networks(table)
     seed = nets[(nets["family"] == "dense") & (nets["seed"] == 0)]
     plain = np.corrcoef(seed["contrast"], seed["accuracy_gap"])[0, 1]
-    assert fig04.within(nets, "dense", "contrast", "accuracy_gap")[0] == pytest.approx(plain)
-    assert fig04.within(nets, "vgg19-adam").empty  # one network a seed
+    found = reading.together("contrast", "accuracy_gap")(table, FULL, "dense")
+    assert found[0] == pytest.approx(plain)
+    assert reading.together("contrast", "accuracy_gap")(table, FULL, "vgg19-adam").empty  # one network a seed
 
 
 def test_printed_gaps_beside_ours():
-    table = fig04.beside_printed(fig04.networks(made_up(*as_claimed(1))), PARAMETERS)
+    table = reading.beside_printed(reading.networks(made_up(*as_claimed(1))), PARAMETERS)
     rows = table.set_index(["network", "over", "gap"])
     row = rows.loc[("VGG-19, photos", "batch size", "loss")]
     assert row["printed"] == "0.236 (32), 0.357 (128), 0.562 (512), 0.652 (2048)"
     assert row["printed, per doubling or halving"].startswith("-0.")
     assert row["here"].count("(") == 2 and row["here"].endswith("(40)")
     assert ("ResNet-18, photos", "learning rate", "loss") not in rows.index  # five numbers for four panels
-    nothing = fig04.networks(pd.DataFrame({"unit": []}))
-    assert (fig04.beside_printed(nothing, PARAMETERS)["here"] == "").all()
+    nothing = reading.networks(pd.DataFrame({"unit": []}))
+    assert (reading.beside_printed(nothing, PARAMETERS)["here"] == "").all()
