@@ -1,12 +1,8 @@
 """When transfer helps: other inputs, or the same inputs with other labels (Figure 8, Section 5.1)."""
 
-from dataclasses import replace
-
-import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.data import colour32, digest, load
 from alignbook.data.street_digits import street_digits
 from alignbook.experiments import Unit
@@ -19,11 +15,8 @@ from alignbook.training.nets import he_normal_
 from alignbook.training.pretrained import LOOP, SOURCES, checkpoint
 from alignbook.training.resnet import ResNet, fresh_head_
 
-HEADLINE = "both"
-MARGIN = 2.0  # points within which pre-training "provides no improvement" or "barely improves"; ours
-UPSIDE_DOWN = "upside-down"
-KERNELS = {"conv1": "ψ₁", "conv2": "ψ₂", "dense1": "W"}  # the layers of Figure 8 (a)
-PARTS = ("natural", "artificial")
+from .design import KERNELS, PARTS, UPSIDE_DOWN
+
 COLOURS = 9  # labels by the colour of the upper part: three of brightness by three from blue to red
 
 
@@ -296,164 +289,3 @@ def crossed(
         report=report,
     )
     return pd.DataFrame(found.rows).assign(panel="crossed", start=subset)
-
-
-def accuracies(table, panel, part=None):
-    """(seeds × starts) frame of final accuracies in percent; empty where there are none."""
-    if "panel" not in table:
-        return pd.DataFrame()
-    rows = table[table["panel"] == panel]
-    if part is not None:
-        rows = rows[rows["part"] == part]
-        rows = rows.sort_values("step").groupby(["seed", "start"], as_index=False).last()
-        rows = rows.assign(accuracy=100 - rows["test_error"])
-    return rows.pivot(index="seed", columns="start", values="accuracy") if len(rows) else pd.DataFrame()
-
-
-def deviations(table):
-    """{layer: (seeds × starts) frame of ‖W − W(0)‖_F} of Figure 8 (a)."""
-    if "panel" not in table:
-        return {}
-    rows = table[table["panel"] == "inputs"]
-    return {layer: rows.pivot(index="seed", columns="start", values=layer) for layer in KERNELS if len(rows)}
-
-
-def gains(table, parameters):
-    """{id: per-seed values} of everything that the claims compare, in points; what is missing is left out."""
-    found = {}
-
-    def less(id, frame, one, other):
-        if {one, other} <= set(frame.columns):
-            found[id] = (frame[one] - frame[other]).dropna()
-
-    digits, clothes = parameters["digits"], parameters["clothes"]
-    first, second = accuracies(table, "inputs"), accuracies(table, "labels")
-    less("digits-help", first, digits, "none")
-    less("upside-down-worse", first, digits, UPSIDE_DOWN)
-    less("clothes-help", first, clothes, "none")
-    less("inputs", first, digits, clothes)
-    less("classes-help", second, "classes", "none")
-    less("colours-help", second, "colours", "none")
-    less("labels", second, "classes", "colours")
-    for part, other in (PARTS, PARTS[::-1]):
-        less(f"crossed-{part}", accuracies(table, "crossed", part), part, other)
-    return found
-
-
-def convergence(table, part):
-    """Per seed, log2 of the mean training loss from the other source over that from ``part``'s own.
-
-    The means are over the steps of fine-tuning on ``part``, trapezoids between records.
-    """
-    if "panel" not in table:
-        return pd.Series(dtype=float)
-    rows = table[(table["panel"] == "crossed") & (table["part"] == part)].sort_values("step")
-    means = {}
-    for key, run in rows.groupby(["start", "seed"]):
-        means[key] = np.trapezoid(run["train_loss"], run["step"])
-    frame = pd.Series(means, dtype=float).unstack(0) if means else pd.DataFrame()
-    (other,) = set(PARTS) - {part}
-    if not {part, other} <= set(frame.columns):
-        return pd.Series(dtype=float)
-    return np.log2(frame[other] / frame[part]).dropna()
-
-
-def weaker(claims):
-    """That of ``claims`` which is furthest from holding; among those with one verdict the smaller mean."""
-    order = (NOT_RUN, CONTRADICTED, UNDECIDED, HOLDS)
-    return min(claims, key=lambda claim: (order.index(claim.outcome), claim.measured or 0.0))
-
-
-def claims(table, parameters):
-    """Differences of accuracy in points, one per seed; (c, d) also the loss on the way."""
-    values = gains(table, parameters)
-    kind = "For the {part} target, the {part} source is better than the other."
-    said = [
-        ("inputs", "Digits pre-train better for street digits than clothes do.", "Figure 8 (a)"),
-        (
-            "labels",
-            "The same images pre-train better with classes than with colours as labels.",
-            "Figure 8 (b)",
-        ),
-        ("digits-help", "Pre-training on digits beats random weights on street digits.", "Figure 8 (a)"),
-        ("upside-down-worse", "Upright digits pre-train better than digits upside down.", "Figure 8 (a)"),
-        ("classes-help", "Pre-training with classes as labels beats random weights.", "Figure 8 (b)"),
-        *((f"crossed-{part}", kind.format(part=part), "Figure 8 (c, d)") for part in PARTS),
-    ]
-    made = []
-    for about in said:
-        claim = _positive(*about, values.get(about[0]))
-        group = "Each source is best for the target of its own kind." if "crossed" in about[0] else None
-        made.append(claim.tagged(group=group))
-    worst = weaker(made[:2])
-    alike = "Like inputs (a) and like labels (b) both transfer better than unlike ones."
-    panel = {"inputs": "(a)", "labels": "(b)"}[worst.id]
-    test = f"holds where both do; the weaker of the two decides, here {panel}: {worst.test}"
-    made.insert(0, replace(worst, id="both", statement=alike, source="Section 5.1", test=test))
-    about = (
-        "clothes-help",
-        "Pre-training on clothes makes no difference to random weights (points).",
-        "Figure 8 (a), “barely”",
-    )
-    if "clothes-help" in values:
-        made.append(Claim.equals(*about, values["clothes-help"], 0.0, MARGIN))
-    else:
-        made.append(Claim.missing(*about, "not among the results", 0.0))
-    about = (
-        "colours-help",
-        f"Pre-training with colours as labels is no better than random weights: these are at most {MARGIN:g} "
-        "points worse (points by which they are better).",
-        "Figure 8 (b)",
-    )
-    lost = -values["colours-help"] if "colours-help" in values else None
-    made.append(_positive(*about, lost, than=-MARGIN))
-    group = (
-        "From the source of its own kind a target also converges faster "
-        "(mean training loss over the steps, log2 of the ratio)."
-    )
-    for part in PARTS:
-        about = (f"converges-{part}", f"{group[:-1]}: {part}.", "Figure 8 (c, d)")
-        made.append(_positive(*about, convergence(table, part)).tagged(group=group, ours=True))
-    group = "Pre-trained on digits, a layer moves less than from random weights (share of the latter)."
-    for layer, symbol in KERNELS.items():
-        about = (f"moves-less-{layer}", f"{group[:-1]}: {symbol}.", "Figure 8 (a)")
-        frame = deviations(table).get(layer, pd.DataFrame())
-        both = {parameters["digits"], "none"} <= set(frame.columns)
-        share = 1 - frame[parameters["digits"]] / frame["none"] if both else None
-        made.append(_positive(*about, share).tagged(group=group))
-    return made
-
-
-def _positive(id, statement, source, values, than=0.0):
-    """Whether ``values`` lie above ``than``; of None or no values, a claim for which nothing was measured."""
-    if values is None or not len(values):
-        return Claim.missing(id, statement, source, "not among the results")
-    return Claim.greater(id, statement, source, values, than)
-
-
-def finding(table, parameters):
-    """The gains by inputs, by labels and by kind, and what stands for the paper's image sets."""
-    values = gains(table, parameters)
-    street = "SVHN" if parameters["street"] == "svhn" else "made digits for SVHN"
-    sets = f"{parameters['source']}, {parameters['target']} for Caltech, Webcam"
-    names = {
-        "inputs": f"digits over clothes ({street})",
-        "labels": f"classes over colours ({sets})",
-        "crossed-natural": "like over unlike halves (for ImageNet, Places, MIT, CUB): natural",
-        "crossed-artificial": "artificial",
-    }
-    parts = [f"{name} {interval(values[id], '{:+.1f}')}" for id, name in names.items() if id in values]
-    if not parts:
-        return "Nothing was measured."
-    return f"Gains in points: {'; '.join(parts)}."
-
-
-def key_numbers(table, parameters):
-    """Gains over random weights that the paper calls large, slight and none."""
-    values = gains(table, parameters)
-    names = {
-        "digits-help": f"{parameters['digits']} over random weights (points)",
-        "clothes-help": f"{parameters['clothes']} over random weights (points)",
-        "colours-help": "colours as labels over random weights (points)",
-    }
-    return [KeyNumber(name, interval(values[id], "{:+.1f}")) for id, name in names.items() if id in values]

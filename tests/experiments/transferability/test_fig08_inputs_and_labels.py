@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.fig08_inputs_and_labels import experiment
+from alignbook.statements import judged as judge
+from alignbook.studies.transferability.fig08_inputs_and_labels import design, experiment, reading
 from alignbook.training.lenet import LeNet
 
 BOOK = notebooks.find("transferability/fig08_inputs_and_labels")
@@ -20,13 +21,13 @@ LABELS = {"none": 40, "colours": 40.5, "classes": 55}
 CROSSED = {"none": 50, "artificial": 60, "natural": 66}
 
 
-def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, seeds=4, noise=0.4):
+def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, seeds=4, noise=0.4, wrong=1.0):
     rng = np.random.default_rng(0)
     rows = []
     for seed in range(seeds):
         for start, mean in inputs.items():
             moved = {
-                layer: (2.0 if start == "none" else 1.0) + 0.1 * rng.random() for layer in experiment.KERNELS
+                layer: (2.0 if start == "none" else 1.0) + 0.1 * rng.random() for layer in design.KERNELS
             }
             rows.append(
                 {"panel": "inputs", "start": start, "accuracy": mean + noise * rng.standard_normal()} | moved
@@ -42,12 +43,20 @@ def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, s
                 for step, less in ((0, 30), (10, 0)):
                     error = 100 - mean + less + noise * rng.standard_normal()
                     row = {"panel": "crossed", "start": start, "part": part, "step": step, "seed": seed}
-                    rows.append(row | {"test_error": error, "train_loss": error / 20})
+                    rows.append(row | {"test_error": error, "train_loss": error / 20, "train_error": wrong})
     return pd.DataFrame(rows)
 
 
 def outcomes(table):
-    return {claim.id: claim.outcome for claim in experiment.claims(table, PARAMETERS)}
+    return {id: claim.outcome for id, claim in claims(table).items()}
+
+
+def claims(table):
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def finding(table):
+    return reading.finding(table, PARAMETERS, claims(table))
 
 
 def test_claims_hold_where_like_meets_like():
@@ -78,9 +87,9 @@ def test_the_weaker_of_both_decides():
     noisy = made_up()
     first = noisy["panel"] == "inputs"
     noisy.loc[first, "accuracy"] += 40 * np.random.default_rng(1).standard_normal(first.sum())
-    made = {claim.id: claim for claim in experiment.claims(noisy, PARAMETERS)}
+    made = claims(noisy)
     assert made["both"].outcome == made["inputs"].outcome == UNDECIDED
-    assert made["both"].interval == made["inputs"].interval and "here (a)" in made["both"].test
+    assert made["both"].interval == made["inputs"].interval
     only = made_up()
     assert outcomes(only[only["panel"] != "labels"])["both"] == NOT_RUN
 
@@ -97,22 +106,30 @@ def test_convergence_is_the_mean_loss_over_the_steps():
         for step, loss in zip((0, 1, 3), losses, strict=True)
     ]
     # Areas 1 + 0 and 2 + 2.
-    assert experiment.convergence(pd.DataFrame(rows), "natural").tolist() == [2.0]
-    assert experiment.convergence(pd.DataFrame(rows), "artificial").empty
+    assert reading.convergence(pd.DataFrame(rows), {}, "natural").tolist() == [2.0]
+    assert reading.convergence(pd.DataFrame(rows), {}, "artificial").empty
+
+
+def test_networks_that_have_not_learned_their_target_decide_nothing():
+    found = claims(made_up(wrong=24.0))
+    assert found["crossed-natural"].outcome == found["crossed-artificial"].outcome == NOT_JUDGED
+    assert "24, where at most 5" in found["crossed-natural"].test and found["both"].outcome == HOLDS
+    assert "up to 24 % training error" in finding(made_up(wrong=24.0))
 
 
 def test_nothing_and_one_seed():
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-    assert experiment.finding(pd.DataFrame({"unit": []}), PARAMETERS) == "Nothing was measured."
+    assert finding(pd.DataFrame({"unit": []})).startswith("Not both")
+    assert reading.key_numbers(pd.DataFrame({"unit": []}), PARAMETERS) == []
     assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
-    assert "+14" in experiment.finding(made_up(noise=0.0), PARAMETERS)
 
 
-def test_finding_says_against_what_and_is_short():
-    text = experiment.finding(made_up(noise=10), PARAMETERS)
-    assert len(text) <= 290
-    for name in ("over clothes", "over colours", "SVHN", "Webcam", "Places", "cifar100"):
-        assert name in text
+def test_the_finding_follows_the_headline():
+    held = finding(made_up(noise=0.1))
+    assert held.startswith("Pre-training helps") and "by 14 points" in held and len(held) <= 300
+    turned = finding(made_up(labels={"none": 40, "colours": 55, "classes": 41}))
+    assert turned.startswith("Like inputs or like labels transfer worse") and "by -14" in turned
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 
 
 def test_street_digits_are_none_of_those_of_pre_training(monkeypatch):
@@ -165,7 +182,7 @@ def test_colours_are_thirds_of_the_upper_half_alone():
 def test_lenet_has_the_layers_that_the_figure_follows():
     net = LeNet(10, torch.Generator().manual_seed(0))
     assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
-    assert set(experiment.KERNELS) <= {name for name, _ in net.named_children()}
+    assert set(design.KERNELS) <= {name for name, _ in net.named_children()}
     assert sum(p.numel() for p in net.parameters()) == 62006  # 61,706 with one colour (LeCun et al. 1998)
 
 
@@ -187,8 +204,8 @@ def test_a_unit_of_each_panel(monkeypatch, tmp_path):
         unit = made[name]
         tables.append(unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None))
     first, second, third = tables
-    assert (first[list(experiment.KERNELS)] > 0).all(axis=None) and 0 <= first["accuracy"][0] <= 100
+    assert (first[list(design.KERNELS)] > 0).all(axis=None) and 0 <= first["accuracy"][0] <= 100
     assert 0 <= second["source_accuracy"][0] <= 100 and second["start"][0] == "colours"
     assert third["step"].is_monotonic_increasing and third["step"].iloc[-1] == unit.arguments["steps"]
     table = pd.concat([table.assign(seed=0, part="natural") for table in tables])
-    assert list(experiment.accuracies(table, "crossed", "natural").columns) == ["none"]
+    assert list(reading.accuracies(table, "crossed", "natural").columns) == ["none"]
