@@ -21,8 +21,7 @@ from alignbook.studies.representation_alignment.hidden_layers import logistic, s
 from alignbook.studies.representation_alignment.two_classes import labelled
 from alignbook.training.loop import module_step, train
 
-# ``areas`` is not called here. A local variable has its name, so the digests of what is stored count it.
-from .design import BASE, Setting, areas, settings  # noqa: F401
+from .design import BASE, Setting, settings
 
 ACTIVATIONS = {
     "relu": nn.ReLU,
@@ -133,7 +132,7 @@ def measured(net, data):
 
 def _rows(setting, split, before, after, loss):
     about = {"setting": setting, "split": split}
-    areas = {"init": before[0], "trained": after[0], "loss": loss}  # noqa: F811
+    areas = {"init": before[0], "trained": after[0], "loss": loss}
     grid = np.linspace(0, 1, THRESHOLDS).round(DIGITS)
     curves = zip(grid, before[1].round(DIGITS), after[1].round(DIGITS), strict=True)
     return [

@@ -23,10 +23,7 @@ from alignbook.seeding import torch_stream
 from alignbook.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
 from alignbook.training.loop import module_step, train
 
-from .design import (
-    TARGET,
-    accuracies,  # noqa: F401  ``measured`` binds the name, and stored results count what it stood for
-)
+from .design import TARGET
 
 CHUNK = 5000  # images taken through a layer at once
 
@@ -186,7 +183,7 @@ def measured(net, rows, kind, train_set, test_set, alignment_images, seed, whole
     order = torch.randperm(whole, generator=torch_stream(seed, "fig16", "alignment"))[:alignment_images]
     order = order.to(x.device)
     table = pd.DataFrame(rows).assign(kind=kind, alignment=tangent_alignment(net, x[order], y[order]))
-    accuracies = {  # noqa: F811
+    accuracies = {
         name: 100 * accuracy(net, *some)
         for name, some in (("train_accuracy", train_set), ("test_accuracy", test_set))
     }

@@ -29,10 +29,7 @@ from alignbook.studies.transferability.tab01_weight_deviation.experiment import 
 from alignbook.studies.transferability.tuned import recorded, target, tuned
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 
-# The digest of stored spectra counts what this module calls `pairs`, though they have one of their own.
-from .design import STARTS, pairs  # noqa: F401
-
-# ruff: noqa: F811
+from .design import STARTS
 
 ANGLES = 16  # points on a circle
 TOLERANCE = 0.01  # residual of an eigenvalue over its magnitude: an error of about its square
