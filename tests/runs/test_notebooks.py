@@ -14,7 +14,7 @@ import yaml
 
 from alignbook import paths
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
-from alignbook.runs import engine, notebooks, parameters, results, verified
+from alignbook.runs import engine, notebooks, parameters, plans, results, verified
 from alignbook.statements import judged
 
 BOOKS = notebooks.every()
@@ -167,13 +167,10 @@ def test_printed_commands_name_what_exists(page):
             assert set(names) <= set(parameters.read(notebooks.find("representation_alignment/fig10")))
 
 
-def test_every_stored_result_is_one_that_a_profile_asks_for():
-    wanted = {
-        results.location(unit)
-        for notebook in notebooks.every()
-        for profile in engine.FAITHFUL
-        for unit in engine.units_of(notebook, parameters.resolve(notebook, profile))
-    }
+def test_every_stored_result_is_one_that_a_profile_or_a_plan_asks_for():
+    asked = [(book, parameters.resolve(book, profile)) for book in BOOKS for profile in engine.FAITHFUL]
+    asked += [(notebooks.find(plan.notebook), plan.values) for plan in plans.every()]
+    wanted = {results.location(unit) for book, values in asked for unit in engine.units_of(book, values)}
     # The committed ones: whoever runs a page with other parameters has more.
     tracked = subprocess.run(
         ["git", "ls-files", "data/results"], cwd=paths.root(), capture_output=True, text=True
@@ -219,8 +216,6 @@ def test_code_pages_split_a_module_at_its_functions(notebook):
 
 
 def test_the_readme_leads_from_every_figure_to_its_folder():
-    rows = [
-        f"| {book.title.split(' · ')[0]} | {book.title.split(' · ')[-1]} | [{book.name}](notebooks/{book.name}) |"
-        for book in BOOKS
-    ]
+    parts = [(*book.title.split(" · "), book.name) for book in BOOKS]
+    rows = [f"| {first} | {last} | [{name}](notebooks/{name}) |" for first, *_, last, name in parts]
     assert re.findall(r"^\| .*\]\(notebooks/.*\|$", PAGES[1].read_text(), re.MULTILINE) == rows
