@@ -22,6 +22,7 @@ from alignbook.pages.tables import interval, marked, number, numbers, table
     ],
 )
 def test_powers_and_indices(plain, shown):
+    assert marked("L^1.5 or") == '<span class="ab-letter">L<sup>1.5</sup></span> or'
     bare = marked(plain).replace('<span class="ab-letter">', "").replace("</span>", "")
     assert bare == shown
 

@@ -10,7 +10,7 @@ from alignbook.claims import interval  # noqa: F401, which pages take from here
 
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
-_POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+))"
+_POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
 _LETTER = re.compile(rf"(?<![^\W_])([^\W\d_])(?:{_POWER})?(?:_([\w∞]))?(?![^\W_])")
 _BRACKET = re.compile(rf"\){_POWER}")
 

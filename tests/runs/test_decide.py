@@ -1,0 +1,78 @@
+"""What is undecided is told with what would decide it; plans are worked off in time, and nothing twice."""
+
+import json
+
+PLAN = """
+- notebook: toy/fig99_toy
+  profile: quick
+  values: {seeds: 6}
+  new_seeds: [3, 5]
+  decides: [above]
+  matters: {above: 0.1}
+  spread: sd 1 over 3 seeds
+  rule: t interval
+  expected_core_hours: 0.003
+  why: three seeds are few
+"""
+
+
+def plan(checkout, text=PLAN):
+    folder = checkout.root / "data" / "plans"
+    folder.mkdir(parents=True)
+    (folder / "toy.yaml").write_text(text)
+
+
+def undecide(checkout):
+    """The toy's values against their own mean: undecided."""
+    text = checkout.experiment.read_text()
+    checkout.experiment.write_text(text.replace("values, than=-9.0)", "values, than=values.mean())"))
+
+
+def test_what_would_decide_a_claim_is_told(checkout):
+    undecide(checkout)
+    plan(checkout)
+    assert checkout.run("run", "toy/fig99_toy", "--no-notebook")[0] == 0
+    code, out, _ = checkout.run("decide", "--json")
+    found = json.loads(out)
+    (row,) = found["undecided"]
+    assert code == 0 and row["id"] == "above" and row["headline"] and row["seeds"] == 3
+    assert (row["stored"], row["units"], row["plan"]) == (3, 6, {"seeds": 6})
+    assert row["needed"]["seeds"] is None and row["needed"]["why"]
+    (item,) = found["queue"]
+    assert (item["missing"], item["units"]) == (3, 6)
+    out = checkout.run("decide")[1]
+    assert "toy/fig99_toy#above" in out and "3 of 6 units missing" in out and "1 of them headlines" in out
+
+
+def test_plans_are_worked_off_and_the_page_stays(checkout):
+    plan(checkout)
+    assert checkout.run("run", "toy/fig99_toy", "--no-notebook")[0] == 0
+    assert checkout.run("decide", "--dry-run")[1].startswith("plan      toy/fig99_toy (seeds=6): 3 of 6")
+    before = checkout.run("claims")[1]
+    code, out, err = checkout.run("decide", "--hours", "0.1")
+    assert (code, out) == (0, "3 units stored; 0.0 core hours of plans are left\n")
+    assert len(checkout.stored()) == 6 and "3 of 3, to the end about" in err
+    assert checkout.run("claims")[1] == before  # a plan changes no page before its values do
+    assert checkout.run("decide", "--hours", "0.1")[1].startswith("0 units stored")
+
+
+def test_a_unit_that_would_not_end_in_time_is_not_begun(checkout):
+    plan(checkout, PLAN.replace("0.003", "30"))
+    code, out, err = checkout.run("decide", "--hours", "0.01")
+    assert code == 0 and out.startswith("0 units stored") and "more than is left" in err
+    assert not checkout.stored()
+
+
+def test_bad_input_is_one_line(checkout):
+    for arguments in (("--hours", "0"), ("--hours", "soon"), ("toy/fig98",), ("--hours", "inf")):
+        code, _, err = checkout.run("decide", *arguments)
+        assert code == 2 and err.count("\n") == 1, arguments
+    plan(checkout, PLAN.replace("seeds: 6", "sedes: 6"))
+    code, _, err = checkout.run("decide")
+    assert code == 2 and "data/plans/toy.yaml, entry 1" in err and "seeds" in err
+
+
+def test_what_this_machine_lacks_is_left_out(checkout):
+    plan(checkout, PLAN + "  needs: cuda\n")
+    code, _, err = checkout.run("decide", "--hours", "0.1")
+    assert code == 0 and "left out, this machine has no cuda" in err and not checkout.stored()
