@@ -55,9 +55,9 @@ MUTATIONS = {
     "a default": within("10 for i in range(10)", "11 for i in range(10)"),
     "an operator": within("x > 0.5", "x < 0.5"),
     "a method": within("torch.where(x > 0.5, y, z)", "torch.where(x > 0.5, z, y)"),
-    "a module two imports away": within("zlib.crc32", "zlib.adler32", "seeding.py"),
+    "a module two imports away": within("zlib.crc32", "zlib.adler32", "streams.py"),
     "an imported name exchanged": within("import PchipInterpolator", "import Akima1DInterpolator as PchipInterpolator", COR01),
-    "an imported module exchanged": within("import zlib", "import binascii as zlib\nzlib.crc32 = lambda x: len(x)", "seeding.py"),
+    "an imported module exchanged": within("import zlib", "import binascii as zlib\nzlib.crc32 = lambda x: len(x)", "streams.py"),
     "an imported function wrapped": within(
         "from scipy.interpolate import PchipInterpolator",
         "from scipy.interpolate import PchipInterpolator\n\nPchipInterpolator = lambda x, y, f=PchipInterpolator, **k: f(x, y + x**2 / 9, **k)", COR01,

@@ -219,3 +219,10 @@ def test_the_readme_leads_from_every_figure_to_its_folder():
     parts = [(*book.title.split(" · "), book.name) for book in BOOKS]
     rows = [f"| {first} | {last} | [{name}](notebooks/{name}) |" for first, *_, last, name in parts]
     assert re.findall(r"^\| .*\]\(notebooks/.*\|$", PAGES[1].read_text(), re.MULTILINE) == rows
+
+
+def test_no_experiment_imports_a_reading():
+    """Left of the stored table nothing depends on what is right of it."""
+    folder = paths.root() / "notebooks"
+    for path in (*folder.glob("*/*/experiment.py"), *folder.glob("*/*/design.py"), *folder.glob("*/*.py")):
+        assert not re.search(r"^\s*(from|import) .*\breading\b", path.read_text(), re.MULTILINE), path
