@@ -1,8 +1,6 @@
 """Checkpoints: made once, made anew when broken, waited for; what the arguments do."""
 
 import math
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -11,7 +9,7 @@ from alignbook.data import HALVES, colour32, load
 from alignbook.seeding import torch_stream
 from alignbook.training import pretrained as module
 from alignbook.training.fine_tune import accuracy_and_loss, crops_and_flips
-from alignbook.training.pretrained import checkpoint, pretrained
+from alignbook.training.pretrained import pretrained
 
 SMALL = {"epochs": 1, "images": 40, "width": 2, "batch_size": 10, "seed": 0}
 
@@ -32,8 +30,8 @@ def test_trained_once_and_read_afterwards(store, monkeypatch):
     assert not net.training and net.head.weight.shape == (10, 8)
     (file,) = store.glob("*.pt")
     torch.save({}, store / "other.pt")
-    with monkeypatch.context() as patch:  # the source text stays: only the call must not happen
-        patch.setattr(module, "checkpoint", lambda key, sources, _: checkpoint(key, sources, None))
+    with monkeypatch.context() as patch:  # the text of the sources stays: only the call must not happen
+        patch.setattr(module, "_train", None)
         assert same(pretrained("photos", **SMALL), net)
     for broken in (b"", b"no archive", file.read_bytes()[:-300]):
         file.write_bytes(broken)
@@ -120,17 +118,3 @@ def test_bad_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             pretrained("photos", **SMALL | change)
-
-
-def test_of_two_that_want_one_one_makes_and_one_waits():
-    calls = []
-
-    def make():
-        calls.append(1)
-        time.sleep(0.5)
-        return {"value": torch.arange(3)}
-
-    with ThreadPoolExecutor(2) as pool:  # a lock of its own for each file that was opened
-        found = [pool.submit(checkpoint, {"n": 1}, (checkpoint,), make) for _ in range(2)]
-    assert [part.result()["value"].tolist() for part in found] == [[0, 1, 2], [0, 1, 2]]
-    assert calls == [1]
