@@ -196,7 +196,7 @@ def test_printed_python_runs(tmp_path):
     environment = os.environ | {"ALIGNBOOK_RESULTS": str(store)}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "unit" in done.stdout and len(list(store.rglob("*.json"))) == 2
+    assert "checkpoint" in done.stdout and "Claim(" in done.stdout and len(list(store.rglob("*.json"))) == 2
 
 
 def test_code_pages_split_a_module_at_its_functions(notebook):
