@@ -15,8 +15,8 @@ from pathlib import Path
 
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
-from alignbook.studies.representation_alignment.fig04_two_labellings import experiment as fig04_two_labellings
 from alignbook.runs import engine
+from alignbook.studies.representation_alignment.fig04_two_labellings import experiment as fig04_two_labellings
 
 from . import harness, machine
 

@@ -14,6 +14,7 @@ import yaml
 
 from alignbook import paths
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.pages.extension import LONGEST
 from alignbook.runs import engine, notebooks, parameters, plans, results, verified
 from alignbook.statements import judged
 
@@ -102,6 +103,7 @@ def test_a_finding_follows_its_verdict(study):
         turned = {c.id: replace(c, outcome=outcome if c.id in heads else c.outcome) for c in run.claims}
         said.add(study.reading.finding(run.judged_table, run.parameters, turned))
     assert len(said) == 3
+    assert len(engine.most_faithful(study).finding) <= LONGEST  # what a link's preview shows
 
 
 def test_readings_import_no_torch():

@@ -116,11 +116,11 @@ STATEMENTS = [
 ]  # fmt: skip
 
 STAYS = {
-    HOLDS: "stays collinear with the labels",
-    CONTRADICTED: "does not stay collinear with the labels",
-    ABSENT: "ends up at our threshold of collinearity",
-    UNDECIDED: "may or may not stay collinear with the labels",
-    NOT_JUDGED: "is not judged",
+    HOLDS: "stay collinear",
+    CONTRADICTED: "do not stay collinear",
+    ABSENT: "end up at our threshold of collinearity",
+    UNDECIDED: "may or may not stay collinear",
+    NOT_JUDGED: "are not judged",
 }
 
 
@@ -140,8 +140,8 @@ def finding(table, parameters, claims):
             low, high = min(value for value, _ in here), max(value for value, _ in here)
             span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
             parts.append(f"{word} on {_listed(words for _, words in here)}, {span}")
-    said = "; it ".join(parts)
-    return f"Over the first epoch the error signal {said} (1: exact).{_stand_in(parameters)}"
+    said = "; they ".join(parts)
+    return f"Over the first epoch the error signal and the labels {said} (1: exact).{_stand_in(parameters)}"
 
 
 def _listed(conditions):
@@ -160,7 +160,7 @@ def _stand_in(parameters):
     p = parameters
     if not p["conv_networks"] or (p["conv_width"] == 64 and not p["conv_images"]):
         return ""
-    return f" Convolutional networks are scaled down to width {p['conv_width']} (full: 64)."
+    return f" Convolutional networks have width {p['conv_width']} (full: 64)."
 
 
 def key_numbers(table, parameters):

@@ -202,7 +202,7 @@ SHRUNK = {  # the paper's reason for it
     ABSENT: "Pre-trained weights do not shrink the leading directions, which the paper has as the reason.",
     UNDECIDED: "Whether pre-trained weights shrink the leading directions, the paper's reason, is undecided.",
 }
-UNTESTED = "The paper's reason for it, that leading directions are suppressed, is not tested yet."
+UNTESTED = "The paper's reason for it is not tested yet."
 
 
 def finding(table, parameters, claims):
@@ -214,7 +214,7 @@ def finding(table, parameters, claims):
         return "There is nothing to compare."
     reason = SHRUNK.get(claims[f"shrunk-{names[0]}"].outcome, UNTESTED)
     return (
-        f"{said}. Between layers its size varies {sizes['scratch']:.1f} times with random and "
+        f"{said}. Between layers it varies {sizes['scratch']:.1f} times with random and "
         f"{sizes['pretrained']:.1f} times with pre-trained weights ({words(names[0])}). {reason}"
     )
 

@@ -97,13 +97,13 @@ def said(table, parameters=PARAMETERS):
 @pytest.mark.parametrize(
     ("values", "outcome", "words"),
     [
-        ((1, 0.99, 0.97, 0.5), HOLDS, "stays collinear with the labels on MNIST (fully connected), 0.99"),
+        ((1, 0.99, 0.97, 0.5), HOLDS, "labels stay collinear on MNIST (fully connected), 0.99"),
         (
             (0.9, 0.6, 0.4, 0.3),
             CONTRADICTED,
-            "does not stay collinear with the labels on MNIST (fully",
+            "labels do not stay collinear on MNIST (fully",
         ),
-        ((0.9, 0.9, 0.9, 0.9), ABSENT, "ends up at our threshold"),
+        ((0.9, 0.9, 0.9, 0.9), ABSENT, "end up at our threshold"),
     ],
 )
 def test_claims_come_out_either_way(values, outcome, words):
@@ -115,7 +115,7 @@ def test_claims_come_out_either_way(values, outcome, words):
     assert ours == {"end-dense-mnist", "end-vgg19-cifar10", "rise-dense-mnist"}
     assert words in said(table) and said(table).endswith("width 8 (full: 64).")
     full = PARAMETERS | {"conv_width": 64, "conv_images": 0}
-    assert "scaled" not in said(table, full)
+    assert "width" not in said(table, full)
     assert len(reading.key_numbers(table, PARAMETERS)) == 1
 
 
