@@ -81,6 +81,7 @@ def test_what_has_no_randomness_is_one_number():
         ({"above": 0, "because": ""}, "because"),
         ({"near": 1.0}, "within"),
         ({"exactly": 1.0}, "within"),
+        ({"above": 0, "seen": 3}, "post_hoc"),
         ({}, "one rule"),
         ({"above": 0, "below": 1}, "one rule of above, below, near, one_run, exactly, not 2"),
     ],
@@ -292,3 +293,23 @@ def test_an_interval_ends_at_the_bounds_of_its_quantity():
     free = only(statement(above=0), near_one)
     assert free.interval[1] > 1 and claim.interval == (free.interval[0], 1.0)
     assert claim.outcome == free.outcome and "bound of the quantity" in claim.test
+
+
+LATE = {"post_hoc": "the third seed suggested it", "seen": 3}
+
+
+def test_a_reading_chosen_on_the_first_seeds_is_judged_on_later_ones_alone():
+    stated = statement(above=0, **LATE)
+    claim = only(stated, DOWN + UP)
+    assert claim.outcome == HOLDS and claim.seeds == 3 and claim.measured == pytest.approx(2)
+    assert claim.requires[0]["measured"] == 3 and claim.requires[0]["met"]
+    early = only(stated, UP + UP[:2])
+    assert early.outcome == NOT_JUDGED and early.seeds == 5 and early.measured == pytest.approx(2.02)
+    assert "seen when this reading was chosen: 2, where at least 3" in early.test
+    assert only(stated, []).outcome == NOT_RUN
+
+
+def test_how_many_seeds_were_seen_may_follow_from_the_parameters():
+    stated = statement(above=0, post_hoc="at width 8", seen=lambda parameters: 3 * (parameters["width"] == 8))
+    assert only(stated, UP, {"width": 8}).outcome == NOT_JUDGED
+    assert only(stated, UP, {"width": 64}).outcome == HOLDS

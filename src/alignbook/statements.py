@@ -23,7 +23,9 @@ import pandas as pd
 
 from alignbook.claims import Claim
 from alignbook.errors import AlignbookError
+from alignbook.over_seeds import from_seed
 
+NEW = 3  # seeds that a post hoc reading needs beyond those on which it was chosen
 RULES = ("above", "below", "near", "one_run", "exactly")
 
 
@@ -111,6 +113,8 @@ class Statement:
     bounds : (low, high) that the quantity cannot leave
     opposed_by : where the paper says the opposite, one line
     post_hoc : why this reading was chosen after its data were seen, one line
+    seen : how many first seeds (0, 1, …) had been seen by then, a number or a function (parameters) → number:
+        verdicts rest on the later ones alone; of fewer than ``NEW`` all seeds are shown and none is judged
     ours : whether a bound, a reading or a coefficient of ours is judged
     headline : whether the figure exists for this statement; one per study
     """
@@ -134,6 +138,7 @@ class Statement:
     bounds: tuple = (-math.inf, math.inf)
     opposed_by: str | None = None
     post_hoc: str | None = None
+    seen: int | Callable = 0
     ours: bool = False
     headline: bool = False
 
@@ -145,6 +150,8 @@ class Statement:
             raise ValueError(f"{self.id}: needs matters, the smallest effect that matters, and because")
         if rules[0] in ("near", "exactly") and self.within is None:
             raise ValueError(f"{self.id}: needs within, the margin")
+        if self.seen and not self.post_hoc:
+            raise ValueError(f"{self.id}: needs post_hoc, why its reading was chosen on seeds already seen")
 
     @property
     def rule(self):
@@ -169,6 +176,11 @@ class Statement:
         target = _called(getattr(self, self.rule), parameters, given)
         values = _measured(self.of, table, parameters, given)
         requires = [need.check(table, parameters, given) for need in self.requires]
+        seen = _called(self.seen, parameters, {})
+        if seen and values is not None:
+            new = from_seed(values.dropna(), seen)
+            requires.insert(0, _enough(len(new)))
+            values = new if requires[0]["met"] else values
         claim = self._judged(about, values, target)
         printed = _called(self.paper, parameters, given)
         claim = replace(
@@ -179,8 +191,8 @@ class Statement:
         unmet = [need for need in requires if not need["met"]]
         if unmet and claim.measured is not None:
             first = unmet[0]
-            seen = "not measured" if first["measured"] is None else f"{first['measured']:.3g}"
-            claim = claim.not_judged(f"{first['text']}: {seen}, where {first['asked']} is required")
+            measured = "not measured" if first["measured"] is None else f"{first['measured']:.3g}"
+            claim = claim.not_judged(f"{first['text']}: {measured}, where {first['asked']} is required")
         return claim
 
     def _judged(self, about, values, target):
@@ -230,6 +242,12 @@ def _measured(of, table, parameters, given):
         if error.args and error.args[0] in table:
             raise
         return None
+
+
+def _enough(new):
+    """Of ``new`` seeds, as :meth:`Requirement.check` has it: are there enough for a post hoc reading?"""
+    text = "seeds that had not been seen when this reading was chosen"
+    return {"text": text, "measured": float(new), "asked": f"at least {NEW}", "met": new >= NEW}
 
 
 def _called(value, parameters, given):
