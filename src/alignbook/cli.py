@@ -341,28 +341,10 @@ def _decide(options):
 
 
 def _status(options):
-    from alignbook.runs import engine
+    from alignbook.runs import kept
 
-    def look(book):
-        rows, kind = [], engine.choose_device("auto")
-        for profile in parameters.PROFILES:
-            units = engine.units_of(book, parameters.resolve(book, profile))
-            stored = [item for item in map(results.peek, units) if item]
-            rows.append(
-                {
-                    "notebook": book.name,
-                    "profile": profile,
-                    "units": len(units),
-                    "stored": len(stored),
-                    "stale": sum(bool(item.stale()) for item in stored),
-                    "drifted": sum(bool(item.drift(kind)) for item in stored),
-                    "drift": sorted({text for item in stored for text in item.drift(kind)}),
-                    "diverged": sum(item.diverged for item in stored),
-                }
-            )
-        return rows
-
-    rows, status = _of_every_notebook(look)
+    keys = {}
+    rows, status = _of_every_notebook(lambda notebook: kept.status(notebook, keys))
     if options.json:
         _print_json(rows)
         return status
@@ -379,12 +361,12 @@ def _status(options):
 
 def _claims(options):
     from alignbook import claims
-    from alignbook.runs import judgements
+    from alignbook.runs import kept
 
     keys = {}
 
     def look(notebook):
-        found = judgements.claims(notebook, keys)
+        found = kept.claims(notebook, keys)
         named = {"notebook": notebook.name, "profile": found["profile"]} if found else {}
         return [named | claim for claim in (found["claims"] if found else [])]
 

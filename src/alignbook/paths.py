@@ -24,6 +24,11 @@ def results():
     return Path(os.environ.get("ALIGNBOOK_RESULTS") or root() / "data" / "results")
 
 
+def data():
+    """Where the archives of data lie: ``ALIGNBOOK_DATA``, else ``data`` in the checkout."""
+    return Path(os.environ.get("ALIGNBOOK_DATA") or root() / "data")
+
+
 def checkpoints():
     """What is kept of training: ``ALIGNBOOK_CHECKPOINTS``, else ``.checkpoints`` in the results store."""
     return Path(os.environ.get("ALIGNBOOK_CHECKPOINTS") or results() / ".checkpoints")

@@ -15,7 +15,7 @@ except ImportError:  # not on Windows, where nothing is locked
     fcntl = None
 
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
-_INSTRUCTIONS = ("ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OPENBLAS_CORETYPE")  # variables that choose a library's
+INSTRUCTIONS = ("ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OPENBLAS_CORETYPE")  # variables that choose a library's
 
 
 def cores():
@@ -160,5 +160,5 @@ def features(kind):
     """
     import torch
 
-    chosen = {name: os.environ[name] for name in _INSTRUCTIONS if os.environ.get(name)}
+    chosen = {name: os.environ[name] for name in INSTRUCTIONS if os.environ.get(name)}
     return {"kind": kind, "capability": torch.backends.cpu.get_cpu_capability(), **chosen}

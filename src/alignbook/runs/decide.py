@@ -11,7 +11,7 @@ from functools import partial
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from alignbook.runs import digest, engine, judgements, notebooks, plans, results
+from alignbook.runs import digest, engine, kept, notebooks, plans, results
 
 NICE = 19  # the lowest priority: whoever works on the machine goes first
 
@@ -184,5 +184,5 @@ def _decides_headline(plan, keys):
 
 
 def _claims(notebook, keys):
-    judged = judgements.claims(notebook, keys)
+    judged = kept.claims(notebook, keys)
     return judged["claims"] if judged else []

@@ -135,7 +135,7 @@ def _ask(sources, root, computes, data):
         environment = os.environ | {
             "PYTHONPATH": str(sources),
             "ALIGNBOOK_ROOT": str(root),
-            "ALIGNBOOK_DATA": os.environ.get("ALIGNBOOK_DATA") or str(paths.root() / "data"),
+            "ALIGNBOOK_DATA": str(paths.data()),
         }
         done = subprocess.run(
             [sys.executable, "-c", _ASKED],

@@ -90,14 +90,19 @@ def is_borrowed(entry, notebook, name):
     return profiles.get(name, set()).isdisjoint(profiles.get(entry["unit"], ()))
 
 
-@cache
 def _profiles(notebook):
     """{file name: profiles that have the unit}, of all units that are stored under ``notebook``."""
+    return _profiles_of(notebook.split("/")[0]).get(notebook, {})
+
+
+@cache
+def _profiles_of(paper):
+    """{notebook: {file name: profiles}} of the units of one paper's notebooks, which share some."""
     from alignbook.runs import engine, results  # here: both look at what is verified
 
     found = {}
     for book in notebooks.every():
-        if book.paper != notebook.split("/")[0]:  # notebooks of one paper share units
+        if book.paper != paper:
             continue
         for profile in parameters.PROFILES:
             try:
@@ -105,14 +110,14 @@ def _profiles(notebook):
             except AlignbookError:  # whoever asks for that notebook is told
                 continue
             for unit in units:
-                if results.owner(unit) == notebook:
-                    found.setdefault(results.location(unit).name, set()).add(profile)
+                under = found.setdefault(results.owner(unit), {})
+                under.setdefault(results.location(unit).name, set()).add(profile)
     return found
 
 
 def forget():
     """Read the profiles anew from here on: they may have been edited since."""
-    _profiles.cache_clear()
+    _profiles_of.cache_clear()
 
 
 def numbers(arguments):

@@ -310,7 +310,7 @@ def _ask(sources, unit, device, own):
         asked = [unit.compute.__module__, unit.compute.__name__, unit.arguments, device, str(answer)]
         environment = os.environ | {
             "PYTHONPATH": str(sources),
-            "ALIGNBOOK_DATA": os.environ.get("ALIGNBOOK_DATA") or str(paths.root() / "data"),
+            "ALIGNBOOK_DATA": str(paths.data()),
             "ALIGNBOOK_RESULTS": str(own),
             "ALIGNBOOK_CHECKPOINTS": str(own / ".checkpoints"),
         }

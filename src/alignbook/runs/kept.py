@@ -1,0 +1,111 @@
+"""What commands say of every page, kept while nothing that it follows from has changed.
+
+Judging a page takes a second, and so does comparing what is stored with the code of today; most commands only
+want to know how it came out. ``<build>/<what>/`` holds it per notebook under a key: the package's sources,
+the paper's own studies, profiles, plans and stored results, the data at hand, versions and device.
+"""
+
+import glob
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from alignbook import paths, system
+
+_HERE = Path(__file__).resolve().parents[1]
+_GPUS = "/dev/nvidia[0-9]*"
+# Of the environment, what chooses the device or how it rounds.
+_VARIABLES = ("ALIGNBOOK_DATA", "CUDA_VISIBLE_DEVICES", "ATEN_CPU_CAPABILITY", *system.INSTRUCTIONS)
+
+
+def claims(notebook, keys):
+    """{"profile": str, "claims": list of dicts} of the most faithful results that are stored; None of none.
+
+    keys : a dict, empty at first, that the calls of one command share: nothing changes meanwhile
+    Raises AlignbookError as :class:`~alignbook.runs.engine.Run` does.
+    """
+    return _kept("claims", notebook, keys, _judged)
+
+
+def status(notebook, keys):
+    """List of dicts, one per profile: how many units are asked for, stored, stale, drifted, diverged; why.
+
+    Raises AlignbookError where the notebook, its profiles or its experiment cannot be read.
+    """
+    return _kept("status", notebook, keys, _status)
+
+
+def _kept(what, notebook, keys, make):
+    key = keys.get(notebook.paper) or keys.setdefault(notebook.paper, _key(notebook.paper))
+    file = paths.build() / what / f"{notebook.name.replace('/', '-')}.json"
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return kept["answer"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # missing or broken
+    answer = make(notebook)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        system.replace(file, json.dumps({"key": key, "answer": answer}).encode())
+    except OSError:
+        pass  # nowhere to keep it: made again the next time
+    return answer
+
+
+def _judged(notebook):
+    system.one_thread()  # small matrices, whose threads would wait for each other
+    from alignbook.runs import engine
+
+    run = engine.most_faithful(notebook)
+    return run and {"profile": run.profile, "claims": [claim.as_dict() for claim in run.claims]}
+
+
+def _status(notebook):
+    from alignbook.runs import engine, parameters, results
+
+    rows, kind = [], engine.choose_device("auto")
+    for profile in parameters.PROFILES:
+        units = engine.units_of(notebook, parameters.resolve(notebook, profile))
+        stored = [item for item in map(results.peek, units) if item]
+        drifts = [item.drift(kind) for item in stored]
+        rows.append(
+            {
+                "notebook": notebook.name,
+                "profile": profile,
+                "units": len(units),
+                "stored": len(stored),
+                "stale": sum(bool(item.stale()) for item in stored),
+                "drifted": sum(map(bool, drifts)),
+                "drift": sorted({text for drift in drifts for text in drift}),
+                "diverged": sum(item.diverged for item in stored),
+            }
+        )
+    return rows
+
+
+def _key(paper):
+    notes = paths.root() / "notebooks"
+    sources = [*_files(_HERE, ".py"), *_files(notes / paper), *_files(paths.root() / "data/plans")]
+    digest = hashlib.sha256(json.dumps([system.versions(), glob.glob(_GPUS)]).encode())
+    digest.update(repr([(name, os.environ.get(name)) for name in _VARIABLES]).encode())
+    for path in sources:
+        digest.update(f"{path}\0".encode() + path.read_bytes() + b"\0")
+    for path in [*_files(paths.results() / paper), *sorted(paths.data().glob("*.npz"))]:
+        digest.update(f"{path} {_version(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _version(path):
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+
+
+def _files(folder, suffix=""):
+    """All files below ``folder`` whose names end so, sorted; hidden and compiled ones do not count."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
+        found += [Path(place, n) for n in names if n.endswith(suffix) and not n.startswith(".")]
+    return sorted(found)

@@ -1,0 +1,45 @@
+"""What commands say is kept, and made again where anything that it follows from has changed."""
+
+import json
+
+import pytest
+
+from alignbook.runs import kept, notebooks
+
+
+def status(checkout):
+    return {row["profile"]: row for row in json.loads(checkout.run("status", "--json")[1])}
+
+
+def test_status_follows_the_store_the_profiles_and_the_code(checkout):
+    assert status(checkout)["quick"]["stored"] == 0
+    checkout.run("run", "fig99", "--no-notebook")
+    assert status(checkout)["quick"]["stored"] == 3 and status(checkout)["quick"]["stale"] == 0
+    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 5}")
+    assert (status(checkout)["quick"]["units"], status(checkout)["quick"]["stored"]) == (5, 3)
+    code = checkout.experiment.read_text()
+    checkout.experiment.write_text(code.replace("* rate", "* rate * 2"))
+    assert status(checkout)["quick"]["stale"] == 3
+    checkout.experiment.write_text(code)
+    assert status(checkout)["quick"]["stale"] == 0
+    (file,) = (checkout.root / "_build/status").glob("*.json")
+    file.write_text('{"key": ')
+    assert status(checkout)["quick"]["stored"] == 3
+
+
+def test_what_is_kept_is_not_made_twice(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
+    book, made = notebooks.every()[0], []
+    monkeypatch.setattr(kept, "_status", lambda notebook: made.append(notebook.name) or [1])
+    assert kept.status(book, {}) == [1] == kept.status(book, {}) and len(made) == 1
+
+
+@pytest.mark.parametrize("what", ["ALIGNBOOK_DATA", "CUDA_VISIBLE_DEVICES", "MKL_CBWR", "an archive"])
+def test_data_and_device_are_in_the_key(what, monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
+    before = kept._key("synthesis")
+    if what == "an archive":
+        (tmp_path / "mnist.npz").write_bytes(b"")
+    else:
+        monkeypatch.setenv(what, str(tmp_path / "other"))
+    assert kept._key("synthesis") != before
