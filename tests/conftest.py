@@ -26,20 +26,9 @@ import time
 
 import pandas as pd
 
-from alignbook.claims import Claim, KeyNumber, interval
 from alignbook.errors import Diverged
 from alignbook.experiments import Unit
 from alignbook.seeding import numpy_stream
-
-HEADLINE = "above"
-
-
-def finding(table, parameters):
-    return f"Values lie at {interval(table['value'], '{:.1f}') if 'value' in table else 'nothing'}."
-
-
-def key_numbers(table, parameters):
-    return [KeyNumber("runs", float(table["unit"].nunique()), 3.0)]
 
 
 def units(parameters):
@@ -63,13 +52,29 @@ def compute(*, label, rate, seed, device, report):
         os.kill(os.getpid(), 9)
     draws = numpy_stream(seed, label).standard_normal(3) * rate
     return pd.DataFrame({"step": [0, 1, 2], "value": draws})
+'''
+
+TOY_READING = '''
+"""What the toy says."""
+
+from alignbook.claims import KeyNumber, interval
+from alignbook.over_seeds import means
+from alignbook.statements import Statement
+
+STATEMENTS = [
+    Statement(
+        "above", "values are above -9", source="Figure 99", of=lambda t, p: means(t, "value"), above=-9.0,
+        matters=0.1, because="it is a toy", headline=True,
+    ),
+]  # fmt: skip
 
 
-def claims(table, parameters):
-    if table.empty:
-        return [Claim.missing("above", "values are above -9", "Figure 99", "nothing finished")]
-    values = table.groupby("seed")["value"].mean()
-    return [Claim.greater("above", "values are above -9", "Figure 99", values, than=-9.0)]
+def finding(table, parameters, claims):
+    return f"Values lie at {interval(table['value'], '{:.1f}') if 'value' in table else 'nothing'}."
+
+
+def key_numbers(table, parameters):
+    return [KeyNumber("runs", float(table["unit"].nunique()), 3.0)]
 '''
 
 TOY_NOTEBOOK = """---
@@ -135,7 +140,7 @@ page.source()
 ```
 """
 
-# A study with a folder of its own, notebooks/toy/fig97_study/: its files.
+# Another study, notebooks/toy/fig97_study/: its files.
 TOY_STUDY = {
     "experiment.py": '''
 """A toy experiment: the value of a seed is the seed."""
@@ -187,11 +192,14 @@ def key_numbers(table, parameters):
 }
 
 
-def write_study(root):
-    """Write the toy study into the checkout at ``root``; its folder."""
-    folder = root / "notebooks" / "toy" / "fig97_study"
+TOY = {"experiment.py": TOY_EXPERIMENT, "reading.py": TOY_READING, "notebook.md": TOY_NOTEBOOK}
+
+
+def write_study(root, slug="fig97_study", files=TOY_STUDY):
+    """Write a toy study into the checkout at ``root``; its folder."""
+    folder = root / "notebooks" / "toy" / slug
     folder.mkdir(parents=True)
-    for name, text in TOY_STUDY.items():
+    for name, text in files.items():
         (folder / name).write_text(text)
     return folder
 
@@ -203,28 +211,22 @@ class Checkout:
         self.root, self.forks = folder, forks
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
-        experiments = folder / "src/alignbook/experiments"
-        for paper in experiments.glob("*/__init__.py"):
-            shutil.rmtree(paper.parent)
-        self.experiment = experiments / "toy" / "fig99_toy.py"
-        self.notebook = folder / "notebooks" / "toy" / "fig99_toy.md"
-        for path, text in ((self.experiment, TOY_EXPERIMENT), (self.notebook, TOY_NOTEBOOK)):
-            path.parent.mkdir(parents=True)
-            path.write_text(text)
-        (experiments / "toy" / "__init__.py").write_text("")
+        study = write_study(folder, "fig99_toy", TOY)
+        self.experiment, self.reading, self.notebook = (study / name for name in TOY)
+        self.profiles = {}
         self.profile("smoke", "{labels: [plain], rate: 1.0, seeds: 1}")
         self.profile("quick", "{labels: [plain], rate: 0.5, seeds: 3}")
         self.profile("paper", "{labels: [plain], rate: 1e-1, seeds: 4}")
         self.results = folder / "data" / "results"
 
     def study(self):
-        """The folder of a second toy notebook, a study, which is written."""
+        """The folder of a second toy study, which is written."""
         return write_study(self.root)
 
     def profile(self, name, entry):
-        path = self.root / "notebooks" / "profiles" / f"{name}.yaml"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"toy/fig99_toy: {entry}\n")
+        self.profiles[name] = entry
+        text = "".join(f"{name}: {entry}\n" for name, entry in self.profiles.items())
+        (self.notebook.parent / "profiles.yaml").write_text(text)
 
     def environment(self, **more):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("ALIGNBOOK_")}

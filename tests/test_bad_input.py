@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import alignbook
-from alignbook import cli, experiments
+from alignbook import cli
 from alignbook.errors import AlignbookError
 from alignbook.runs import digest, engine, notebooks, parameters, results
-from tests.conftest import TOY_EXPERIMENT, TOY_NOTEBOOK, write_study
+from tests.conftest import TOY, write_study
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -35,27 +35,15 @@ class Toys:
     def __init__(self, folder):
         self.root = folder
         self.results = folder / "data" / "results"
-        self.experiments = folder / "experiments"
-        for path in (
-            folder / "notebooks" / "toy",
-            folder / "notebooks" / "profiles",
-            self.experiments / "toy",
-        ):
-            path.mkdir(parents=True)
-        (self.experiments / "toy" / "__init__.py").write_text("")
-        for number in (98, 99):
-            notebook = TOY_NOTEBOOK.replace("fig99", f"fig{number}").replace("99:", f"{number}:")
-            (folder / "notebooks" / "toy" / f"fig{number}_toy.md").write_text(notebook)
-            (self.experiments / "toy" / f"fig{number}_toy.py").write_text(TOY_EXPERIMENT)
-        self.notebook = folder / "notebooks" / "toy" / "fig99_toy.md"
-        self.second = self.notebook.with_name("fig98_toy.md")
-        self.second_experiment = self.experiments / "toy" / "fig98_toy.py"
-        for name in parameters.PROFILES:
-            self.profile(name, "{labels: [plain], rate: 0.5, seeds: 3}")
+        files = TOY | {"profiles.yaml": "quick: {labels: [plain], rate: 0.5, seeds: 3}\n"}
+        for slug in ("fig98_toy", "fig99_toy"):
+            study = write_study(folder, slug, {n: t.replace("fig99_toy", slug) for n, t in files.items()})
+        self.notebook = study / "notebook.md"
+        self.second = folder / "notebooks" / "toy" / "fig98_toy" / "notebook.md"
+        self.second_experiment = self.second.with_name("experiment.py")
 
     def profile(self, name, entry):
-        path = self.root / "notebooks" / "profiles" / f"{name}.yaml"
-        path.write_text(f"toy/fig99_toy: {entry}\ntoy/fig98_toy: {entry}\n")
+        self.notebook.with_name("profiles.yaml").write_text(f"{name}: {entry}\n")
 
 
 @pytest.fixture
@@ -64,8 +52,6 @@ def toys(tmp_path, monkeypatch):
     for name in ("ALIGNBOOK_RESULTS", "ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
         monkeypatch.delenv(name, raising=False)
     made = Toys(tmp_path)
-    monkeypatch.setattr(experiments, "__path__", [str(made.experiments)])
-    monkeypatch.setattr("alignbook.errors.EXPERIMENTS", made.experiments)
     monkeypatch.setattr("alignbook.runs.results.time.sleep", lambda seconds: None)
     _forget()
     yield made
@@ -108,7 +94,7 @@ def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
     for command in ("status", "claims"):
         assert cli.main([command]) == 2
         out, err = capsys.readouterr()
-        one_line(err.rstrip("\n"), "notebooks/toy/fig98_toy.md", message)
+        one_line(err.rstrip("\n"), "notebooks/toy/fig98_toy/notebook.md", message)
         assert "fig98" not in out and ("toy/fig99_toy" in out or command == "claims")
     assert cli.main(["list"]) == (2 if case == "no UTF-8" else 0)
     assert "toy/fig99_toy" in capsys.readouterr().out
@@ -120,13 +106,13 @@ def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
 
 
 BROKEN_EXPERIMENTS = {
-    "missing": (None, "toy/fig98_toy has no experiment src/alignbook/experiments/toy/fig98_toy.py"),
-    "syntax": ("def units(:\n", "fig98_toy.py, line 1: SyntaxError"),
-    "raises": ("import os\n\nraise RuntimeError('two\\nlines')\n", "fig98_toy.py, line 3: RuntimeError: two"),
-    "ends": ("raise SystemExit(3)\n", "fig98_toy.py, line 1: SystemExit: 3"),
-    "imports": ("import os, no_such_module\n", "fig98_toy.py, line 1: ModuleNotFoundError"),
+    "missing": (None, "toy/fig98_toy has no experiment notebooks/toy/fig98_toy/experiment.py"),
+    "syntax": ("def units(:\n", "experiment.py, line 1: SyntaxError"),
+    "raises": ("import os\nraise RuntimeError('two\\nlines')\n", "experiment.py, line 2: RuntimeError: two"),
+    "ends": ("raise SystemExit(3)\n", "experiment.py, line 1: SystemExit: 3"),
+    "imports": ("import os, no_such_module\n", "experiment.py, line 1: ModuleNotFoundError"),
     "nothing": ("", "no units for these parameters (AttributeError"),
-    "units": ("def units(given):\n    return given['no']\n", "fig98_toy.py, line 2: KeyError: 'no'"),
+    "units": ("def units(given):\n    return given['no']\n", "experiment.py, line 2: KeyError: 'no'"),
     "no UTF-8": ("x = '\udcff'\n", "SyntaxError"),
     "null": ("x = '\0'\n", "source code string cannot contain null bytes"),
 }
@@ -160,7 +146,6 @@ BROKEN_STUDIES = {
 @pytest.mark.parametrize("case", BROKEN_STUDIES)
 def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case):
     name, text, message, command = BROKEN_STUDIES[case]
-    monkeypatch.setattr("alignbook.studies.__path__", [str(toys.root / "notebooks")])
     monkeypatch.chdir(toys.root)
     folder = write_study(toys.root)
     book = notebooks.find("fig97")
@@ -185,7 +170,7 @@ def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
     toys.notebook.write_text("# Nothing\n")
     with pytest.raises(AlignbookError) as error:
         book.build("smoke", progress=lambda text: None)
-    one_line(error.value, "fig98_toy.py, line 1", "notebooks/toy/fig99_toy.md: 0 cells")
+    one_line(error.value, "experiment.py, line 1", "notebooks/toy/fig99_toy/notebook.md: 0 cells")
     assert not toys.results.exists() and not (toys.root / "_build").exists()
 
 
@@ -218,13 +203,13 @@ def test_an_edited_notebook_is_read_or_refused_in_one_line(toys):
         try:
             assert set(parameters.read(book)) <= set(parameters.resolve(book))
         except AlignbookError as error:
-            one_line(error, "notebooks/toy/fig99_toy.md")
+            one_line(error, "notebooks/toy/fig99_toy/notebook.md")
 
     check()
 
 
 def test_an_edited_profile_is_read_or_refused_in_one_line(toys):
-    path = toys.root / "notebooks/profiles/quick.yaml"
+    path = toys.notebook.with_name("profiles.yaml")
     whole, book = path.read_text(), notebooks.find("fig99")
 
     @QUICK
@@ -249,7 +234,7 @@ def test_a_tag_that_is_none_names_the_file_and_the_line(toys, value):
     toys.profile("quick", f"{{labels: [plain],\n  rate: 0.5, seeds: {value}}}")
     with pytest.raises(AlignbookError) as error:
         parameters.resolve(notebooks.find("fig99"), "quick")
-    one_line(error.value, "profiles/quick.yaml", "line 2")
+    one_line(error.value, "fig99_toy/profiles.yaml", "line 2")
 
 
 def test_a_value_that_holds_itself_many_times_is_cut(toys):
@@ -257,8 +242,8 @@ def test_a_value_that_holds_itself_many_times_is_cut(toys):
     for name in "bcdefgh":
         before = chr(ord(name) - 1)
         many += f", &{name} [{', '.join(f'*{before}' for _ in range(8))}]"
-    path = toys.root / "notebooks" / "profiles" / "quick.yaml"
-    path.write_text(f"toy/fig99_toy: {{labels: [plain], rate: 0.5, seeds: [{many}]}}\n")
+    path = toys.notebook.with_name("profiles.yaml")
+    path.write_text(f"quick: {{seeds: [{many}]}}\n")
     with pytest.raises(AlignbookError) as error:
         parameters.resolve(notebooks.find("fig99"), "quick")
     one_line(error.value, "seeds must be an int, not [")
@@ -298,7 +283,7 @@ def looked_at(book):
         run.stale, [item.provenance["date"][:10] + item.provenance["device"] for item in run.shown]
         return run.claims
     except AlignbookError as error:
-        one_line(error, "toy/fig99_toy: no claims from", "data/results/toy/fig99_toy", "fig99_toy.py, line")
+        one_line(error, "toy/fig99_toy: no claims from", "data/results/toy/fig99_toy", "reading.py, line")
         return []
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -122,8 +123,7 @@ def test_computing_needs_no_notebook_tools(checkout, tmp_path):
 
 
 def test_a_short_name_that_fits_two_notebooks_is_refused(checkout):
-    other = checkout.notebook.with_name("fig98_toy.md")
-    other.write_text(checkout.notebook.read_text())
+    shutil.copytree(checkout.notebook.parent, checkout.notebook.parents[1] / "fig98_toy")
     status, _, err = checkout.run("show", "fig9")
     assert status == 2 and "'fig9' is ambiguous: toy/fig98_toy, toy/fig99_toy" in err
 
@@ -163,13 +163,13 @@ def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):
     checkout.profile("quick", "{labels: [plain")
     status, _, err = checkout.run("run", "fig99")
     assert status == 2 and "cannot read profile" in err and len(err.splitlines()) == 1
-    path = checkout.root / "notebooks/profiles/quick.yaml"
+    path = checkout.notebook.with_name("profiles.yaml")
     for text in (
         b"\xff\xfe",
         b"- 1",
-        b"toy/fig99_toy: {1: 2}",
-        b"toy/fig99_toy: {rate: 1.0, seeds: 3, rate: 0.5}",
-        b"toy/fig99_toy: {rate: 1.0}\ntoy/fig99_toy: {rate: 0.5}",
+        b"quick: {1: 2}",
+        b"quick: {rate: 1.0, seeds: 3, rate: 0.5}",
+        b"quick: {rate: 1.0}\nquick: {rate: 0.5}",
     ):
         path.write_bytes(text)
         status, _, err = checkout.run("show", "fig99")

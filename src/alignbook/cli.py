@@ -134,6 +134,8 @@ def _parser():
     decide.add_argument("--workers", type=_count, help="units at once (default: one per core)")
     decide.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that computes the units")
     decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    new = command(_new, "write a new study from the template")
+    new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
@@ -338,6 +340,17 @@ def _decide(options):
     if options.json:
         return _print_json({"stored": stored, "core_hours_left": left})
     print(f"{stored} units stored; {left:.1f} core hours of plans are left")
+
+
+def _new(options):
+    from alignbook.runs import new
+
+    files = new.write(options.name)
+    if options.json:
+        return _print_json([str(path) for path in files])
+    for path in files:
+        print(paths.shown(path))
+    print(f"try: alignbook run {options.name} --profile smoke; CONTRIBUTING.md says what a page needs")
 
 
 def _status(options):

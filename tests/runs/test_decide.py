@@ -24,8 +24,10 @@ def plan(checkout, text=PLAN):
 
 def undecide(checkout):
     """The toy's values against their own mean: undecided."""
-    text = checkout.experiment.read_text()
-    checkout.experiment.write_text(text.replace("values, than=-9.0)", "values, than=values.mean())"))
+    text = checkout.reading.read_text()
+    of = 'means(t, "value") - means(t, "value").mean(), above=0'
+    assert 'means(t, "value"), above=-9.0' in text
+    checkout.reading.write_text(text.replace('means(t, "value"), above=-9.0', of))
 
 
 def test_what_would_decide_a_claim_is_told(checkout):

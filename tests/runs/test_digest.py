@@ -11,7 +11,7 @@ from alignbook.runs.unfollowable import unfollowable
 def digest(checkout, **how):
     code = (
         "from alignbook.runs.digest import code_digest; "
-        "from alignbook.experiments.toy import fig99_toy; print(code_digest(fig99_toy.compute))"
+        "from alignbook.studies.toy.fig99_toy import experiment; print(code_digest(experiment.compute))"
     )
     return checkout.python(code, **how)
 
@@ -30,7 +30,7 @@ def edit(path, old, new):
 def test_code_that_compute_reaches_counts_and_nothing_else(checkout):
     before = digest(checkout)
     seeding = checkout.root / "src/alignbook/seeding.py"
-    edit(checkout.experiment, "values are above -9", "values lie above -9")  # claims
+    edit(checkout.reading, "values are above -9", "values lie above -9")
     edit(checkout.experiment, '"""Random numbers, or trouble."""', '"""Numbers."""')  # a docstring
     edit(checkout.experiment, "return pd.DataFrame(", "return pd.DataFrame(  # a comment\n        ")
     edit(seeding, "def torch_stream", "def unused():\n    pass\n\n\ndef torch_stream")

@@ -58,9 +58,8 @@ def test_has_every_part_of_a_page(notebook):
     ):
         assert part in text, part
     assert f'Page("{notebook.name}", globals())' in text
-    reads = {"STATEMENTS"} if notebook.has_reading else {"claims", "HEADLINE"}
     assert {"units"} <= set(vars(notebook.experiment))
-    assert reads | {"finding", "key_numbers"} <= set(vars(notebook.reading))
+    assert {"STATEMENTS", "finding", "key_numbers"} <= set(vars(notebook.reading))
     assert 20 < len(notebook.claim) and "$" not in notebook.claim and "\n" not in notebook.claim
     paper = notebook.name.partition("/")[0]
     own = paper == notebooks.OWN

@@ -305,7 +305,7 @@ def compute(*, label, rate, seed, device, report):
 def test_code_behind_a_checkpoint_counts_and_verify_reads_none(checkout):
     """A change of what a checkpoint holds: stale by the digest, computed again, and found by verify."""
     text = checkout.experiment.read_text()
-    text = text[: text.index("def compute(")] + KEPT.lstrip() + "\n\n" + text[text.index("def claims(") :]
+    text = text[: text.index("def compute(")] + KEPT.lstrip()
     checkout.experiment.write_text(text)
     checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 1}")
     checkout.profile("paper", "{labels: [plain], rate: 0.25, seeds: 1}")

@@ -324,7 +324,9 @@ def _data_origin(record):
 
 def _state(run, total):
     if not run.stale:
-        return "fresh"
+        borrowed = sum(item.borrowed() for item in run.shown)
+        smaller = f"; {borrowed} of {total} runs were made by older code, verified on smaller runs alone"
+        return "fresh" + smaller * (borrowed > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
 
