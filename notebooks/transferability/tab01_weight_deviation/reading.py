@@ -7,7 +7,7 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, 
 from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.deviations import NEAR, ends, printed, series
+from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
 from alignbook.studies.transferability.targets import words
 from alignbook.studies.transferability.wording import over_cases
 
@@ -65,9 +65,7 @@ def faster(rows):
 
 def farther(end):
     """Mean log2 deviation of the other targets less that of those cut from ``NEAR``, a sample."""
-    logs = np.log2(final(end, "deviation"))
-    near = [name for name in logs if name.startswith(NEAR)]
-    return (logs.drop(columns=near).mean(axis=1) - logs[near].mean(axis=1)).dropna()
+    return others_less_near(np.log2(final(end, "deviation")))
 
 
 def rows_of(table, setting, source="own"):
