@@ -8,9 +8,10 @@ import pandas as pd
 
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Unit
-from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import head_deviation
-from alignbook.studies.transferability.tuned import recorded, tuned
+from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import fine_tuned_units
+from alignbook.studies.transferability.targets import named, training_of
+from alignbook.studies.transferability.tuned import head_deviation, recorded, tuned
 
 
 def units(parameters):
@@ -25,15 +26,15 @@ def units(parameters):
         raise AlignbookError(f"other_rate must not be scratch_rate, {parameters['scratch_rate']:g}")
     made = []
     for name in parameters["targets"]:
-        made += tab01.fine_tuned_units(name, parameters)
+        made += fine_tuned_units(name, parameters)
         made += _scratch_units(name, parameters["scratch_rate"], parameters)
     for name in parameters["rate_targets"]:
         made += _scratch_units(name, parameters["other_rate"], parameters)
-    return made + tab01.source_units(parameters)
+    return made + source_units(parameters)
 
 
 def _scratch_units(name, rate, parameters):
-    arguments = tab01.named(name) | tab01.training_of(parameters) | {"learning_rate": rate}
+    arguments = named(name) | training_of(parameters) | {"learning_rate": rate}
     return [
         Unit(f"{name}-scratch-{rate:g}-seed{seed}", scratch, arguments | {"seed": seed})
         for seed in range(parameters["seeds"])
