@@ -3,11 +3,20 @@
 import pandas as pd
 
 from alignbook.claims import t_interval
+from alignbook.over_seeds import at
 
 
 def per_seed(rows, measure):
-    """{(data set, seed): measure of its rows} as a Series of floats."""
-    return pd.Series({key: float(measure(part)) for key, part in rows.groupby(["dataset", "seed"])})
+    """{(data set, seed): measure of its rows} as a Series of floats, without missing values."""
+    if rows.empty:
+        return pd.Series(dtype=float)
+    found = {key: float(measure(part)) for key, part in rows.groupby(["dataset", "seed"])}
+    return pd.Series(found, dtype=float).dropna()
+
+
+def widest(rows):
+    """The rows of the largest m of the column ``width``."""
+    return at(rows, width=rows["width"].max()) if len(rows) else rows
 
 
 def mean_spread(values, digits=2):

@@ -1,9 +1,7 @@
 """What the studies of one chapter share about their targets: names, training, the start. No torch."""
 
-from collections import Counter
-
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED
 from alignbook.over_seeds import at
+from alignbook.statements import Case
 
 STARTS = {"scratch": "random weights", "pretrained": "pre-trained weights"}  # of a network, and what they are
 
@@ -58,19 +56,9 @@ def words(target):
     return f"{halves.get(part, '')}{called.get(dataset, dataset)}"
 
 
-def over_cases(outcomes, said, cases="targets"):
-    """A sentence without its full stop: what holds of how many cases, and how the others came out.
-
-    outcomes : of one statement's cases; said : {outcome: words}, one for each that a verdict can be
-    cases : how they are called. None where no case has a verdict.
-    """
-    counts = Counter(outcomes)
-    seen = next((one for one in (HOLDS, CONTRADICTED, ABSENT, UNDECIDED) if counts[one]), None)
-    if seen is None:
-        return None
-    count = counts.pop(seen)
-    others = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
-    return said[seen] + (f" on {count} of {len(outcomes)} {cases} ({others})" if others else "")
+def each(values, given):
+    """Cases for a statement's ``each``: one per value of the parameter ``values``, given as ``given``."""
+    return lambda parameters: [Case(name, words(name), {given: name}) for name in parameters[values]]
 
 
 def source_said(table):

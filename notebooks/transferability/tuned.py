@@ -4,6 +4,7 @@ Table 1 follows their weights, Table 2 those trained from scratch, Figure 3 the 
 Figure 4 where these lie.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -222,3 +223,8 @@ def kernels(net):
             if value.ndim == 4
         ]
     )
+
+
+def head_deviation(found, n):
+    """(1/√n) ‖W − W(0)‖_F of the head of a Tuned network."""
+    return weight_deviation(found.before, found.after).layers["head.weight"] / math.sqrt(n)

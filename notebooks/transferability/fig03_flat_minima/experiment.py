@@ -18,15 +18,10 @@ from alignbook.experiments import Unit
 from alignbook.metrics import filter_normalised_directions, hessian_eigenvalues, landscape
 from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.fig04_tsne.experiment import kernels
 from alignbook.studies.transferability.planes import rows_of
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import (
-    named,
-    source_units,
-    start_of,
-    training_of,
-)
-from alignbook.studies.transferability.tuned import recorded, target, tuned
+from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.targets import named, start_of, training_of
+from alignbook.studies.transferability.tuned import kernels, recorded, target, tuned
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 
 from .design import STARTS

@@ -11,7 +11,7 @@ import pandas as pd
 
 from alignbook.experiments import Unit
 from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.pretrained_source import source_units
 from alignbook.studies.transferability.targets import named, start_of, training_of
 from alignbook.studies.transferability.tuned import kernels, recorded, tuned
 

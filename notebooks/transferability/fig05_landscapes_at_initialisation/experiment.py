@@ -16,7 +16,7 @@ from alignbook.seeding import torch_stream
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.layers import main_layers, middle
 from alignbook.studies.transferability.planes import rows_of
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.pretrained_source import source_units
 from alignbook.studies.transferability.targets import STARTS, named, start_of, training_of
 from alignbook.studies.transferability.tuned import recorded, target, tuned
 

@@ -13,7 +13,7 @@ from torch import nn
 from alignbook.experiments import Unit
 from alignbook.metrics import loss_variation
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.pretrained_source import source_units
 from alignbook.studies.transferability.targets import STARTS, named, start_of, training_of
 from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune

@@ -9,7 +9,8 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.targets import STARTS, of_target, over_cases, words
+from alignbook.studies.transferability.targets import STARTS, of_target, words
+from alignbook.studies.transferability.wording import over_cases
 
 from .design import PROTOCOLS
 
@@ -146,8 +147,8 @@ def shown(parameters):
 def finding(table, parameters, claims):
     """Whether it varies more over all of training, and early on; words follow the verdicts."""
     cases = [case.id for case in settings(parameters)]
-    said = over_cases([claims[f"smaller-{id}"].outcome for id in cases], SAID, "settings")
-    early = over_cases([claims[f"early-{id}"].outcome for id in cases], EARLY, "settings")
+    said = over_cases(claims, [f"smaller-{id}" for id in cases], SAID, "settings")
+    early = over_cases(claims, [f"early-{id}" for id in cases], EARLY, "settings")
     way, name = shown(parameters)[0]
     over_all, start = (ratios(table, name, way, part=part) for part in ("all steps", "first tenth"))
     if said is None or early is None or over_all.empty or start.empty:

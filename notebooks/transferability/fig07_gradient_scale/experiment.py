@@ -16,7 +16,7 @@ from alignbook.experiments import Unit
 from alignbook.metrics import gradient_projections, layer_gradients
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.layers import main_layers, middle
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import source_units
+from alignbook.studies.transferability.pretrained_source import source_units
 from alignbook.studies.transferability.targets import STARTS, named, start_of
 from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune

@@ -6,7 +6,8 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
 from alignbook.statements import Statement, over
 from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.targets import STARTS, of_target, over_cases, words
+from alignbook.studies.transferability.targets import STARTS, of_target, words
+from alignbook.studies.transferability.wording import over_cases
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "by what the layer reads",
@@ -208,7 +209,7 @@ UNTESTED = "The paper's reason for it is not tested yet."
 def finding(table, parameters, claims):
     """Whether it grows faster, and how much its size varies with either start; words follow the verdict."""
     names = parameters["targets"]
-    said = over_cases([claims[f"steeper-{name}"].outcome for name in names], SAID)
+    said = over_cases(claims, [f"steeper-{name}" for name in names], SAID)
     sizes = 2 ** pairs(rows_of(table, names[0], "scale"), extent).mean()
     if said is None or sizes.isna().any():
         return "There is nothing to compare."

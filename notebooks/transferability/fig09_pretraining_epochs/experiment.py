@@ -5,7 +5,7 @@ import pandas as pd
 from alignbook.data import colour32, load
 from alignbook.experiments import Unit
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import named
+from alignbook.studies.transferability.targets import named
 from alignbook.studies.transferability.tuned import TEST_IMAGES, target
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.pretrained import pretrained, source_examples

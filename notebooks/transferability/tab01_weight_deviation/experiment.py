@@ -10,15 +10,15 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.data import colour32, load
 from alignbook.experiments import Unit
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability import imagenet_source
+from alignbook.studies.transferability.pretrained_source import source_units
 from alignbook.studies.transferability.targets import named, start_of, training_of
-from alignbook.studies.transferability.tuned import recorded, target, tuned
+from alignbook.studies.transferability.tuned import head_deviation, recorded, target, tuned
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
-from alignbook.training.pretrained import pretrained, source_examples
+from alignbook.training.pretrained import pretrained
 
 
 def units(parameters):
@@ -30,16 +30,6 @@ def units(parameters):
         for unit in setting(name, parameters)
     ]
     return made + imagenet_units(parameters) + source_units(parameters)
-
-
-def source_units(parameters):
-    """One unit of :func:`source_accuracy` per seed where the parameter of that name asks for it, else none.
-
-    Every notebook that shows networks pre-trained in this way has the same ones.
-    """
-    if not parameters["source_accuracy"]:
-        return []
-    return _units("source", source_accuracy, start_of(parameters), parameters)
 
 
 def imagenet_units(parameters):
@@ -103,39 +93,6 @@ def fine_tuned(*, dataset, decay_at, steps, seed, device, report, **given):
     table = pd.DataFrame(found.rows).assign(setting="fine-tuned", classifier="linear")
     table.loc[table.index[-1], "head"] = head_deviation(found, given["examples"])
     return table
-
-
-def source_accuracy(*, source, pretrain_epochs, pretrain_images, width, blocks, seed, device, report):
-    """How well the pre-trained network does on its own source: one row, of ``kind`` "source".
-
-    ``source_test_accuracy`` on all test images, ``source_train_accuracy`` on the images of pre-training, in
-    percent; ``step`` 0 of what a target makes of the network.
-    """
-    net = pretrained(
-        source,
-        epochs=pretrain_epochs,
-        images=pretrain_images,
-        width=width,
-        blocks=blocks,
-        seed=seed,
-        device=device,
-        report=report,
-    )
-    test = load(source, "test")
-    found = {
-        "source_test_accuracy": (colour32(test.x), test.y),
-        "source_train_accuracy": source_examples(source, pretrain_images, seed=seed)[:2],
-    }
-    row = {
-        name: 100 * accuracy_and_loss(net, *(part.to(device) for part in pair))[0]
-        for name, pair in found.items()
-    }
-    return pd.DataFrame([{"kind": "source", "step": 0} | row])
-
-
-def head_deviation(found, n):
-    """(1/√n) ‖W − W(0)‖_F of the head of a Tuned network."""
-    return weight_deviation(found.before, found.after).layers["head.weight"] / math.sqrt(n)
 
 
 def fixed(

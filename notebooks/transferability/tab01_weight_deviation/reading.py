@@ -7,8 +7,9 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, 
 from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.deviations import NEAR, ends, printed, series
-from alignbook.studies.transferability.targets import over_cases, words
+from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
+from alignbook.studies.transferability.targets import words
+from alignbook.studies.transferability.wording import over_cases
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 LATE, EARLY = 3 / 4, 1 / 4  # shares of the steps at which convergence and its speed are read
@@ -64,9 +65,7 @@ def faster(rows):
 
 def farther(end):
     """Mean log2 deviation of the other targets less that of those cut from ``NEAR``, a sample."""
-    logs = np.log2(final(end, "deviation"))
-    near = [name for name in logs if name.startswith(NEAR)]
-    return (logs.drop(columns=near).mean(axis=1) - logs[near].mean(axis=1)).dropna()
+    return others_less_near(np.log2(final(end, "deviation")))
 
 
 def rows_of(table, setting, source="own"):
@@ -168,7 +167,7 @@ SAID = {
 
 def finding(table, parameters, claims):
     """Whether the deviation orders targets as the error does, with the printed table's own correlation."""
-    said = over_cases([claims[f"ordering-{case.id}"].outcome for case in both(parameters)], SAID, "settings")
+    said = over_cases(claims, [f"ordering-{case.id}" for case in both(parameters)], SAID, "settings")
     claim = claims["ordering-fine-tuned"]
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."

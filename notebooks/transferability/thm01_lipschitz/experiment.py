@@ -12,15 +12,12 @@ as m → ∞ and κ → 0: there u_Q(P) → y_{P→Q} and u_Q(0) → 0. At a fix
 the change from ``adjusted`` is the width alone, what separates it from the term is width and κ.
 """
 
-import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, Claim, KeyNumber
 from alignbook.experiments import Unit
 from alignbook.metrics.relu_gram import gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.by_seed import mean_spread, per_seed
 from alignbook.studies.transferability.image_pairs import pool, related
 from alignbook.studies.transferability.two_layer import (
     activation_gradient,
@@ -29,11 +26,6 @@ from alignbook.studies.transferability.two_layer import (
     in_span,
     outputs,
 )
-
-HEADLINE = "term"
-MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
-THEOREM_RATE = 0.25  # Theorem 1: the error of finite width is of order m^-1/4
-FAMILIES = {"rotated": "inputs turned", "flipped": "labels turned around", "classes": "other classes"}
 
 
 def units(parameters):
@@ -110,157 +102,3 @@ def compute(
             done += width
             report(done / work, f"m = {width}, κ = {kappa:g}")
     return pd.DataFrame(rows)
-
-
-def central_kappa(parameters):
-    """The κ in the middle of those asked for: the verdicts rest on it."""
-    return sorted(parameters["kappas"])[len(parameters["kappas"]) // 2]
-
-
-def at(table, **columns):
-    """Rows with the given values in the named columns."""
-    keep = np.logical_and.reduce([table[name] == value for name, value in columns.items()])
-    return table[keep]
-
-
-def coefficient(rows):
-    """Regression through 0 of the measured change on the theorem's term, over the targets."""
-    return (rows.change * rows.term).sum() / (rows.term**2).sum()
-
-
-def distance(rows, column="term"):
-    """Root mean square over the targets of change - column."""
-    return ((rows.change - rows[column]) ** 2).mean() ** 0.5
-
-
-def rate(rows, column):
-    """-d log distance / d log m, a least-squares line over the widths; NaN with a single width."""
-    by_width = pd.Series({m: distance(part, column) for m, part in rows.groupby("width")})
-    if len(by_width) < 2:
-        return np.nan
-    return -np.polyfit(np.log(by_width.index.to_numpy(float)), np.log(by_width.to_numpy()), 1)[0]
-
-
-def claims(table, parameters):
-    """At the largest m and the middle κ, a value per data set and seed; margins fixed before quick ran."""
-    found = [
-        ("term", "the change of the squared gradient is the theorem's term: coefficient on it"),
-        (
-            "width-rate",
-            "what of the error falls with the width falls at least as fast as m^(-1/4)",
-        ),
-        ("kappa-rate", "the rest of the error grows linearly with κ: exponent between the two largest κ"),
-    ]
-    sources = (
-        "Theorem 1",
-        "Theorem 1, third term; its separation from the κ term is ours",
-        "Theorem 1, fourth term",
-    )
-    targets = (1.0, None, 1.0)
-    if table.empty:
-        return [
-            Claim.missing(*claim, source, "nothing finished", paper)
-            for claim, source, paper in zip(found, sources, targets, strict=True)
-        ]
-    kappa, widest = central_kappa(parameters), table.width.max()
-    rows = at(table, kappa=kappa)
-    largest = at(rows, width=widest)
-    made = [Claim.equals(*found[0], sources[0], per_seed(largest, coefficient), 1.0, MARGIN)]
-    rates = per_seed(rows, lambda part: rate(part, "adjusted"))
-    made.append(
-        Claim.greater(*found[1], sources[1], rates, than=THEOREM_RATE, what="data set and seed").tagged(
-            ours=True
-        )
-        if rates.notna().all()
-        else Claim.missing(*found[1], sources[1], "a single width")
-    )
-    made.append(_kappa_claim(at(table, width=widest), found[2], sources[2], parameters["kappas"]))
-    group = f"for every target the change is the theorem's term, to {MARGIN:g} of y_Q'y_Q"
-    for (family, step), part in largest.groupby(["family", "step"], sort=False):
-        values = per_seed(part, lambda rows: (rows.change - rows.term).mean())
-        name = f"{FAMILIES[family]}{_amount(family, step)}"
-        claim = Claim.equals(
-            f"{family}-{step:g}", f"change minus term: {name}", "Theorem 1", values, 0.0, MARGIN
-        )
-        made.append(claim.tagged(group=group))
-    return made + _benefit_claims(largest)
-
-
-def _amount(family, step):
-    return {"rotated": f" by {step:.0f}°", "flipped": f", {step:.0%}", "classes": ""}[family]
-
-
-def _kappa_claim(rows, claim, source, kappas):
-    if len(kappas) < 2:
-        return Claim.missing(*claim, source, "a single κ", 1.0)
-    small, large = sorted(kappas)[-2:]
-    values = np.log(
-        per_seed(at(rows, kappa=large), _kappa_part) / per_seed(at(rows, kappa=small), _kappa_part)
-    ) / np.log(large / small)
-    return Claim.equals(*claim, source, values, 1.0, 0.3).tagged(ours=True)
-
-
-def _kappa_part(rows):
-    """Root mean square over the targets of what κ adds to the limit."""
-    return ((rows.adjusted - rows.term) ** 2).mean() ** 0.5
-
-
-def _benefit_claims(rows):
-    """Section 6.2's reading of the theorem, per data set."""
-    similar = "pre-training on the same classes lowers the squared gradient: its fall over y_Q'y_Q"
-    reverse = "pre-training on the reverse labels raises the squared gradient: its rise over y_Q'y_Q"
-    made = []
-    for dataset, part in rows.groupby("dataset"):
-        for name, group, family, sign in (
-            ("similar", similar, "rotated", -1), ("reverse", reverse, "flipped", 1)
-        ):  # fmt: skip
-            chosen = part[part.family == family]
-            step = chosen.step.min() if family == "rotated" else chosen.step.max()
-            values = sign * chosen[chosen.step == step].set_index("seed").change
-            claim = Claim.greater(f"{name}-{dataset}", f"{group} ({dataset})", "Section 6.2", values)
-            made.append(claim.tagged(group=group))
-    return made
-
-
-def finding(table, parameters):
-    """What the measurement says about the headline, in plain text."""
-    if table.empty:
-        return "Nothing has finished."
-    kappa = central_kappa(parameters)
-    rows = at(table, kappa=kappa)
-    largest = at(rows, width=rows.width.max())
-    values = per_seed(largest, coefficient)
-    found = f"At width {rows.width.max()} the change is {mean_spread(values)} times the theorem's term. "
-    names = {HOLDS: [], CONTRADICTED: [], UNDECIDED: []}
-    for claim in _benefit_claims(largest):
-        kind, _, dataset = claim.id.partition("-")
-        if kind == "similar":
-            names[claim.outcome].append(dataset)
-    said = [
-        f"{words} on {', '.join(names[outcome])}"
-        for outcome, words in (
-            (HOLDS, "lower"),
-            (CONTRADICTED, "higher"),
-            (UNDECIDED, "undecided"),
-        )
-        if names[outcome]
-    ]
-    return f"{found}Pre-trained on the same two classes, the squared gradient is {'; '.join(said)}."
-
-
-def key_numbers(table, parameters):
-    """The coefficient, the distance and the rate in the width; the paper prints none of the first two."""
-    if table.empty:
-        return []
-    rows = at(table, kappa=central_kappa(parameters))
-    largest = at(rows, width=rows.width.max())
-    numbers = [
-        KeyNumber(
-            "change over term, largest m", mean_spread(per_seed(largest, coefficient)), "1 as m → ∞, κ → 0"
-        ),
-        KeyNumber("distance from the term, share of y_Q'y_Q", mean_spread(per_seed(largest, distance), 3)),
-    ]
-    if rows.width.nunique() > 1:
-        rates = per_seed(rows, lambda part: rate(part, "adjusted"))
-        numbers.append(KeyNumber("exponent of m in the width's error", mean_spread(-rates), "at most -1/4"))
-    return numbers

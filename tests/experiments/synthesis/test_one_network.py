@@ -10,10 +10,11 @@ from alignbook.errors import AlignbookError
 from alignbook.metrics import misalignment
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.studies.synthesis.one_network import experiment
+from alignbook.statements import judged
+from alignbook.studies.synthesis.one_network import experiment, reading
 from alignbook.training.nets import he_normal_
 
-PARAMETERS = {"networks": ["convolutional", "dense"]}
+PARAMETERS = {"networks": ["convolutional", "dense"], "steps": 512}
 STEPS = np.array(experiment.recorded(512))
 
 
@@ -40,30 +41,37 @@ def made_up(halves, seeds=4, tuned=None, leader=2):
     return pd.concat(
         run(network, task, seed, (tuned or halves) if task == "fine-tuned" else halves, leader)
         for network in PARAMETERS["networks"]
-        for task in experiment.TASKS
+        for task in reading.TASKS
         for seed in range(seeds)
     )
 
 
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
 def outcomes(table):
-    found = {}
-    for claim in experiment.claims(table, PARAMETERS):
-        assert claim.ours
-        found.setdefault(next(key for key in KEYS if claim.id.startswith(key)), set()).add(claim.outcome)
+    """{statement: set of its cases' outcomes}"""
+    found, made = {}, claims(table)
+    for statement in reading.STATEMENTS:
+        cases = [claim for claim in made.values() if claim.group == statement.text]
+        assert all(claim.ours for claim in cases) and len(cases) in (2, 6)
+        found[statement.id] = {claim.outcome for claim in cases}
     return found
 
 
-KEYS = [*experiment.STATEMENTS, "sooner", "features-lead"]
+def said(table):
+    return reading.finding(table, PARAMETERS, claims(table))
 
 
 def test_every_statement_can_come_out_either_way():
+    last = "curvature-settles-last"
     holds = outcomes(made_up((200, 40, 20, 10), tuned=(60, 12, 5, 3)))
-    assert set(holds) == set(KEYS)
-    assert {key for key in KEYS if holds[key] == {HOLDS}} >= set(KEYS) - {"curvature-settles-last"}
+    assert holds.pop(last) >= {CONTRADICTED}
+    assert set().union(*holds.values()) == {HOLDS}
     against = outcomes(made_up((10, 40, 100, 200), tuned=(25, 100, 150, 500), leader=4))
-    assert all(against[key] == {CONTRADICTED} for key in set(KEYS) - {"curvature-settles-last"}), against
-    assert HOLDS in against["curvature-settles-last"]
-    assert CONTRADICTED in holds["curvature-settles-last"]
+    assert HOLDS in against.pop(last)
+    assert set().union(*against.values()) == {CONTRADICTED}
 
 
 def test_claims_of_one_seed_or_of_nothing():
@@ -71,58 +79,51 @@ def test_claims_of_one_seed_or_of_nothing():
     assert set().union(*outcomes(one).values()) == {UNDECIDED}
     nothing = pd.DataFrame({"unit": []})
     assert set().union(*outcomes(nothing).values()) == {NOT_RUN}
-    assert "Nothing was measured" in experiment.finding(nothing, PARAMETERS)
-    assert experiment.key_numbers(nothing, PARAMETERS) == []
-    ids = [claim.id for claim in experiment.claims(one, PARAMETERS)]
-    assert len(set(ids)) == len(ids) and ids[0].startswith(experiment.HEADLINE)
+    assert "Nothing was measured" in said(nothing)
+    assert reading.key_numbers(nothing, PARAMETERS) == []
 
 
 def test_the_finding_follows_the_order():
-    said = experiment.finding(made_up((200, 40, 20, 10)), PARAMETERS)
-    assert said.count("features in 3 of 3 kinds") == 2 and "opposite" not in said
-    said = experiment.finding(made_up((10, 40, 100, 200)), PARAMETERS)
-    assert said.count("filters in 3 of 3 kinds") == 2 and "opposite" not in said
-    one, other = made_up((200, 40, 20, 10)), made_up((10, 40, 100, 200))
-    mixed = pd.concat([one[one["network"] == "dense"], other[other["network"] == "convolutional"]])
-    said = experiment.finding(mixed, PARAMETERS)
-    assert "convolutional network, filters in 3" in said and "opposite orders" in said and len(said) <= 290
+    first, later = made_up((200, 40, 20, 10)), made_up((10, 40, 100, 200))
+    assert said(first).count("features align before filters do") == 2
+    assert said(later).count("filters align before features do") == 2
+    mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
+    begins = "In the convolutional network filters align before features do; in the fully connected network "
+    assert said(mixed).startswith(f"{begins}features align before filters do. With real labels")
     # An order that is not sure is called undecided, whatever its sign.
-    said = experiment.finding(made_up((200, 40, 20, 10), seeds=2), PARAMETERS)
-    assert said.count("undecided in 3 of 3") == 2
-    numbers = experiment.key_numbers(made_up((200, 40, 20, 10)), PARAMETERS)
-    assert len(numbers) == 3 and numbers[-1].here == "convolutional: 2; fully connected: 2"
+    assert said(made_up((200, 40, 20, 10), seeds=2)).count("it is undecided whether") == 2
+    numbers = reading.key_numbers(first, PARAMETERS)
+    assert len(numbers) == 3 and numbers[-1].here == "convolutional 2 to 2, fully connected 2 to 2"
 
 
 def test_half_time_is_half_of_the_path():
     line = pd.Series([0.0, 1.0, 2.0, 4.0], index=[0, 1, 3, 7])  # octaves 0, 1, 2, 3
-    assert experiment.half_time(line) == pytest.approx(2.0)
-    assert experiment.half_time(5 - 3 * line) == pytest.approx(2.0)
+    assert reading.half_time(line) == pytest.approx(2.0)
+    assert reading.half_time(5 - 3 * line) == pytest.approx(2.0)
     hill = pd.Series([0.0, 3.0, 0.0, 0.0], index=[0, 1, 3, 7])  # up and down again: half at the top
-    assert experiment.half_time(hill) == pytest.approx(1.0)
-    assert np.isnan(experiment.half_time(hill, net_change=True))
+    assert reading.half_time(hill) == pytest.approx(1.0)
+    assert np.isnan(reading.net_half_time(hill))
     late = pd.Series([0.0, 3.0, 0.0, 1.0], index=[0, 1, 3, 7])  # first half way on its way up
-    assert experiment.half_time(late, net_change=True) == pytest.approx(0.5 / 3)
+    assert reading.net_half_time(late) == pytest.approx(0.5 / 3)
     for unusable in (line * 0, line + [0, np.nan, 0, 0]):
-        assert np.isnan(experiment.half_time(unusable))
+        assert np.isnan(reading.half_time(unusable))
 
 
 def test_settled_is_the_end_of_what_lies_far_from_the_last_value():
     series = pd.Series([0.0, 1.0, 0.5, 0.9, 1.0], index=[0, 1, 3, 7, 15])
-    assert experiment.settled(series) == 3.0  # step 7
-    assert experiment.settled(series * 0) == 0.0
-    assert experiment.settled(series.iloc[::-1].set_axis(series.index)) == np.inf  # only at its last record
-    assert experiment.median_steps([2.0, 3.0, np.inf], 15) == "7"
-    assert experiment.median_steps([2.0, np.inf, np.inf], 15) == "> 15"
+    assert reading.settled(series) == 3.0  # step 7
+    assert reading.settled(series * 0) == 0.0
+    assert reading.settled(series.iloc[::-1].set_axis(series.index)) == 4.0  # only at its last record
 
 
 def test_what_has_not_settled_is_not_judged():
     slow = made_up((40, 40, 40, 5000))  # the curvature still grows when the run ends
-    found = {claim.id: claim for claim in experiment.claims(slow, PARAMETERS)}
-    for network, task in experiment.cases(PARAMETERS):
-        claim = found[f"{experiment.LAST}-{network}-{task}"]
-        assert claim.outcome == NOT_JUDGED and "4 of 4 runs" in claim.test and claim.measured is None
-        assert found[f"curvature-first-{network}-{task}"].outcome == CONTRADICTED
-    assert experiment.unsettled(experiment.summary(slow)).all()
+    found = claims(slow)
+    for case in reading.cases(PARAMETERS):
+        claim = found[f"curvature-settles-last-{case.id}"]
+        assert claim.outcome == NOT_JUDGED and "at the last record: 4, where at most 0" in claim.test
+        assert found[f"curvature-first-{case.id}"].outcome == CONTRADICTED
+        assert reading.unsettled(slow, PARAMETERS, **case.given) == 4
 
 
 def test_bad_parameters():
@@ -137,18 +138,24 @@ def test_bad_parameters():
 
 def test_lags_are_positive_where_the_second_comes_later():
     table = run("dense", "real", 0, (160, 40, 40, 40))
-    lags = experiment.correlations(table)
-    best = lags.loc[lags.groupby(["first", "second"])["correlation"].idxmax()]
-    best = best.set_index(["first", "second"])["lag"]
-    assert best["filters", "features"] == pytest.approx(-2, abs=0.5)  # 40 steps against 160
-    assert best["features", "tangent"] == pytest.approx(0, abs=0.5)
-    (apart,) = experiment.asymmetry(lags[lags["second"] == "features"])
-    assert apart < 0
-    a, b = np.arange(10.0), np.arange(10.0) + 100
-    for lag in (-3, 0, 3):
-        first, second = experiment._shifted(a, b, lag)
-        assert set(second - first - 100) == {lag} and len(first) == 10 - abs(lag)
-    assert [len(part) for part in experiment._shifted(a, b, 12)] == [0, 0]
+
+    def best(*pair):
+        return reading.lagged(table, "dense", "real", *pair).idxmax(axis=1).item()
+
+    assert best("filters", "features") == pytest.approx(-2, abs=0.5)  # 40 steps against 160
+    assert best("features", "tangent") == pytest.approx(0, abs=0.5)
+    (apart,) = reading.features_lead(table, PARAMETERS, "dense", "real")
+    assert apart > 0
+    # Against the correlation of the overlapping parts, and none of fewer than five pairs of changes.
+    moves, found = (
+        reading.changes(table),
+        reading.lagged(table, "dense", "real", "filters", "features").loc[0],
+    )
+    one, other = moves["filters"].to_numpy(), moves["features"].to_numpy()
+    assert found[1.5] == pytest.approx(np.corrcoef(one[:-3], other[3:])[0, 1])
+    assert found[-1.5] == pytest.approx(np.corrcoef(one[3:], other[:-3])[0, 1])
+    short = table[table["step"] <= 8]
+    assert reading.lagged(short, "dense", "real", "filters", "features").isna().any(axis=None)
 
 
 def test_steps_are_recorded_by_half_octaves():
@@ -212,4 +219,5 @@ def test_a_run_records_every_task(network):
     # Fine-tuning starts from the weights that random labels left, whatever the head.
     before, after = random["random_bases"].iloc[3:5]
     assert before == after and real["random_bases"].iloc[0] == random["random_bases"].iloc[0] != before
-    assert len(experiment.summary(pd.concat(tables.values()))) == 3
+    whole = pd.concat(tables.values())
+    assert all(len(reading.times(whole, network, task)) == 1 for task in reading.TASKS)

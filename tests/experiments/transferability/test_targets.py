@@ -1,19 +1,8 @@
 """What the studies share about their targets and their source."""
 
 import pandas as pd
-import pytest
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
-from alignbook.studies.transferability.targets import (
-    name_of,
-    named,
-    of_target,
-    over_cases,
-    source_said,
-    words,
-)
-
-SAID = {HOLDS: "It does", CONTRADICTED: "It does not", ABSENT: "It is the same", UNDECIDED: "It is open"}
+from alignbook.studies.transferability.targets import name_of, named, of_target, source_said, words
 
 
 def test_names_and_back():
@@ -22,20 +11,6 @@ def test_names_and_back():
     assert words("cifar10-natural") == "animals of CIFAR-10" and words("shapes") == "shapes"
     table = pd.DataFrame({"dataset": ["cifar10", "cifar10"], "part": ["all", "natural"]})
     assert list(of_target(table, "cifar10-natural").index) == [1]
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "said"),
-    [
-        ([HOLDS, HOLDS], "It does"),
-        ([UNDECIDED, HOLDS, CONTRADICTED], "It does on 1 of 3 targets (1 undecided, 1 contradicted)"),
-        ([UNDECIDED, CONTRADICTED], "It does not on 1 of 2 targets (1 undecided)"),
-        ([ABSENT, NOT_JUDGED], "It is the same on 1 of 2 targets (1 not judged)"),
-        ([NOT_JUDGED], None),
-    ],
-)
-def test_no_case_hides_the_others(outcomes, said):
-    assert over_cases(outcomes, SAID) == said
 
 
 def test_the_source_is_said_where_it_was_measured():

@@ -5,9 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
+from alignbook.over_seeds import at
 from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.thm01_lipschitz import experiment as thm01
+from alignbook.statements import judged
+from alignbook.studies.transferability.by_seed import per_seed
+from alignbook.studies.transferability.thm01_lipschitz import experiment, reading
 
 PARAMETERS = {
     "datasets": ["digits"], "kappas": [0.1, 0.3, 1.0], "widths": [64, 2048], "angles": [0.0, 90.0],
@@ -26,7 +30,7 @@ def compute(unit):
 
 @pytest.fixture(scope="module")
 def table():
-    return pd.concat(map(compute, thm01.units(PARAMETERS)), ignore_index=True)
+    return pd.concat(map(compute, experiment.units(PARAMETERS)), ignore_index=True)
 
 
 def test_rows(table):
@@ -40,16 +44,16 @@ def test_rows(table):
 
 def test_wide_networks_reach_the_limit(table):
     """Width 2048 at κ = 0.3: within 0.05 of the limit for its random outputs; width 64 is further off."""
-    rows = thm01.at(table, kappa=0.3)
-    near = thm01.per_seed(thm01.at(rows, width=2048), lambda part: thm01.distance(part, "adjusted"))
-    far = thm01.per_seed(thm01.at(rows, width=64), lambda part: thm01.distance(part, "adjusted"))
+    rows = reading.judged_rows(table, PARAMETERS)
+    near, far = (
+        per_seed(at(rows, width=m), lambda part: reading.distance(part, other="adjusted")) for m in (2048, 64)
+    )
     assert near.max() < 0.05 < far.mean()
-    small = thm01.at(table, width=2048, kappa=0.1)
-    assert thm01.coefficient(small) == pytest.approx(1, abs=0.15)
+    assert reading.coefficient(at(table, width=2048, kappa=0.1)) == pytest.approx(1, abs=0.15)
 
 
 def test_same_seed_same_bits(table):
-    unit = thm01.units(PARAMETERS)[1]
+    unit = experiment.units(PARAMETERS)[1]
     pd.testing.assert_frame_equal(compute(unit), table[table.unit == unit.name].reset_index(drop=True))
 
 
@@ -64,6 +68,7 @@ def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
                         ("rotated", 0.0, -0.8 + shift),
                         ("rotated", 90.0, 0.3),
                         ("flipped", 1.0, 2.0 - 2 * shift),
+                        ("classes", 0.0, 0.1),
                     ):
                         adjusted = term + 1e-3 * kappa**slope * (1 + 1e-3 * draw.standard_normal())
                         change = scale * adjusted + offset + 0.1 * width**-power
@@ -81,6 +86,19 @@ def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
     return pd.DataFrame(rows)
 
 
+def claims(table, parameters=None):
+    values = parameters or PARAMETERS | {"datasets": ["one", "two"]}
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, values)}
+
+
+def outcomes(table, parameters=None):
+    return {id: claim.outcome for id, claim in claims(table, parameters).items()}
+
+
+def said(table):
+    return reading.finding(table, PARAMETERS | {"datasets": ["one", "two"]}, claims(table))
+
+
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
@@ -88,36 +106,33 @@ def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
         ({"scale": 1.2}, {"term", "width-rate", "rotated-0", "rotated-90", "flipped-1"}),
         ({"power": 0.1}, {"width-rate"}),
         ({"slope": 2.0}, {"kappa-rate"}),
-        ({"offset": 0.2}, {"rotated-0", "rotated-90", "flipped-1", "width-rate", "term"}),
+        ({"offset": 0.2}, {"rotated-0", "rotated-90", "flipped-1", "classes-0", "width-rate", "term"}),
         ({"shift": 1.5}, {"similar-one", "similar-two", "reverse-one", "reverse-two"}),
     ],
 )
 def test_claims_come_out_either_way(changes, wrong):
-    claims = {claim.id: claim for claim in thm01.claims(made_up(**changes), PARAMETERS)}
-    assert {name for name, claim in claims.items() if claim.outcome == "contradicted"} == wrong
-    assert all(claim.outcome == "holds" for name, claim in claims.items() if name not in wrong)
+    found = outcomes(made_up(**changes))
+    assert {id for id, outcome in found.items() if outcome == CONTRADICTED} == wrong
+    assert {outcome for id, outcome in found.items() if id not in wrong} == {HOLDS}
 
 
 def test_claims_on_nothing_and_on_little(table):
-    assert {claim.outcome for claim in thm01.claims(table.iloc[:0], PARAMETERS)} == {"not run"}
-    assert thm01.key_numbers(table.iloc[:0], PARAMETERS) == []
+    assert set(outcomes(table.iloc[:0]).values()) == {NOT_RUN}
+    assert reading.key_numbers(table.iloc[:0], PARAMETERS) == []
     little = table[(table.width == 64) & (table.kappa == 0.3) & (table.seed == 0)]
-    found = {claim.id: claim.outcome for claim in thm01.claims(little, PARAMETERS | {"kappas": [0.3]})}
-    assert found["width-rate"] == found["kappa-rate"] == "not run" and found["term"] == "undecided"
-    assert thm01.HEADLINE in found
+    found = outcomes(little, PARAMETERS | {"kappas": [0.3], "datasets": ["digits"]})
+    assert found["width-rate"] == found["kappa-rate"] == NOT_RUN and found["term"] == UNDECIDED
 
 
-def test_finding_follows_the_numbers():
-    good, bad = (thm01.finding(made_up(shift=s), PARAMETERS) for s in (0, 1.5))
-    assert "the squared gradient is lower on one, two." in good
-    assert "the squared gradient is higher on one, two." in bad
-    mixed = made_up()
-    turned = (mixed.dataset == "two") & (mixed.seed == 0)
-    mixed.loc[turned, "change"] *= -1
-    text = thm01.finding(mixed, PARAMETERS)
-    assert " on one; undecided on two." in text
-    assert "1.20 ± 0.00 times" in thm01.finding(made_up(scale=1.2), PARAMETERS)
-    assert len(thm01.key_numbers(made_up(), PARAMETERS)) == 3
+def test_the_finding_follows_the_verdicts():
+    assert "as the theorem says: at width 100000 the change is 1.00" in said(made_up())
+    assert "classes the gradient falls." in said(made_up())
+    assert "classes the gradient rises." in said(made_up(shift=1.5))
+    turned = made_up()
+    turned.loc[(turned.dataset == "two") & (turned.seed == 0), "change"] *= -1
+    assert "the gradient falls on 1 of 2 data sets (1 undecided)" in said(turned)
+    assert said(made_up(scale=1.2)).startswith("Pre-training does not change")
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
 
 
 @pytest.mark.parametrize(

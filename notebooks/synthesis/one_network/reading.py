@@ -1,0 +1,300 @@
+"""Which instrument changes first, which layer's tangent kernel leads, and what settles last. All is ours.
+
+Times are in octaves of steps, log₂(1 + step), so that a difference is a factor.
+"""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.over_seeds import at, difference
+from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability.wording import over_cases
+
+SETTLED = 0.25  # of the range over the run: nearer to the last value than this is settled
+LARGEST_LAG = 6  # half-octaves of steps
+LEAST_PAIRS = 5  # of changes, for a correlation
+
+NETWORKS = {"convolutional": "convolutional", "dense": "fully connected"}
+TASKS = {"real": "real labels", "random": "random labels", "fine-tuned": "fine-tuned from random labels"}
+INSTRUMENTS = {
+    "filters": "filters with data",
+    "features": "features with labels",
+    "tangent": "tangent kernel with labels",
+    "curvature": "curvature",
+}
+PAIRS = tuple(itertools.combinations(INSTRUMENTS, 2))
+
+
+def runs(table, network, task):
+    """{seed: rows by step} of the runs that were recorded three times and more."""
+    grouped = at(table, network=network, task=task).groupby("seed") if "task" in table else ()
+    return {seed: rows.sort_values("step") for seed, rows in grouped if len(rows) > 2}
+
+
+def tangents(rows):
+    """A_l of a run, frame of (steps × layers), layers from 1."""
+    layers = {name: int(name[7:]) for name in rows.columns if re.fullmatch(r"tangent\d+", name)}
+    frame = rows.set_index("step")[list(layers)].rename(columns=layers)
+    return frame.dropna(axis="columns", how="all")  # the other kind of network may have more layers
+
+
+def instruments(rows):
+    """The four instruments of one run, frame of (steps × INSTRUMENTS).
+
+    filters : misalignment with random bases less that with the data; features : the labels' share on the top
+    singular vectors; tangent : A_l of the layer that leads at the end; curvature : log₁₀ of its magnitude.
+    """
+    layers, rows = tangents(rows), rows.set_index("step")
+    leads = layers.iloc[-1]
+    size = rows["curvature"].abs()
+    return pd.DataFrame(
+        {
+            "filters": rows["random_bases"] - rows["misalignment"],
+            "features": rows["features"],
+            "tangent": layers[leads.idxmax()] if leads.notna().any() else math.nan,
+            "curvature": np.log10(size.where(size > 0)),
+        }
+    )
+
+
+def octaves(steps):
+    """log₂(1 + step), float64."""
+    return np.log2(1 + np.asarray(steps, dtype=float))
+
+
+def steps_of(times):
+    """Steps of the mean of ``times`` in octaves."""
+    return 2 ** float(np.mean(times)) - 1
+
+
+def half_time(series, net_change=False):
+    """When half of all change has been made, in octaves, by linear interpolation; nan without change.
+
+    series : values by step. Change is the length of the path, Σ |v_i − v_{i−1}|, which a value that rises and
+    falls has, too. net_change : instead the first time at which the value is half way from first to last.
+    """
+    values, times = series.to_numpy(dtype=float), octaves(series.index)
+    if not np.isfinite(values).all():
+        return math.nan
+    path = np.append(0.0, np.cumsum(np.abs(np.diff(values))))
+    if net_change:
+        path = (values - values[0]) * np.sign(values[-1] - values[0])
+    if not path[-1] > 0:
+        return math.nan
+    after = int(np.argmax(path >= path[-1] / 2))
+    part = (path[-1] / 2 - path[after - 1]) / (path[after] - path[after - 1])
+    return times[after - 1] + part * (times[after] - times[after - 1])
+
+
+def net_half_time(series):
+    """:func:`half_time` of the net change."""
+    return half_time(series, net_change=True)
+
+
+def settled(series):
+    """From which record on, in octaves, the value stays within a quarter of its range of the last.
+
+    Where that is the last record, it has not settled within the run: its time is that or later.
+    """
+    values = series.to_numpy(dtype=float)
+    if not np.isfinite(values).all():
+        return math.nan
+    return _after(np.abs(values - values[-1]) > SETTLED * np.ptp(values), series.index)
+
+
+def _after(elsewhere, steps):
+    """The first record (octaves) after the last of ``elsewhere`` (booleans)."""
+    others = np.flatnonzero(elsewhere)
+    return octaves(steps)[others[-1] + 1 if len(others) else 0]
+
+
+def times(table, network, task, when=half_time):
+    """(seeds × INSTRUMENTS) frame of ``when`` of each instrument, in octaves."""
+    found = {seed: instruments(rows).apply(when) for seed, rows in runs(table, network, task).items()}
+    return pd.DataFrame(found, index=list(INSTRUMENTS)).T
+
+
+def unsettled(table, parameters, network, task):
+    """How many runs have an instrument that settles only at the last record."""
+    late = times(table, network, task, settled).ge(octaves(parameters["steps"]))
+    return float(late.any(axis=1).sum())
+
+
+def leaders(table, network, task):
+    """One row per seed: ``leader``, the layer (from 1) whose tangent kernel leads at the end; ``since`` which
+    record, in octaves, without a break; ``start``, that which leads before training; and ``hidden``, at the
+    end, the largest A_l of a layer between the first and the last less the larger of theirs.
+    """
+    found = {}
+    for seed, rows in runs(table, network, task).items():
+        layers = tangents(rows)
+        if layers.isna().any(axis=None) or len(layers.columns) < 3:
+            continue
+        leads, end = layers.idxmax(axis=1), layers.iloc[-1]
+        found[seed] = {
+            "start": leads.iloc[0],
+            "leader": leads.iloc[-1],
+            "since": _after(leads.to_numpy() != leads.iloc[-1], layers.index),
+            "hidden": end.iloc[1:-1].max() - end.iloc[[0, -1]].max(),
+        }
+    return pd.DataFrame(found, index=["start", "leader", "since", "hidden"], dtype=float).T
+
+
+def changes(rows):
+    """Changes of the four instruments from half-octave to half-octave of steps, from step 1 to the last."""
+    series = instruments(rows)
+    series = series[series.index > 0]
+    logs = np.log2(series.index.to_numpy(dtype=float))
+    grid = np.arange(0, logs[-1] + 1e-9, 0.5)
+    return pd.DataFrame({name: np.diff(np.interp(grid, logs, values)) for name, values in series.items()})
+
+
+def lagged(table, network, task, first, second):
+    """(seeds × lags in octaves) frame of the correlation of changes of ``first`` with those of ``second`` so
+    much later; NaN with fewer than ``LEAST_PAIRS`` pairs of changes.
+    """
+    lags, found = range(-LARGEST_LAG, LARGEST_LAG + 1), {}
+    for seed, rows in runs(table, network, task).items():
+        moves = changes(rows)
+        found[seed] = [moves[first].corr(moves[second].shift(-lag), min_periods=LEAST_PAIRS) for lag in lags]
+    return pd.DataFrame(found, index=[lag / 2 for lag in lags]).T
+
+
+def later(first, second):
+    """A statement's ``of``: by how many octaves ``second`` makes half of its change later than ``first``."""
+
+    def of(table, parameters, network, task):
+        halves = times(table, network, task)
+        return difference(halves[second], halves[first])
+
+    return of
+
+
+def settles_last(table, parameters, network, task):
+    """Octaves from when the last of the three alignments has settled until the curvature has."""
+    found = times(table, network, task, settled)
+    return difference(found["curvature"], found.drop(columns="curvature").max(axis=1, skipna=False))
+
+
+def sooner(table, parameters, network):
+    """By how many octaves the features make half of their change sooner when fine-tuned than from scratch."""
+    real, tuned = (times(table, network, task)["features"] for task in ("real", "fine-tuned"))
+    return difference(real, tuned)
+
+
+def features_lead(table, parameters, network, task):
+    """Mean correlation of the features' changes with later ones of the filters less with earlier ones."""
+    found = lagged(table, network, task, "features", "filters")
+    after, before = found.columns > 0, found.columns < 0
+    return difference(found.loc[:, after].mean(axis=1), found.loc[:, before].mean(axis=1))
+
+
+def title(network, task):
+    """``convolutional network, real labels``."""
+    return f"{NETWORKS[network]} network, {TASKS[task]}"
+
+
+def cases(parameters):
+    """One case per network and kind of labels."""
+    return [
+        Case(f"{network}-{task}", title(network, task), {"network": network, "task": task})
+        for network in parameters["networks"]
+        for task in TASKS
+    ]
+
+
+def kinds(parameters):
+    """One case per network."""
+    return [Case(name, f"{NETWORKS[name]} network", {"network": name}) for name in parameters["networks"]]
+
+
+SETTLE = Requirement("runs in which an instrument has not settled at the last record", unsettled, at_most=0)
+TIME = {
+    "above": 0, "matters": 0.1, "unit": "octaves of steps", "ours": True,
+    "because": "a fifth of the distance between two records",
+}  # fmt: skip
+STATEMENTS = [
+    Statement(
+        "features-first", "The features of the last hidden layer have made half of their change towards the "
+        "labels before the first layer's weights have made half of theirs towards the data.",
+        source="compare Maennel Figure 2 and Imani Figure 2", of=later("features", "filters"), each=cases,
+        headline=True, **TIME,
+    ),
+    Statement(
+        "curvature-first", "The curvature has made half of its change before the features have.",
+        source="compare Imani Figure 2 and ICLR 2020 Figure 3", of=later("curvature", "features"), each=cases,
+        **TIME,
+    ),
+    Statement(
+        "tangent-first", "The tangent kernel of the layer that leads at the end has made half of its change "
+        "before the features have.", source="compare Lou Figure 2 and Imani Figure 2",
+        of=later("tangent", "features"), each=cases, **TIME,
+    ),
+    Statement(
+        "curvature-settles-last", "The curvature settles after the three alignments have.",
+        source="compare ICLR 2020 Figure 3", of=settles_last, each=cases, requires=(SETTLE,), **TIME,
+    ),
+    Statement(
+        "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is above the first and the "
+        "last layer's.", source="compare Lou Section 2.3", each=cases, above=0, matters=0.01, ours=True,
+        unit="A_l",
+        of=lambda t, p, network, task: leaders(t, network, task)["hidden"],
+        because="a hundredth of the largest that an alignment can be",
+    ),
+    Statement(
+        "sooner", "Fine-tuned from random labels, the features make half of their change sooner than from "
+        "scratch.", source="compare Maennel Figure 1", of=sooner, each=kinds, **TIME,
+    ),
+    Statement(
+        "features-lead", "Changes of the features go with later changes of the filters more than with "
+        "earlier ones.", source="no paper", of=features_lead, each=cases, above=0, matters=0.1, ours=True,
+        unit="difference of correlations", because="a tenth of a full correlation", bounds=(-2, 2),
+    ),
+]  # fmt: skip
+
+ORDER = {
+    HOLDS: "features align before filters do",
+    CONTRADICTED: "filters align before features do",
+    ABSENT: "features and filters align at the same time",
+    UNDECIDED: "it is undecided whether features or filters align first",
+    NOT_JUDGED: "we do not judge whether features or filters align first",
+}
+
+
+def finding(table, parameters, claims):
+    """Which of features and filters is first, by network, and by how much with real labels."""
+    said, factors = [], []
+    for network in parameters["networks"]:
+        ids = [f"features-first-{network}-{task}" for task in TASKS]
+        order, octave = over_cases(claims, ids, ORDER, "kinds of labels"), claims[ids[0]].measured
+        if order is not None and octave is not None:
+            said.append(f"in the {NETWORKS[network]} network {order}")
+            factors.append(f"{2 ** abs(octave):.1f}")
+    if not said:
+        return "Nothing was measured: every run diverged or was too short."
+    return (
+        f"I{'; '.join(said)[1:]}. With real labels the later takes {' and '.join(factors)} times the steps. "
+        "Small networks, whose filters are measured differently."
+    )
+
+
+def key_numbers(table, parameters):
+    """Half-times of all instruments with real labels, and the layers that lead at the end."""
+    made, leads = [], []
+    for network in parameters["networks"]:
+        halves = times(table, network, "real").dropna()
+        if len(halves):
+            order = halves.apply(steps_of).sort_values()
+            listed = ", ".join(f"{name} {steps:.0f}" for name, steps in order.items())
+            made.append(KeyNumber(f"half-times in steps, {title(network, 'real')}", listed))
+        layers = pd.concat([leaders(table, network, task)["leader"] for task in TASKS])
+        if len(layers):
+            leads.append(f"{NETWORKS[network]} {layers.min():.0f} to {layers.max():.0f}")
+    if leads:
+        made.append(KeyNumber("layer whose tangent kernel leads, all labels and seeds", ", ".join(leads)))
+    return made

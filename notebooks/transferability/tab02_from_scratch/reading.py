@@ -1,0 +1,153 @@
+"""Does fine-tuning end with a smaller test error, and nearer to its start, than training from scratch?"""
+
+from alignbook.claims import KeyNumber, interval
+from alignbook.over_seeds import at, curves, means, sample
+from alignbook.statements import Case, Statement
+from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
+from alignbook.studies.transferability.targets import each
+from alignbook.studies.transferability.wording import over_cases, verdicts
+
+ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
+MEASURED = ("test_error", "train_error", "deviation")
+
+
+def _compared(both):
+    """With ``improvement``, the percentage of the error from scratch that fine-tuning removes; ``gap`` of the
+    errors, in points; and ``ratio`` of the deviations, from scratch over fine-tuned.
+    """
+    return both.assign(
+        improvement=100 * (1 - both["test_error"] / both["test_error_scratch"]),
+        gap=both["test_error_scratch"] - both["test_error"],
+        ratio=both["deviation_scratch"] / both["deviation"],
+    )
+
+
+def pairs(table, rate):
+    """One row per target and seed with both: ``MEASURED`` of the fine-tuned network, the same ``_scratch`` at
+    the learning rate ``rate``, and how they compare.
+    """
+    keys = ["target", "seed"]
+    own, scratch = (
+        ends(rows).reindex(columns=[*keys, *MEASURED])
+        for rows in (series(table, "fine-tuned"), at(series(table, "scratch"), learning_rate=rate))
+    )
+    return _compared(own.merge(scratch, on=keys, suffixes=("", "_scratch")))
+
+
+def printed_pairs():
+    """The same of Table 2 beside Table 1, a row per target, with the ``printed`` improvement."""
+    scratch = printed("scratch").rename(columns={"improvement": "printed"}).dropna(axis=1)
+    tuned = printed("fine-tuned").drop(columns="improvement")
+    return _compared(tuned.merge(scratch, on="target", suffixes=("", "_scratch")))
+
+
+def compared(column, rate="scratch_rate"):
+    """A statement's ``of``: how one target compares at the parameter ``rate``."""
+    return lambda t, p, target: sample(at(pairs(t, p[rate]), target=target), column)
+
+
+def nearer_gains(table, parameters):
+    """Mean improvement on the targets cut from ``NEAR`` less that on the others, a sample."""
+    return -others_less_near(curves(pairs(table, parameters["scratch_rate"]), "target", "improvement"))
+
+
+def follows(table, parameters, target):
+    """The improvement that the printed errors of a printed target give; None beside no runs of ours."""
+    return None if table.empty else at(printed_pairs(), target=target)["improvement"].item()
+
+
+def printed_improvement(parameters, target):
+    """The improvement that is printed beside them."""
+    return at(printed_pairs(), target=target)["printed"].item()
+
+
+def printed_targets(parameters):
+    """A case per target that both tables print."""
+    names = printed_pairs()["target"]
+    return [Case(name.lower().replace(" ", "-"), name, {"target": name}) for name in names]
+
+
+ERROR = {"above": 0, "matters": 1.0, "unit": "points", "because": "20 of the 2000 test images"}
+RATIO = {"above": 1, "matters": 0.01, "unit": "", "because": "the printed deviations are given to about 1 %"}
+TABLE2 = "Appendix B.3, Table 2"
+SMALLER = "Fine-tuning ends with a smaller test error than training from scratch"
+NEARER = "Fine-tuning ends nearer to its start than training from scratch"
+STATEMENTS = [
+    Statement(
+        "error", f"{SMALLER}.", source=TABLE2, of=compared("gap"), each=each("targets", "target"),
+        headline=True, **ERROR,
+    ),
+    Statement(
+        "deviation", f"{NEARER}: ratio of the deviations.", source=TABLE2, of=compared("ratio"),
+        each=each("targets", "target"), **RATIO,
+    ),
+    Statement(
+        "error-other-rate", f"{SMALLER} at another learning rate.", source=TABLE2, ours=True,
+        of=compared("gap", "other_rate"), each=each("rate_targets", "target"), **ERROR,
+    ),
+    Statement(
+        "deviation-other-rate", f"{NEARER} at another learning rate.", source=TABLE2, ours=True,
+        of=compared("ratio", "other_rate"), each=each("rate_targets", "target"), **RATIO,
+    ),
+    Statement(
+        "nearer-gains", f"Fine-tuning improves more on targets like the source, those cut from {NEAR}, than "
+        "on grey or rendered ones: difference of the mean improvements.", source="Appendix B.3",
+        of=nearer_gains, above=0, matters=5.0, unit="points", ours=True,
+        because="a tenth of what the printed improvements differ by",
+    ),
+    Statement(
+        "improvement", "The printed improvement follows from the printed test errors.", of=follows,
+        source="Appendix B.3, Tables 1 and 2", exactly=printed_improvement, within=ROUNDING, unit="%",
+        each=printed_targets,
+    ),
+]  # fmt: skip
+
+SAID = verdicts(
+    "Fine-tuning errs less than training from scratch", "Fine-tuning errs more than training from scratch",
+    "Fine-tuning errs as much as training from scratch", "fine-tuning errs less than training from scratch",
+)  # fmt: skip
+MOVED = verdicts(
+    "It moves the weights less", "It moves the weights farther", "It moves the weights as far",
+    "it moves the weights less",
+)  # fmt: skip
+
+
+def mean_ratio(table, rate):
+    """Deviation from scratch over fine-tuned, mean over the targets, a sample."""
+    return means(pairs(table, rate), "ratio")
+
+
+def finding(table, parameters, claims):
+    """Whether fine-tuning is ahead in error and in deviation, and how much farther the others move."""
+    said = over_cases(claims, [f"error-{name}" for name in parameters["targets"]], SAID)
+    moved = over_cases(claims, [f"deviation-{name}" for name in parameters["targets"]], MOVED)
+    ratio = mean_ratio(table, parameters["scratch_rate"])
+    if said is None or moved is None or ratio.empty:
+        return "Nothing was measured."
+    return (
+        f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far (paper: "
+        f"{printed_pairs()['ratio'].mean():.2f}), which depends on a learning rate that the paper does not "
+        "state. A small network and source."
+    )
+
+
+def key_numbers(table, parameters):
+    """The improvement, the ratio at the other rate, and the printed improvement that is off the most."""
+    improvement = means(pairs(table, parameters["scratch_rate"]), "improvement")
+    if improvement.empty:
+        return []
+    theirs = printed_pairs()
+    off = theirs.loc[(theirs["improvement"] - theirs["printed"]).abs().idxmax()]
+    return [
+        KeyNumber(
+            "improvement by fine-tuning in %, mean over targets", interval(improvement, "{:.0f}"),
+            f"{theirs['printed'].mean():.0f}",
+        ),
+        KeyNumber(
+            f"deviation from scratch (rate {parameters['other_rate']:g}) over fine-tuned",
+            interval(mean_ratio(table, parameters["other_rate"])),
+        ),
+        KeyNumber(
+            f"{off['target']}: improvement in %, from the printed errors", off["improvement"], off["printed"]
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,156 @@
+"""Does pre-training change the squared gradient by Theorem 1's term, and where does that make it smaller?"""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import KeyNumber
+from alignbook.over_seeds import at, sample
+from alignbook.statements import Case, Statement
+from alignbook.studies.transferability.by_seed import mean_spread, per_seed, widest
+from alignbook.studies.transferability.targets import each
+from alignbook.studies.transferability.wording import over_cases, verdicts
+
+MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
+THEOREM_RATE = 0.25  # Theorem 1: the error of finite width is of order m^-1/4
+
+
+def judged_rows(table, parameters):
+    """Rows of the κ in the middle of those asked for."""
+    kappas = sorted(parameters["kappas"])
+    return at(table, kappa=kappas[len(kappas) // 2])
+
+
+def coefficient(rows):
+    """Regression through 0 of the measured change on the theorem's term, over the targets."""
+    return (rows["change"] * rows["term"]).sum() / (rows["term"] ** 2).sum()
+
+
+def distance(rows, one="change", other="term"):
+    """Root mean square over the targets of the difference of two columns."""
+    return ((rows[one] - rows[other]) ** 2).mean() ** 0.5
+
+
+def rate(rows, column):
+    """-d log distance / d log m from ``column``, least squares over the widths; NaN with a single width."""
+    by_width = pd.Series({m: distance(part, other=column) for m, part in rows.groupby("width")})
+    if len(by_width) < 2:
+        return np.nan
+    return -np.polyfit(np.log(by_width.index.to_numpy(float)), np.log(by_width.to_numpy()), 1)[0]
+
+
+def on_term(table, parameters):
+    """:func:`coefficient` at the largest m."""
+    return per_seed(widest(judged_rows(table, parameters)), coefficient)
+
+
+def width_rate(table, parameters):
+    """:func:`rate` of the part of the error that the width alone makes."""
+    return per_seed(judged_rows(table, parameters), lambda rows: rate(rows, "adjusted"))
+
+
+def kappa_rate(table, parameters):
+    """Exponent of κ, between the two largest, in what κ adds to the limit; None with a single κ."""
+    if len(parameters["kappas"]) < 2:
+        return None
+    small, large = sorted(parameters["kappas"])[-2:]
+    parts = [
+        per_seed(at(widest(table), kappa=kappa), lambda rows: distance(rows, "adjusted", "term"))
+        for kappa in (small, large)
+    ]
+    return np.log(parts[1] / parts[0]) / np.log(large / small)
+
+
+def off_term(table, parameters, family, step):
+    """Change less term of one target, at the largest m."""
+    rows = at(widest(judged_rows(table, parameters)), family=family, step=step)
+    return per_seed(rows, lambda part: (part["change"] - part["term"]).mean())
+
+
+def change(table, parameters, dataset, family):
+    """Change at the largest m, by seed, for the same classes ("rotated", at the smallest angle) or for the
+    most labels turned around ("flipped").
+    """
+    rows = at(widest(judged_rows(table, parameters)), dataset=dataset, family=family)
+    step = rows["step"].min() if family == "rotated" else rows["step"].max()
+    return sample(at(rows, step=step), "change")
+
+
+def steps(name, form):
+    """Cases: one per step of a family of targets, of the parameter ``name``."""
+    return lambda p: [Case(f"{step:g}", form.format(step), {"step": step}) for step in p[name]]
+
+
+SAME = "the change is the theorem's term, to a twentieth of y_Q'y_Q"
+TERM = {"source": "Theorem 1", "near": 0, "within": MARGIN, "unit": "of y_Q'y_Q"}
+SIZE = {"above": 0, "matters": MARGIN, "unit": "of y_Q'y_Q", "because": "smaller changes pass for the term"}
+STATEMENTS = [
+    Statement(
+        "term", "The change of the squared gradient is the theorem's term: coefficient on it.",
+        source="Theorem 1", of=on_term, near=1, within=MARGIN, headline=True,
+    ),
+    Statement(
+        "width-rate", "What of the error falls with the width falls at least as fast as m^(-1/4).",
+        source="Theorem 1, third term; its separation from the κ term is ours", of=width_rate, ours=True,
+        above=THEOREM_RATE, matters=0.05, unit="of the exponent", because="a fifth of the exponent",
+    ),
+    Statement(
+        "kappa-rate", "The rest of the error grows linearly with κ: exponent between the two largest κ.",
+        source="Theorem 1, fourth term", of=kappa_rate, near=1, within=0.3, ours=True,
+    ),
+    Statement(
+        "rotated", f"With the inputs turned {SAME}.", **TERM,
+        of=lambda t, p, step: off_term(t, p, "rotated", step), each=steps("angles", "{:.0f}°"),
+    ),
+    Statement(
+        "flipped", f"With a share of the labels turned around {SAME}.", **TERM,
+        of=lambda t, p, step: off_term(t, p, "flipped", step), each=steps("shares", "{:.0%}"),
+    ),
+    Statement(
+        "classes-0", f"With other classes {SAME}.", **TERM, of=lambda t, p: off_term(t, p, "classes", 0),
+    ),
+    Statement(
+        "similar", "Pre-training on the same classes lowers the squared gradient: its fall over y_Q'y_Q.",
+        source="Section 6.2", of=lambda t, p, dataset: -change(t, p, dataset, "rotated"),
+        each=each("datasets", "dataset"), **SIZE,
+    ),
+    Statement(
+        "reverse", "Pre-training on the reverse labels raises the squared gradient: its rise over y_Q'y_Q.",
+        source="Section 6.2", of=lambda t, p, dataset: change(t, p, dataset, "flipped"),
+        each=each("datasets", "dataset"), **SIZE,
+    ),
+]  # fmt: skip
+
+SAID = verdicts(
+    "Pre-training changes the squared gradient as the theorem says",
+    "Pre-training does not change the squared gradient by the theorem's term",
+    "Pre-training does not change the squared gradient by the theorem's term",
+    "pre-training changes the squared gradient by the theorem's term",
+)
+SIMILAR = verdicts(
+    "For the same two classes the gradient falls", "For the same two classes the gradient rises",
+    "For the same two classes the gradient stays as it is", "the gradient falls for the same two classes",
+)  # fmt: skip
+
+
+def finding(table, parameters, claims):
+    """Whether the change is the theorem's term, and where the same classes make the gradient smaller."""
+    claim = claims["term"]
+    similar = over_cases(claims, [f"similar-{name}" for name in parameters["datasets"]], SIMILAR, "data sets")
+    if claim.measured is None or similar is None:
+        return "Nothing has finished."
+    return (
+        f"{SAID[claim.outcome]}: at width {table['width'].max()} the change is {claim.measured:.2f} times "
+        f"the term, which is exact at infinite width. {similar}. The tasks are small, of two classes each."
+    )
+
+
+def key_numbers(table, parameters):
+    """How far the change is from the term, and how fast the width's part of that falls."""
+    rows = judged_rows(table, parameters)
+    if rows.empty:
+        return []
+    numbers = [("distance from the term, share of y_Q'y_Q", mean_spread(per_seed(widest(rows), distance), 3))]
+    if rows["width"].nunique() > 1:
+        rates = width_rate(table, parameters)
+        numbers.append(("exponent of m in the width's error", mean_spread(-rates), "at most -1/4"))
+    return [KeyNumber(*number) for number in numbers]
