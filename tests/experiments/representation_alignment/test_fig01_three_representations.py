@@ -106,23 +106,6 @@ def test_what_the_rbf_network_is_nearer_to():
     assert outcomes(made_up(areas=(0.5, 0.4, 0.1)))["closer"] == CONTRADICTED
 
 
-def test_linear_models_are_gradient_descent():
-    draw = np.random.default_rng(0)
-    phi, phi_test = draw.normal(size=(12, 20)), draw.normal(size=(5, 20))
-    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
-    y, y_test = draw.normal(size=12), draw.normal(size=5)
-    size = 1.9 * 12 / np.linalg.norm(phi, 2) ** 2  # close to where it diverges: factors below 0
-    steps = np.array([0, 1, 2, 7])
-    found = experiment.linear_model(phi, y, phi_test, y_test, size, steps)
-    weights, train_error, test_error = np.zeros(20), [], []
-    for _ in range(8):
-        train_error.append(np.mean((phi @ weights - y) ** 2))
-        test_error.append(np.mean((phi_test @ weights - y_test) ** 2))
-        weights -= size / 12 * phi.T @ (phi @ weights - y)
-    np.testing.assert_allclose(found["train_error"], np.array(train_error)[steps], rtol=1e-9)
-    np.testing.assert_allclose(found["test_error"], np.array(test_error)[steps], rtol=1e-9)
-
-
 def test_radial_basis_functions_and_their_centres():
     draw = torch.Generator().manual_seed(0)
     centres, x = torch.randn(6, 4, generator=draw), torch.randn(3, 4, generator=draw)
