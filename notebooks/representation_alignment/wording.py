@@ -1,6 +1,6 @@
 """How findings of this chapter begin, and how they name what came out otherwise."""
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 
 
 def opening(claim, holds, *, contradicted, absent):
@@ -34,3 +34,27 @@ def grouped(outcomes, words, most=2):
 def _joined(names, most):
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join if more else " and ".join)(names[:most]) + more
+
+
+OTHERWISE = {
+    CONTRADICTED: "the opposite",
+    ABSENT: "too little to matter",
+    UNDECIDED: "undecided",
+    NOT_JUDGED: "not judged",
+    NOT_RUN: "not measured",
+}
+
+
+def held(outcomes, noun, most=1):
+    """``50 of 51 settings (undecided: MNIST)``: in how many a statement holds, and how the others came out.
+
+    outcomes : {name: outcome}, at least one; noun : a plural; of the others ``most`` are named per outcome
+    """
+    count, others = len(outcomes), {name: one for name, one in outcomes.items() if one != HOLDS}
+    if len(others) < count or len(set(others.values())) > 1:
+        words = {outcome: f"{word}: {{}}" for outcome, word in OTHERWISE.items()}
+        named = f" ({grouped(others, words, most)})"
+        return (
+            f"{count - len(others) or 'none'} of {count} {noun}{named}" if others else f"all {count} {noun}"
+        )
+    return f"none of {count} {noun} ({OTHERWISE[next(iter(others.values()))]} in all)"

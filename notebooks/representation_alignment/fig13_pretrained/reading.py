@@ -10,7 +10,7 @@ from alignbook.statements import Case, Statement
 from ..chosen_later import chosen_later
 from ..names import by_set, title
 from ..step_sizes import at_best, best
-from ..wording import grouped
+from ..wording import held
 from .design import LEARNED, NAMES
 
 OTHERS = ("original", "init", "hog", "sift", "rbf")
@@ -145,8 +145,6 @@ STATEMENTS = [
 
 WHO = {"imagenet": "An ImageNet network's features", "random": "An untrained stand-in's features"}
 STANDS_IN = {"imagenet": " EfficientNet-Lite0 replaces the paper's networks."}
-BUT = {CONTRADICTED: "worse than {}", ABSENT: "as well as {}", UNDECIDED: "undecided: {}"}
-BUT |= {NOT_JUDGED: "not judged: {}", NOT_RUN: "not measured: {}"}
 LEARNT = {
     HOLDS: "Models learn fastest on them, too.",
     CONTRADICTED: "Models do not learn fastest on them.",
@@ -165,14 +163,11 @@ def finding(table, parameters, claims):
     }
     if set(better.values()) == {NOT_RUN}:
         return "No run has finished."
-    others = {name: outcome for name, outcome in better.items() if outcome != HOLDS}
-    held = f"{len(better) - len(others) or 'none'} of {len(better)}" if others else f"all {len(better)}"
-    but = f" ({grouped(others, BUT, most=1)})" if others else ""
     speed = {claims[f"faster-{case.id}"].outcome for case in models(parameters)}
     learned = LEARNT[speed.pop()] if len(speed) == 1 else "Models do not always learn fastest on them."
     return (
         f"{WHO[parameters['network']]} align better with the labels than pixels, an untrained network and "
-        f"hand-made features in {held} comparisons{but}. {learned}"
+        f"hand-made features in {held(better, 'comparisons')}. {learned}"
         f"{STANDS_IN.get(parameters['network'], '')}"
     )
 

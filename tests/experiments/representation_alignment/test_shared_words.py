@@ -29,6 +29,15 @@ def test_names_are_grouped_by_outcome():
     assert wording.grouped({}, words) == ""
 
 
+def test_in_how_many_a_statement_holds():
+    assert wording.held(dict.fromkeys("abc", HOLDS), "tasks") == "all 3 tasks"
+    mixed = {"a": HOLDS, "b": UNDECIDED, "c": ABSENT, "d": UNDECIDED}
+    assert wording.held(mixed, "tasks") == "1 of 4 tasks (undecided: b and 1 more, too little to matter: c)"
+    assert wording.held({"a": CONTRADICTED, "b": ABSENT}, "tasks").startswith("none of 2 tasks (the opposite")
+    for outcome in (CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED, NOT_RUN):
+        assert wording.held({"a": outcome, "b": outcome}, "tasks").endswith(" in all)")
+
+
 def test_the_best_step_size_is_that_of_the_lowest_last_training_error():
     rows = [
         {"seed": seed, "representation": name, "step": step, "step_size": size, "train_error": error}
