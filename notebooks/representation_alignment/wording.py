@@ -36,6 +36,12 @@ def _joined(names, most):
     return (", ".join if more else " and ".join)(names[:most]) + more
 
 
+def weaker(*claims):
+    """The outcome of several claims that a sentence joins by *and*: that of the one that shows it least."""
+    order = (NOT_RUN, NOT_JUDGED, CONTRADICTED, ABSENT, UNDECIDED, HOLDS)
+    return min((claim.outcome for claim in claims), key=order.index)
+
+
 OTHERWISE = {
     CONTRADICTED: "the opposite",
     ABSENT: "too little to matter",

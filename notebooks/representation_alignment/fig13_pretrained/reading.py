@@ -10,7 +10,7 @@ from alignbook.statements import Case, Statement
 from ..chosen_later import chosen_later
 from ..names import by_set, title
 from ..step_sizes import at_best, best
-from ..wording import held
+from ..wording import held, weaker
 from .design import LEARNED, NAMES
 
 OTHERS = ("original", "init", "hog", "sift", "rbf")
@@ -147,7 +147,7 @@ WHO = {"imagenet": "An ImageNet network's features", "random": "An untrained sta
 STANDS_IN = {"imagenet": " EfficientNet-Lite0 replaces the paper's networks."}
 LEARNT = {
     HOLDS: "Models learn fastest on them, too.",
-    CONTRADICTED: "Models do not learn fastest on them.",
+    CONTRADICTED: "Models do not always learn fastest on them.",
     ABSENT: "Models learn no faster on them than on the best of the others.",
     UNDECIDED: "Whether models learn fastest on them is undecided.",
     NOT_JUDGED: "Whether models learn fastest on them awaits new runs.",
@@ -163,8 +163,7 @@ def finding(table, parameters, claims):
     }
     if set(better.values()) == {NOT_RUN}:
         return "No run has finished."
-    speed = {claims[f"faster-{case.id}"].outcome for case in models(parameters)}
-    learned = LEARNT[speed.pop()] if len(speed) == 1 else "Models do not always learn fastest on them."
+    learned = LEARNT[weaker(*(claims[f"faster-{case.id}"] for case in models(parameters)))]
     return (
         f"{WHO[parameters['network']]} align better with the labels than pixels, an untrained network and "
         f"hand-made features in {held(better, 'comparisons')}. {learned}"

@@ -9,7 +9,7 @@ from alignbook.statements import Requirement, Statement
 
 from ..linear_descent import first_steps, reducible
 from ..names import title
-from ..wording import opening
+from ..wording import opening, weaker
 from .design import REPRESENTATIONS, TOLERANCE
 
 RATIO = 0.9  # of Proposition 2
@@ -175,7 +175,7 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-CROSSED = {  # by the weaker of the verdicts on early and late: the first of these that is among them
+CROSSED = {  # whether Figure 9's labels cross, by the weaker verdict on early and late
     NOT_RUN: "Figure 9's labels were not tried.",
     NOT_JUDGED: "Whether labels cross as in Figure 9 is not judged.",
     CONTRADICTED: "Figure 9's labels do not cross as they do there.",
@@ -196,11 +196,9 @@ def finding(table, parameters, claims):
     if said is None:
         return "No linear model at the printed step sizes is among the results."
     so = ": alignment sets its speed" if claim.outcome == HOLDS else ""
-    both = {claims["early"].outcome, claims["late"].outcome}
     return (
         f"{said} (largest difference {claim.measured:.0e} of the loss){so}. "
-        f"{next(words for outcome, words in CROSSED.items() if outcome in both)} "
-        f"Our features are learned from {title(parameters['dataset'])}, not from CT slices."
+        f"{CROSSED[weaker(claims['early'], claims['late'])]} Our features are learned from {title(parameters['dataset'])}, not from CT slices."
     )
 
 

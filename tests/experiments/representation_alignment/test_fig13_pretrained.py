@@ -79,7 +79,7 @@ def test_what_it_does_not_show_disagrees():
     assert "in 4 of 5 comparisons (the opposite: HOG on photos). Models learn" in finding(made_up(areas))
     assert "in none of 5 comparisons" in finding(made_up(dict.fromkeys(AREAS, 0.9) | {"transfer": 0.1}))
     slow = finding(made_up(AREAS, LEFT | {"transfer": 0.35}))
-    assert slow.endswith("in all 5 comparisons. Models do not learn fastest on them.")
+    assert slow.endswith("in all 5 comparisons. Models do not always learn fastest on them.")
 
 
 def test_the_finding_names_what_is_undecided():
