@@ -1,4 +1,4 @@
-"""Which of several alignment curves is the higher one: over thresholds, and from layer to layer.
+"""Which of several alignment curves is the higher one: by their areas, over thresholds, from layer to layer.
 
 Curves are frames (seeds × thresholds), areas frames (seeds × layers), layer 0 the inputs; see
 :mod:`alignbook.over_seeds`.
@@ -7,6 +7,15 @@ Curves are frames (seeds × thresholds), areas frames (seeds × layers), layer 0
 import numpy as np
 import pandas as pd
 
+from alignbook.over_seeds import curves
+
+# Of a statement that some area is the larger one; data/plans/representation_alignment.yaml has the effect.
+LARGER = {
+    "above": 0,
+    "matters": 0.01,
+    "unit": "of the largest possible area",
+    "because": "a hundredth of the largest possible area is about what the width of a drawn curve covers",
+}
 EQUAL = 0.01  # of the largest alignment, about the width of a drawn curve: what is nearer is the same
 
 
@@ -26,6 +35,26 @@ def percent_above(one, other):
     """``63 %``: mean of :func:`share_above`, or a dash."""
     share = share_above(one, other)
     return f"{100 * share.mean():.0f} %" if len(share) else "–"
+
+
+def above_previous(layers):
+    """{``layer 2 above layer 1``: :func:`percent_above`} of the curves of layers 0, 1, …, a list."""
+    names = ["inputs", *(f"layer {n}" for n in range(1, len(layers)))]
+    return {
+        f"{names[n]} above {names[n - 1]}": percent_above(layers[n], layers[n - 1])
+        for n in range(1, len(layers))
+    }
+
+
+def by_layer(rows, epoch=None):
+    """Areas, (seeds × layers) frame, after each run's last epoch, or after ``epoch`` of those measured then.
+
+    rows : with columns seed, epoch, layer and area; may be empty
+    """
+    if rows.empty:
+        return pd.DataFrame()
+    wanted = rows.groupby("seed")["epoch"].transform("max") if epoch is None else epoch
+    return curves(rows[rows["epoch"] == wanted].astype({"layer": int}), "layer", "area")
 
 
 def weakest_step(values):

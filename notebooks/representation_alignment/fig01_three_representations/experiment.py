@@ -17,7 +17,7 @@ from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.constant_feature import with_constant
 from alignbook.studies.representation_alignment.hidden_layers import squared
-from alignbook.studies.representation_alignment.linear_descent import spectrum
+from alignbook.studies.representation_alignment.linear_descent import linear_model, spectrum
 from alignbook.studies.representation_alignment.two_classes import rows
 from alignbook.training.loop import module_step, train
 
@@ -194,24 +194,3 @@ def measured(hidden, labels, hidden_test, labels_test, step_sizes, iterations, e
             errors = linear_model(phi, y, phi_test, y_test, size, steps)
             tables.append(pd.DataFrame({"kind": "step", "step_size": size, "step": steps} | errors))
     return pd.concat(tables, ignore_index=True)
-
-
-def linear_model(phi, y, phi_test, y_test, step_size, steps):
-    """Errors of w ← w − (η/n) Φᵀ(Φw − y) from zero weights after each of ``steps`` (T,), as it is solved:
-
-        v_iᵀ w_t = (1 − (1 − η σ_i²/n)ᵗ) (u_iᵀ y) / σ_i                      (Proposition 1, Appendix B)
-
-    Returns {"train_error", "test_error"}: (T,) mean squared.
-    """
-    left, singular, right = np.linalg.svd(phi, full_matrices=False)
-    kept = singular > max(phi.shape) * np.finfo(float).eps * singular[0]
-    left, singular, right = left[:, kept], singular[kept], right[kept]
-    factor = 1 - step_size * singular**2 / len(y)
-    gone = 1 - factor[:, None] ** np.asarray(steps, float)  # (r, T)
-    gains = (left.T @ y)[:, None]
-    train_error = np.square(left @ (gone * gains) - y[:, None]).mean(0)
-    weights = right.T @ (gone * gains / singular[:, None])  # (d, T)
-    return {
-        "train_error": train_error,
-        "test_error": np.square(phi_test @ weights - y_test[:, None]).mean(0),
-    }

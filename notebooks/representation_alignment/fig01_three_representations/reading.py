@@ -3,22 +3,20 @@
 import math
 
 import numpy as np
-import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Requirement, Statement
 
-from ..curve_order import share_above
+from .. import step_sizes
+from ..curve_order import LARGER
+from ..wording import opening, weaker
 from .design import NAMES, OTHER
 
 FITTED = 1e-10  # of the labels' mean square: what least squares may leave of labels that it fits
 PRINTED_POINTS = 1000  # Section 3
 PRINTED_START = 200.0  # ‖y‖² of these (Section 4.2)
 PRINTED_TAU = 8.0  # "about 8": where most of the ReLU network's alignment is still there (Section 4.2)
-AREA = "a hundredth of the largest possible area is about what the width of a drawn curve covers"
-ERROR = "a hundredth of the labels' mean square"
-LATE = "chosen after runs at other settings, where the order after the last step was seen"
 
 
 def areas(table):
@@ -36,31 +34,18 @@ def squares(table):
     return at(table, kind="area").groupby("seed")["square"].first()
 
 
-def best_step_sizes(table):
-    """{representation: step size} of lowest training error after the last step, mean over the runs.
-
-    Of those that converge in every run; the larger one where two are alike. Test points have no say.
-    """
-    steps = at(table, kind="step")
-    last = steps[steps["step"] == steps["step"].max()]
-    grouped = last.groupby(["representation", "step_size"])["train_error"]
-    found = grouped.mean()[grouped.count() == steps["seed"].nunique()].reset_index()
-    found = found.sort_values(["train_error", "step_size"], ascending=[True, False])
-    return found.groupby("representation")["step_size"].first().to_dict()
-
-
 def at_best(table):
     """The rows of kind ``step`` at each representation's best step size."""
     steps = at(table, kind="step")
-    return steps[steps["step_size"] == steps["representation"].map(best_step_sizes(table))]
+    return step_sizes.at_best(steps, step_sizes.best(steps, ["representation"]))
 
 
 def errors(table, step, column):
     """(seeds × representations) frame of ``train_error`` or ``test_error`` after ``step`` steps (None: the
     last), over the labels' mean square."""
-    chosen = at_best(table)
-    chosen = chosen[chosen["step"] == (chosen["step"].max() if step is None else step)]
-    return curves(chosen, "representation", column).div(squares(table), axis=0)
+    rows = at_best(table)
+    rows = at(rows, step=rows["step"].max() if step is None else step)
+    return curves(rows, "representation", column).div(squares(table), axis=0)
 
 
 def early(parameters):
@@ -68,32 +53,25 @@ def early(parameters):
     return min(parameters["early"], parameters["iterations"])
 
 
-def margins(frame, sign=1, rbf="rbf"):
-    """How much the better of two neighbours in the printed order is ahead, least of both, one per seed."""
-    ordered = sign * frame
-    return np.minimum(ordered["relu"] - ordered[rbf], ordered[rbf] - ordered["dictionary"])
+def margins(frame, rbf="rbf"):
+    """How much the larger of two neighbours in the printed order is ahead, least of both, by seed."""
+    return np.minimum(frame["relu"] - frame[rbf], frame[rbf] - frame["dictionary"])
 
 
-def nearer(table, rbf="rbf"):
+def ahead(frame):
+    """How much the ReLU network lies above the larger of the others, by seed."""
+    return frame["relu"] - frame[["rbf", "dictionary"]].max(axis=1)
+
+
+def nearer(frame, rbf="rbf"):
     """How much nearer the RBF network's area is to the dictionary's than to the ReLU network's, by seed."""
-    frame = areas(table)
     return (frame["relu"] - frame[rbf]).abs() - (frame[rbf] - frame["dictionary"]).abs()
 
 
-def ahead(frame, sign=1):
-    """How much the ReLU network is ahead of the better of the others, by seed."""
-    return sign * frame["relu"] - (sign * frame[["rbf", "dictionary"]]).max(axis=1)
-
-
-def aligned_at(table, representation, threshold):
-    """Alignment over ‖y‖² at the stored threshold (over √n) next to ``threshold``, a sample."""
-    found = alignment(table, representation)
+def kept(table, parameters):
+    """Alignment of the ReLU network over ‖y‖² at the stored threshold next to the printed one, by seed."""
+    found, threshold = alignment(table, "relu"), PRINTED_TAU / math.sqrt(PRINTED_POINTS)
     return found[min(found, key=lambda stored: abs(stored - threshold))] if len(found) else None
-
-
-def errors_ordered(column, step=early, rbf="rbf"):
-    """A reading: the margins of the printed order of errors after ``step(parameters)`` steps."""
-    return lambda t, p: margins(errors(t, step(p), column), -1, rbf)
 
 
 def unfitted(table, parameters, names=tuple(NAMES)):
@@ -102,105 +80,100 @@ def unfitted(table, parameters, names=tuple(NAMES)):
 
 
 FITS = "least squares leaves, of the labels' mean square, in the worst run and representation,"
-fits = (Requirement(FITS, unfitted, at_most=FITTED),)
-other_fits = (Requirement(FITS, lambda t, p: unfitted(t, p, [*NAMES, OTHER]), at_most=FITTED),)
-by_area = {"above": 0, "matters": 0.01, "unit": "of the largest possible area", "because": AREA}
-by_error = {"above": 0, "matters": 0.01, "unit": "of the labels' mean square", "because": ERROR}
+fits = {"requires": (Requirement(FITS, unfitted, at_most=FITTED),)}
+OTHER_FITS = Requirement(FITS, lambda t, p: unfitted(t, p, [*NAMES, OTHER]), at_most=FITTED)
+other = {"requires": (OTHER_FITS,), "ours": True}  # of another bandwidth of the RBF network
+by_error = {"above": 0, "matters": 0.01, "unit": "of the labels' mean square"}
+by_error |= {"because": "a hundredth of the labels' mean square"}
+LATE = "chosen after runs at other settings, where the order after the last step was seen"
+ADDED = "the statement was added after runs at other settings"
 
 STATEMENTS = [
     Statement(
         "alignment", "The ReLU network aligns best, then the RBF network, then the dictionary.",
-        source="Figure 5, Section 4.2", of=lambda t, p: margins(areas(t)), requires=fits, headline=True,
-        **by_area,
+        source="Figure 5, Section 4.2", of=lambda t, p: margins(areas(t)), headline=True, **fits, **LARGER,
     ),
     Statement(
         "training", "Linear models learn the training labels in that order.", source="Figure 1, Section 3",
-        of=errors_ordered("train_error"), requires=fits, **by_error,
+        of=lambda t, p: margins(-errors(t, early(p), "train_error")), **fits, **by_error,
     ),
     Statement(
         "test", "Their test errors are in that order, too.", source="Figure 1, Section 3",
-        of=errors_ordered("test_error"), requires=fits, **by_error,
+        of=lambda t, p: margins(-errors(t, early(p), "test_error")), **fits, **by_error,
     ),
     Statement(
         "relu-first", "The ReLU network's features align better than both others.",
-        source="Figure 5, Section 4.2", of=lambda t, p: ahead(areas(t)), requires=fits, **by_area,
+        source="Figure 5, Section 4.2", of=lambda t, p: ahead(areas(t)), **fits, **LARGER,
     ),
     Statement(
         "relu-fastest", "Linear models train fastest on the ReLU network's features.",
-        source="Figure 1, Section 3", of=lambda t, p: ahead(errors(t, early(p), "train_error"), -1),
-        requires=fits, **by_error,
+        source="Figure 1, Section 3", of=lambda t, p: ahead(-errors(t, early(p), "train_error")),
+        **fits, **by_error,
     ),
     Statement(
         "alignment-other", "With another bandwidth of the RBF network, alignment has the same order.",
-        source="Figure 5; bandwidth not given", of=lambda t, p: margins(areas(t), rbf=OTHER),
-        requires=other_fits, ours=True, **by_area,
+        source="Figure 5; bandwidth not given", of=lambda t, p: margins(areas(t), OTHER), **other, **LARGER,
     ),
     Statement(
         "training-other", "With another bandwidth, training errors have the same order.",
-        source="Figure 1; bandwidth not given", of=errors_ordered("train_error", rbf=OTHER),
-        requires=other_fits, ours=True, **by_error,
+        source="Figure 1; bandwidth not given",
+        of=lambda t, p: margins(-errors(t, early(p), "train_error"), OTHER), **other, **by_error,
     ),
     Statement(
         "closer", "The RBF network's alignment is nearer to the dictionary's than to the ReLU network's.",
-        source="Figure 5, Section 4.2", of=lambda t, p: nearer(t), requires=fits,
-        post_hoc="the statement was added after runs at other settings", **by_area,
+        source="Figure 5, Section 4.2", of=lambda t, p: nearer(areas(t)), post_hoc=ADDED, **fits, **LARGER,
     ),
     Statement(
         "closer-other", "With another bandwidth it is nearer to the dictionary's, too.",
-        source="Figure 5; bandwidth not given", of=lambda t, p: nearer(t, OTHER), requires=other_fits,
-        post_hoc="the statement was added after runs at other settings", ours=True, **by_area,
+        source="Figure 5; bandwidth not given", of=lambda t, p: nearer(areas(t), OTHER), post_hoc=ADDED,
+        **other, **LARGER,
     ),
     Statement(
         "training-last", "Training errors have the same order after the last step.",
-        source="Figure 1; at which step is ours", of=errors_ordered("train_error", lambda p: None),
-        requires=fits, post_hoc=LATE, ours=True, **by_error,
+        source="Figure 1; at which step is ours", of=lambda t, p: margins(-errors(t, None, "train_error")),
+        post_hoc=LATE, ours=True, **fits, **by_error,
     ),
     Statement(
         "test-last", "Test errors have the same order after the last step.",
-        source="Figure 1; at which step is ours", of=errors_ordered("test_error", lambda p: None),
-        requires=fits, post_hoc=LATE, ours=True, **by_error,
+        source="Figure 1; at which step is ours", of=lambda t, p: margins(-errors(t, None, "test_error")),
+        post_hoc=LATE, ours=True, **fits, **by_error,
     ),
     Statement(
-        "most",
-        f"The ReLU network keeps most of its alignment at a threshold of about {PRINTED_TAU:g}, of "
+        "most", f"The ReLU network keeps most of its alignment at a threshold of about {PRINTED_TAU:g}, of "
         f"{PRINTED_POINTS} points.",
-        source="Figure 5, Section 4.2",
-        of=lambda t, p: aligned_at(t, "relu", PRINTED_TAU / math.sqrt(PRINTED_POINTS)),
-        above=0.5, matters=0.05, unit="of ‖y‖²", bounds=(0, 1), requires=fits,
-        because="a twentieth of the labels: less would not change what “most” means",
+        source="Figure 5, Section 4.2", of=kept, above=0.5, matters=0.05, unit="of ‖y‖²", bounds=(0, 1),
+        because="a twentieth of the labels: less would not change what “most” means", **fits,
     ),
 ]  # fmt: skip
 
-ALIGN = {
-    HOLDS: "The ReLU network's features align best with the labels, then the RBF network's, then the "
-    "dictionary's",
-    CONTRADICTED: "The three representations do not align with the labels in the printed order",
-    ABSENT: "Two of the three representations align equally well with the labels",
-    UNDECIDED: "It is undecided whether the three representations align in the printed order",
+LEARN = {  # whether errors have the printed order, by the weaker verdict
+    NOT_RUN: "Linear models were not trained.",
+    NOT_JUDGED: "The order in which linear models learn and generalise is not judged.",
+    CONTRADICTED: "Linear models do not learn and generalise in that order.",
+    ABSENT: "Linear models learn and generalise nearly alike on two of them.",
+    UNDECIDED: "It is undecided whether linear models learn and generalise in that order.",
+    HOLDS: "Linear models learn and generalise in the same order.",
 }
 
 
 def finding(table, parameters, claims):
     """Whether alignment and errors have the printed order, with the first area and the last."""
-    found, outcome = areas(table), claims["alignment"].outcome
-    if found.empty:
+    claim, found = claims["alignment"], areas(table)
+    said = opening(
+        claim, "The ReLU network's features align best with the labels and the dictionary's least",
+        contradicted="The three representations do not align with the labels in the paper's order",
+        absent="Two of the three representations align with the labels equally well",
+    )  # fmt: skip
+    if said is None or found.empty:
         return "The three representations are not among the results."
-    if outcome not in ALIGN:
+    if claim.outcome == NOT_JUDGED:
         return (
             "The orders are not judged: in the paper a linear model can fit the labels on all three "
             f"representations; here least squares leaves up to {100 * unfitted(table, parameters):.1g} %."
         )
+    slices = " We have slices of two patients." * (parameters["dataset"] == "ct_slices")
     mean = found[list(NAMES)].mean()
-    said = f"{ALIGN[outcome]} (areas from {mean.max():.2f} down to {mean.min():.2f})."
-    both = {claims["training"].outcome, claims["test"].outcome}
-    if both == {HOLDS}:
-        said += " Linear models learn and generalise in the printed order."
-    elif CONTRADICTED in both:
-        said += " Linear models do not learn and generalise in the printed order."
-    points = at(table, kind="area")["points"].min()
-    if parameters["dataset"] == "ct_slices" and points < PRINTED_POINTS:
-        said += f" {points:.0f} training rows of two patients stand in for {PRINTED_POINTS:,}."
-    return said
+    return f"{said} (areas of {mean['relu']:.2f} and {mean['dictionary']:.2f}). {LEARN[weaker(claims['training'], claims['test'])]}{slices}"
 
 
 def key_numbers(table, parameters):
@@ -220,12 +193,3 @@ def key_numbers(table, parameters):
             interval(PRINTED_POINTS * squares(table), "{:.0f}", (0, PRINTED_POINTS)), f"{PRINTED_START:.0f}",
         ),
     ]  # fmt: skip
-
-
-def higher_at(table, name):
-    """Share of the thresholds at which a representation's curve lies above the next one's in ``NAMES``."""
-    order = list(NAMES)
-    place = order.index(name) + 1
-    if place == len(order):
-        return pd.Series(dtype=float)
-    return share_above(alignment(table, name), alignment(table, order[place]))

@@ -1,8 +1,6 @@
-"""The networks of Figures 6, 17 and 18, each a change of one choice of the base, and their areas."""
+"""The networks of Figures 6, 17 and 18, each a change of one choice of the base."""
 
 from dataclasses import dataclass, replace
-
-import pandas as pd
 
 SHORT = {"leaky relu": "LeakyReLU", "prelu": "PReLU", "relu": "ReLU", "adam": "Adam", "rmsprop": "RMSprop"}
 
@@ -49,11 +47,3 @@ def label(field, value):
     """A setting's name: what it changes of the base."""
     word = SHORT.get(value, value)
     return f"{field.replace('_', ' ')} {word}" if isinstance(value, int) else str(word)
-
-
-def areas(table, dataset, split):
-    """(seeds × (quantity, setting)) frame, quantities ``init``, ``trained`` and ``loss``; empty if none."""
-    if "kind" not in table:
-        return pd.DataFrame()
-    rows = table[(table["kind"] == "area") & (table["dataset"] == dataset) & (table["split"] == split)]
-    return rows.pivot(index="seed", columns="setting", values=["init", "trained", "loss"])

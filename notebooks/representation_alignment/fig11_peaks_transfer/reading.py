@@ -1,43 +1,28 @@
 """Whether linear models on transferred features do as well as their alignment says (Figure 11)."""
 
+from functools import partial
+
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, ratio
-from alignbook.statements import Case, Requirement, Statement
+from alignbook.statements import Case, Statement
 
+from .. import step_sizes
+from ..chosen_later import chosen_later
 from ..peaks_design import REPRESENTATIONS
+from ..wording import opening
 from .design import REDUCTIONS, TASKS
 
 LARGE_REDUCTION = 40  # percent: where the claims compare weight norms and generalization gaps
 SEEN = 10  # seeds 0 to 9 were seen before the comparisons were changed and added to, see the page
-UNITS = {"train_error": "mean squared error", "weight_norm": "length of the weights"}
-UNITS |= {"test_error": UNITS["train_error"], "gap": UNITS["train_error"]}
-# data/plans/representation_alignment.yaml has the first
-MATTERS = {
-    "mean squared error": (0.0043, "a twentieth of the labels' mean square, 0.086"),
-    "length of the weights": (0.05, "a hundredth of the axis of panels (c, d), about the width of a line"),
-}
-
-
-def best_step_sizes(table):
-    """{(task, representation): step size} of lowest training error after the last step, mean over runs.
-
-    The rule is fixed beforehand and does not see the test points. Ties go to the larger step size.
-    """
-    steps = at(table, kind="step")
-    last = steps[steps["step"] == steps["step"].max()]
-    keys = ["task", "representation"]
-    mean = last.groupby([*keys, "linear_step_size"])["train_error"].mean().reset_index()
-    mean = mean.sort_values(["train_error", "linear_step_size"], ascending=[True, False])
-    return mean.groupby(keys)["linear_step_size"].first().to_dict()
 
 
 def at_best(table):
     """The rows of ``table`` at the best step sizes, with the ``gap`` between the errors."""
-    best = best_step_sizes(table)
-    chosen = [best[key] for key in zip(table["task"], table["representation"], strict=True)]
-    rows = table[table["linear_step_size"] == pd.Series(chosen, table.index)]
+    keys = ["task", "representation"]
+    best = step_sizes.best(at(table, kind="step"), keys, size="linear_step_size")
+    rows = step_sizes.at_best(table, best)
     return rows.assign(gap=rows["test_error"] - rows["train_error"])
 
 
@@ -57,13 +42,6 @@ def at_reductions(steps, reductions):
     return pd.concat(found)
 
 
-def _where_all_get(rows, column):
-    """(seeds × representations) frame of ``column`` at the largest reduction that all of a run reach."""
-    wide = rows.pivot(index=["seed", "reduction"], columns="representation", values=column)
-    wide = wide.reindex(columns=list(REPRESENTATIONS)).dropna()
-    return wide.groupby("seed").last()  # the index ascends
-
-
 def values(table, parameters, task, column, when):
     """(seeds × representations) frame of ``column`` at the moment ``when``; empty where there is none.
 
@@ -73,15 +51,16 @@ def values(table, parameters, task, column, when):
     """
     rows = at(at_best(table), task=task)
     steps = at(rows, kind="step")
-    if when == "gone" and column == "weight_norm":
-        rows = at(rows, kind="reduction")
-        return _where_all_get(rows[rows["reduction"] <= LARGE_REDUCTION], column)
-    if when == "gone":
-        asked = [reduction for reduction in REDUCTIONS if reduction <= LARGE_REDUCTION]
-        return _where_all_get(at_reductions(steps, asked), column)
-    last = steps["step"].max()
-    step = {"fast": min(parameters["fast_phase"], last), "last": last, "start": 0}[when]
-    return curves(at(steps, step=step), "representation", column)
+    if when != "gone":
+        last = steps["step"].max()
+        step = {"fast": min(parameters["fast_phase"], last), "last": last, "start": 0}[when]
+        return curves(at(steps, step=step), "representation", column)
+    asked = [reduction for reduction in REDUCTIONS if reduction <= LARGE_REDUCTION]
+    kind = at(rows, kind="reduction", reduction=asked)
+    reached = kind if column == "weight_norm" else at_reductions(steps, asked)
+    wide = reached.pivot(index=["seed", "reduction"], columns="representation", values=column)
+    wide = wide.reindex(columns=list(REPRESENTATIONS)).dropna()
+    return wide.groupby("seed").last()  # the index ascends
 
 
 def lower(table, parameters, task, column, when, other):
@@ -108,93 +87,70 @@ def fast_share(table, parameters, task):
     return 1 - ratio(after["transfer"], start["transfer"])
 
 
-def unseen(table, parameters, **given):
-    """Share of the runs that were made after the comparisons were chosen."""
-    seeds = table["seed"].unique()
-    return float((seeds >= SEEN).mean()) if len(seeds) else float("nan")
-
-
-LATER = {
-    "post_hoc": "the comparison was chosen after the runs of seeds 0 to 9 had been seen",
-    "requires": (
-        Requirement("share of the runs made after the comparison was chosen", unseen, at_least=1.0),
-    ),
+LATER = chosen_later(SEEN, "the comparison was chosen after the runs of seeds 0 to 9 had been seen")
+FAST, LAST = "after the fast phase", "after the last step"
+GONE = f"when {LARGE_REDUCTION} % of the loss is gone"
+# {end of the id: (column, when, words)}
+COMPARED = {
+    "test-fast": ("test_error", "fast", f"test error {FAST}"),
+    "train-fast": ("train_error", "fast", f"training error {FAST}"),
+    "gap": ("gap", "gone", f"generalization gap {GONE}"),
+    "norm": ("weight_norm", "gone", f"length of the weights {GONE}"),
+    "train-last": ("train_error", "last", f"training error {LAST}"),
+    "test-last": ("test_error", "last", f"test error {LAST}"),
 }
-FAST, LAST, GONE = (
-    "after the fast phase",
-    "after the last step",
-    f"when {LARGE_REDUCTION} % of the loss is gone",
-)
-# id: (column, when, what transferred features have on the related and on the unrelated task)
-RELATED = {
-    "test-fast": ("test_error", "fast", f"a lower test error {FAST}"),
-    "train-fast": ("train_error", "fast", f"a lower training error {FAST}"),
-    "gap": ("gap", "gone", f"a smaller generalization gap {GONE}"),
-    "norm": ("weight_norm", "gone", f"smaller weights {GONE}"),
-}
-UNRELATED = {
-    "train-fast": ("train_error", "fast", f"a higher training error {FAST}"),
-    "test-fast": ("test_error", "fast", f"a higher test error {FAST}"),
-    "train-last": ("train_error", "last", f"a higher training error {LAST}"),
-    "test-last": ("test_error", "last", f"a higher test error {LAST}"),
-    "norm": ("weight_norm", "gone", f"larger weights {GONE}"),
-}
+# data/plans/representation_alignment.yaml has the first
+ERROR = {
+    "above": 0, "matters": 0.0043, "unit": "mean squared error",
+    "because": "a twentieth of the labels' mean square, 0.086",
+}  # fmt: skip
+LENGTH = {
+    "above": 0, "matters": 0.05, "unit": "length of the weights",
+    "because": "a hundredth of the axis of panels (c, d), about the width of a line",
+}  # fmt: skip
+SHARE = {
+    "matters": 0.05, "unit": "of the loss",
+    "because": "the paper says “a large ratio”: a twentieth more or less than one half would not change that",
+}  # fmt: skip
 
 
-def _statement(id, task, column, words, than, **own):
-    """One comparison of transferred features with others."""
-    matters, because = MATTERS[UNITS[column]]
+def compared(name, task, of, than, end="", **own):
+    """The statement that ``of`` of transferred features, at ``COMPARED[name]``, is smaller or larger."""
+    column, when, words = COMPARED[name]
+    size = "smaller" if task == "related" else "larger"
     panel = {"related": "ac", "unrelated": "bd"}[task][column == "weight_norm"]
     return Statement(
-        id, f"On the {task} task, transferred features give {words} than {than}.",
-        source=f"Section 7.1, Figure 11 ({panel})", above=0, matters=matters, unit=UNITS[column],
-        because=because, **own,
+        f"{task}-{name}{end}",
+        f"On the {task} task, transferred features give a {size} {words} than {than}.",
+        source=f"Section 7.1, Figure 11 ({panel})", of=partial(of, task=task, column=column, when=when),
+        **(LENGTH if column == "weight_norm" else ERROR), **own,
     )  # fmt: skip
 
 
-def _related(other, than, end="", **own):
-    return [
-        _statement(
-            f"related-{name}{end}", "related", column, words, than, **LATER, **own,
-            of=lambda t, p, column=column, when=when: lower(t, p, "related", column, when, other),
-            headline=name == "test-fast" and not end,
-        )
-        for name, (column, when, words) in RELATED.items()
-    ]  # fmt: skip
-
-
-def _unrelated():
-    return [
-        _statement(
-            f"unrelated-{name}", "unrelated", column, words, "both inputs and initial features",
-            of=lambda t, p, column=column, when=when: higher(t, p, "unrelated", column, when),
-        )
-        for name, (column, when, words) in UNRELATED.items()
-    ]  # fmt: skip
-
-
-SHARE = "the paper says “a large ratio”: a twentieth more or less than one half would not change that"
+RELATED = ("test-fast", "train-fast", "gap", "norm")
+UNRELATED = ("train-fast", "test-fast", "train-last", "test-last", "norm")
+over_init, over_inputs = partial(lower, other="init"), partial(lower, other="original")
 STATEMENTS = [
-    *_related("init", "initial features"),
-    *_unrelated(),
+    compared("test-fast", "related", over_init, "initial features", headline=True, **LATER),
+    *(compared(name, "related", over_init, "initial features", **LATER) for name in RELATED[1:]),
+    *(compared(name, "unrelated", higher, "both inputs and initial features") for name in UNRELATED),
     Statement(
         "related-fast-share",
         "On the related task, the fast phase removes over half of the training loss of transferred features.",
-        source="Section 7.1; one half for “a large ratio” is ours", ours=True, above=0.5, matters=0.05,
-        of=lambda t, p: fast_share(t, p, "related"), unit="of the loss", because=SHARE,
+        source="Section 7.1; one half for “a large ratio” is ours", ours=True, above=0.5, **SHARE,
+        of=partial(fast_share, task="related"),
     ),
     Statement(
         "fast-share-contrast",
         "The fast phase removes a larger share of the loss on the related task than on the unrelated one.",
-        source="Figure 11 (a, b)", above=0, matters=0.05, unit="of the loss", because=SHARE, **LATER,
+        source="Figure 11 (a, b)", above=0, **SHARE, **LATER,
         of=lambda t, p: difference(fast_share(t, p, "related"), fast_share(t, p, "unrelated")),
     ),
-    *_related("original", "the inputs", "-inputs", ours=True),
+    *(compared(n, "related", over_inputs, "the inputs", "-inputs", ours=True, **LATER) for n in RELATED),
     Statement(
         "inputs-above-init",
         "The inputs, which align better than initial features (Figure 10), give a lower test error, too.",
-        source="Section 7.1, our reading", ours=True, of=inputs_lower, above=0, unit="mean squared error",
-        matters=MATTERS["mean squared error"][0], because=MATTERS["mean squared error"][1], **LATER,
+        source="Section 7.1, our reading", ours=True, of=inputs_lower, **ERROR, **LATER,
         each=lambda p: [
             Case(f"{task}-{when}", f"{task} task, {words}", {"task": task, "when": when})
             for task in TASKS for when, words in (("fast", FAST), ("last", LAST))
@@ -202,20 +158,24 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Features learned on one task help linear models on a related task",
-    ABSENT: "Features learned on one task make no visible difference on a related task",
-    CONTRADICTED: "Features learned on one task do not help linear models on a related task",
-    UNDECIDED: "It is undecided whether features learned on one task help on a related task",
-    NOT_JUDGED: "Whether learned features help on a related task waits for new runs: the comparison was "
-    "chosen after these were seen",
+HURT = {
+    HOLDS: "On an unrelated task they hurt",
+    CONTRADICTED: "On an unrelated task they do not hurt",
+    ABSENT: "On an unrelated task they hurt too little to matter",
+    UNDECIDED: "Whether they hurt on an unrelated task is undecided",
+    NOT_JUDGED: "Whether they hurt on an unrelated task is not judged",
 }
 
 
 def finding(table, parameters, claims):
-    """Test errors after the fast phase against initial features, on either task; words follow the verdict."""
-    claim = claims["related-test-fast"]
-    if claim.outcome not in SAID:
+    """Early test errors against initial features on either task, each with the words of its verdict."""
+    said = opening(
+        claims["related-test-fast"], "Features learned on one task help linear models on a related task",
+        contradicted="Features learned on one task do not help linear models on a related task",
+        absent="Features learned on one task help too little to matter on a related task",
+    )  # fmt: skip
+    hurt = HURT.get(claims["unrelated-test-fast"].outcome)
+    if said is None or hurt is None:
         return "No run has finished."
     changes = []
     for task in TASKS:
@@ -223,8 +183,8 @@ def finding(table, parameters, claims):
         change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
     return (
-        f"{SAID[claim.outcome]}. On a related task their test error is {changes[0]} than that of untrained "
-        f"features, on an unrelated one {changes[1]}. After {parameters['fast_phase']} steps, our choice."
+        f"{said}: early in training the test error is {changes[0]} than on untrained features. {hurt}: there "
+        f"it is {changes[1]}. What counts as early is our choice."
     )
 
 

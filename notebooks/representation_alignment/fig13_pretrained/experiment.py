@@ -14,13 +14,9 @@ from alignbook.data import colour32
 from alignbook.experiments import Unit
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment import image_features
+from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.constant_feature import with_constant
-from alignbook.studies.representation_alignment.fig01_three_representations.experiment import linear_model
-from alignbook.studies.representation_alignment.fig06_architectures.experiment import (
-    DIGITS,
-    THRESHOLDS,
-    curve,
-)
+from alignbook.studies.representation_alignment.linear_descent import linear_model
 from alignbook.studies.representation_alignment.two_classes import images
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.nets import he_normal_layer_
@@ -59,7 +55,7 @@ def compute(
 ):
     """Extract all representations of two classes, align them, train linear models. Rows, by ``kind``:
 
-    ``area`` : representation, area (:func:`fig06_architectures.curve`), features, first and second (the
+    ``area`` : representation, area (:func:`alignment_grid.curve`), features, first and second (the
         classes); unfitted and wrong of the LEARNED: share of ‖y‖² and of the training labels that the
         closed-form solution of least squares misses;
     ``curve`` : representation, threshold (over √n), alignment over ‖y‖²;

@@ -71,3 +71,20 @@ def test_what_is_never_reached():
     assert linear_descent.reducible(np.ones(1), np.ones(1), 1.0, [0, 1]).tolist() == [1.0, 0.0]
     slow = linear_descent.first_steps(np.array([1.0, 1e-9]), gains, 0.5, [0.5])[0]
     assert slow == pytest.approx(np.log(2) / 2 / 0.5e-18, rel=1e-6)
+
+
+def test_linear_models_are_gradient_descent():
+    draw = np.random.default_rng(0)
+    phi, phi_test = draw.normal(size=(12, 20)), draw.normal(size=(5, 20))
+    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
+    y, y_test = draw.normal(size=12), draw.normal(size=5)
+    size = 1.9 * 12 / np.linalg.norm(phi, 2) ** 2  # close to where it diverges: factors below 0
+    steps = np.array([0, 1, 2, 7])
+    found = linear_descent.linear_model(phi, y, phi_test, y_test, size, steps)
+    weights, train_error, test_error = np.zeros(20), [], []
+    for _ in range(8):
+        train_error.append(np.mean((phi @ weights - y) ** 2))
+        test_error.append(np.mean((phi_test @ weights - y_test) ** 2))
+        weights -= size / 12 * phi.T @ (phi @ weights - y)
+    np.testing.assert_allclose(found["train_error"], np.array(train_error)[steps], rtol=1e-9)
+    np.testing.assert_allclose(found["test_error"], np.array(test_error)[steps], rtol=1e-9)
