@@ -1,4 +1,4 @@
-"""From natural or artificial classes to CIFAR-10's: alignment layer by layer, and fine-tuning (Figures 14, 15, 21).
+"""From natural or artificial classes to CIFAR-10's: alignment and fine-tuning (Figures 14, 15, 21).
 
 The halves of CIFAR-100 stand in for ImageNet's, and a small residual network for ResNet-18 and T2T-ViT.
 """
@@ -69,7 +69,7 @@ def compute(
 
     Rows, by ``kind``, with ``part`` the source and ``target`` the kind of the target's classes:
 
-    ``area`` : target, pair (of classes), layer (1: the first convolution, then the stages), area and features;
+    ``area`` : target, pair (of classes), layer (1: first convolution, then stages), area and features;
     ``curve`` : target, pair, layer, threshold (over √n), alignment over ‖y‖²;
     ``accuracy`` : target, accuracy on its test images and train_accuracy on those it was tuned with, percent;
     ``source`` : accuracy on the source's own test images, percent.
@@ -137,9 +137,9 @@ def alignments(net, images, device):
 
 @torch.no_grad()
 def hidden(net, x, device):
-    """What the first convolution and each stage of a :class:`ResNet` put out after ReLU, every unit a feature.
+    """What the first convolution and each stage of a :class:`ResNet` put out, every unit a feature.
 
-    x (n, 3, H, W); returns [(n, channels · height · width)] float32 on the CPU, the first layer first.
+    After ReLU. x (n, 3, H, W); returns [(n, channels · height · width)] float32 on the CPU, the first layer first.
     """
     found = []
     for batch in x.split(BATCH):
@@ -153,7 +153,7 @@ def hidden(net, x, device):
 
 
 def tuned(net, dataset, target, examples, epochs, batch_size, learning_rate, seed, device, report):
-    """{accuracy, train_accuracy} in percent of a copy of ``net`` that is fine-tuned on one part of ``dataset``.
+    """{accuracy, train_accuracy} in percent of a copy of ``net``, fine-tuned on one part of ``dataset``.
 
     examples : training images of each class. All of the network is trained, with a new head (Appendix D).
     """

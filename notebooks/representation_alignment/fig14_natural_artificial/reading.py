@@ -1,4 +1,4 @@
-"""Does the source that is more like the target align better with it, and transfer better? (Figures 14, 15, 21)"""
+"""Does the source like the target align better with it, and transfer better? (Figures 14, 15, 21)"""
 
 from pathlib import Path
 
@@ -158,7 +158,8 @@ STATEMENTS = [
         **AREA,
     ),
     Statement(
-        "both-kinds", "In the last layer, the source like the target aligns better with either kind of target.",
+        "both-kinds",
+        "In the last layer, the source like the target aligns better with either kind of target.",
         source="Section 7.3", of=lambda t, p, target: higher(t, p, max(LAYERS), target=target),
         each=lambda p: KINDS, **AREA,
     ),
