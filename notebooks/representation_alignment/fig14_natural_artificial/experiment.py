@@ -139,7 +139,7 @@ def alignments(net, images, device):
 def hidden(net, x, device):
     """What the first convolution and each stage of a :class:`ResNet` put out, every unit a feature.
 
-    After ReLU. x (n, 3, H, W); returns [(n, channels · height · width)] float32 on the CPU, the first layer first.
+    After ReLU. x (n, 3, H, W); returns [(n, channels · height · width)] float32, CPU, the first layer first.
     """
     found = []
     for batch in x.split(BATCH):
