@@ -12,7 +12,7 @@ from alignbook.statements import Case, Requirement, Statement
 from ..curve_order import weakest_step
 
 PARTS = ("natural", "artificial")
-LAYERS = {1: "first convolution", 2: "stage 1", 3: "stage 2", 4: "stage 3"}
+LAYERS = {1: "the first layer", 2: "stage 1", 3: "stage 2", 4: "stage 3"}
 # The accuracies of Figure 15: network, part (of the source), target, accuracy in percent.
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 GONE = 0.05  # of ‖y‖²: alignment that has dropped off, as in Figure 13
@@ -172,11 +172,11 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = {
-    HOLDS: "align better with it",
-    CONTRADICTED: "align worse with it",
-    ABSENT: "align about as well with it",
-    UNDECIDED: "may or may not align better with it",
-    NOT_JUDGED: "are not judged, since the networks had not learned their source,",
+    HOLDS: "better",
+    CONTRADICTED: "worse",
+    ABSENT: "equally well",
+    UNDECIDED: "better or not (undecided)",
+    NOT_JUDGED: "to an extent not judged",
 }
 TUNED = {
     HOLDS: "more accurate",
@@ -199,12 +199,12 @@ def finding(table, parameters, claims):
         where = "in all four layers" if len(layers) == len(LAYERS) else f"in {' and '.join(layers)}"
         parts += [f"{words} {where}"] if layers else []
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
-    after = f"{tuned[0]} on natural, {tuned[1]} on artificial classes"
+    after = f"{tuned[0]} on natural classes, {tuned[1]} on artificial ones"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
     return (
-        f"Features from a source like the target {'; they '.join(parts)} ({last(found).mean():+.0f} % of the "
-        f"area in the last layer); fine-tuned networks are {after}. Halves of CIFAR-100 and a small ResNet "
-        "stand in."
+        f"Features from a source like the target align with it {', '.join(parts)} "
+        f"({last(found).mean():+.0f} % of the area in the last); fine-tuned, the network is {after}. "
+        "CIFAR-100 stands in for ImageNet."
     )
 
 
