@@ -1,0 +1,238 @@
+"""Does the source like the target align better with it, and transfer better? (Figures 14, 15, 21)"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import at, curves, difference, first, last, sample
+from alignbook.statements import Case, Requirement, Statement
+
+from ..curve_order import weakest_step
+
+PARTS = ("natural", "artificial")
+LAYERS = {1: "the first layer", 2: "stage 1", 3: "stage 2", 4: "stage 3"}
+# The accuracies of Figure 15: network, part (of the source), target, accuracy in percent.
+PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
+GONE = 0.05  # of ‖y‖²: alignment that has dropped off, as in Figure 13
+# data/plans/representation_alignment.yaml
+TWENTIETH = "a twentieth of the area that is there could hardly be seen between two drawn curves"
+
+
+def gaps(table, column, *keys, **rows):
+    """``column`` from the source like the target less that from the other one, for each pair of classes.
+
+    keys : ``layer`` or ``threshold``, if any; rows : which rows of the table
+    A Series indexed by seed, target, pair and ``keys``; without seeds that lack a source.
+    """
+    found = at(table, **rows)
+    if found.empty:
+        return pd.Series(dtype=float)
+    wide = found.pivot(index=["seed", "target", "pair", *keys], columns="part", values=column)
+    wide = wide.reindex(columns=list(PARTS)).dropna()
+    sign = np.where(wide.index.get_level_values("target") == "natural", 1.0, -1.0)
+    return sign * (wide["natural"] - wide["artificial"])
+
+
+def averaged(values, key):
+    """Mean over the pairs of classes: (seeds × ``key``) frame of a Series of :func:`gaps`."""
+    return values.groupby(["seed", key]).mean().unstack() if len(values) else pd.DataFrame()
+
+
+def unlike_area(table):
+    """The area from the source unlike the target, mean over pairs and layers, by seed."""
+    rows = at(table, kind="area")
+    return rows[rows["part"] != rows["target"]].groupby("seed")["area"].mean() if len(rows) else None
+
+
+def area_gaps(table, **rows):
+    """(seeds × layers) frame of gaps of the area in percent of :func:`unlike_area`, mean over the pairs."""
+    found = averaged(gaps(table, "area", "layer", kind="area", **rows), "layer")
+    return 100 * found.div(unlike_area(table), axis=0).dropna(how="all") if len(found) else found
+
+
+def curve_gaps(table, layer, **rows):
+    """(seeds × thresholds) frame of gaps of the alignment over ‖y‖², mean over the pairs."""
+    return averaged(gaps(table, "alignment", "threshold", kind="curve", layer=layer, **rows), "threshold")
+
+
+def higher(table, parameters, layer, **rows):
+    """The gap of the area in one layer, by seed."""
+    found = area_gaps(table, **rows)
+    return found[layer].dropna() if layer in found else None
+
+
+def later(table, parameters):
+    """How much larger the gap of the last layer is than that of the first."""
+    found = area_gaps(table)
+    return difference(last(found), first(found))
+
+
+def each_later(table, parameters):
+    """The weakest rise of the gap from one layer to the next, by seed."""
+    found = area_gaps(table)
+    return weakest_step(found.assign(inputs=0.0).rename(columns={"inputs": 0})) if len(found) else None
+
+
+def alignment_left(table, layer):
+    """Mean alignment over ‖y‖² from the source like the target, by threshold, over pairs and runs."""
+    rows = at(table, kind="curve", layer=layer)
+    return rows[rows["part"] == rows["target"]].groupby("threshold")["alignment"].mean()
+
+
+def everywhere(table, parameters, layer):
+    """Per seed, the gap of the alignment at the threshold where the other seeds' mean gap is smallest.
+
+    Of the thresholds at which the mean curve is between its ends: more than ``GONE`` of the labels is left,
+    and more than ``GONE`` is missing (at 0 all features span all labels). The seed's own smallest gap would
+    be small by chance.
+    """
+    found = curve_gaps(table, layer)
+    if len(found) < 2:
+        return found.min(axis=1) if len(found) else None
+    left = alignment_left(table, layer)
+    between = left.index[(left > GONE) & (left < 1 - GONE)]
+    values = found.loc[:, found.columns.isin(between)].to_numpy()
+    if not values.size:
+        return None
+    others = values.sum(0) - values
+    return pd.Series(values[np.arange(len(values)), others.argmin(1)], found.index)
+
+
+def accuracies(table, target, column="accuracy"):
+    """(seeds × sources) frame of percent after fine-tuning on one part of the target."""
+    return curves(at(table, kind="accuracy", target=target), "part", column)
+
+
+def gain(table, parameters, target):
+    """How much more accurate the network from the source like the target is, in points."""
+    found = accuracies(table, target)
+    if not set(PARTS) <= set(found):
+        return None
+    return difference(found[target], found[_other(target)])
+
+
+def printed_gain(parameters, target):
+    """The same of the printed accuracies of ResNet-18."""
+    found = at(PRINTED, network="ResNet18", target=target).set_index("part")["accuracy"]
+    return float(found[target] - found[_other(target)])
+
+
+def _other(part):
+    return PARTS[1 - PARTS.index(part)]
+
+
+def source_accuracy(table, parameters, **given):
+    """The lower of both sources' mean accuracies on their own test images, percent."""
+    means = [sample(at(table, kind="source", part=part), "accuracy").mean() for part in PARTS]
+    return float(np.min(means))
+
+
+LEARNED = (
+    Requirement("accuracy of the source networks on their own test images, in percent", source_accuracy, 30),
+)
+AREA = {"above": 0, "matters": 5.0, "because": TWENTIETH, "unit": "% of the area", "requires": LEARNED}
+OVER_LAYERS = [Case(f"layer{n}", name, {"layer": n}) for n, name in LAYERS.items()]
+KINDS = [Case(part, f"{part} classes", {"target": part}) for part in PARTS]
+
+STATEMENTS = [
+    Statement(
+        "higher",
+        "Pre-training on the source that is more like the target gives features that align better with it "
+        "(area under the curve, mean over the target tasks).",
+        source="Figures 14 and 21, Section 7.3", of=higher, each=lambda p: OVER_LAYERS, headline=True, **AREA,
+    ),
+    Statement(
+        "everywhere", "It does so at all thresholds: at the one where it does least, too.",
+        source="Figure 14, Section 7.3", of=everywhere, each=lambda p: OVER_LAYERS, above=0, matters=0.01,
+        because="a hundredth of the labels is about the width of a drawn curve", unit="of the labels",
+        requires=LEARNED,
+    ),
+    Statement(
+        "later", "The difference is larger in the last layer than in the first.",
+        source="Figure 14, Section 7.3", of=later, **AREA,
+    ),
+    Statement(
+        "each-later", "The difference grows from every layer to the next.", source="Figure 14", of=each_later,
+        **AREA,
+    ),
+    Statement(
+        "both-kinds",
+        "In the last layer, the source like the target aligns better with either kind of target.",
+        source="Section 7.3", of=lambda t, p, target: higher(t, p, max(LAYERS), target=target),
+        each=lambda p: KINDS, **AREA,
+    ),
+    Statement(
+        "tuned", "After fine-tuning, the network from the source like the target is more accurate.",
+        source="Figure 15, Section 7.3", of=gain, each=lambda p: KINDS, paper=printed_gain, above=0,
+        matters=0.5, because="4,000 test images give an accuracy to about half a point", unit="points",
+        requires=LEARNED,
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "better",
+    CONTRADICTED: "worse",
+    ABSENT: "equally well",
+    UNDECIDED: "better or not (undecided)",
+    NOT_JUDGED: "to an extent not judged",
+}
+TUNED = {
+    HOLDS: "more accurate",
+    CONTRADICTED: "less accurate",
+    ABSENT: "no more accurate",
+    UNDECIDED: "undecided",
+    NOT_JUDGED: "not judged",
+}
+
+
+def finding(table, parameters, claims):
+    """In how many layers the source like the target aligns better, and what fine-tuning makes of it."""
+    found = area_gaps(table)
+    if found.empty:
+        return "No run has finished."
+    outcomes = [claims[f"higher-{case.id}"].outcome for case in OVER_LAYERS]
+    parts = []
+    for outcome, words in SAID.items():
+        layers = [name for name, one in zip(LAYERS.values(), outcomes, strict=True) if one == outcome]
+        where = "in all four layers" if len(layers) == len(LAYERS) else f"in {' and '.join(layers)}"
+        parts += [f"{words} {where}"] if layers else []
+    tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
+    after = f"{tuned[0]} on natural classes, {tuned[1]} on artificial ones"
+    after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
+    return (
+        f"Features from a source like the target align with it {', '.join(parts)} "
+        f"({last(found).mean():+.0f} % of the area in the last); fine-tuned, the network is {after}. "
+        "CIFAR-100 stands in for ImageNet."
+    )
+
+
+def key_numbers(table, parameters):
+    """Gaps of the area by layer, and gains of accuracy beside the printed ones."""
+    found = area_gaps(table)
+    if found.empty:
+        return []
+    shown = " / ".join(f"{value:+.0f} %" for value in found.mean())
+    made = [KeyNumber("difference of areas, first to last layer, in % of the mean area", shown)]
+    for target in PARTS:
+        what = f"accuracy on {target} classes: source like them less the other, points"
+        here, paper = gain(table, parameters, target), printed_gain(parameters, target)
+        made.append(KeyNumber(what, f"{here.mean():+.1f}" if here is not None else None, f"{paper:+.1f}"))
+    return made
+
+
+def accuracy_table(table):
+    """Figure 15: source by target, the printed numbers beside ours with 95 % intervals; a frame for show."""
+    rows = {}
+    for part in PARTS:
+        cells = {}
+        for target in PARTS:
+            found = accuracies(table, target)
+            for network in ("ResNet18", "T2T-ViT"):
+                printed = at(PRINTED, network=network, part=part, target=target)["accuracy"].iloc[0]
+                cells[f"{target}: {network}"] = f"{printed:.2f}"
+            mine = found[part] if part in found else []
+            cells[f"{target}: here"] = interval(mine, "{:.1f}", within=(0, 100))
+        rows[f"from {part}"] = cells
+    return pd.DataFrame(rows).T

@@ -1,0 +1,210 @@
+"""Do random labels of one domain harm alignment with another, and accuracy there? (Figure 16 and Table 1)"""
+
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
+from alignbook.over_seeds import at, curves, difference, rank_correlation, sample
+from alignbook.statements import Case, Requirement, Statement
+
+from .design import DOMAINS, NONE
+
+# Table 1: start (the source), target, accuracy in percent.
+PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
+# data/plans/representation_alignment.yaml
+TWENTIETH = "a twentieth of the area that is there could hardly be seen between two drawn curves"
+POINT = "1,000 test images give an accuracy to about a point"
+SWAPS = "two exchanges of neighbours among six ranks change it by 0.11"
+
+
+def pairs(parameters):
+    """[(source, target)], all six ordered pairs of domains; the larger source of a target comes first."""
+    return list(permutations(DOMAINS[parameters["domains"]], 2))
+
+
+def named(parameters, start, target):
+    """``street digits to coarse digits``"""
+    names = DOMAINS[parameters["domains"]]
+    return f"{names[start]} to {names[target]}"
+
+
+def values(table, kind, column, target):
+    """(seeds × sources) frame of ``column`` on one target; one of the sources is ``none``."""
+    return curves(at(table, kind=kind, target=target), "start", column)
+
+
+def accuracy_fall(table, parameters, start, target):
+    """Accuracy without a source less that with one, in points, by seed."""
+    found = values(table, "accuracy", "accuracy", target)
+    return difference(found[NONE], found[start]) if {NONE, start} <= set(found) else None
+
+
+def alignment_fall(table, parameters, start, target):
+    """Area without a source less that with one, in percent of the former, by seed."""
+    found = values(table, "area", "area", target)
+    if not {NONE, start} <= set(found):
+        return None
+    return 100 * (difference(found[NONE], found[start]) / found[NONE]).dropna()
+
+
+def falls(table, parameters, fall):
+    """(seeds × pairs) frame of ``fall``, one of the two above."""
+    found = {f"{s}-{t}": fall(table, parameters, s, t) for s, t in pairs(parameters)}
+    found = {name: one for name, one in found.items() if one is not None}
+    return pd.DataFrame(found).rename_axis("seed")
+
+
+def ranks(table, parameters):
+    """Rank correlation over the pairs between both falls, by seed."""
+    both = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
+    return rank_correlation(*both)
+
+
+def by_size(table, parameters, fall, target):
+    """How much more the larger of the two other domains harms a target than the smaller one, by seed."""
+    larger, smaller = (start for start, one in pairs(parameters) if one == target)
+    both = [fall(table, parameters, start, target) for start in (larger, smaller)]
+    return None if any(one is None for one in both) else difference(*both)
+
+
+def curve_falls(table, start, target):
+    """(seeds × thresholds) frame: alignment over ‖y‖² without a source less that with one."""
+    without, after = (
+        curves(at(table, kind="curve", target=target, start=one), "threshold", "alignment")
+        for one in (NONE, start)
+    )
+    return (without - after).dropna()
+
+
+def printed_fall(parameters, start, target):
+    """The fall of accuracy in Table 1; None of domains that are not the paper's."""
+    found = at(PRINTED, target=target).set_index("start")["accuracy"]
+    return float(found[NONE] - found[start]) if start in found else None
+
+
+def untouched(table, parameters, **given):
+    """The lowest of the targets' mean accuracies without a source, percent."""
+    targets = DOMAINS[parameters["domains"]]
+    means = [sample(at(table, kind="accuracy", target=t, start=NONE), "accuracy").mean() for t in targets]
+    return float(np.min(means))
+
+
+LEARNED = (Requirement("lowest accuracy without a source, in percent", untouched, at_least=50),)
+AREA = {"above": 0, "matters": 5.0, "because": TWENTIETH, "unit": "% of the area", "requires": LEARNED}
+POINTS = {"above": 0, "matters": 1.0, "because": POINT, "unit": "points", "requires": LEARNED}
+
+
+def each_pair(parameters):
+    """Cases: the ordered pairs of domains."""
+    return [
+        Case(f"{s}-{t}", named(parameters, s, t), {"start": s, "target": t}) for s, t in pairs(parameters)
+    ]
+
+
+def each_target(fall):
+    """Cases for ``each``: the targets, with one of the two falls."""
+    return lambda p: [
+        Case(key, f"target: {name}", {"fall": fall, "target": key})
+        for key, name in DOMAINS[p["domains"]].items()
+    ]
+
+
+STATEMENTS = [
+    Statement(
+        "alignment", "Pre-training on random labels of another domain reduces alignment with the target.",
+        source="Figure 16, Section 7.3", of=alignment_fall, each=each_pair, headline=True, **AREA,
+    ),
+    Statement(
+        "accuracy", "It reduces the accuracy on the target after fine-tuning.",
+        source="Table 1, Section 7.3", of=accuracy_fall, each=each_pair, paper=printed_fall, **POINTS,
+    ),
+    Statement(
+        "ranks",
+        "The more a source reduces alignment, the more it reduces accuracy (rank correlation, six pairs).",
+        source="Section 7.3", of=ranks, above=0, matters=0.11, because=SWAPS, bounds=(-1, 1),
+        requires=LEARNED,
+    ),
+    Statement(
+        "size-alignment", "Of two sources, the one with more images (Amazon most, DSLR fewest) reduces "
+        "alignment more.",
+        source="Figure 16, Section 7.3", of=by_size, each=each_target(alignment_fall), ours=True, **AREA,
+    ),
+    Statement(
+        "size-accuracy", "Of two sources, the one with more images reduces accuracy more.",
+        source="Table 1, Section 7.3", of=by_size, each=each_target(accuracy_fall), ours=True, **POINTS,
+    ),
+]  # fmt: skip
+
+STAND_IN = {
+    "digits": "Three kinds of digits stand in for Office-31.",
+    "office31": "EfficientNet-Lite0 stands in for ResNet-18.",
+}
+
+
+def finding(table, parameters, claims):
+    """In how many pairs alignment and accuracy fall, and by how much on average."""
+    aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
+    if aligned.empty or accurate.empty:
+        return "No run has finished."
+    where = [_tally([claims[f"{id}-{c.id}"].outcome for c in each_pair(parameters)]) for id in FELL]
+    return (
+        f"Pre-training on random labels of another domain {FELL['alignment']} with the target {where[0]} "
+        f"({-aligned.mean().mean():+.0f} % on average) and {FELL['accuracy']} after fine-tuning {where[1]} "
+        f"({-accurate.mean().mean():+.1f} points). {STAND_IN[parameters['domains']]}"
+    )
+
+
+FELL = {"alignment": "lowers alignment", "accuracy": "accuracy"}
+
+
+def _tally(outcomes):
+    """``in 4 of 6 pairs (1 undecided, 1 raised)``"""
+    words = {CONTRADICTED: "raised", ABSENT: "unchanged"}
+    counts = Counter(outcomes)
+    others = [f"{n} {words.get(outcome, outcome)}" for outcome, n in counts.items() if outcome != HOLDS]
+    return f"in {counts[HOLDS]} of {len(outcomes)} pairs" + f" ({', '.join(others)})" * bool(others)
+
+
+def key_numbers(table, parameters):
+    """Mean falls over the pairs, and how much of the random labels the networks have fitted."""
+    aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
+    if aligned.empty or accurate.empty:
+        return []
+    domains = DOMAINS[parameters["domains"]]
+    printed = [printed_fall(parameters, *pair) for pair in pairs(parameters)]
+    printed = None if None in printed else f"{-np.mean(printed):+.1f}"
+    fitted = [sample(at(table, kind="source", start=one), "fitted").mean() for one in domains]
+    return [
+        KeyNumber("change of the area, mean over the pairs", f"{-aligned.mean().mean():+.0f} %"),
+        KeyNumber(
+            "change of accuracy, points, mean over the pairs", f"{-accurate.mean().mean():+.1f}", printed
+        ),
+        KeyNumber(
+            f"random labels fitted, {' / '.join(domains.values())}",
+            " / ".join(f"{one:.0f} %" for one in fitted),
+        ),
+    ]
+
+
+def accuracy_table(table, parameters):
+    """Table 1 of our domains: source by target, 95 % intervals; a frame for show."""
+    domains = DOMAINS[parameters["domains"]]
+    rows = {}
+    for start, called in {NONE: "none", **domains}.items():
+        rows[called] = {}
+        for target, name in domains.items():
+            found = values(table, "accuracy", "accuracy", target)
+            rows[called][name] = interval(found[start], "{:.1f}", (0, 100)) if start in found else "–"
+    return pd.DataFrame(rows).T.rename_axis("source \\ target")
+
+
+def printed_table():
+    """Table 1 as it is printed, a frame for show."""
+    names = DOMAINS["office31"]
+    wide = PRINTED.pivot(index="start", columns="target", values="accuracy")
+    wide = wide.loc[[NONE, *names], list(names)].map(lambda value: f"{value:.1f}", na_action="ignore")
+    return wide.rename(index=names, columns=names).rename_axis(index="source \\ target", columns=None)

@@ -1,0 +1,227 @@
+"""Figure 16 and Table 1: domains and random labels, Office-31's folders, statements on made-up tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.data import DataError, colour32, load
+from alignbook.errors import AlignbookError
+from alignbook.metrics import alignment_curve
+from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
+from alignbook.studies.representation_alignment.fig16_negative_transfer import (
+    design,
+    domains,
+    experiment,
+    reading,
+)
+from alignbook.training.resnet import ResNet
+
+BOOK = notebooks.find("representation_alignment/fig16_negative_transfer")
+PARAMETERS = parameters.resolve(BOOK, "quick")
+OFFICE = PARAMETERS | {"domains": "office31"}
+SMOKE = parameters.resolve(BOOK, "smoke")
+HARM = {"street": 3.0, "handwritten": 2.0, "coarse": 1.0}  # factor of a source
+SENSITIVE = {"street": 1.0, "handwritten": 1.2, "coarse": 1.4}  # factor of a target
+AMONG = {"handwritten": "digits", "sizes": [60, 40, 30], "test_images": 50, "seed": 1}
+
+
+def made_up(aligned=0.1, accurate=5.0, harm=HARM, without=90.0, noise=0.15, seeds=4, names=None):
+    """Areas: 1 less ``aligned`` times both factors; accuracies: ``without`` less ``accurate`` times both."""
+    rng, rows = np.random.default_rng(0), []
+    names = names or dict(zip(HARM, HARM, strict=True))
+    for seed in range(seeds):
+        for start in (design.NONE, *HARM):
+            about = {"start": names.get(start, start), "seed": seed}
+            if start != design.NONE:
+                rows.append(about | {"kind": "source", "fitted": 95.0})
+            for target in HARM:
+                if target == start:
+                    continue
+                spread = noise * (start != design.NONE)
+                factor, other = harm.get(start, 0.0) * SENSITIVE[target] + spread * rng.standard_normal(2)
+                one = about | {"target": names[target]}
+                rows.append(one | {"kind": "area", "area": 1 - aligned * factor})
+                rows.append(one | {"kind": "accuracy", "accuracy": without - accurate * other})
+                for threshold in (0.0, 0.5, 1.0):
+                    alignment = (1 - aligned * factor) * (1 - threshold)
+                    rows.append(one | {"kind": "curve", "threshold": threshold, "alignment": alignment})
+    return pd.DataFrame(rows)
+
+
+def claims(table, values=PARAMETERS):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, values)}
+
+
+def outcomes(table):
+    return {id: claim.outcome for id, claim in claims(table).items()}
+
+
+def finding(table):
+    return reading.finding(table, PARAMETERS, claims(table))
+
+
+def test_what_the_paper_shows_holds():
+    table = made_up()
+    assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 19
+    said = finding(table)
+    assert "lowers alignment with the target in 6 of 6 pairs (-2" in said and len(said) <= 300
+    assert "accuracy after fine-tuning in 6 of 6 pairs (-1" in said
+    keys = reading.key_numbers(table, PARAMETERS)
+    assert keys[1].paper is None and keys[2].here == "95 % / 95 % / 95 %"
+    shown = reading.accuracy_table(table, PARAMETERS)
+    assert list(shown.index) == ["none", "street digits", "handwritten digits", "coarse digits"]
+    assert shown.loc["street digits", "street digits"] == "–" and shown.loc["none", "street digits"] == "90.0"
+
+
+def test_falls_are_those_computed_by_hand():
+    table = made_up()
+    found = reading.falls(table, PARAMETERS, reading.alignment_fall)
+    assert list(found) == [f"{s}-{t}" for s, t in reading.pairs(PARAMETERS)] and len(found) == 4
+    rows = table[(table["kind"] == "area") & (table["seed"] == 2) & (table["target"] == "coarse")]
+    area = rows.set_index("start")["area"]
+    assert found.loc[2, "street-coarse"] == pytest.approx(100 * (1 - area["street"] / area["none"]))
+    curve = reading.curve_falls(table, "street", "coarse").loc[2]
+    np.testing.assert_allclose(curve, (area["none"] - area["street"]) * np.array([1, 0.5, 0]))
+
+
+@pytest.mark.parametrize(
+    ("table", "outcome", "ids"),
+    [
+        (made_up(aligned=-0.1), CONTRADICTED, ["alignment-street-coarse", "ranks", "size-alignment-coarse"]),
+        (made_up(accurate=-5.0), CONTRADICTED, ["accuracy-coarse-street", "ranks", "size-accuracy-street"]),
+        (made_up(aligned=0.001, accurate=0.01), ABSENT,
+         ["alignment-street-coarse", "accuracy-street-coarse", "size-accuracy-coarse"]),
+        (made_up(harm={"street": 1, "handwritten": 2, "coarse": 3}), CONTRADICTED,
+         ["size-alignment-street", "size-accuracy-handwritten", "size-accuracy-coarse"]),
+        (made_up(without=49.0), NOT_JUDGED, ["alignment-street-coarse", "accuracy-street-coarse", "ranks"]),
+        (made_up(noise=20.0), UNDECIDED, ["alignment-street-coarse", "ranks"]),
+        (pd.DataFrame({"unit": []}), NOT_RUN, ["alignment-street-coarse", "ranks", "size-accuracy-coarse"]),
+    ],
+)  # fmt: skip
+def test_what_the_paper_does_not_show_is_told(table, outcome, ids):
+    found = outcomes(table)
+    assert {id: found[id] for id in ids} == dict.fromkeys(ids, outcome)
+
+
+def test_the_finding_counts_pairs():
+    said = finding(made_up(harm={"street": -3.0, "handwritten": 2.0, "coarse": 0.01}))
+    assert "in 2 of 6 pairs (2 raised, 2 unchanged)" in said and len(said) <= 300
+    assert finding(pd.DataFrame({"unit": []})) == "No run has finished."
+
+
+def test_printed_accuracies_stand_beside_the_papers_own_domains_alone():
+    names = dict(zip(HARM, design.DOMAINS["office31"], strict=True))
+    table = made_up(names=names)
+    assert claims(table, OFFICE)["accuracy-webcam-dslr"].paper == pytest.approx(88.0 - 30.7)
+    assert claims(made_up())["accuracy-street-coarse"].paper is None
+    assert (
+        reading.key_numbers(table, OFFICE)[1].paper == "-50.5"
+    )  # mean of 17.1, 22.2, 57.3, 35.4, 83.3, 87.9
+    printed = reading.printed_table()
+    assert printed.loc["Amazon", "Webcam"] == "4.6" and printed.loc["none", "DSLR"] == "88.0"
+    assert pd.isna(printed.loc["Amazon", "Amazon"])
+
+
+def test_digits_have_the_same_classes_and_no_image_twice():
+    found = {name: domains.domain("digits", name, **AMONG) for name in design.DOMAINS["digits"]}
+    assert [len(one.y) for one in found.values()] == [60, 40, 30]
+    assert {one.x.shape[1:] for one in found.values()} == {(3, 32, 32)}
+    assert all(one.x.abs().max() <= 1 and len(one.x_test) == len(one.y_test) == 50 for one in found.values())
+    drawn = load("digits", n=100, seed=1)
+    torch.testing.assert_close(found["handwritten"].x, colour32(drawn.x[:40]))
+    assert found["street"].y.tolist() == drawn.y[40:].tolist()
+    test = load("digits", "test")
+    assert found["handwritten"].y_test.tolist() == test.y[:50].tolist()
+    assert found["street"].y_test.tolist() == test.y[50:100].tolist()
+
+
+@pytest.fixture
+def office(tmp_path, monkeypatch):
+    """A small Office-31: two classes, five images of each in every domain, one domain as it is unpacked."""
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
+    for level, (name, images) in enumerate((("amazon", "images"), ("webcam", ""), ("dslr", ""))):
+        for label, kind in enumerate(("bike", "mug")):
+            folder = tmp_path / "office31" / name / images / kind
+            folder.mkdir(parents=True)
+            for n in range(5):
+                Image.new("RGB", (7, 5), (100 * level, 200 * label, 10 * n)).save(folder / f"{n}.png")
+    return tmp_path / "office31"
+
+
+def test_office31_is_read_from_its_folders(office):
+    for level, name in enumerate(("amazon", "webcam", "dslr")):
+        found = domains.domain("office31", name, **AMONG)
+        assert found.classes == 2 and len(found.y) == 8 and len(found.y_test) == 2
+        x, y = torch.cat([found.x, found.x_test]), torch.cat([found.y, found.y_test])
+        assert x.shape == (10, 3, domains.SIDE, domains.SIDE)
+        red, green, blue = ((x[:, channel, 0, 0] + 1) * 127.5 for channel in range(3))
+        torch.testing.assert_close(red, torch.full((10,), 100.0 * level), atol=1e-3, rtol=0)
+        torch.testing.assert_close(green, 200.0 * y, atol=1e-3, rtol=0)
+        assert sorted(blue.round().tolist()) == [0.0, 0.0, 10.0, 10.0, 20.0, 20.0, 30.0, 30.0, 40.0, 40.0]
+
+
+def test_office31_that_is_missing_or_mixed_up_is_one_line(office):
+    (office / "dslr" / "mug").rename(office / "dslr" / "cup")
+    with pytest.raises(AlignbookError, match="dslr has other classes than .*webcam"):
+        domains.domain("office31", "webcam", **AMONG)
+    (office / "webcam").rename(office / "elsewhere")
+    with pytest.raises(DataError, match="there is no folder .*office31/webcam"):
+        domains.domain("office31", "webcam", **AMONG)
+
+
+def test_units_say_which_data_they_read():
+    first, *_, last = experiment.units(SMOKE)
+    assert (first.name, last.name) == ("none-seed0", "coarse-seed1") and len(experiment.units(SMOKE)) == 8
+    assert first.arguments["dataset"] == "digits" and first.arguments["source"] == "photos"
+    office = experiment.units(parameters.resolve(BOOK, "paper"))[1]
+    assert office.name == "amazon-seed0"
+    assert office.arguments["dataset"] is None and office.arguments["source"] is None
+
+
+def test_alignment_is_the_mean_over_pairs_of_classes():
+    images = domains.domain("digits", "coarse", **AMONG)
+    kept = images.y < 3
+    images = domains.Domain(images.x[kept], images.y[kept], images.x_test, images.y_test, 4)  # 3 is missing
+    net = ResNet(4, width=2, generator=torch.Generator().manual_seed(0)).eval()
+    area, curve = experiment.alignments(net, images, "cpu")
+    by_hand = []
+    with torch.no_grad():
+        features = net.features(images.x).double()
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        chosen = (images.y == one) | (images.y == other)
+        y = (2.0 * (images.y[chosen] == other) - 1).double()
+        thresholds, alignment = alignment_curve(features[chosen], y)
+        by_hand.append((alignment[1:] * np.diff(thresholds)).sum() / len(y) ** 1.5)
+    assert area["pairs"].item() == 3 and area["area"].item() == pytest.approx(np.mean(by_hand), rel=1e-4)
+    assert curve["alignment"].is_monotonic_decreasing
+
+
+def test_random_labels_can_be_learned_and_the_start_is_not_changed_by_fine_tuning():
+    images = domains.domain("digits", "coarse", **AMONG)
+    net = ResNet(10, width=4, generator=torch.Generator().manual_seed(0))
+    settings = {"batch_size": 10, "augment": False, "device": "cpu", "report": lambda done, text: None}
+    fitted = experiment.learn_random_labels(
+        net, images, torch.Generator().manual_seed(1), epochs=40, rate=0.01, **settings
+    )
+    assert fitted > 80
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    found = experiment.tuned(
+        net, images, torch.Generator().manual_seed(2), epochs=15, rate=0.02, **settings
+    )  # fmt: skip
+    assert found["train_accuracy"] > 60  # the labels, real ones, are learned
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def test_a_run_looks_at_every_other_domain():
+    unit = next(u for u in experiment.units(SMOKE) if u.name == "handwritten-seed0")
+    short = unit.arguments | {"source_epochs": 1, "tune_epochs": 1, "base_images": 64}
+    table = unit.compute(**short, device="cpu", report=lambda done, text: None)
+    for kind in ("area", "accuracy"):
+        assert table[table["kind"] == kind]["target"].tolist() == ["street", "coarse"]
+    assert table[table["kind"] == "area"]["area"].between(0, 1).all()
+    assert (table[table["kind"] == "area"]["pairs"] == 45).all()
+    assert table["fitted"].notna().sum() == 1
