@@ -1,0 +1,106 @@
+"""Links from a page's prose to the glossary: the first use of each entry, found when the book is built."""
+
+import re
+
+from docutils import nodes
+from sphinx import addnodes
+
+GLOSSARY = "glossary"  # the page
+LONGEST = 240  # characters of a definition in a tooltip
+# Text within these is no prose, or a link already.
+SKIPPED = (
+    nodes.literal,
+    nodes.literal_block,
+    nodes.math,
+    nodes.reference,
+    nodes.raw,
+    nodes.table,
+    nodes.title,
+    nodes.topic,
+    addnodes.download_reference,
+    addnodes.pending_xref,
+)
+
+
+def link_terms(app, doctree, docname):
+    """Turn the first occurrence of each entry of the glossary into a link to it, in paragraphs of ``doctree``.
+
+    Entries with several names (a term and its synonyms) are linked once, by whichever name comes first. An
+    entry that the page links to already is left alone, and so are the glossary, headings, code, formulas,
+    tables and what is a link.
+    """
+    if docname == GLOSSARY or docname.startswith("code/") or GLOSSARY not in app.env.found_docs:
+        return
+    if not hasattr(app, "alignbook_terms"):
+        app.alignbook_terms = entries(app.env.get_doctree(GLOSSARY))
+    known = dict(app.alignbook_terms)
+    place = app.builder.get_relative_uri(docname, GLOSSARY)
+    linked = {r.get("refuri", "").partition("#")[2] for r in doctree.findall(nodes.reference)}
+    known = {name: entry for name, entry in known.items() if not linked & set(entry[0])}
+    for paragraph in doctree.findall(nodes.paragraph):
+        if known and not _within(paragraph, SKIPPED):
+            _link(paragraph, known, place)
+
+
+def entries(glossary):
+    """{name: (ids of the entry's names, definition)} of a doctree; names as a regular expression finds them.
+
+    A name with a capital beyond its first letter (NTK) is found as it is written, others in either case.
+    """
+    found = {}
+    for item in glossary.findall(nodes.definition_list_item):
+        terms = [child for child in item.children if isinstance(child, nodes.term)]
+        ids = tuple(identity for term in terms for identity in term["ids"])
+        if not ids or not any(identity.startswith("term-") for identity in ids):
+            continue
+        definition = next(item.findall(nodes.definition))
+        said = " ".join(next(definition.findall(nodes.paragraph), definition).astext().split())
+        if len(said) > LONGEST:
+            said = said[: LONGEST - 2].rsplit(" ", 1)[0] + " …"
+        for term in terms:
+            found[term.astext().strip()] = (ids, said)
+    return found
+
+
+def _pattern(names):
+    """Finds any of ``names``, the longest first, as whole words, also with a plural's s."""
+    parts = []
+    for name in sorted(names, key=len, reverse=True):
+        text = re.escape(name).replace(r"\ ", r"\s+")
+        parts.append(text if name[1:] != name[1:].lower() else f"(?i:{text})")
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(parts)})s?(?![\w-])")
+
+
+def _named(found, known):
+    """The name in ``known`` that the text ``found`` is an occurrence of."""
+    plain = " ".join(found.split())
+    for text in (plain, plain.removesuffix("s")):
+        for name in known:
+            if name == text or (name.lower() == text.lower() and name[1:] == name[1:].lower()):
+                return name
+    raise LookupError(found)
+
+
+def _link(paragraph, known, place):
+    """Link occurrences in ``paragraph``, and take what is linked out of ``known``."""
+    for text in [t for t in paragraph.findall(nodes.Text) if not _within(t, SKIPPED)]:
+        rest, parts = str(text), []
+        while known and (found := _pattern(known).search(rest)):
+            ids, said = known[_named(found[0], known)]
+            link = nodes.reference("", "", internal=True, refuri=f"{place}#{ids[0]}", reftitle=said)
+            link["classes"].append("ab-term")
+            link += nodes.Text(found[0])
+            parts += [nodes.Text(rest[: found.start()]), link]
+            rest = rest[found.end() :]
+            for name in [name for name, entry in known.items() if entry[0] == ids]:
+                del known[name]
+        if parts:
+            text.parent.replace(text, [part for part in (*parts, nodes.Text(rest)) if part.astext()])
+
+
+def _within(node, kinds):
+    while node is not None:
+        if isinstance(node, kinds):
+            return True
+        node = node.parent
+    return False
