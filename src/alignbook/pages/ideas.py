@@ -161,7 +161,7 @@ def tangent():
         "tangent",
         alt="One row of a layer's tangent kernel over the examples, with the labels as dots.",
         caption="A ReLU network of four layers learns 32 points of a circle. Line: one layer takes a small "
-        "step to improve the marked example; this is how much the same step moves the output at each example.",
+        "step to improve the marked example; how much the same step moves the output at each example.",
         x=Axis("example (its angle in degrees)", 0, 360, ticks=(0, 90, 180, 270, 360)),
         y=Axis("effect (1: on the marked example)", -2, 2),
         controls=[

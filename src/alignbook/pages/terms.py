@@ -23,7 +23,7 @@ SKIPPED = (
 
 
 def link_terms(app, doctree, docname):
-    """Turn the first occurrence of each entry of the glossary into a link to it, in paragraphs of ``doctree``.
+    """Turn the first use of each entry of the glossary in paragraphs of ``doctree`` into a link to it.
 
     Entries with several names (a term and its synonyms) are linked once, by whichever name comes first. An
     entry that the page links to already is left alone, and so are the glossary, headings, code, formulas,
@@ -63,39 +63,47 @@ def entries(glossary):
 
 
 def _pattern(names):
-    """Finds any of ``names``, the longest first, as whole words, also with a plural's s."""
+    """Finds any of ``names``, each a group of its own, as whole words in the singular or the plural."""
     parts = []
-    for name in sorted(names, key=len, reverse=True):
+    for name in names:
         text = re.escape(name).replace(r"\ ", r"\s+")
-        parts.append(text if name[1:] != name[1:].lower() else f"(?i:{text})")
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(parts)})s?(?![\w-])")
-
-
-def _named(found, known):
-    """The name in ``known`` that the text ``found`` is an occurrence of."""
-    plain = " ".join(found.split())
-    for text in (plain, plain.removesuffix("s")):
-        for name in known:
-            if name == text or (name.lower() == text.lower() and name[1:] == name[1:].lower()):
-                return name
-    raise LookupError(found)
+        text = f"{text[:-2]}[ie]s" if name.endswith("axis") else f"{text}s?"
+        parts.append(f"({text if name[1:] != name[1:].lower() else f'(?i:{text})'})")
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(parts)})(?![\w-])")
 
 
 def _link(paragraph, known, place):
     """Link occurrences in ``paragraph``, and take what is linked out of ``known``."""
-    for text in [t for t in paragraph.findall(nodes.Text) if not _within(t, SKIPPED)]:
-        rest, parts = str(text), []
-        while known and (found := _pattern(known).search(rest)):
-            ids, said = known[_named(found[0], known)]
-            link = nodes.reference("", "", internal=True, refuri=f"{place}#{ids[0]}", reftitle=said)
-            link["classes"].append("ab-term")
-            link += nodes.Text(found[0])
-            parts += [nodes.Text(rest[: found.start()]), link]
-            rest = rest[found.end() :]
-            for name in [name for name, entry in known.items() if entry[0] == ids]:
-                del known[name]
-        if parts:
-            text.parent.replace(text, [part for part in (*parts, nodes.Text(rest)) if part.astext()])
+    for part in list(paragraph.findall(nodes.Element)):
+        _join(part)
+    for text in [text for text in paragraph.findall(nodes.Text) if not _within(text, SKIPPED)]:
+        parts = list(_linked(str(text), known, place))
+        if len(parts) > 1:
+            text.parent.replace(text, [part for part in parts if part.astext()])
+
+
+def _join(parent):
+    """Make one text of texts side by side, in which a line's end may divide a term."""
+    for number in range(len(parent.children) - 1, 0, -1):
+        pair = parent.children[number - 1 : number + 1]
+        if all(isinstance(child, nodes.Text) for child in pair):
+            parent[number - 1 : number + 1] = [nodes.Text("".join(pair))]
+
+
+def _linked(text, known, place):
+    """The parts of ``text``, texts and links."""
+    names = sorted(known, key=len, reverse=True)  # the longest first
+    while names and (found := _pattern(names).search(text)):
+        ids, said = known[names[found.lastindex - 1]]
+        link = nodes.reference("", found[0], internal=True, refuri=f"{place}#{ids[0]}", reftitle=said)
+        link["classes"].append("ab-term")
+        yield nodes.Text(text[: found.start()])
+        yield link
+        text = text[found.end() :]
+        for name in [name for name in names if known[name][0] == ids]:
+            names.remove(name)
+            del known[name]
+    yield nodes.Text(text)
 
 
 def _within(node, kinds):
