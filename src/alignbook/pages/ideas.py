@@ -160,8 +160,8 @@ def tangent():
     return picture(
         "tangent",
         alt="One row of a layer's tangent kernel over the examples, with the labels as dots.",
-        caption="A ReLU network of four layers learns 32 points of a circle. Line: one layer takes a small "
-        "step to improve the marked example; how much the same step moves the output at each example.",
+        caption="A ReLU network of four layers learns 32 points of a circle. One layer takes a small step "
+        "that improves the marked example; the line shows how far it moves the output at each example.",
         x=Axis("example (its angle in degrees)", 0, 360, ticks=(0, 90, 180, 270, 360)),
         y=Axis("effect (1: on the marked example)", -2, 2),
         controls=[
