@@ -37,8 +37,7 @@
     constructor(box) {
       this.box = box;
       this.data = JSON.parse(box.querySelector('script[type="application/json"]').textContent);
-      this.x = scaleOf(this.data.x);
-      this.y = scaleOf(this.data.y);
+      this.fields = this.data.fields.map(({ x, y }) => ({ x: scaleOf(x), y: scaleOf(y) }));
       box.querySelector(".ab-controls").hidden = false;
       box.addEventListener("input", () => this.draw());
       this.draw();
@@ -86,21 +85,23 @@
     /* Pairs of even numbers, null where a value is missing. */
     points(layer) {
       const frame = this.frame(layer.by, layer.y);
-      const pair = (x, y) => (y === null ? null : [this.x.scaled(x), this.y.scaled(y)]);
+      const across = Array.isArray(layer.x[0]) ? this.frame(layer.by, layer.x) : layer.x;
+      const field = this.fields[layer.field];
+      const pair = (x, y) => (y === null ? null : [field.x.scaled(x), field.y.scaled(y)]);
       const kept = (_, n) => this.agrees(layer, n);
-      if (layer.kind !== "band") return layer.x.map((x, n) => pair(x, frame[n])).filter(kept);
-      const [low, high] = frame.map((side) => layer.x.map((x, n) => pair(x, side[n])));
+      if (layer.kind !== "band") return across.map((x, n) => pair(x, frame[n])).filter(kept);
+      const [low, high] = frame.map((side) => across.map((x, n) => pair(x, side[n])));
       return [...low, ...high.reverse()].filter(Boolean);
     }
 
-    path(kind, points) {
+    path(kind, points, field) {
       let open = false;
       const steps = points.map((point) => {
         if (point === null) {
           open = false;
           return "";
         }
-        const at = `${this.x.pixel(point[0])} ${this.y.pixel(point[1])}`;
+        const at = `${field.x.pixel(point[0])} ${field.y.pixel(point[1])}`;
         if (kind === "crosses") return `M${at}m-4.5 -4.5l9 9m0 -9l-9 9`;
         if (kind === "dots") return `M${at}h0.01`;
         const step = `${open ? "L" : "M"}${at}`;
@@ -110,25 +111,25 @@
       return steps.join("") + (kind === "band" && points.length ? "Z" : "");
     }
 
-    fit(spec, points) {
+    fit(spec, points, field) {
       const found = points.filter(Boolean);
       const u = found.map((point) => point[0]);
       if (new Set(u).size < spec.needs) return { text: spec.none, path: "" };
       const { slope, intercept } = leastSquares(u, found.map((point) => point[1]), spec.slope);
       const ends = [Math.min(...u), Math.max(...u)].map((value) => [value, intercept + slope * value]);
       const text = spec.slope === null ? `${slope.toFixed(spec.digits)} (${found.length} points)` : "";
-      return { text: text.replace("-", "−"), path: this.path("line", ends) };
+      return { text: text.replace("-", "−"), path: this.path("line", ends, field) };
     }
 
     draw() {
       this.read();
       const drawn = {};
       for (const layer of this.data.layers) {
-        drawn[layer.key] = this.points(layer);
-        this.set(layer.key, this.path(layer.kind, drawn[layer.key]));
+        drawn[layer.key] = [this.points(layer), this.fields[layer.field]];
+        this.set(layer.key, this.path(layer.kind, ...drawn[layer.key]));
       }
       for (const spec of this.data.fits) {
-        const { text, path } = this.fit(spec, drawn[spec.layer]);
+        const { text, path } = this.fit(spec, ...drawn[spec.layer]);
         this.set(spec.key, path, text);
       }
       for (const readout of this.data.readouts) {

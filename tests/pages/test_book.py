@@ -25,6 +25,8 @@ pytestmark = pytest.mark.book
 NAMES = [book.name for book in notebooks.every()]
 PROSE = [
     "index",
+    "ideas",
+    "glossary",
     "findings",
     "scorecard",
     "reading",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignbook import paths
-from alignbook.pages.interactive import Axis, Control, Fit, Layer, Readout, picture
+from alignbook.pages.interactive import Axis, Control, Field, Fit, Layer, Readout, picture
 
 DEPTHS = np.array([10, 20, 40, 80])
 KAPPAS = np.array([0.5, 1.0, 2.0])
@@ -111,6 +111,34 @@ def test_a_gap_divides_a_line_and_too_few_points_are_not_fitted():
     assert path_of(text, "line").count("M") == 2 and path_of(text, "free") == "" and ">only three<" in text
 
 
+def two_fields():
+    """A point that moves sideways in the first field, and up in the second, where a line is fitted."""
+    return picture(
+        "two",
+        alt="A point.",
+        caption="",
+        x=Axis("x", 0, 4),
+        y=Axis("y", 0, 2),
+        controls=[Control("turn", "turn", [0, 1])],
+        layers=[
+            Layer("point", "dots", [[1], [3]], [[1], [1]], "#000000", by=("turn",)),
+            Layer("other", "line", [1, 10], [[1, 1], [1, 2]], "#000000", by=("turn",), field=1),
+        ],
+        fits=[Fit("slope", "other", "slope", "#000000")],
+        beside=Field(Axis("u", 1, 100, log=True), Axis("v", 0, 4), "A line."),
+    ).data
+
+
+def test_a_second_field_has_axes_of_its_own():
+    text = two_fields()
+    # Either field is 240 units wide, from 58 on, and 240 high, from 282 up.
+    assert path_of(text, "point") == "M118.0 162.0h0.01"
+    assert path_of(text, "other") == path_of(text, "slope") == "M58.0 222.0L178.0 222.0"
+    first, second = re.findall(r'<svg class="ab-picture".*?</svg>', text)
+    assert 'data-key="point"' in first and 'data-key="slope"' in second and 'aria-label="A line."' in second
+    assert len(set(re.findall(r'<clipPath id="([^"]*)"', text))) == 2
+
+
 LINE = Layer("line", "line", [1, 2], [3, 4], "#000000")
 EPS = Control("eps", "ε", EPSILONS)
 
@@ -131,6 +159,11 @@ EPS = Control("eps", "ε", EPSILONS)
         (
             {"layers": [Layer("line", "line", [1, 2], [3, 1], "#000000", where=(("x", "=", "eps"),))]},
             "x = eps",
+        ),
+        ({"layers": [Layer("line", "line", [1, 2], [3, 4], "#000000", field=1)]}, "no field 1"),
+        (
+            {"layers": [Layer("line", "line", [[1, 2]], [[3, 4], [5, 6]], "#000000", by=("eps",))]},
+            "1 frames of x for 2",
         ),
         ({"layers": [LINE], "fits": [Fit("free", "no", "slope", "#000000")]}, "no layer no"),
         ({"layers": [Layer("line", "line", [1, 2], [3, np.inf], "#000000")]}, "JSON"),
@@ -153,9 +186,10 @@ def file(tmp_path_factory):
         shutil.copy(paths.root() / "book" / "assets" / name, folder)
     head = '<meta charset="utf-8"><link rel="stylesheet" href="interactive.css">'
     head += '<meta name="viewport" content="width=device-width"><script src="interactive.js"></script>'
+    body = drawn() + two_fields()
     page = folder / "page.html"
     page.write_text(
-        f'<!doctype html><html data-theme="light"><head>{head}</head><body>{drawn()}</body></html>',
+        f'<!doctype html><html data-theme="light"><head>{head}</head><body>{body}</body></html>',
         encoding="utf-8",
     )
     return page
@@ -249,7 +283,8 @@ def test_rows_are_chosen_and_refitted(tab):
 
 def test_without_javascript_the_still_picture_is_there(tab):
     page = tab(java_script_enabled=False)
-    assert page.locator(".ab-picture").is_visible() and not page.locator(".ab-controls").is_visible()
+    assert page.locator(".ab-picture:visible").count() == 3
+    assert page.locator(".ab-controls:visible").count() == 0
     assert shown(page, "line") == path_of(drawn(), "line")
     assert "ε 0.1; κ 1;" in page.locator("body").inner_text()
 
@@ -264,3 +299,12 @@ def test_on_a_phone_it_fits_and_can_be_read_and_touched(tab):
     assert box["height"] >= 24
     page.touchscreen.tap(box["x"] + box["width"] - 9, box["y"] + box["height"] / 2)
     assert shown(page, "line") != before
+
+
+def test_points_move_sideways_and_a_fit_follows_in_the_second_field(tab):
+    page = tab()
+    assert shown(page, "point") == path_of(two_fields(), "point") and said(page, "slope").startswith("0.00")
+    page.get_by_label("turn").press("ArrowRight")
+    assert shown(page, "point") == "M238.0 162.0h0.01"
+    assert shown(page, "slope") == shown(page, "other") == "M58.0 222.0L178.0 162.0"
+    assert said(page, "slope").startswith(f"{1 / np.log(10):.2f}")

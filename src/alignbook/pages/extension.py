@@ -1,7 +1,8 @@
 """A Sphinx extension: what the book does beyond Jupyter Book.
 
 Plots are numbered per page, every figure is drawn for the dark mode, too, each page says in its head what it
-shows, searches find findings first, and notebooks are offered as they run on a reader's machine.
+shows, the first use of a term leads to the glossary, searches find findings first, and notebooks are offered
+as they run on a reader's machine.
 """
 
 import html
@@ -10,7 +11,7 @@ import re
 
 from docutils import nodes
 
-from alignbook.pages import download
+from alignbook.pages import download, terms
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/[^"/]+)\.svg"(?P<after>[^>]*)>')
@@ -22,6 +23,7 @@ def setup(app):
     """Called by Sphinx."""
     app.connect("config-inited", rank_search)
     app.connect("env-check-consistency", number_per_page)
+    app.connect("doctree-resolved", terms.link_terms)
     app.connect("html-page-context", pair_figures)
     app.connect("html-page-context", describe)
     app.connect("build-finished", draw_for_dark)

@@ -6,7 +6,7 @@ import json
 import shutil
 
 from alignbook import paths, system
-from alignbook.pages import bench_page, executed, glance, page, probe_page, scorecard, tables
+from alignbook.pages import bench_page, executed, glance, ideas, page, probe_page, scorecard, tables
 from alignbook.runs import notebooks
 
 PAPERS = {  # chapters, by their folder
@@ -39,6 +39,7 @@ def write(books, records, pages):
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     _benchmarks(pages)
     probe_page.guide(pages)
+    ideas.write(ordered, pages)
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(ordered))

@@ -40,6 +40,16 @@ def home(records):
     return f'<div class="ab-cards ab-home">{"".join(cards)}</div>\n'
 
 
+def told(records):
+    """HTML of a list: each page with the first sentence of its finding, and the verdict on its headline."""
+    items = [
+        f"<li>{_link(record, record.name)}<br>{marked(_SENTENCE.split(record.finding)[0])} "
+        f"{verdict(record)}</li>"
+        for record in records
+    ]
+    return f'<ul class="ab-lines">{"".join(items)}</ul>'
+
+
 def outcomes(papers, records):
     """HTML of the home page's table: how many claims of each paper came out how.
 

@@ -13,7 +13,8 @@ rows : ``where`` holds conditions (column, comparison, control) on ``columns``, 
 import html
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 from IPython.display import HTML
 from matplotlib.ticker import MaxNLocator
@@ -24,6 +25,7 @@ LARGEST = 100_000  # bytes of one picture
 DIGITS = 5  # significant: finer than a pixel, and a fitted slope keeps three decimals
 WIDTH, HEIGHT = 520, 330
 LEFT, RIGHT, TOP, BOTTOM = 58, 496, 42, 282  # of the field between the axes
+SQUARE = 240  # width of either field where two stand side by side: as wide as high
 KINDS = ("line", "band", "dots", "crosses")
 CONTROLS = ("slider", "select", "checks")
 
@@ -37,6 +39,15 @@ class Axis:
     high: float
     log: bool = False
     ticks: tuple | None = None
+
+
+@dataclass(frozen=True)
+class Field:
+    """A second field beside the first, on a phone below it; ``alt`` as for :func:`picture`."""
+
+    x: Axis
+    y: Axis
+    alt: str
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,8 @@ class Control:
 class Layer:
     """One series. Of a "band", a frame is a pair of lists, lower and upper; None or NaN leaves a gap.
 
-    x, y : lists of numbers, or with ``by`` y a list of frames. label : in the legend, none if empty.
+    x, y : lists of numbers, or with ``by`` y a list of frames, and x too where points move sideways.
+    label : in the legend, none if empty. field : 0, or 1 for the field beside the first.
     """
 
     key: str
@@ -69,8 +81,13 @@ class Layer:
     label: str = ""
     by: tuple = ()
     where: tuple = ()
-    columns: dict = field(default_factory=dict)
+    columns: dict = dataclass_field(default_factory=dict)
     dashed: bool = False
+    field: int = 0
+
+    @property
+    def moves(self):
+        return bool(self.by) and len(self.x) > 0 and hasattr(self.x[0], "__len__")
 
 
 @dataclass(frozen=True)
@@ -102,24 +119,26 @@ class Readout:
     values: list
 
 
-def picture(name, *, alt, caption, x, y, controls, layers, fits=(), readouts=()):
+def picture(name, *, alt, caption, x, y, controls, layers, fits=(), readouts=(), beside=None):
     """The picture as ``IPython.display.HTML``; the same arguments give the same bytes.
 
     name : unique on its page; alt : what a reader who does not see it is told; caption : plain text.
+    beside : a :class:`Field`, or None.
     Raises ValueError for an unknown kind, names that stand twice or nowhere, frames or columns that do
     not match, a value that a logarithmic axis cannot show, and data of more than ``LARGEST`` bytes.
     """
-    _check(controls, layers, fits, readouts, x, y)
+    fields = [Field(x, y, alt)] + ([beside] if beside else [])
+    _check(controls, layers, fits, readouts, fields)
+    right = LEFT + SQUARE if beside else RIGHT
     data = _plain(
         {
-            "x": {"log": x.log, "low": x.low, "high": x.high, "from": LEFT, "to": RIGHT},
-            "y": {"log": y.log, "low": y.low, "high": y.high, "from": BOTTOM, "to": TOP},
+            "fields": [_scales(part, right) for part in fields],
             "controls": [
                 {"key": c.key, "kind": c.kind, "values": c.values, "texts": _texts(c)} for c in controls
             ],
             "layers": [
                 {
-                    "key": part.key, "kind": part.kind, "x": part.x, "y": part.y,
+                    "key": part.key, "kind": part.kind, "field": part.field, "x": part.x, "y": part.y,
                     "by": part.by, "where": part.where, "columns": part.columns,
                 }
                 for part in layers
@@ -138,11 +157,16 @@ def picture(name, *, alt, caption, x, y, controls, layers, fits=(), readouts=())
     written = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     script = written.replace("<", "\\u003c")  # else a text could end the script
     identity = html.escape(f"ab-{name}")
+    own = {layer.key: layer.field for layer in layers} | {fit.key: _of(fit, layers).field for fit in fits}
+    drawn = [
+        _svg(f"{identity}-field{n}", part, right, [i for i in (*layers, *fits) if own[i.key] == n], paths)
+        for n, part in enumerate(fields)
+    ]
     result = (
         f'<div class="ab-interactive" id="{identity}">'
         f'<div class="ab-controls" role="group" aria-label="Controls of the picture" hidden>'
         f"{''.join(map(_control, controls))}</div>"
-        f"{_svg(identity, alt, x, y, [*layers, *fits], paths)}"
+        f'<div class="ab-fields">{"".join(drawn)}</div>'
         f'<ul class="ab-legend">{_legend(layers, fits, readouts, texts)}</ul>'
         f"<p>{html.escape(caption)}</p>"
         f"<noscript><p>Still picture: {html.escape(_state(controls))}. "
@@ -154,7 +178,20 @@ def picture(name, *, alt, caption, x, y, controls, layers, fits=(), readouts=())
     return HTML(result)
 
 
-def _check(controls, layers, fits, readouts, x, y):
+def _of(fit, layers):
+    return next(layer for layer in layers if layer.key == fit.layer)
+
+
+def _scales(field, right):
+    """What either axis of ``field`` shows and the pixels of its ends."""
+    ends = (("x", field.x, LEFT, right), ("y", field.y, BOTTOM, TOP))
+    return {
+        name: {"log": axis.log, "low": axis.low, "high": axis.high, "from": start, "to": end}
+        for name, axis, start, end in ends
+    }
+
+
+def _check(controls, layers, fits, readouts, fields):
     known = {control.key: control for control in controls}
     keys = [item.key for item in (*layers, *fits, *readouts)]
     if len(known) < len(controls) or len(set(keys)) < len(keys):
@@ -173,24 +210,32 @@ def _check(controls, layers, fits, readouts, x, y):
         if item.by and given != frames:
             raise ValueError(f"{item.key}: {given} frames for {frames} combinations")
     for layer in layers:
-        if layer.kind not in KINDS:
-            raise ValueError(f"no kind of layer: {layer.kind}")
-        for column, comparison, key in layer.where:
-            operators = {"checks": ("in",)}.get(known[key].kind if key in known else None, ("=", ">=", "<="))
-            if column not in layer.columns or key not in known or comparison not in operators:
-                raise ValueError(f"{layer.key}: no condition {column} {comparison} {key}")
-        lists = [layer.x, *layer.columns.values()]
-        for frame in layer.y if layer.by else [layer.y]:
-            lists += frame if layer.kind == "band" else [frame]
-        if {len(part) for part in lists} != {len(layer.x)}:
-            raise ValueError(f"{layer.key}: lists of different lengths")
-        for axis, values in ((x, layer.x), (y, lists[1 + len(layer.columns) :])):
-            flat = values if axis is x else [value for part in values for value in part]
-            if axis.log and any(value is not None and value <= 0 for value in flat):
-                raise ValueError(f"{layer.key}: a value that is not positive on the logarithmic {axis.label}")
+        _check_layer(layer, known, fields)
     for fit in fits:
         if fit.layer not in {layer.key for layer in layers if layer.kind != "band"} or fit.needs < 2:
             raise ValueError(f"{fit.key}: no layer {fit.layer} to fit, or fewer than 2 points needed")
+
+
+def _check_layer(layer, known, fields):
+    if layer.kind not in KINDS:
+        raise ValueError(f"no kind of layer: {layer.kind}")
+    if not 0 <= layer.field < len(fields):
+        raise ValueError(f"{layer.key}: no field {layer.field}")
+    for column, comparison, key in layer.where:
+        operators = {"checks": ("in",)}.get(known[key].kind if key in known else None, ("=", ">=", "<="))
+        if column not in layer.columns or key not in known or comparison not in operators:
+            raise ValueError(f"{layer.key}: no condition {column} {comparison} {key}")
+    across = [*layer.x] if layer.moves else [layer.x]
+    if layer.moves and len(across) != len(layer.y):
+        raise ValueError(f"{layer.key}: {len(across)} frames of x for {len(layer.y)} of y")
+    up = []
+    for frame in layer.y if layer.by else [layer.y]:
+        up += frame if layer.kind == "band" else [frame]
+    if len({len(part) for part in (*across, *layer.columns.values(), *up)}) != 1:
+        raise ValueError(f"{layer.key}: lists of different lengths")
+    for axis, values in ((fields[layer.field].x, across), (fields[layer.field].y, up)):
+        if axis.log and any(value is not None and value <= 0 for part in values for value in part):
+            raise ValueError(f"{layer.key}: a value that is not positive on the logarithmic {axis.label}")
 
 
 def _plain(value):
@@ -244,16 +289,21 @@ def _start(data, controls):
 
     paths, texts, drawn = {}, {}, {}
     for layer in data["layers"]:
-        drawn[layer["key"]] = points = _points(layer, frame(layer["by"], layer["y"]), chosen, data)
-        paths[layer["key"]] = _path(layer["kind"], points, data)
+        field = data["fields"][layer["field"]]
+        x = layer["x"]
+        if layer["by"] and x and isinstance(x[0], list):
+            x = frame(layer["by"], x)
+        points = _points(layer, x, frame(layer["by"], layer["y"]), chosen, field)
+        paths[layer["key"]] = _path(layer["kind"], points, field)
+        drawn[layer["key"]] = points, field
     for fit in data["fits"]:
-        paths[fit["key"]], texts[fit["key"]] = _fitted(fit, drawn[fit["layer"]], data)
+        paths[fit["key"]], texts[fit["key"]] = _fitted(fit, *drawn[fit["layer"]])
     for readout in data["readouts"]:
         texts[readout["key"]] = frame(readout["by"], readout["values"])
     return paths, texts
 
 
-def _points(layer, frame, chosen, data):
+def _points(layer, across, frame, chosen, field):
     """Pairs of numbers in which the axes are even, None where a value is missing."""
 
     def agrees(n):
@@ -268,8 +318,8 @@ def _points(layer, frame, chosen, data):
         )
 
     def pairs(values):
-        both = zip(layer["x"], values, strict=True)
-        return [None if y is None else (_even(data["x"], x), _even(data["y"], y)) for x, y in both]
+        both = zip(across, values, strict=True)
+        return [None if y is None else (_even(field["x"], x), _even(field["y"], y)) for x, y in both]
 
     if layer["kind"] == "band":
         low, high = map(pairs, frame)
@@ -286,13 +336,13 @@ def _pixel(axis, even):
     return axis["from"] + (even - low) / (high - low) * (axis["to"] - axis["from"])
 
 
-def _path(kind, points, data):
+def _path(kind, points, field):
     steps, open_ = [], False
     for point in points:
         if point is None:
             open_ = False
             continue
-        at = f"{_pixel(data['x'], point[0]):.1f} {_pixel(data['y'], point[1]):.1f}"
+        at = f"{_pixel(field['x'], point[0]):.1f} {_pixel(field['y'], point[1]):.1f}"
         if kind == "crosses":
             steps.append(f"M{at}m-4.5 -4.5l9 9m0 -9l-9 9")
         elif kind == "dots":
@@ -312,13 +362,13 @@ def least_squares(u, v, slope=None):
     return slope, height - slope * centre
 
 
-def _fitted(fit, points, data):
+def _fitted(fit, points, field):
     found = [point for point in points if point]
     u = [point[0] for point in found]
     if len(set(u)) < fit["needs"]:
         return "", fit["none"]
     slope, intercept = least_squares(u, [point[1] for point in found], fit["slope"])
-    path = _path("line", [(end, intercept + slope * end) for end in (min(u), max(u))], data)
+    path = _path("line", [(end, intercept + slope * end) for end in (min(u), max(u))], field)
     text = f"{slope:.{fit['digits']}f} ({len(found)} points)" if fit["slope"] is None else ""
     return path, text.replace("-", "−")
 
@@ -390,26 +440,24 @@ def _ticks(axis):
     return [tick for tick in every if axis.low <= tick * (1 + 1e-9) and tick <= axis.high * (1 + 1e-9)]
 
 
-def _svg(identity, alt, x, y, items, paths):
-    across = {"log": x.log, "low": x.low, "high": x.high, "from": LEFT, "to": RIGHT}
-    up = {"log": y.log, "low": y.low, "high": y.high, "from": BOTTOM, "to": TOP}
-    grid, marks = "", ""
-    for tick in _ticks(x):
-        at = f"{_pixel(across, _even(across, tick)):.1f}"
+def _svg(identity, field, right, items, paths):
+    scales, grid, marks = _scales(field, right), "", ""
+    for tick in _ticks(field.x):
+        at = f"{_pixel(scales['x'], _even(scales['x'], tick)):.1f}"
         grid += f"M{at} {TOP}V{BOTTOM}"
         marks += f'<text x="{at}" y="{BOTTOM + 20}" text-anchor="middle">{_tick(tick)}</text>'
-    for tick in _ticks(y):
-        at = _pixel(up, _even(up, tick))
-        grid += f"M{LEFT} {at:.1f}H{RIGHT}"
+    for tick in _ticks(field.y):
+        at = _pixel(scales["y"], _even(scales["y"], tick))
+        grid += f"M{LEFT} {at:.1f}H{right}"
         marks += f'<text x="{LEFT - 7}" y="{at + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
+    x, y = html.escape(field.x.label), html.escape(field.y.label)
     return (
-        f'<svg class="ab-picture" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(alt)}">'
-        f'<clipPath id="{identity}-field"><rect x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT}" '
-        f'height="{BOTTOM - TOP}"/></clipPath>'
-        f'<path class="ab-grid" d="{grid}"/><path class="ab-axis" d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}"/>{marks}'
-        f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 4}" text-anchor="middle">{html.escape(x.label)}</text>'
-        f'<text x="2" y="17">{html.escape(y.label)}</text>'
-        f'<g clip-path="url(#{identity}-field)">'
+        f'<svg class="ab-picture" viewBox="0 0 {WIDTH - RIGHT + right} {HEIGHT}" role="img" '
+        f'aria-label="{html.escape(field.alt)}"><clipPath id="{identity}">'
+        f'<rect x="{LEFT}" y="{TOP}" width="{right - LEFT}" height="{BOTTOM - TOP}"/></clipPath>'
+        f'<path class="ab-grid" d="{grid}"/><path class="ab-axis" d="M{LEFT} {TOP}V{BOTTOM}H{right}"/>{marks}'
+        f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 4}" text-anchor="middle">{x}</text>'
+        f'<text x="2" y="17">{y}</text><g clip-path="url(#{identity})">'
         f"{''.join(_series(item, paths[item.key]) for item in items)}</g></svg>"
     )
 

@@ -1,0 +1,121 @@
+"""First uses of the glossary's terms, in a small book that Sphinx builds."""
+
+import io
+import re
+
+import pytest
+from sphinx.application import Sphinx
+
+from alignbook import paths
+from alignbook.pages import terms
+
+GLOSSARY = """# Words
+
+```{glossary}
+tangent kernel
+neural tangent kernel
+NTK
+  How examples move each other. Said with `code`.
+
+  The source stands apart.
+
+Hessian
+  Second derivatives, of the loss.
+
+principal axis
+  An eigenvector.
+
+landscape
+  Before LONG
+```
+
+The NTK and the Hessian in the glossary itself.
+
+An example
+: A definition that is no term's.
+""".replace("LONG", "word " * 60)
+PAGE = """# The Hessian as a heading
+
+`NTK` in code, $NTK$ as a formula, [the NTK as a link](https://example.org), and the Hessians-to-be.
+
+| NTK | Hessian |
+|---|---|
+| NTK | Hessian |
+
+- In a list, the *neural tangent
+  kernels* and the NTK again; an ntk is no NTK, and a preHessian no Hessian.
+
+Two principal axes and one principal axis of the Hessian.
+
+```python
+hessian = "Hessian"
+```
+"""
+HOME = "# Home\n\nNothing.\n\n```{toctree}\nglossary\npart/page\nlinked\n```\n"
+LINKED = (
+    "# Linked\n\nThe {term}`Hessian`, linked by hand, and the Hessian. The tangent kernel, a landscape.\n"
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """{page: its HTML}"""
+    root = tmp_path_factory.mktemp("terms")
+    pages = {"index": HOME, "glossary": GLOSSARY, "part/page": PAGE, "linked": LINKED}
+    for name, text in pages.items():
+        (root / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "source" / f"{name}.md").write_text(text)
+    settings = {"extensions": ["myst_parser"], "myst_enable_extensions": ["dollarmath", "deflist"]}
+    wrong = io.StringIO()
+    app = Sphinx(
+        root / "source", None, root / "html", root / "doctrees", "html", settings | {"nitpicky": True},
+        status=None, warning=wrong,
+    )  # fmt: skip
+    app.connect("doctree-resolved", terms.link_terms)
+    app.build()
+    assert wrong.getvalue() == ""
+    return {name: (root / "html" / f"{name}.html").read_text() for name in pages}
+
+
+def links(text):
+    """(target, title, what is linked) of every link that was made."""
+    found = re.findall(r'<a class="ab-term[^"]*" href="([^"]*)" title="([^"]*)">(.*?)</a>', text, re.DOTALL)
+    return [(target, title, " ".join(words.split())) for target, title, words in found]
+
+
+def test_the_first_use_in_prose_is_linked_and_no_other(built):
+    assert links(built["part/page"]) == [
+        ("../glossary.html#term-tangent-kernel", "How examples move each other. Said with code.",
+         "neural tangent kernels"),
+        ("../glossary.html#term-Hessian", "Second derivatives, of the loss.", "Hessian"),
+        ("../glossary.html#term-principal-axis", "An eigenvector.", "principal axes"),
+    ]  # fmt: skip
+    prose = re.sub(r"<[^>]*>", "", built["part/page"])
+    assert "a preHessian no Hessian." in prose and re.search(r"Two principal axes and one", prose)
+
+
+def test_what_is_linked_by_hand_is_left_alone(built):
+    assert [words for *_, words in links(built["linked"])] == ["tangent kernel", "landscape"]
+    assert built["linked"].count("glossary.html#term-Hessian") == 1
+
+
+def test_the_glossary_and_headings_are_left_alone(built):
+    assert links(built["glossary"]) == [] and links(built["index"]) == []
+    (heading,) = re.findall(r"<h1>.*?</h1>", built["part/page"])
+    assert "ab-term" not in heading
+
+
+def test_a_long_definition_is_cut_at_the_end_of_a_word(built):
+    title = links(built["linked"])[-1][1]
+    assert title.startswith("Before word") and title.endswith("word …")
+    assert terms.LONGEST - 10 < len(title) <= terms.LONGEST
+
+
+def test_every_name_in_the_books_glossary_is_found():
+    text = (paths.root() / "book" / "glossary.md").read_text(encoding="utf-8")
+    (entries,) = re.findall(r"```\{glossary\}(.*?)```", text, re.DOTALL)
+    names = re.findall(r"^(\w.*)$", entries, re.MULTILINE)
+    assert len(names) == len(set(names)) > 50
+    for name in names:
+        found = terms._pattern(names).fullmatch(name)
+        assert found and names[found.lastindex - 1] == name
