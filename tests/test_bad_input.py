@@ -106,7 +106,7 @@ def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
 
 
 BROKEN_EXPERIMENTS = {
-    "missing": (None, "toy/fig98_toy has no experiment notebooks/toy/fig98_toy/experiment.py"),
+    "missing": (None, "notebooks/toy/fig98_toy/experiment.py"),
     "syntax": ("def units(:\n", "experiment.py, line 1: SyntaxError"),
     "raises": ("import os\nraise RuntimeError('two\\nlines')\n", "experiment.py, line 2: RuntimeError: two"),
     "ends": ("raise SystemExit(3)\n", "experiment.py, line 1: SystemExit: 3"),
@@ -220,7 +220,7 @@ def test_an_edited_profile_is_read_or_refused_in_one_line(toys):
             values = parameters.resolve(book, "quick")
         except AlignbookError as error:
             one_line(error)
-            assert "quick" in str(error)
+            assert "profiles.yaml" in str(error)
         else:
             assert list(values) == ["labels", "rate", "seeds"] and 0 < values["rate"] <= 1
 
@@ -283,7 +283,7 @@ def looked_at(book):
         run.stale, [item.provenance["date"][:10] + item.provenance["device"] for item in run.shown]
         return run.claims
     except AlignbookError as error:
-        one_line(error, "toy/fig99_toy: no claims from", "data/results/toy/fig99_toy", "reading.py, line")
+        one_line(error, "toy/fig99_toy: no claims from", "data/results/toy/fig99_toy")
         return []
 
 
@@ -294,7 +294,7 @@ WRONG_TABLES = {
     "no UTF-8": (b"step,value\n0,\xff\n", 1, None),
     "longer rows": (b"step,value\n0,1,2,3\n0,1,2,3\n", 2, None),
     "text": (b"step,value\n0,a\n1,b\n", 2, []),
-    "no column": (b"step\n0\n1\n2\n", 3, []),
+    "no column": (b"step\n0\n1\n2\n", 3, 2),
     "infinite": (b"step,value\n0,inf\n", 1, []),
 }
 
@@ -308,7 +308,8 @@ def test_a_table_with_a_right_digest_and_wrong_content(stored, case):
     provenance = json.loads(record.read_text())
     provenance["table"] = {"sha256": hashlib.sha256(text).hexdigest(), "rows": rows}
     record.write_text(json.dumps(provenance))
-    assert looked_at(book) == expected
+    found = looked_at(book)
+    assert (found[0].seeds if isinstance(expected, int) else found) == expected
 
 
 JSON = st.recursive(

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from alignbook import paths
 
-EXPERIMENTS = Path(__file__).parent / "experiments"
-
 
 class AlignbookError(RuntimeError):
     """Bad input or a fault outside the code; the message is one clear line."""
@@ -19,7 +17,7 @@ def on_one_line(text):
 
 
 def fault(error):
-    """``FILE, line N: KeyError: 'value'``: where in this package ``error`` was raised, and what it is.
+    """``FILE, line N: KeyError: 'value'``: where in the studies ``error`` was raised, and what it is.
 
     The file is the last one in the traceback that an experiment may have written wrong; of a SyntaxError it
     is the one that cannot be read.
@@ -29,8 +27,7 @@ def fault(error):
         what = on_one_line(f"{type(error).__name__}: {error.msg}")
         return f"{paths.shown(error.filename)}, line {error.lineno}: {what}"
     frames = traceback.extract_tb(error.__traceback__)
-    folders = EXPERIMENTS, paths.root() / "notebooks"
-    own = [frame for frame in frames if any(map(Path(frame.filename).is_relative_to, folders))]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(paths.root() / "notebooks")]
     return f"{paths.shown(own[-1].filename)}, line {own[-1].lineno}: {what}" if own else what
 
 

@@ -75,38 +75,33 @@ def test_has_every_part_of_a_page(notebook):
 def test_what_is_said_of_nothing(notebook):
     """Where every run has diverged a page still has a finding, and key numbers without a number."""
     nothing, values = pd.DataFrame({"unit": []}), parameters.resolve(notebook, "smoke")
-    more = [_claims(notebook, nothing, values)] if notebook.has_reading else []
-    assert notebook.reading.finding(nothing, values, *more)
+    assert notebook.reading.finding(nothing, values, _claims(notebook, nothing, values))
     assert len(notebook.reading.key_numbers(nothing, values)) <= 3
-
-
-STUDIES = [book for book in BOOKS if book.has_reading]
 
 
 def _claims(notebook, table, values):
     return {claim.id: claim for claim in judged(notebook.reading.STATEMENTS, table, values)}
 
 
-@pytest.mark.parametrize("study", STUDIES, ids=[book.name for book in STUDIES])
-def test_a_finding_follows_its_verdict(study):
+def test_a_finding_follows_its_verdict(notebook):
     """Of nothing no statement is judged; and where the headline's verdict turns, the words do."""
-    values = parameters.resolve(study, "smoke")
-    claims = _claims(study, pd.DataFrame({"unit": []}), values)
+    values = parameters.resolve(notebook, "smoke")
+    claims = _claims(notebook, pd.DataFrame({"unit": []}), values)
     assert {claim.outcome for claim in claims.values()} <= {NOT_RUN}
-    run = engine.load(study, "quick") or engine.load(study, "paper")
+    run = engine.load(notebook, "quick") or engine.load(notebook, "paper")
     if run is None:
         return
     heads = [claim.id for claim in run.claims if claim.headline or claim.group == run.headline.group]
     said = set()
     for outcome in (HOLDS, CONTRADICTED, UNDECIDED):
         turned = {c.id: replace(c, outcome=outcome if c.id in heads else c.outcome) for c in run.claims}
-        said.add(study.reading.finding(run.judged_table, run.parameters, turned))
+        said.add(notebook.reading.finding(run.judged_table, run.parameters, turned))
     assert len(said) == 3
-    assert len(engine.most_faithful(study).finding) <= LONGEST  # what a link's preview shows
+    assert len(engine.most_faithful(notebook).finding) <= LONGEST  # what a link's preview shows
 
 
 def test_readings_import_no_torch():
-    imports = "; ".join(f"import alignbook.studies.{book.name.replace('/', '.')}.reading" for book in STUDIES)
+    imports = "; ".join(f"import alignbook.studies.{book.name.replace('/', '.')}.reading" for book in BOOKS)
     done = subprocess.run([sys.executable, "-c", f"{imports}; import sys; print('torch' in sys.modules)"],
                           capture_output=True, text=True)  # fmt: skip
     assert done.stdout.strip() == "False", done.stderr
@@ -208,10 +203,9 @@ def test_code_pages_split_a_module_at_its_functions(notebook):
     blocks = re.findall(r"```python\n(.*?)```", generated._code_page(notebook), re.DOTALL)
     for block in blocks:
         ast.parse(block)
-    heads = 2 if notebook.has_reading else 1
     firsts = [node for block in blocks for node in ast.parse(block).body[:1]]
     functions = [node.name for node in firsts if isinstance(node, ast.FunctionDef)]
-    assert len(functions) == len(blocks) - heads
+    assert len(functions) == len(blocks) - len(notebook.modules)
     assert functions == re.findall(r"^## `(\w+)`$", generated._code_page(notebook), re.MULTILINE)
     assert {"units", "finding"} <= set(functions)
 

@@ -24,7 +24,7 @@ def older(checkout):
         (checkout.root / path).write_text(new[path].replace(old, instead))
     checkout.run(*RUN)
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for arguments in (["init", "-q"], ["add", "src"], [*who, "commit", "-qm", "as it was"]):
+    for arguments in (["init", "-q"], ["add", "src", "notebooks"], [*who, "commit", "-qm", "as it was"]):
         subprocess.run(["git", *arguments], cwd=checkout.root, check=True, capture_output=True)
     checkout.to_the_new_rule = lambda: [(checkout.root / path).write_text(text) for path, text in new.items()]
     return checkout

@@ -142,7 +142,7 @@ def test_a_base_stands_in_for_tables_of_another_processor(checkout):
     checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 1}")
     checkout.run(*RUN)
     git("init", "-q")
-    git("add", "src")
+    git("add", "src", "notebooks")
     git("commit", "-qm", "as it was")
     (table,) = checkout.results.glob("toy/fig99_toy/*.csv")
     table.write_text(table.read_text().replace("\n1,", "\n1,1"))  # rounding, much amplified
@@ -317,7 +317,7 @@ def test_code_behind_a_checkpoint_counts_and_verify_reads_none(checkout):
     assert min(item["wall_time_s"] for item in found) < 3 <= min(item["cost_s"] for item in found)
     subprocess.run(["git", "init", "-q"], cwd=checkout.root, check=True)
     who = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*who, "add", "src"], cwd=checkout.root, check=True)
+    subprocess.run([*who, "add", "src", "notebooks"], cwd=checkout.root, check=True)
     subprocess.run([*who, "commit", "-qm", "as it was"], cwd=checkout.root, check=True)
     path = checkout.root / "src/alignbook/training/fine_tune.py"
     whole = path.read_text()

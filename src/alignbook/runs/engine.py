@@ -123,17 +123,9 @@ class Run:
     @cached_property
     def claims(self):
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
-        notebook = notebooks.find(self.name)
-        if notebook.has_reading:
-            with self._told("claims"):
-                claims = judged(notebook.reading.STATEMENTS, self.judged_table, self.parameters)
-        else:
-            headline = getattr(notebook.experiment, "HEADLINE", None)
-            claims = self._of_reading("claims")
-            named = [c.id for c in claims if f"{c.id}-".startswith(f"{headline}-")]
-            if not named:
-                raise AlignbookError(f"{self.name}: no claim {headline!r}, which HEADLINE names")
-            claims = [replace(claim, headline=claim.id == named[0]) for claim in claims]
+        reading = notebooks.find(self.name).reading
+        with self._told("claims"):
+            claims = judged(reading.STATEMENTS, self.judged_table, self.parameters)
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
         return [replace(claim, needed=self._needed(claim)) for claim in claims]
@@ -163,9 +155,7 @@ class Run:
     @cached_property
     def finding(self):
         """What was found, one or two sentences with their numbers from the results."""
-        if notebooks.find(self.name).has_reading:
-            return self._of_reading("finding", {claim.id: claim for claim in self.claims})
-        return self._of_reading("finding")
+        return self._of_reading("finding", {claim.id: claim for claim in self.claims})
 
     @property
     def key_numbers(self):

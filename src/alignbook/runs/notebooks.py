@@ -1,7 +1,6 @@
 """The notebooks of the book: their names, titles, experiments and readings.
 
-A study has a folder of its own, ``notebooks/<paper>/<slug>/`` (:mod:`alignbook.studies`). Older ones are a
-file ``notebooks/<paper>/<slug>.md`` and a module of :mod:`alignbook.experiments` that does everything.
+A study has a folder of its own, ``notebooks/<paper>/<slug>/``, see :mod:`alignbook.studies`.
 """
 
 import difflib
@@ -14,7 +13,7 @@ from alignbook import paths
 from alignbook.errors import AlignbookError, fault
 from alignbook.runs.parameters import UNREADABLE
 
-SOURCE = "notebook.md"  # of a study with a folder of its own
+SOURCE = "notebook.md"
 OWN = "synthesis"  # the chapter that has no paper: what it asks and claims is ours
 
 
@@ -84,8 +83,8 @@ class Notebook:
 
     @property
     def folder(self):
-        """The study's own folder, a Path; None of an older notebook, which has none."""
-        return self.source.parent if self.source.name == SOURCE else None
+        """The study's own folder, a Path."""
+        return self.source.parent
 
     @property
     def experiment(self):
@@ -97,28 +96,21 @@ class Notebook:
 
     @property
     def reading(self):
-        """The module that judges and words what is stored; where there is none yet, the experiment."""
-        return self._module("reading" if self.has_reading else "experiment")
-
-    @property
-    def has_reading(self):
-        """Whether its statements are data, in a module of their own."""
-        return bool(self.folder) and (self.folder / "reading.py").is_file()
+        """The module that judges and words what is stored; otherwise as ``experiment``."""
+        return self._module("reading")
 
     @property
     def modules(self):
-        """The study's own modules, without those that it shares: of an older notebook, one."""
-        return [self.experiment, self.reading] if self.has_reading else [self.experiment]
+        """The study's own modules, without those that it shares."""
+        return [self.experiment, self.reading]
 
     def _module(self, part):
-        module, where = f"alignbook.experiments.{self.paper}.{self.slug}", None
-        if self.folder:
-            module, where = f"alignbook.studies.{self.paper}.{self.slug}.{part}", self.folder / f"{part}.py"
+        module = f"alignbook.studies.{self.paper}.{self.slug}.{part}"
         try:
             return importlib.import_module(module)
         except (Exception, SystemExit) as error:
             if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-                where = paths.shown(where) if where else f"src/{module.replace('.', '/')}.py"
+                where = paths.shown(self.folder / f"{part}.py")
                 raise AlignbookError(f"{self.name} has no {part} {where}") from None
             raise AlignbookError(f"{self.name}: its {part} cannot be imported: {fault(error)}") from error
 
@@ -126,8 +118,7 @@ class Notebook:
 def every():
     """All notebooks, sorted by name."""
     folder = paths.root() / "notebooks"
-    found = {f"{source.parent.name}/{source.stem}": source for source in folder.glob("*/*.md")}
-    found |= {f"{s.parts[-3]}/{s.parts[-2]}": s for s in folder.glob(f"*/*/{SOURCE}")}
+    found = {f"{source.parts[-3]}/{source.parts[-2]}": source for source in folder.glob(f"*/*/{SOURCE}")}
     if not found:
         raise AlignbookError(f"no notebooks in {paths.shown(folder)}: ALIGNBOOK_ROOT must be a checkout")
     return [Notebook(name, source) for name, source in sorted(found.items())]

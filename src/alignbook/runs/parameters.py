@@ -194,7 +194,7 @@ def resolve(notebook, profile=None, overrides=None):
         try:
             values.update(_checked(spec, entry, notebook.name))
         except AlignbookError as error:
-            where = ", ".join([paths.shown(profile_place(notebook, profile)[0]), notebook.name])
+            where = ", ".join([paths.shown(notebook.folder / "profiles.yaml"), notebook.name])
             raise AlignbookError(f"{where}: {str(error).removeprefix(f'{notebook.name} ')}") from None
     values.update(_checked(spec, overrides or {}, notebook.name))
     return values
@@ -203,27 +203,22 @@ def resolve(notebook, profile=None, overrides=None):
 def read_profile(notebook, profile):
     """What ``profile`` changes in the values of ``notebook``'s cell.
 
-    A study says so in its ``profiles.yaml``, profile by profile, and what it leaves out is the cell's; older
-    notebooks in ``notebooks/profiles/<profile>.yaml``.
+    Its ``profiles.yaml`` says so profile by profile; what it leaves out is the cell's.
     """
     if profile not in PROFILES:
         raise AlignbookError(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
-    path, name = profile_place(notebook, profile)
+    path = notebook.folder / "profiles.yaml"
     try:
         entries = _loaded(path.read_text(encoding="utf-8"))
     except (OSError, *UNREADABLE) as error:
         raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
-    if notebook.folder:
-        unknown = [known for known in entries if known not in PROFILES] if isinstance(entries, dict) else []
-        if unknown:
-            there = f"there are: {', '.join(PROFILES)}"
-            raise AlignbookError(f"{paths.shown(path)}: no profile {_short(unknown[0])}; {there}")
-        if not isinstance(entries, dict) or not isinstance(entries.get(name, {}), dict):
-            raise AlignbookError(f"{paths.shown(path)}: profile {profile} has no values by name")
-        return entries.get(name, {})
-    if not isinstance(entries, dict) or not isinstance(entries.get(name), dict):
-        raise AlignbookError(f"profile {profile} has no entry for {notebook.name}")
-    return entries[name]
+    unknown = [known for known in entries if known not in PROFILES] if isinstance(entries, dict) else []
+    if unknown:
+        there = f"there are: {', '.join(PROFILES)}"
+        raise AlignbookError(f"{paths.shown(path)}: no profile {_short(unknown[0])}; {there}")
+    if not isinstance(entries, dict) or not isinstance(entries.get(profile, {}), dict):
+        raise AlignbookError(f"{paths.shown(path)}: profile {profile} has no values by name")
+    return entries.get(profile, {})
 
 
 def loaded(text, where):
@@ -237,13 +232,6 @@ def loaded(text, where):
 @cache  # of the text: every notebook asks for the same few files
 def _loaded(text):
     return yaml.load(text, _Loader)
-
-
-def profile_place(notebook, profile):
-    """(the YAML file that holds ``profile`` of ``notebook``, the name of its entry there)"""
-    if notebook.folder:
-        return notebook.folder / "profiles.yaml", profile
-    return paths.root() / "notebooks" / "profiles" / f"{profile}.yaml", notebook.name
 
 
 def profile_of(notebook, values):

@@ -23,7 +23,7 @@ from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import verified
 from alignbook.runs.digest import code_digest
 
-_PREFIXES, _PART = ("alignbook.studies.", "alignbook.experiments."), ".experiment"
+_STUDIES, _PART = "alignbook.studies.", ".experiment"
 # A unit's argument: where its provenance names the data set.
 DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
 CODE = "the code has changed"  # a reason to be stale
@@ -131,10 +131,9 @@ def datasets(unit):
 def owner(unit):
     """The notebook under whose name ``unit`` is stored."""
     module = unit.compute.__module__
-    for prefix in _PREFIXES:
-        if module.startswith(prefix):
-            return module.removeprefix(prefix).removesuffix(_PART).replace(".", "/")
-    raise ValueError(f"{module} is not an experiment module")
+    if not module.startswith(_STUDIES):
+        raise ValueError(f"{module} is not a study's module")
+    return module.removeprefix(_STUDIES).removesuffix(_PART).replace(".", "/")
 
 
 def location(unit):
