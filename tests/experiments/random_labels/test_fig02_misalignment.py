@@ -11,11 +11,13 @@ from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import numpy_stream
 from alignbook.statements import judged
+from alignbook.studies.random_labels import filter_training
 from alignbook.studies.random_labels.fig02_misalignment import experiment, reading
 from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
 from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.nets import SimpleCNN, he_normal_
 
+ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}
 SMALL = {
     "dataset": "photos",
     "labels": "random",
@@ -36,7 +38,7 @@ SMALL = {
 
 
 def run(**other):
-    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+    return filter_training.compute(**SMALL | other, **ON_CPU)
 
 
 def test_compute_records_scores_and_transfer_function_of_every_epoch():
@@ -70,7 +72,7 @@ def test_aligned_filters_score_zero_with_the_data_only():
     cov_x = vectors @ np.diag([1.0, 2, 3, 4, 5]) @ vectors.T
     tau = np.array([3.0, 1, 2, 5, 4])
     weights = np.concatenate([(tau * vectors).T, -(tau * vectors).T])  # rows ± τᵢ vᵢ, mean zero
-    score, curve = experiment.measure(cov_x, weights, random_bases(5, 4, rng), 3, rng)
+    score, curve = filter_training.measure(cov_x, weights, random_bases(5, 4, rng), 3, rng)
     assert score["misalignment"] == pytest.approx(0, abs=1e-9)
     assert score["uncentred"] == pytest.approx(0, abs=1e-9)
     assert score["basis_min"] > 0.01
@@ -102,7 +104,7 @@ def test_evaluation_against_one_image_at_a_time():
     with torch.no_grad():
         net.dense.bias[2] = -1e3  # this unit is dead
     x, y = torch.randn(7, 3, 6, 6, generator=generator), torch.arange(7)
-    found = experiment.evaluation(net, x, y, "float32", batch_size=3)
+    found = filter_training.evaluation(net, x, y, "float32", batch_size=3)
     logits = torch.cat([net(x[i : i + 1]) for i in range(7)]).detach()
     loss = torch.nn.functional.cross_entropy(logits.double(), y).item()
     hidden = net.dense(net.features(x, 1).permute(0, 2, 3, 1).flatten(1))
@@ -238,9 +240,8 @@ def test_figure_4_shares_the_runs(profile):
         for name in ("fig02_misalignment", "fig04_transfer_function")
     }
     own = {unit.name: unit for unit in experiment.units(values["fig02_misalignment"])}
-    theirs = [
-        unit for unit in fig04.units(values["fig04_transfer_function"]) if unit.compute is experiment.compute
-    ]
+    asked = fig04.units(values["fig04_transfer_function"])
+    theirs = [unit for unit in asked if unit.compute is filter_training.compute]
     others = len(values["fig04_transfer_function"]["other_scales"])
     assert len(theirs) == 2 * (values["fig02_misalignment"]["seeds"] + others)
     assert all(own.get(unit.name, unit) == unit for unit in theirs)

@@ -8,8 +8,10 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import Diverged
 from alignbook.statements import judged
-from alignbook.studies.random_labels.fig04_transfer_function import experiment, reading
+from alignbook.studies.random_labels import gaussian_networks
+from alignbook.studies.random_labels.fig04_transfer_function import reading
 
+ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}
 SMALL = {
     "inputs": 20,
     "networks": 3,
@@ -23,7 +25,7 @@ SMALL = {
 
 
 def run(**other):
-    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+    return gaussian_networks.compute(**SMALL | other, **ON_CPU)
 
 
 def test_compute_trains_to_the_goal_and_repeats():
