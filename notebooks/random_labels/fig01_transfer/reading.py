@@ -2,12 +2,13 @@
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.claims import UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 
 from .. import gains
 from ..vgg_settings import SETTINGS
+from ..wording import by_verdict
 
 # Experiment of Figure 1 -> (its setting, downstream labels, sign of what pre-training does).
 EXPERIMENTS = {
@@ -89,17 +90,17 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Pre-training on random labels speeds training up in both of the paper's positive experiments and "
+SAID = by_verdict(
+    holds="Pre-training on random labels speeds training up in both of the paper's positive experiments and "
     "slows it down in both negative ones",
-    CONTRADICTED: "Pre-training on random labels does not help and hurt where the paper's figure shows it",
-    ABSENT: "Pre-training on random labels changes the speed of training too little to matter in one of the "
+    contradicted="Pre-training on random labels does not help and hurt where the paper's figure shows it",
+    absent="Pre-training on random labels changes the speed of training too little to matter in one of the "
     "four experiments at least",
-    UNDECIDED: "It is undecided whether pre-training on random labels helps in two of the paper's "
+    undecided="It is undecided whether pre-training on random labels helps in two of the paper's "
     "experiments and hurts in the other two",
-    NOT_JUDGED: "Whether pre-training on random labels helps and hurts as in the paper is not judged, since "
+    not_judged="Whether pre-training on random labels helps and hurts as in the paper is not judged, since "
     "it did not learn its labels",
-}
+)
 
 
 def finding(table, parameters, claims):

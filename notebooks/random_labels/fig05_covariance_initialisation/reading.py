@@ -2,20 +2,12 @@
 
 import pandas as pd
 
-from alignbook.claims import (
-    ABSENT,
-    CONTRADICTED,
-    HOLDS,
-    NOT_JUDGED,
-    UNDECIDED,
-    KeyNumber,
-    interval,
-    t_interval,
-)  # fmt: skip
+from alignbook.claims import UNDECIDED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, at, difference
 from alignbook.statements import Requirement, Statement, over
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
+from ..wording import by_verdict
 from .design import STARTS
 
 MARGIN = 0.25  # of the gain, within which the effect counts as recovered; fixed before the first run
@@ -109,14 +101,14 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Filters drawn from the learned covariance help as much as the pre-trained filters",
-    CONTRADICTED: "Filters drawn from the learned covariance do not help as the pre-trained filters do",
-    UNDECIDED: "It is undecided whether filters drawn from the learned covariance match the trained ones",
-    NOT_JUDGED: "Whether drawn filters recover the gain of pre-training is not judged, since there is no "
+SAID = by_verdict(
+    holds="Filters drawn from the learned covariance help as much as the pre-trained filters",
+    absent="Filters drawn from the learned covariance do not gain less than the pre-trained ones",
+    contradicted="Filters drawn from the learned covariance do not help as the pre-trained filters do",
+    undecided="It is undecided whether filters drawn from the learned covariance match the trained ones",
+    not_judged="Whether drawn filters recover the gain of pre-training is not judged, since there is no "
     "clear gain",
-}
-SAID[ABSENT] = SAID[CONTRADICTED]  # which a test of sameness never says
+)
 
 
 def finding(table, parameters, claims):

@@ -1,10 +1,11 @@
 """How much pre-training on random labels slows a second task, by the dense layer's width (Figure 8)."""
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.claims import UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last
 from alignbook.statements import Requirement, Statement, over
 
 from ..gains import KINDS, VISIBLE, gain
+from ..wording import by_verdict
 
 POINT = 0.01  # of accuracy, on average over training
 
@@ -77,20 +78,21 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "A wider dense layer takes away the harm that pre-training on random labels does to a narrow one",
-    CONTRADICTED: "A wider dense layer makes the harm that pre-training does worse",
-    ABSENT: "A wider dense layer changes the harm that pre-training does too little to matter",
-    UNDECIDED: "It is undecided whether a wider dense layer takes away the harm that pre-training does",
-    NOT_JUDGED: "Whether a wider dense layer takes away the harm of pre-training is not judged: on average "
+SAID = by_verdict(
+    holds="A wider dense layer takes away the harm that pre-training on random labels does to a narrow one",
+    contradicted="A wider dense layer makes the harm that pre-training does worse",
+    absent="A wider dense layer changes the harm that pre-training does too little to matter",
+    undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
+    not_judged="Whether a wider dense layer takes away the harm of pre-training is not judged: on average "
     "there is none",
-}
-SLOWED = {  # where only one width is among the results
-    HOLDS: "Pre-training slows the narrowest network down",
-    CONTRADICTED: "Pre-training speeds the narrowest network up",
-    ABSENT: "Pre-training hardly changes how fast the narrowest network learns",
-    UNDECIDED: "It is undecided whether pre-training slows the narrowest network down",
-}
+)
+SLOWED = by_verdict(
+    holds="Pre-training slows the narrowest network down",
+    contradicted="Pre-training speeds the narrowest network up",
+    absent="Pre-training hardly changes how fast the narrowest network learns",
+    undecided="It is undecided whether pre-training slows the narrowest network down",
+    not_judged="Whether pre-training slows the narrowest network down is not judged",
+)
 
 
 def finding(table, parameters, claims):
@@ -100,7 +102,7 @@ def finding(table, parameters, claims):
     found = narrowest(table, parameters, kind)
     if found.empty:
         return "The narrowest network is not among the results: there is nothing to compare."
-    text = SAID.get(closes) or SLOWED.get(negative, "Nothing is judged at this size")
+    text = SAID.get(closes) or SLOWED[negative]  # of one width nothing closes
     text += f". With {KINDS[kind]} the narrowest pre-trained network is {abs(100 * found.mean()):.0f} points "
     text += f"of accuracy {'behind' if found.mean() > 0 else 'ahead'}"
     text += " on average, but the seeds scatter widely" * (negative == UNDECIDED)
