@@ -8,3 +8,19 @@ def by_verdict(*, holds, contradicted, absent, undecided, not_judged):
     return {
         HOLDS: holds, CONTRADICTED: contradicted, ABSENT: absent, UNDECIDED: undecided, NOT_JUDGED: not_judged
     }  # fmt: skip
+
+
+IT = by_verdict(
+    holds="it holds", contradicted="it is contradicted", absent="it is too small to matter",
+    undecided="it is undecided", not_judged="it is not judged",
+)  # fmt: skip
+
+
+def others(outcome, beside):
+    """`` With real labels it is undecided.``: of replicates those whose verdict differs from ``outcome``.
+
+    beside : {what a sentence calls the replicate: its verdict}
+    """
+    return "".join(
+        f" With {words} {IT[found]}." for words, found in beside.items() if found != outcome and found in IT
+    )

@@ -9,7 +9,7 @@ from alignbook.statements import Case, Requirement, Statement
 from .. import transfer_curves
 from ..filter_runs import complete, figure_rows
 from ..transfer_curves import FALL, RISE, change, networks, percent
-from ..wording import by_verdict
+from ..wording import by_verdict, others
 
 ONLY_RISES = {"dimension": 30, "gaussian_hidden": 256, "inputs": 2000}  # Figure 20, right (E.1)
 FEWEST_STEPS = 5 * 195  # caption: the first curve drawn is after 5 epochs of about 195 steps
@@ -118,15 +118,13 @@ SAID = by_verdict(
 
 def finding(table, parameters, claims):
     """Whether the curve of random labels falls, by how much, and what real labels give."""
-    outcome, real = (claims[f"falls-{labels}"].outcome for labels in ("random", "real"))
-    fall = changed(table, parameters, FALL, labels="random")
+    outcome, fall = claims["falls-random"].outcome, changed(table, parameters, FALL, labels="random")
     if outcome not in SAID or fall.empty:
         return "No run on images with random labels is among the results: there is nothing to see."
     text = f"{SAID[outcome]}: where the data vary most, weights have grown {percent(-fall)} "
     text += f"{'less' if fall.mean() > 0 else 'more'} than at the peak"
-    if real in SAID:
-        text += "; real labels give the same" if real == outcome else f"; with real labels it is {real}"
-    return text + ". The initial scale, which the paper does not give, matters much."
+    text += "." + others(outcome, {"real labels": claims["falls-real"].outcome})
+    return text + " The initial scale, which the paper does not give, matters much."
 
 
 def key_numbers(table, parameters):

@@ -7,7 +7,7 @@ from alignbook.over_seeds import across, at, difference
 from alignbook.statements import Requirement, Statement, over
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
-from ..wording import by_verdict
+from ..wording import by_verdict, others
 from .design import STARTS
 
 MARGIN = 0.25  # of the gain, within which the effect counts as recovered; fixed before the first run
@@ -113,7 +113,7 @@ SAID = by_verdict(
 
 def finding(table, parameters, claims):
     """Whether the drawn filters gain as much as the trained ones, and both gains."""
-    first, *others = parameters["labels"]
+    first, *rest = parameters["labels"]
     found, outcome = gains(table, first), claims[f"recovers-{first}"].outcome
     if outcome not in SAID or not len(found):
         return "No run has finished: there is nothing to compare."
@@ -121,9 +121,7 @@ def finding(table, parameters, claims):
     text = f"{SAID[outcome]}: with {KINDS[first]} they gain {drawn:+.1f} points of accuracy over scratch, "
     text += f"the trained ones {trained:+.1f}"
     text += ", too rough for our margin." if outcome == UNDECIDED else "."
-    for kind in others:
-        other = claims[f"recovers-{kind}"].outcome
-        text += f" With {KINDS[kind]} it is {other}." * (other != outcome and other in SAID)
+    text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest})
     small = parameters["side"] < PRINTED_SIDE
     return text + f" Images are only {parameters['side']} pixels wide." * small
 

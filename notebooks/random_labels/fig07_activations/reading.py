@@ -8,7 +8,7 @@ from alignbook.statements import Case, Statement, over
 
 from ..gains import KINDS
 from ..seen_seeds import chosen_on
-from ..wording import by_verdict
+from ..wording import by_verdict, others
 from .design import CASES, LAST
 
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
@@ -147,16 +147,14 @@ SAID = by_verdict(
 
 def finding(table, parameters, claims):
     """Whether the switch kills more neurons in the negative case, and how many in both."""
-    kind, *others = parameters["labels"]
+    kind, *rest = parameters["labels"]
     outcome = claims[f"dies-{kind}"].outcome
     hurts, helps = (100 * at_switch(table, case, kind, "dead").mean() for case in ("negative", "positive"))
     if outcome not in SAID:
         return "The two cases are not both among the results: there is nothing to compare."
     text = f"{SAID[outcome]}. With {KINDS[kind]} the share of dead neurons changes by {hurts:+.0f} points "
     text += f"where it hurts and {helps:+.0f} where it helps."
-    for other in others:
-        differs = claims[f"dies-{other}"].outcome
-        text += f" With {KINDS[other]} it is {differs}." * (differs != outcome)
+    text += others(outcome, {KINDS[other]: claims[f"dies-{other}"].outcome for other in rest})
     return text + f" VGG-16 is scaled down to width {parameters['width']}."
 
 
