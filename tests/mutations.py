@@ -23,7 +23,7 @@ from alignbook.runs import digest, engine, notebooks, parameters, unfollowable
 UNITS = (
     ("signal_propagation/cor01_equilibrium", "alignbook.studies.signal_propagation.cor01_equilibrium.experiment"),
     ("representation_alignment/fig10_peaks_alignment", "alignbook.studies.representation_alignment.fig10_peaks_alignment.experiment"),
-    ("random_labels/fig04_transfer_function", "alignbook.studies.random_labels.fig04_transfer_function.experiment"),
+    ("random_labels/fig04_transfer_function", "alignbook.studies.random_labels.gaussian_networks"),
 )  # fmt: skip
 PEAKS = "data/peaks.py"
 DRAWN = "dtype=torch.float64)\n\n\ndef encode"

@@ -1,17 +1,16 @@
 """Whether training makes the transfer function f(σ) rise and then fall (Figure 4)."""
 
-import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Case, Requirement, Statement
 
 from .. import transfer_curves
 from ..filter_runs import complete, figure_rows
-from ..transfer_curves import FALL, RISE, change, networks
+from ..transfer_curves import FALL, RISE, change, networks, percent
+from ..wording import by_verdict, others
 
-SOURCE = "Figure 4, Section 2.3"
 ONLY_RISES = {"dimension": 30, "gaussian_hidden": 256, "inputs": 2000}  # Figure 20, right (E.1)
 FEWEST_STEPS = 5 * 195  # caption: the first curve drawn is after 5 epochs of about 195 steps
 
@@ -73,15 +72,10 @@ def may_fall(table, parameters, inputs, **given):
 
 def on_images(end):
     """The panels with images, random labels first."""
-
-    def cases(parameters):
-        name = parameters["dataset"]
-        return [
-            Case(labels, f"{name}, {labels} labels", {"labels": labels, "end": end})
-            for labels in ("random", "real")
-        ]
-
-    return cases
+    return lambda parameters: [
+        Case(labels, f"{parameters['dataset']}, {labels} labels", {"labels": labels, "end": end})
+        for labels in ("random", "real")
+    ]
 
 
 def on_gaussian(end):
@@ -92,7 +86,6 @@ def on_gaussian(end):
     ]
 
 
-RISES, FALLS = "Training makes f(σ) rise at first.", "Training makes f(σ) fall in the end."
 LONG = Requirement("steps of training (the figure's first curve is after 5 epochs)", steps, FEWEST_STEPS)
 LEARNED = Requirement("share of the networks that learned their labels", learned, 0.95)
 MAY_FALL = Requirement(
@@ -101,14 +94,12 @@ MAY_FALL = Requirement(
     may_fall,
     1.0,
 )
-IMAGES = {
-    "source": SOURCE, "of": changed, "above": 0, "matters": 0.05, "unit": "of ln τ", "requires": (LONG,),
-    "because": "5 % of τ is the width of the line in the figure",
+CURVE = {"source": "Figure 4, Section 2.3", "of": changed, "above": 0, "unit": "of ln τ"}
+IMAGES = CURVE | {
+    "matters": 0.05, "because": "5 % of τ is the width of the line in the figure", "requires": (LONG,)
 }  # fmt: skip
-GAUSSIAN = {
-    "source": SOURCE, "of": changed, "above": 0, "matters": 0.005, "unit": "of ln τ",
-    "because": "half a percent of τ cannot be seen in the figure",
-}  # fmt: skip
+GAUSSIAN = CURVE | {"matters": 0.005, "because": "half a percent of τ cannot be seen in the figure"}
+RISES, FALLS = "Training makes f(σ) rise at first.", "Training makes f(σ) fall in the end."
 STATEMENTS = [
     Statement("falls", FALLS, each=on_images(FALL), headline=True, **IMAGES),
     Statement("falls", FALLS, each=on_gaussian(FALL), requires=(LEARNED, MAY_FALL), **GAUSSIAN),
@@ -116,45 +107,31 @@ STATEMENTS = [
     Statement("rises", RISES, each=on_gaussian(RISE), requires=(LEARNED,), **GAUSSIAN),
 ]
 
-SAID = {
-    HOLDS: "On images with random labels f(σ) falls in the end, as the paper says",
-    ABSENT: "On images with random labels f(σ) hardly falls in the end",
-    CONTRADICTED: "On images with random labels f(σ) does not fall in the end, it rises",
-    UNDECIDED: "It is undecided whether f(σ) falls in the end on images with random labels",
-    NOT_JUDGED: "These runs on images are too short to judge whether f(σ) falls in the end",
-}
-REAL = {
-    HOLDS: "Real labels give the same.",
-    CONTRADICTED: "With real labels it does not fall.",
-    UNDECIDED: "With real labels it is undecided.",
-}
-
-
-def percent(values):
-    """Mean change of a curve in percent, from differences of its logarithm, without its sign."""
-    return f"{100 * abs(np.expm1(np.mean(values))):.0f} %"
+SAID = by_verdict(
+    holds="On images with random labels the transfer function falls in the end, as the paper says",
+    contradicted="On images with random labels the transfer function does not fall in the end",
+    absent="On images with random labels the transfer function falls too little in the end to be seen",
+    undecided="It is undecided whether the transfer function falls in the end on images with random labels",
+    not_judged="Whether the transfer function falls in the end is not judged, since these runs are too short",
+)
 
 
 def finding(table, parameters, claims):
-    """Rise and fall with random labels, and what real ones give; words follow the verdicts."""
-    claim = claims["falls-random"]
-    rise, fall = (changed(table, parameters, end, labels="random") for end in (RISE, FALL))
-    if claim.outcome not in SAID or fall.empty:
+    """Whether the curve of random labels falls, by how much, and what real labels give."""
+    outcome, fall = claims["falls-random"].outcome, changed(table, parameters, FALL, labels="random")
+    if outcome not in SAID or fall.empty:
         return "No run on images with random labels is among the results: there is nothing to see."
-    said = f"{SAID[claim.outcome]}. "
-    if claim.outcome == HOLDS and claims["rises-random"].outcome == HOLDS:
-        said += f"Training raises τ by {percent(rise)} up to the top, "
-        said += f"and at the largest σ it is {percent(-fall)} lower. "
-    said += REAL.get(claims["falls-real"].outcome, "")
-    return said.strip() + " The initial scale, which the paper does not give, matters much."
+    text = f"{SAID[outcome]}: where the data vary most, weights have grown {percent(-fall)} "
+    text += f"{'less' if fall.mean() > 0 else 'more'} than at the peak"
+    text += "." + others(outcome, {"real labels": claims["falls-real"].outcome})
+    return text + " The initial scale, which the paper does not give, matters much."
 
 
 def key_numbers(table, parameters):
     """The fall in the panels with images."""
-    result = []
-    for labels in ("random", "real"):
-        falls = changed(table, parameters, FALL, labels=labels)
-        if len(falls):
-            what = f"fall of f(σ) from its top (difference of ln), {labels} labels"
-            result.append(KeyNumber(what, interval(falls, "{:.2g}")))
-    return result
+    found = {labels: changed(table, parameters, FALL, labels=labels) for labels in ("random", "real")}
+    return [
+        KeyNumber(f"fall of f(σ) from its top (difference of ln), {labels} labels", interval(falls, "{:.2g}"))
+        for labels, falls in found.items()
+        if len(falls)
+    ]

@@ -2,13 +2,14 @@
 
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval, t_interval
-from alignbook.over_seeds import across, area, at, curves, difference
+from alignbook.claims import UNDECIDED, KeyNumber, interval, t_interval
+from alignbook.over_seeds import across, at, difference
 from alignbook.statements import Requirement, Statement, over
 
+from ..gains import KINDS, VISIBLE, mean_accuracy
+from ..wording import by_verdict, others
 from .design import STARTS
 
-KINDS = {"real": "real labels", "random": "random labels"}
 MARGIN = 0.25  # of the gain, within which the effect counts as recovered; fixed before the first run
 POINT = 0.01  # of accuracy, on average over training
 PRINTED_SIDE = 32  # pixels, of CIFAR-10
@@ -16,8 +17,7 @@ PRINTED_SIDE = 32  # pixels, of CIFAR-10
 
 def areas(table, labels):
     """(seeds × starts) frame: mean accuracy over training (Appendix B); only seeds with all starts."""
-    rows = at(table, labels=labels)
-    found = across(rows, "start", STARTS, lambda part: area(curves(part, "epoch", "accuracy")))
+    found = across(at(table, labels=labels), "start", STARTS, mean_accuracy)
     return found if len(found) else pd.DataFrame()
 
 
@@ -75,7 +75,7 @@ def faster(id, text, one, other="scratch"):
     """The statement that start ``one`` trains faster than ``other``."""
     return Statement(
         id, text, source="Figure 5, Section 2.4", of=lambda t, p, labels: gain(t, p, labels, one, other),
-        above=0, matters=POINT, unit="of accuracy", because="one point is the width of a line in the figure",
+        above=0, matters=POINT, unit="of accuracy", because=VISIBLE,
         each=over("labels", KINDS),
     )  # fmt: skip
 
@@ -101,45 +101,39 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Filters drawn from the learned covariance help as much as the pre-trained filters",
-    CONTRADICTED: "Filters drawn from the learned covariance do not help as the pre-trained filters do",
-    UNDECIDED: "It is undecided whether filters drawn from the learned covariance match the trained ones",
-    NOT_JUDGED: "Pre-trained filters do not clearly help here, so there is nothing to recover",
-}
-BESIDE = {
-    HOLDS: "recovered",
-    CONTRADICTED: "not recovered",
-    UNDECIDED: "undecided",
-    NOT_JUDGED: "not judged, for want of a clear gain",
-}
+SAID = by_verdict(
+    holds="Filters drawn from the learned covariance help as much as the pre-trained filters",
+    absent="Filters drawn from the learned covariance do not gain less than the pre-trained ones",
+    contradicted="Filters drawn from the learned covariance do not help as the pre-trained filters do",
+    undecided="It is undecided whether filters drawn from the learned covariance match the trained ones",
+    not_judged="Whether drawn filters recover the gain of pre-training is not judged, since there is no "
+    "clear gain",
+)
 
 
 def finding(table, parameters, claims):
-    """Whether the drawn filters gain as much as the trained ones, both gains, and the other labels."""
-    first, *others = parameters["labels"]
+    """Whether the drawn filters gain as much as the trained ones, and both gains."""
+    first, *rest = parameters["labels"]
     found, outcome = gains(table, first), claims[f"recovers-{first}"].outcome
     if outcome not in SAID or not len(found):
         return "No run has finished: there is nothing to compare."
     drawn, trained = (found[start].mean() for start in ("covariance", "no bias"))
-    text = (
-        f"{SAID[outcome]}: with {KINDS[first]} they gain {drawn:+.1f} points over scratch, the trained ones "
-    )
-    text += f"{trained:+.1f}"
-    text += ", a difference known too roughly for our margin." if outcome == UNDECIDED else "."
-    for kind in others:
-        text += f" {KINDS[kind].capitalize()}: {BESIDE.get(claims[f'recovers-{kind}'].outcome, 'not run')}."
+    text = f"{SAID[outcome]}: with {KINDS[first]} they gain {drawn:+.1f} points of accuracy over scratch, "
+    text += f"the trained ones {trained:+.1f}"
+    text += ", too rough for our margin." if outcome == UNDECIDED else "."
+    text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest})
     small = parameters["side"] < PRINTED_SIDE
-    return text + f" Images of {parameters['side']}×{parameters['side']} pixels." * small
+    return text + f" Images are only {parameters['side']} pixels wide." * small
 
 
 def key_numbers(table, parameters):
     """The gain of the drawn filters beside that of the pre-trained ones, for each kind of labels."""
-    result = []
-    for kind in parameters["labels"]:
-        found = gains(table, kind)
-        if len(found):
-            pair = " / ".join(interval(found[start], "{:+.1f}") for start in ("covariance", "no bias"))
-            what = f"gain over scratch, {KINDS[kind]}: drawn / pre-trained filters (points)"
-            result.append(KeyNumber(what, pair))
-    return result
+    found = {kind: gains(table, kind) for kind in parameters["labels"]}
+    return [
+        KeyNumber(
+            f"gain over scratch, {KINDS[kind]}: drawn / pre-trained filters (points)",
+            " / ".join(interval(values[start], "{:+.1f}") for start in ("covariance", "no bias")),
+        )
+        for kind, values in found.items()
+        if len(values)
+    ]

@@ -4,15 +4,15 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONFIDENCE, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, t_interval
-from alignbook.over_seeds import across, area, at, curves, sample, slope, weakest
-from alignbook.statements import Case, Requirement, Statement, over
+from alignbook.claims import CONFIDENCE, KeyNumber, t_interval
+from alignbook.over_seeds import across, at, curves, sample, slope, weakest
+from alignbook.statements import Case, Requirement, Statement
 
+from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..seen_seeds import chosen_on
+from ..wording import by_verdict
 from .design import COLUMNS, depth
 
-KINDS = {"random": "random labels", "real": "real labels"}
-VISIBLE = "the panels show accuracy from 0 to 1: one point is the width of a line"
 POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}
 
 
@@ -25,11 +25,11 @@ def learning_curves(table, column, labels):
 
 def areas(table, column, labels):
     """(seeds × numbers of layers) frame: mean accuracy over training, points; seeds that have all numbers."""
-    found = learning_curves(table, column, labels)
-    if 0 not in found:
+    counts = list(learning_curves(table, column, labels))
+    if 0 not in counts:
         return pd.DataFrame()
     rows = at(table, column=column, labels=labels)
-    return across(rows, "layers", list(found), lambda part: 100 * area(curves(part, "epoch", "accuracy")))
+    return 100 * across(rows, "layers", counts, mean_accuracy)
 
 
 def gains(table, column, labels):
@@ -72,6 +72,12 @@ def corrected(values, tests):
     return values.mean() + (values - values.mean()) * wider / usual
 
 
+def surely_below(values):
+    """Whether the 95 % interval of the mean lies below 0."""
+    ends = t_interval(values)[2]
+    return ends is not None and ends[1] < 0
+
+
 def least_step(table, parameters, column, labels):
     """Of the steps the sample that shows a gain least. That each adds needs no correction to hold.
 
@@ -82,16 +88,11 @@ def least_step(table, parameters, column, labels):
         return None
     samples = [found[name] for name in found]
     wider = [corrected(values, len(samples)) for values in samples] if len(found) > 2 else []
-    below = [values for values in wider if _surely_below(values)]
+    below = [values for values in wider if surely_below(values)]
     if below:
         return min(below, key=lambda values: values.mean())
     worst = weakest(*samples)
-    return corrected(worst, len(samples)) if _surely_below(worst) else worst
-
-
-def _surely_below(values):
-    ends = t_interval(values)[2]
-    return ends is not None and ends[1] < 0
+    return corrected(worst, len(samples)) if surely_below(worst) else worst
 
 
 def memorised(table, column):
@@ -106,13 +107,27 @@ SEVERAL = Requirement(
 )
 
 
-def each_network(parameters):
-    """Cases: every network with every kind of labels."""
-    return [
-        Case(f"{column}-{kind}", f"{setting.name}, {KINDS[kind]}", {"column": column, "labels": kind})
-        for kind in parameters["labels"]
-        for column, setting in COLUMNS.items()
+def each_labels(column):
+    """``each`` of a statement about one network: every kind of labels."""
+    return lambda parameters: [
+        Case(kind, KINDS[kind], {"column": column, "labels": kind}) for kind in parameters["labels"]
     ]
+
+
+def of_network(column, name):
+    """The two statements about one network."""
+    cases = {"each": each_labels(column), "source": "Figures 6 and 9"}
+    return (
+        Statement(
+            column, f"The more layers are transferred, the faster {name} learns (by a line).",
+            of=rise, **cases, **POINTS,
+        ),
+        Statement(
+            f"steps-{column}", f"Each step to more layers speeds {name} up further.", of=least_step,
+            requires=(SEVERAL, chosen_on("this reading")), ours=True,
+            post_hoc="added when three seeds had been seen; only new seeds are judged", **cases, **POINTS,
+        ),
+    )  # fmt: skip
 
 
 STATEMENTS = [
@@ -120,51 +135,45 @@ STATEMENTS = [
         "more-layers", "The more layers are transferred, the faster all three networks learn random labels.",
         source="Figure 6", of=all_three, headline=True, **POINTS,
     ),
-    *(
-        Statement(
-            column, f"The more layers are transferred, the faster {setting.name} learns (by a line).",
-            source="Figures 6 and 9", of=lambda t, p, labels, column=column: rise(t, p, column, labels),
-            each=over("labels", KINDS), **POINTS,
-        )
-        for column, setting in COLUMNS.items()
-    ),
-    Statement(
-        "steps", "Each step to more layers speeds learning up further.", source="Figures 6 and 9",
-        of=least_step, each=each_network, requires=(SEVERAL, chosen_on("this reading")), ours=True,
-        post_hoc="added when three seeds had been seen; only new seeds are judged", **POINTS,
-    ),
+    *(statement for column, setting in COLUMNS.items() for statement in of_network(column, setting.name)),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "The more layers are transferred, the faster all three networks learn random labels",
-    ABSENT: "Transferring more layers makes too little difference to at least one of the three networks",
-    CONTRADICTED: "Transferring more layers slows at least one of the three networks down",
-    UNDECIDED: "Transferring more layers does not surely speed up all three networks",
-}
+SAID = by_verdict(
+    holds="The more layers are transferred, the faster all three networks learn random labels",
+    contradicted="Transferring more layers slows at least one of the three networks down",
+    absent="Transferring more layers makes too little difference to at least one of the three networks",
+    undecided="It is undecided whether transferring more layers speeds up all three networks",
+    not_judged="Whether transferring more layers speeds up all three networks is not judged",
+)
 
 
 def finding(table, parameters, claims):
-    """Whether more layers help in all three networks, which step adds most, and which takes away."""
-    outcome = claims["more-layers"].outcome
-    found = {name: steps(table, name, "random").mean() for name in COLUMNS}
-    if outcome not in SAID or any(added.empty for added in found.values()):
+    """Whether more layers help in all three networks, and what the least clear one gains and loses."""
+    outcome, least = claims["more-layers"].outcome, all_three(table, parameters)
+    if outcome not in SAID or least is None:
         return "The three networks are not all among the results."
-    early = sum(added.idxmax() == added.index[0] for added in found.values())
-    text = f"{SAID[outcome]}. The earliest layers add most in {early} of 3."
-    column = min(found, key=lambda name: found[name].min())
-    if found[column].min() < 0:
-        text += f" {COLUMNS[column].name} loses {-found[column].min():.0f} points on average "
-        text += f"from {found[column].idxmin()} layers."
-    return text + f" Networks and data are small (images of {parameters['side']} pixels)."
+    (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
+    text = f"{SAID[outcome]}. {COLUMNS[column].name} is least clear: "
+    text += f"from none to all of its layers it {gained(least.mean())} of accuracy"
+    added = steps(table, column, "random").mean()
+    if least.mean() * added.min() < 0:
+        text += f", though from {added.idxmin()} layers it {gained(added.min())}"
+    return text + f". Images are only {parameters['side']} pixels wide."
+
+
+def gained(mean):
+    """``gains 4 points``, or loses."""
+    return f"{'gains' if mean > 0 else 'loses'} {abs(mean):.0f} points"
 
 
 def key_numbers(table, parameters):
     """Gain over training from scratch by number of layers, random labels."""
-    made = []
-    for column, setting in COLUMNS.items():
-        frame = gains(table, column, "random")
-        if not frame.empty:
-            here = " / ".join(f"{value:+.1f}" for value in frame.mean())
-            counts = " / ".join(map(str, frame.columns))
-            made.append(KeyNumber(f"{setting.name}: gain with {counts} layers (points)", here, "rising"))
-    return made
+    found = {setting.name: gains(table, column, "random") for column, setting in COLUMNS.items()}
+    return [
+        KeyNumber(
+            f"{name}: gain with {' / '.join(map(str, frame.columns))} layers (points)",
+            " / ".join(f"{value:+.1f}" for value in frame.mean()), "rising",
+        )
+        for name, frame in found.items()
+        if not frame.empty
+    ]  # fmt: skip

@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, curves, difference, first, last, ratio, value_at
 from alignbook.statements import Case, Statement, over
 
+from ..gains import KINDS
 from ..seen_seeds import chosen_on
+from ..wording import by_verdict, others
 from .design import CASES, LAST
 
-KINDS = {"real": "real labels", "random": "random labels"}
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
 EARLY = 0.1  # share of the second task's steps, the moment between switch and end at which "intact" looks
 KEPT = 0.5  # of the activation before the switch: what is above it is "not severely impacted" (Section 3)
@@ -37,30 +38,15 @@ def curve(table, network, labels, column="activation", layer=None, control=False
     return curves(at(rows, layer=layer), "step", column)
 
 
-def at_switch(table, network, labels, column):
+def at_switch(table, network, labels, column="activation"):
     """How much ``column`` of the last hidden layer rises in the first ``SWITCH`` steps, by seed."""
     frame = curve(table, network, labels, column)
     return difference(value_at(frame, SWITCH), first(frame))
 
 
-def dies(table, parameters, labels):
-    """Share of neurons that die at the switch, the negative case less the positive, by seed."""
-    return difference(*(at_switch(table, case, labels, "dead") for case in ("negative", "positive")))
-
-
-def falls(table, parameters, network, labels):
-    """Fall of activation at the switch, by seed."""
-    return -at_switch(table, network, labels, "activation")
-
-
-def spared(table, parameters, labels):
-    """Fall of activation at the switch, the negative case less the positive, by seed."""
-    return difference(*(falls(table, parameters, case, labels) for case in ("negative", "positive")))
-
-
-def ends(table, parameters, labels):
-    """Activation in the end, the positive case less the negative, by seed."""
-    return difference(*(last(curve(table, case, labels)) for case in ("positive", "negative")))
+def apart(measure):
+    """``measure(case)`` of the negative case less that of the positive one, by seed."""
+    return difference(measure("negative"), measure("positive"))
 
 
 def stays(table, parameters, network, labels):
@@ -68,12 +54,12 @@ def stays(table, parameters, network, labels):
     return difference(*(last(curve(table, network, labels, control=without)) for without in (False, True)))
 
 
-def left(table, parameters, labels, case="positive"):
-    """Activation over that before the switch, the smaller of ``EARLY`` and the end, by seed.
+def left(table, parameters, labels):
+    """Activation of the positive case over that before the switch, the smaller of ``EARLY`` and the end.
 
-    Seeds without any activation before the switch are left out.
+    By seed; seeds without any activation before the switch are left out.
     """
-    frame = curve(table, case, labels)
+    frame = curve(table, "positive", labels)
     if frame.empty:
         return None
     moments = first(frame.loc[:, frame.columns >= EARLY * frame.columns[-1]]), last(frame)
@@ -84,6 +70,11 @@ def later(table, parameters, case):
     """Fall of activation in pre-training, the last hidden layer less the first, by seed."""
     frames = (curve(table, case, "upstream", layer=layer) for layer in (LAST, 1))
     return difference(*(difference(first(frame), last(frame)) for frame in frames))
+
+
+def known(table, network, labels):
+    """Training accuracies (0..1) at the end of the first task and of that on ``labels``, by seed."""
+    return [last(curve(table, network, task, "accuracy")) for task in ("upstream", labels)]
 
 
 def after_the_switch(parameters):
@@ -109,93 +100,71 @@ CHOSEN = {
 STATEMENTS = [
     Statement(
         "dies", "At the switch of tasks, more neurons of the last hidden layer die in the negative case.",
-        source="Section 3, Appendix F", of=dies, above=0, unit="of the neurons", each=over("labels", KINDS),
-        headline=True, **SHARE, **CHOSEN,
+        of=lambda t, p, labels: apart(lambda case: at_switch(t, case, labels, "dead")), above=0,
+        source="Section 3, Appendix F", unit="of the neurons", each=over("labels", KINDS), headline=True,
+        **SHARE, **CHOSEN,
     ),
     Statement(
         "ends", "After fine-tuning, fewer neurons of the last hidden layer are active in the negative case.",
-        source="Section 3, Figure 7", of=ends, above=0, each=over("labels", KINDS), **PAIRS,
+        of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels))), above=0,
+        source="Section 3, Figure 7", each=over("labels", KINDS), **PAIRS,
     ),
     Statement(
         "falls", "Activation in the last hidden layer falls right after the switch of tasks.",
-        source="Section 3, Appendix F, Figure 24", of=falls, above=0, each=after_the_switch,
-        **PAIRS, **CHOSEN,
+        of=lambda t, p, network, labels: -at_switch(t, network, labels), above=0, each=after_the_switch,
+        source="Section 3, Appendix F, Figure 24", **PAIRS, **CHOSEN,
     ),
     Statement(
         "stays", "It does not come back: activation ends lower than it does without a first task.",
-        source="Section 3, Appendix F, Figure 24", of=stays, below=0, each=after_the_switch, **PAIRS,
+        of=stays, below=0, each=after_the_switch, source="Section 3, Appendix F, Figure 24", **PAIRS,
     ),
     Statement(
         "spared", "Activation in the last hidden layer falls less at the switch in the positive case.",
-        source="Section 3", of=spared, above=0, each=over("labels", KINDS), **PAIRS, **CHOSEN,
+        of=lambda t, p, labels: -apart(lambda case: at_switch(t, case, labels)), above=0, source="Section 3",
+        each=over("labels", KINDS), **PAIRS, **CHOSEN,
     ),
     Statement(
         "intact", "In the positive case more than half of the last hidden layer's activation is left.",
-        source="Section 3", of=left, above=KEPT, unit="of the activation before", ours=True,
+        of=left, above=KEPT, source="Section 3", unit="of the activation before", ours=True,
         each=over("labels", KINDS), **SHARE,
     ),
     Statement(
         "later", "Pre-training lowers activation more in the last hidden layer than in the first.",
-        source="Section 3, Appendix F", of=later, above=0, **PAIRS,
+        of=later, above=0, source="Section 3, Appendix F", **PAIRS,
         each=lambda p: [Case(case, f"the {case} case", {"case": case}) for case in CASES],
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "When the task changes, more neurons fall silent where pre-training hurts",
-    ABSENT: "When the task changes, about as many neurons fall silent where pre-training hurts as elsewhere",
-    CONTRADICTED: "When the task changes, fewer neurons fall silent where pre-training hurts",
-    UNDECIDED: "Whether more neurons fall silent where pre-training hurts is undecided",
-    NOT_JUDGED: "Whether more neurons fall silent where pre-training hurts is left to new seeds: these three "
+SAID = by_verdict(
+    holds="When the task changes, more neurons fall silent where pre-training hurts than where it helps",
+    contradicted="When the task changes, fewer neurons fall silent where pre-training hurts",
+    absent="When the task changes, about as many neurons fall silent where pre-training hurts as elsewhere",
+    undecided="It is undecided whether more neurons fall silent where pre-training hurts",
+    not_judged="Whether more neurons fall silent where pre-training hurts is left to new seeds: these "
     "suggested where to look",
-}
-SPARED = {
-    HOLDS: " Activation falls less where it helps.",
-    ABSENT: " Activation falls about as much in both.",
-    CONTRADICTED: " Yet activation falls more where it helps.",
-}
+)
 
 
 def finding(table, parameters, claims):
     """Whether the switch kills more neurons in the negative case, and how many in both."""
-    kind = parameters["labels"][-1]
+    kind, *rest = parameters["labels"]
     outcome = claims[f"dies-{kind}"].outcome
-    dead = {case: at_switch(table, case, kind, "dead") for case in CASES}
-    if outcome not in SAID or not all(map(len, dead.values())):
+    hurts, helps = (100 * at_switch(table, case, kind, "dead").mean() for case in ("negative", "positive"))
+    if outcome not in SAID:
         return "The two cases are not both among the results: there is nothing to compare."
-    hurts, helps = (f"{100 * dead[case].mean():+.0f}" for case in ("negative", "positive"))
-    text = f"{SAID[outcome]}. With {KINDS[kind]}, the dead share of the last layer changes by {hurts} points "
-    text += f"where it hurts, {helps} where it helps.{SPARED.get(claims[f'spared-{kind}'].outcome, '')}"
-    for other in parameters["labels"][:-1]:
-        if claims[f"dies-{other}"].outcome != outcome:
-            text += f" {KINDS[other].capitalize()}: {claims[f'dies-{other}'].outcome}."
-    return text + f" Width {parameters['width']}."
-
-
-def moments(table, network, labels, column):
-    """Means over the seeds, per cent: before the switch → ``SWITCH`` steps later → in the end; or None."""
-    frame = curve(table, network, labels, column)
-    found = [100 * values.mean() for values in (first(frame), value_at(frame, SWITCH), last(frame))]
-    return " → ".join(f"{value:.0f}" for value in found) if np.isfinite(found).all() else None
+    text = f"{SAID[outcome]}. With {KINDS[kind]} the share of dead neurons changes by {hurts:+.0f} points "
+    text += f"where it hurts and {helps:+.0f} where it helps."
+    text += others(outcome, {KINDS[other]: claims[f"dies-{other}"].outcome for other in rest})
+    return text + f" VGG-16 is scaled down to width {parameters['width']}."
 
 
 def key_numbers(table, parameters):
-    """Dead neurons of both cases, and activation in the small network, around the switch."""
-    kind, count = parameters["labels"][-1], parameters["cnn_convolutions"][0]
-    when = f"before the switch → {SWITCH} steps later → in the end"
-    asked = {
-        f"dead neurons of VGG-16's last layer where pre-training helps (%), {when}": (
-            "positive",
-            kind,
-            "dead",
-        ),
-        f"the same where it hurts (%), {when}": ("negative", kind, "dead"),
-        f"activation in the simple network's dense layer (%), {when}": (count, "random", "activation"),
-    }
-    found = {what: moments(table, *which) for what, which in asked.items()}
-    return [KeyNumber(what, here) for what, here in found.items() if here]
-
-
-def known(table, network, labels):
-    """Training accuracies (0..1) at the end of the first task and of that on ``labels``, by seed."""
-    return [last(curve(table, network, task, "accuracy")) for task in ("upstream", labels)]
+    """Dead neurons of both cases before, right after and long after the switch, as means over the seeds."""
+    kind, made = parameters["labels"][0], []
+    for case, word in (("positive", "helps"), ("negative", "hurts")):
+        frame = curve(table, case, kind, "dead")
+        found = [100 * values.mean() for values in (first(frame), value_at(frame, SWITCH), last(frame))]
+        if np.isfinite(found).all():
+            what = f"dead neurons, pre-training {word} (%): before the switch → {SWITCH} steps later → end"
+            made.append(KeyNumber(what, " → ".join(f"{value:.0f}" for value in found)))
+    return made

@@ -1,23 +1,21 @@
 """How much pre-training on random labels slows a second task, by the dense layer's width (Figure 8)."""
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import across, area, at, curves, difference, first, last
+from alignbook.claims import UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import across, at, curves, difference, first, last
 from alignbook.statements import Requirement, Statement, over
 
-KINDS = {"real": "real labels", "random": "random labels"}
+from ..gains import KINDS, VISIBLE, gain
+from ..wording import by_verdict
+
 POINT = 0.01  # of accuracy, on average over training
-VISIBLE = "the panels show accuracy from 0 to 1: one point is the width of a line"
 
 
 def gap(rows):
-    """Mean accuracy over training (Appendix B) from scratch less that of the pre-trained network, by seed.
+    """Mean accuracy over training from scratch less that of the pre-trained network, by seed.
 
     Positive where pre-training slows training down. rows : of one width, image size and kind of labels.
     """
-    scratch, pretrained = (
-        area(curves(at(rows, start=start), "epoch", "accuracy")) for start in ("scratch", "pretrained")
-    )
-    return difference(scratch, pretrained)
+    return gain(rows, "scratch", "pretrained")
 
 
 def dead(rows, start="pretrained"):
@@ -42,6 +40,13 @@ def narrowest(table, parameters, labels, side=None):
     return gap(at(table, labels=labels, side=side, dense_units=min(parameters["dense_units"])))
 
 
+def by_side(table, parameters, labels):
+    """{side of the images: gaps of the narrowest network, by seed}, ascending."""
+    sides = sorted({parameters["side"], *parameters["other_sides"]})
+    found = {side: narrowest(table, parameters, labels, side) for side in sides}
+    return {side: values for side, values in found.items() if len(values)}
+
+
 def less(table, parameters, labels, measure):
     """``measure`` at the narrowest width less that at the widest; None where there is one width only."""
     found = by_width(table, parameters, labels, measure)
@@ -53,17 +58,17 @@ SLOWER = Requirement(
     lambda t, p, labels: narrowest(t, p, labels).mean(),
     at_least=POINT,
 )
-
+GAP = {
+    "source": "Figure 8, Section 3", "above": 0, "matters": POINT, "unit": "of accuracy", "because": VISIBLE,
+    "each": over("labels", KINDS),
+}  # fmt: skip
 STATEMENTS = [
     Statement(
         "closes", "The widest dense layer has a smaller gap to training from scratch than the narrowest.",
-        source="Figure 8, Section 3", of=lambda t, p, labels: less(t, p, labels, gap), above=0, matters=POINT,
-        unit="of accuracy", because=VISIBLE, requires=(SLOWER,), each=over("labels", KINDS), headline=True,
+        of=lambda t, p, labels: less(t, p, labels, gap), requires=(SLOWER,), headline=True, **GAP,
     ),
     Statement(
-        "negative", "With the narrowest dense layer, pre-training slows training down.",
-        source="Figure 8, Section 3", of=narrowest, above=0, matters=POINT, unit="of accuracy",
-        because=VISIBLE, each=over("labels", KINDS),
+        "negative", "With the narrowest dense layer, pre-training slows training down.", of=narrowest, **GAP
     ),
     Statement(
         "dead", "The wider the dense layer, the fewer of its units are dead after fine-tuning (as a share).",
@@ -73,19 +78,21 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "The wider dense layer closes the gap to training from scratch",
-    ABSENT: "The wider dense layer changes the gap to training from scratch too little to matter",
-    CONTRADICTED: "The wider dense layer widens the gap to training from scratch",
-    UNDECIDED: "It is undecided whether a wider dense layer closes the gap to training from scratch",
-    NOT_JUDGED: "On average there is no gap to training from scratch that a wider dense layer could close",
-}
-SLOWED = {  # where only one width is among the results
-    HOLDS: "Pre-training slows the narrowest network down",
-    ABSENT: "Pre-training hardly changes how fast the narrowest network learns",
-    CONTRADICTED: "Pre-training speeds the narrowest network up",
-    UNDECIDED: "It is undecided whether pre-training slows the narrowest network down",
-}
+SAID = by_verdict(
+    holds="A wider dense layer takes away the harm that pre-training on random labels does to a narrow one",
+    contradicted="A wider dense layer makes the harm that pre-training does worse",
+    absent="A wider dense layer changes the harm that pre-training does too little to matter",
+    undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
+    not_judged="Whether a wider dense layer takes away the harm of pre-training is not judged: on average "
+    "there is none",
+)
+SLOWED = by_verdict(
+    holds="Pre-training slows the narrowest network down",
+    contradicted="Pre-training speeds the narrowest network up",
+    absent="Pre-training hardly changes how fast the narrowest network learns",
+    undecided="It is undecided whether pre-training slows the narrowest network down",
+    not_judged="Whether pre-training slows the narrowest network down is not judged",
+)
 
 
 def finding(table, parameters, claims):
@@ -95,16 +102,11 @@ def finding(table, parameters, claims):
     found = narrowest(table, parameters, kind)
     if found.empty:
         return "The narrowest network is not among the results: there is nothing to compare."
-    said = SLOWED.get(negative, "Nothing is judged at this size")
-    if closes in SAID and negative in SLOWED:
-        said = SAID[closes]
-    text = f"{said}: with {KINDS[kind]} the pre-trained network is "
-    text += f"{abs(100 * found.mean()):.0f} points of accuracy "
-    text += "behind" if found.mean() > 0 else "ahead"
-    text += ", but the seeds scatter too widely to be sure." if negative == UNDECIDED else "."
-    if claims[f"dead-{kind}"].outcome == HOLDS:
-        text += " The wider layer ends with fewer dead units."
-    return text + f" Small: {parameters['downstream_images']:,} images where the paper has 25,000."
+    text = SAID.get(closes) or SLOWED[negative]  # of one width nothing closes
+    text += f". With {KINDS[kind]} the narrowest pre-trained network is {abs(100 * found.mean()):.0f} points "
+    text += f"of accuracy {'behind' if found.mean() > 0 else 'ahead'}"
+    text += " on average, but the seeds scatter widely" * (negative == UNDECIDED)
+    return text + f". We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
 
 
 def key_numbers(table, parameters):
@@ -120,10 +122,3 @@ def key_numbers(table, parameters):
             ends = dict.fromkeys(frame.columns[[0, -1]])
             result.append(KeyNumber(name, " / ".join(interval(frame[width], form) for width in ends)))
     return result
-
-
-def by_side(table, parameters, labels):
-    """{side of the images: gaps of the narrowest network, by seed}, ascending."""
-    sides = sorted({parameters["side"], *parameters["other_sides"]})
-    found = {side: narrowest(table, parameters, labels, side) for side in sides}
-    return {side: values for side, values in found.items() if len(values)}

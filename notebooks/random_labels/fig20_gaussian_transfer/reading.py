@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, curves, weakest
 from alignbook.statements import Case, Requirement, Statement
 
-from ..transfer_curves import FALL, RISE, change, growth, networks
+from ..transfer_curves import FALL, RISE, change, growth, networks, percent
+from ..wording import by_verdict
 from .design import PRINTED, SAID, settings
 
 SOURCE = "Figure 20, E.1"
@@ -115,18 +116,14 @@ STATEMENTS = [
     *_parts("τ itself, as drawn,", "tau-", drawn, post_hoc="added after the first results"),
 ]  # fmt: skip
 
-VERDICT = {
-    HOLDS: "All three settings give the paper's shapes",
-    CONTRADICTED: "Not all three settings give the paper's shapes",
-    ABSENT: "One part of the paper's three shapes is too small to be seen",
-    UNDECIDED: "It is undecided whether all three settings give the paper's shapes",
-    NOT_JUDGED: "The shapes wait for new networks, since what counts as “no fall” was fixed after these ran",
-}
-
-
-def percent(values):
-    """Mean change of a curve in percent, from differences of its logarithm."""
-    return f"{100 * np.expm1(np.mean(values)):+.1f} %"
+VERDICT = by_verdict(
+    holds="All three settings give the paper's curves",
+    contradicted="Not all three settings give the paper's curves",
+    absent="One part of the paper's three curves is too small to be seen",
+    undecided="It is undecided whether all three settings give the paper's curves",
+    not_judged="Whether the three settings give the paper's curves is left to new networks, since what "
+    "counts as “no fall” was fixed after these had run",
+)
 
 
 def changes(table):
@@ -135,24 +132,26 @@ def changes(table):
     return {panel: (change(f, RISE), change(f, FALL)) for panel, f in frames.items() if len(f)}
 
 
+def in_words(rises, falls):
+    """``rises by 10 % and then falls by 0.4 %``."""
+    first, then = ("rises" if change > 0 else "falls" for change in (rises.mean(), -falls.mean()))
+    return f"{first} by {percent(rises)} and then {then} by {percent(-falls)}"
+
+
 def finding(table, parameters, claims):
-    """What became of the three shapes, with the right panel's numbers; words follow the verdict."""
-    claim, found = claims["shapes"], changes(table)
-    if claim.outcome not in VERDICT or "right" not in found:
+    """What became of the three curves, with the right panel's numbers."""
+    outcome, found = claims["shapes"].outcome, changes(table)
+    if outcome not in VERDICT or "right" not in found:
         return "No network of the right panel is among the results: there is nothing to see."
-    rises, falls = found["right"]
-    said = (
-        f"{VERDICT[claim.outcome]}. Where the paper's curve only rises, the growth of τ by training goes up "
-        f"by {percent(rises)[1:]} and from there changes by {percent(-falls)}."
-    )
+    said = f"{VERDICT[outcome]}. Where the paper's curve only rises, ours {in_words(*found['right'])}."
     ours = [panel for panel, setting in settings(parameters).items() if setting != PRINTED[panel]]
-    return said + f" Networks scaled down: {' and '.join(ours)}." * bool(ours)
+    return said + f" Networks are scaled down in the {' and '.join(ours)} panel." * bool(ours)
 
 
 def key_numbers(table, parameters):
     """Rise and fall of every panel beside the words of E.1."""
     return [
-        KeyNumber(f"change of τ by training up to the top, and from there; {panel}",
-                  f"{percent(rises)}, {percent(-falls)}", SAID[panel])
-        for panel, (rises, falls) in changes(table).items()
+        KeyNumber(f"growth of τ by training from the smallest σ to the largest, {panel}", in_words(*found),
+                  SAID[panel])
+        for panel, found in changes(table).items()
     ]  # fmt: skip

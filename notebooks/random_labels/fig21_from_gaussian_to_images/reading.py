@@ -5,14 +5,18 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Statement
 
 from ..transfer_curves import FALL, RISE, change, growth
+from ..wording import by_verdict
 from .design import IDEAL, STEPS
 
-DEPARTURES = "the line of a drawn curve covers about 1 % of its height"
+DEPARTURES = {
+    "above": 0, "matters": 0.01, "unit": "of the curve's height",
+    "because": "the line of a drawn curve covers about 1 % of its height",
+}  # fmt: skip
 
 
 def rows_of(table, step):
@@ -88,62 +92,56 @@ def closer(table, parameters):
     return difference(distances(table, "images, stride 3"), pd.concat(near, axis=1).dropna().max(axis=1))
 
 
-def ideal(table, parameters, end):
-    """ln of the growth of the ideal case: from its smallest σ to the peak, or from there to the end."""
-    return change(growth(rows_of(table, IDEAL)), end)
-
-
 STATEMENTS = [
     Statement(
         "neighbours",
         "Correlations between neighbouring patches take f(σ) away from rising and then falling.",
-        source="Figure 22, E.2", above=0, matters=0.01, unit="of the curve's height", because=DEPARTURES,
-        of=lambda t, p: further(t, p, "permuted patches", "images, stride 3"), headline=True,
+        of=lambda t, p: further(t, p, "permuted patches", "images, stride 3"), source="Figure 22, E.2",
+        headline=True, **DEPARTURES,
     ),
     Statement(
-        "stride", "The more the patches overlap, the further it departs:", source="Figure 22, E.2",
-        above=0, matters=0.01, unit="of the curve's height", because=DEPARTURES, of=further,
+        "stride", "The more the patches overlap, the further it departs:", of=further,
+        source="Figure 22, E.2", **DEPARTURES,
         each=lambda p: [
-            Case("2", "stride 2 against 3", {"before": "images, stride 3", "after": "images, stride 2"}),
-            Case("1", "stride 1 against 2", {"before": "images, stride 2", "after": "images, stride 1"}),
+            Case(f"{stride}", f"stride {stride} against {stride + 1}",
+                 {"before": f"images, stride {stride + 1}", "after": f"images, stride {stride}"})
+            for stride in (2, 1)
         ],
     ),
     Statement(
         "still-close",
         "Up to permuted patches the curve stays closer to the ideal one than that of images does.",
-        source="Figure 21, E.2", of=closer, above=0, matters=0.05, unit="standard deviations of a shape",
+        of=closer, source="Figure 21, E.2", above=0, matters=0.05, unit="standard deviations of a shape",
         because="a twentieth of a shape's own standard deviation cannot be seen in the figure",
     ),
     Statement(
-        "ideal", "In the ideal case the curve goes up and then down.", source="Figure 21, E.2", of=ideal,
-        above=0, matters=0.05, unit="of ln τ", because="5 % of τ is the width of the line in the figure",
+        "ideal", "In the ideal case the curve goes up and then down.",
+        of=lambda t, p, end: change(growth(rows_of(t, IDEAL)), end), source="Figure 21, E.2", above=0,
+        matters=0.05, unit="of ln τ", because="5 % of τ is the width of the line in the figure",
         each=lambda p: [Case("rises", "it rises", {"end": RISE}), Case("falls", "it falls", {"end": FALL})],
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Neighbouring patches that fit together break the shape that theory predicts",
-    ABSENT: "Neighbouring patches that fit together change the predicted shape too little to be seen",
-    CONTRADICTED: "Neighbouring patches that fit together bring the curve closer to the predicted shape",
-    UNDECIDED: "It is undecided whether neighbouring patches that fit together break the predicted shape",
-}
+SAID = by_verdict(
+    holds="Neighbouring patches that fit together break the shape that theory predicts",
+    contradicted="Neighbouring patches that fit together bring the curve closer to the predicted shape",
+    absent="Neighbouring patches that fit together change the predicted shape too little to be seen",
+    undecided="It is undecided whether neighbouring patches that fit together break the predicted shape",
+    not_judged="Whether neighbouring patches that fit together break the predicted shape is not judged",
+)
 
 
 def finding(table, parameters, claims):
     """What neighbours do to the shape, with the departure before and after; words follow the verdict."""
-    claim = claims["neighbours"]
+    outcome = claims["neighbours"].outcome
     before, after = departures(table, "permuted patches"), departures(table, "images, stride 3")
-    if claim.outcome not in SAID or before.empty or after.empty:
+    if outcome not in SAID or before.empty or after.empty:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = (
-        f"{SAID[claim.outcome]}: f(σ) departs from one rise and one fall by {100 * after.mean():.1f} % of "
-        f"its height, {100 * before.mean():.1f} % with shuffled patches."
-    )
-    if claims["stride-1"].outcome == HOLDS and claims["stride-2"].outcome == HOLDS:
-        said += " The more patches overlap, the further."
+    said = f"{SAID[outcome]}: the curve departs from one rise and one fall by {100 * after.mean():.1f} % of "
+    said += f"its height, with shuffled patches by {100 * before.mean():.1f} %."
     if claims["ideal-falls"].outcome != HOLDS:
-        said += " Even the ideal case does not clearly fall at the end."
-    return said + " One small network on 1,000 images." * (parameters.get("images") == 1000)
+        return said + " Even the ideal case does not clearly fall at the end."
+    return said + f" One small network on {parameters['images']:,} images was tried."
 
 
 def key_numbers(table, parameters):

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import subprocess
+import sys
 import time
 import warnings
 from contextlib import contextmanager
@@ -129,8 +130,14 @@ def datasets(unit):
 
 
 def owner(unit):
-    """The notebook under whose name ``unit`` is stored."""
+    """The notebook under whose name ``unit`` is stored.
+
+    That of the module of its ``compute``; one that several notebooks share names it, as ``STORED_AS``.
+    """
     module = unit.compute.__module__
+    named = getattr(sys.modules.get(module), "STORED_AS", None)
+    if named:
+        return named
     if not module.startswith(_STUDIES):
         raise ValueError(f"{module} is not a study's module")
     return module.removeprefix(_STUDIES).removesuffix(_PART).replace(".", "/")

@@ -11,11 +11,13 @@ from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import numpy_stream
 from alignbook.statements import judged
-from alignbook.studies.random_labels.fig02_misalignment import experiment, reading
+from alignbook.studies.random_labels import filter_training
+from alignbook.studies.random_labels.fig02_misalignment import experiment, reading, trials
 from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
 from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.nets import SimpleCNN, he_normal_
 
+ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}
 SMALL = {
     "dataset": "photos",
     "labels": "random",
@@ -36,7 +38,7 @@ SMALL = {
 
 
 def run(**other):
-    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+    return filter_training.compute(**SMALL | other, **ON_CPU)
 
 
 def test_compute_records_scores_and_transfer_function_of_every_epoch():
@@ -70,7 +72,7 @@ def test_aligned_filters_score_zero_with_the_data_only():
     cov_x = vectors @ np.diag([1.0, 2, 3, 4, 5]) @ vectors.T
     tau = np.array([3.0, 1, 2, 5, 4])
     weights = np.concatenate([(tau * vectors).T, -(tau * vectors).T])  # rows ± τᵢ vᵢ, mean zero
-    score, curve = experiment.measure(cov_x, weights, random_bases(5, 4, rng), 3, rng)
+    score, curve = filter_training.measure(cov_x, weights, random_bases(5, 4, rng), 3, rng)
     assert score["misalignment"] == pytest.approx(0, abs=1e-9)
     assert score["uncentred"] == pytest.approx(0, abs=1e-9)
     assert score["basis_min"] > 0.01
@@ -102,7 +104,7 @@ def test_evaluation_against_one_image_at_a_time():
     with torch.no_grad():
         net.dense.bias[2] = -1e3  # this unit is dead
     x, y = torch.randn(7, 3, 6, 6, generator=generator), torch.arange(7)
-    found = experiment.evaluation(net, x, y, "float32", batch_size=3)
+    found = filter_training.evaluation(net, x, y, "float32", batch_size=3)
     logits = torch.cat([net(x[i : i + 1]) for i in range(7)]).detach()
     loss = torch.nn.functional.cross_entropy(logits.double(), y).item()
     hidden = net.dense(net.features(x, 1).permute(0, 2, 3, 1).flatten(1))
@@ -135,15 +137,15 @@ def sweep_table(outcomes):
 
 def test_rule_takes_the_scale_that_learns_and_moves_most():
     table = sweep_table({0.01: (2.30, 0.9), 0.1: (2.2, 0.3), 0.5: (1.0, 0.1), 1.0: (2.2526, 0.2)})
-    found = reading.learnable(table, ASKED).set_index("init_scale")
+    found = trials.learnable(table, ASKED).set_index("init_scale")
     assert found["learns"].tolist() == [False, True, True, False]  # 2.2526 is a little more than ln 10 - 0.05
     assert found.index[found["chosen"]].tolist() == [0.1]
     # A scale one of whose runs is missing (diverged) is out.
-    found = reading.learnable(table[table["unit"] != "any-real-0.1"], ASKED)
+    found = trials.learnable(table[table["unit"] != "any-real-0.1"], ASKED)
     assert found.set_index("init_scale")["chosen"].to_dict()[0.5]
     # Runs of the figure and shorter ones are no part of the sweep.
-    assert reading.learnable(table.assign(seed=0), ASKED).empty
-    assert reading.learnable(table.assign(epochs=1), ASKED).empty
+    assert trials.learnable(table.assign(seed=0), ASKED).empty
+    assert trials.learnable(table.assign(epochs=1), ASKED).empty
 
 
 def figure_table(labels, own, basis, seeds=3, moved=0.5):
@@ -214,13 +216,14 @@ def test_every_recorded_epoch_starts_where_the_filters_have_moved():
 def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
     table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 3.5)])
     said = reading.finding(table, ASKED, claims(table))
-    assert "random labels end better aligned with random bases" in said and "7.0 against 3.5" in said
-    assert "Real labels give the same. Much" in said and len(said) <= 300
+    assert "random labels end better aligned with random bases" in said
+    assert "is 7.0 with the data and 3.5 with the bases. With real labels it holds. Much" in said
+    assert len(said) <= 300
     ratio, other, floor = reading.key_numbers(table, ASKED)
     assert ratio.here.startswith("0.499") and other.here.startswith("4.97") and floor.here > 1
     table = pd.concat([figure_table("real", 4.6, 8.0), figure_table("random", 1.6, 8.0)])
     said = reading.finding(table, ASKED, claims(table))
-    assert "end better aligned with the data" in said and "does not stay very small" in said
+    assert "end better aligned with the data" in said and "does not stay “very small”" in said
     assert len(said) <= 300
 
 
@@ -228,7 +231,7 @@ def test_where_every_run_has_diverged_nothing_is_judged():
     floor = pd.DataFrame({"unit": ["floor"], "kind": ["floor"], "misalignment": [1.5]})
     for table in (floor, pd.DataFrame({"unit": []})):
         assert set(outcomes(table).values()) == {NOT_RUN}
-        assert reading.learnable(table, ASKED).empty and reading.precisions(table, ASKED).empty
+        assert trials.learnable(table, ASKED).empty and trials.precisions(table, ASKED).empty
 
 
 @pytest.mark.parametrize("profile", parameters.PROFILES)
@@ -238,9 +241,8 @@ def test_figure_4_shares_the_runs(profile):
         for name in ("fig02_misalignment", "fig04_transfer_function")
     }
     own = {unit.name: unit for unit in experiment.units(values["fig02_misalignment"])}
-    theirs = [
-        unit for unit in fig04.units(values["fig04_transfer_function"]) if unit.compute is experiment.compute
-    ]
+    asked = fig04.units(values["fig04_transfer_function"])
+    theirs = [unit for unit in asked if unit.compute is filter_training.compute]
     others = len(values["fig04_transfer_function"]["other_scales"])
     assert len(theirs) == 2 * (values["fig02_misalignment"]["seeds"] + others)
     assert all(own.get(unit.name, unit) == unit for unit in theirs)
@@ -255,7 +257,7 @@ def test_precisions_are_compared_seed_by_seed():
         return unit | {"seed": seed, "step": step, "loss": loss} | rest
 
     def compared(rows):
-        return reading.precisions(pd.DataFrame(rows), ASKED)
+        return trials.precisions(pd.DataFrame(rows), ASKED)
 
     rows = [row("float32", 1000, 40, 2.0), row("float32", 1001, 40, 1.0), row("float32", 1001, 0, 9.0)]
     rows += [row("bfloat16", 1000, 40, 2.5), row("bfloat16", 1001, 40, 1.5)]

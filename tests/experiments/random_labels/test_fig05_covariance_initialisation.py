@@ -152,7 +152,7 @@ def test_without_a_gain_there_is_nothing_to_recover():
     table = made_up({"pretrained": -0.1, "covariance": -0.1, "no bias": -0.1, "unscaled": 0.1})
     found = outcomes(table)
     assert found["recovers-random"] == found["means-random"] == found["all-random"] == NOT_JUDGED
-    assert found["gains-random"] == CONTRADICTED and "nothing to recover" in said(table)
+    assert found["gains-random"] == CONTRADICTED and "there is no clear gain" in said(table)
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 

@@ -80,12 +80,12 @@ def test_slopes_decide():
     assert part["more-layers"] == part["vgg-real"] == NOT_RUN and part["cnn-real"] == HOLDS
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert "all three networks learn random labels" in said(made_up(up)) and "loses" not in said(made_up(up))
-    assert "slows at least one" in said(made_up(up | {"resnet": -0.1}))
-    assert "earliest layers add most in 0 of 3" in said(made_up(up))
+    down = said(made_up(up | {"resnet": -0.1}))
+    assert "slows at least one" in down and "ResNet-18 is least clear" in down and "loses 10 points" in down
 
 
 def test_a_line_rises_over_a_step_that_goes_down():
-    table = made_up({"cnn": 0.1, "vgg": 0.2, "resnet": 0.1})
+    table = made_up({"cnn": 0.09, "vgg": 0.2, "resnet": 0.2})
     back = (table["column"] == "cnn") & (table["layers"] == 1) & (table["labels"] == "random")
     table.loc[back, "accuracy"] -= 0.06  # the first step, of 2.5 points, falls back
     found = reading.steps(table, "cnn", "random")
@@ -95,7 +95,7 @@ def test_a_line_rises_over_a_step_that_goes_down():
     assert outcomes["steps-cnn-real"] == outcomes["steps-vgg-random"] == HOLDS
     ends = table[(table["layers"] != 1) | (table["labels"] == "random")]
     assert judged(ends)["steps-vgg-real"] == NOT_JUDGED  # no more than the line has
-    assert "SimpleCNN loses" in said(table) and "from 0 to 1 layers" in said(table)
+    assert "though from 0 to 1 layers it loses" in said(table)
     old = table.assign(seed=table["seed"] - 3)  # the seeds on which the steps were chosen
     assert judged(old)["steps-cnn-random"] == NOT_JUDGED and judged(old)["cnn-random"] == HOLDS
 

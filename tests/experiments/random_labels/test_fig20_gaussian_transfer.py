@@ -9,6 +9,7 @@ from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged as judge
+from alignbook.studies.random_labels import gaussian_networks
 from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
 from alignbook.studies.random_labels.fig20_gaussian_transfer import design, experiment, reading
 
@@ -58,7 +59,7 @@ def test_the_printed_shapes_hold():
     scaled = [found[part].interval[0] / found[part].matters for part in PARTS]
     assert found["shapes"].interval[0] == pytest.approx(min(scaled))
     assert {id for id in PARTS if found[id].ours} == {"left-no-rise", "right-no-fall"}
-    assert finding(made_up()).startswith("All three settings give the paper's shapes.")
+    assert finding(made_up()).startswith("All three settings give the paper's curves.")
 
 
 def test_one_other_shape_decides_the_headline():
@@ -101,7 +102,7 @@ def test_growth_and_tau_are_judged_apart():
 
 
 def test_sizes_of_ones_own_are_said():
-    assert "scaled down: left and middle" in finding(made_up(), inputs=9)
+    assert "scaled down in the left and middle panel" in finding(made_up(), inputs=9)
     assert "scaled down" not in finding(made_up()) and len(finding(made_up(), inputs=9)) <= 300
 
 
@@ -147,9 +148,9 @@ def test_the_same_network_as_figure_4(monkeypatch):
     same = {k: v for k, v in arguments.items() if k not in ("lowest", "first_hidden")}
     generator = experiment.torch_stream
     monkeypatch.setattr(experiment, "torch_stream", lambda seed, *names: generator(seed, "same"))
-    monkeypatch.setattr(fig04, "torch_stream", lambda seed, *names: generator(seed, "same"))
+    monkeypatch.setattr(gaussian_networks, "torch_stream", lambda seed, *names: generator(seed, "same"))
     own = compute(lowest=0.1, first_hidden=12)
-    other = fig04.compute(**same, device=torch.device("cpu"), report=lambda done, text: None)
+    other = gaussian_networks.compute(**same, device=torch.device("cpu"), report=lambda done, text: None)
     assert own["steps"].tolist() == other["steps"].tolist()
     assert own["tau"].to_numpy() == pytest.approx(other["tau"].to_numpy(), rel=1e-4)
 
@@ -163,7 +164,8 @@ def test_the_right_panel_shares_figure_4s_units():
     book = notebooks.find("random_labels/fig20_gaussian_transfer")
     other = notebooks.find("random_labels/fig04_transfer_function")
     for profile in ("quick", "paper"):
-        own = [u for u in experiment.units(parameters.resolve(book, profile)) if u.compute is fig04.compute]
+        asked = experiment.units(parameters.resolve(book, profile))
+        own = [unit for unit in asked if unit.compute is gaussian_networks.compute]
         theirs = [u.arguments for u in fig04.units(parameters.resolve(other, profile))]
         assert own and all(unit.arguments in theirs for unit in own)
     assert design.settings(parameters.resolve(book, "paper")) == design.PRINTED
