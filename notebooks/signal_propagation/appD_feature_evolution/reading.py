@@ -1,0 +1,190 @@
+"""Whether tangent features evolve as Appendix D derives, and layers' alignment with them. No torch."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from alignbook import over_seeds
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import at, difference, first, last, means, rank_correlation
+from alignbook.statements import Case, Statement
+
+KINDS = {"random": "Gaussian u", "shuffled": "u of shuffled labels"}
+LEVEL = 0.15  # log2 within which a quantity "stays constant": a tenth; fixed before any result was seen
+
+
+def rates(parameters):
+    """The steps' rates η, the training's first."""
+    return sorted((parameters["learning_rate"] / factor for factor in parameters["shorter"]), reverse=True)
+
+
+def near(rows, rate):
+    """The rows of one rate, which is a float."""
+    return rows[np.isclose(rows["rate"], rate, rtol=1e-6)] if len(rows) else rows
+
+
+def layers(table, rate, step=None):
+    """The rows ``layer`` of a rate, of all steps or one; with measured, ΔA_l, and factor, A_l by_25."""
+    rows = near(at(table, kind="layer") if step is None else at(table, kind="layer", step=step), rate)
+    if not {"alignment", "growth", "by_25"} <= set(rows):
+        return rows
+    return rows.assign(measured=rows["alignment"] * rows["growth"], factor=rows["alignment"] * rows["by_25"])
+
+
+def ranks(table, rate, one="factor", other="measured"):
+    """Rank correlation over the layers of two columns, mean over the steps, by seed."""
+    found = []
+    for step in sorted(at(table, kind="layer")["step"].unique()) if "step" in table else []:
+        rows = layers(table, rate, step)
+        found.append(rank_correlation(*(over_seeds.curves(rows, "layer", name) for name in (one, other))))
+    return pd.concat(found, axis=1).mean(axis=1) if found else pd.Series(dtype=float)
+
+
+def moved(table, kind, rate):
+    """‖ΔΨu‖ over ‖ΔΨỸ‖, mean over the steps, by seed."""
+    return means(near(at(table, kind="step"), rate), f"moved_{kind}")
+
+
+def state(table, column):
+    """(seeds × epochs) frame of log2 of vᵀKv over its first value."""
+    frame = np.log2(over_seeds.curves(at(table, kind="state"), "epoch", column))
+    return frame.sub(frame.iloc[:, 0], axis=0) if frame.shape[1] else frame
+
+
+def grown(table, column):
+    """log2 of vᵀKv at the end of the epoch over its value before training, by seed."""
+    frame = state(table, column)
+    return difference(last(frame), first(frame))
+
+
+def gain(table, rate, sign):
+    """(new - old) / (2η old) of ΨỸ's square on the eigenvectors of one sign, mean over the steps, by seed.
+
+    If (23) holds this is the mean of -λ, weighted by that square.
+    """
+    rows = near(at(table, kind="pair", sign=sign), rate)
+    if not {"old", "new"} <= set(rows):
+        return pd.Series(dtype=float)
+    rows = rows[rows["old"] > 0]
+    return means(rows.assign(gain=(rows["new"] / rows["old"] - 1) / (2 * rate)), "gain")
+
+
+def size(table, rate, column):
+    """log10 of predicted over measured ΔA_l (root mean squares over layers and steps), by seed."""
+    rows = layers(table, rate)
+    squares = [means(rows.assign(square=rows[name] ** 2), "square") for name in (column, "measured")]
+    return difference(*(np.log10(values) / 2 for values in squares))
+
+
+def third_part(table, parameters):
+    """log10 of (25)'s part in η² over its part in η (root mean squares) at the training's rate, by seed."""
+    rate = rates(parameters)[0]
+    rows = layers(table, rate)
+    linear = 2 * rate * rows["third"]
+    squares = [means(rows.assign(square=part**2), "square") for part in (rows["by_25"] + linear, linear)]
+    return difference(*(np.log10(values) / 2 for values in squares))
+
+
+def steps(parameters):
+    """A case for the training's rate and one for the shortest step."""
+    long, short = rates(parameters)[0], rates(parameters)[-1]
+    return [
+        Case("rate", f"steps of the training's rate, {long:g}", {"rate": long}),
+        Case("short", f"steps of rate {short:.1g}", {"rate": short}),
+    ]
+
+
+def directions(parameters):
+    """Those cases for each kind of u."""
+    return [
+        Case(f"{kind}-{case.id}", f"{words}, {case.words}", {"kind": kind, **case.given})
+        for kind, words in KINDS.items()
+        for case in steps(parameters)
+    ]
+
+
+SIGNED = {"matters": 0.1, "unit": "of an eigenvalue", "because": "a twentieth of Figure 5's smallest, 2"}
+SIZE = {"near": 0.0, "within": 0.3, "unit": "factors of ten"}
+STATEMENTS = [
+    Statement(
+        "hierarchy", "Layers gain alignment in the order of (25), with its factor A_l (rank correlation).",
+        source="Appendix D.3, Equation 25", each=steps, of=lambda t, p, rate: ranks(t, rate), above=0.0,
+        matters=0.3, because="below a tenth of the variance of ranks", bounds=(-1, 1), headline=True,
+    ),
+    Statement(
+        "others", "Ψu stays as it is for u orthogonal to Ỹ (length of its change over that of ΨỸ's).",
+        source="Equation 24", each=directions, of=lambda t, p, kind, rate: moved(t, kind, rate), near=0.0,
+        within=0.1, bounds=(0, math.inf),
+    ),
+    Statement(
+        "rises", "ỸᵀKỸ rises over the first epoch (doublings).", source="Appendix D.2",
+        of=lambda t, p: grown(t, "label"), above=0.0, matters=LEVEL, because="growth by a tenth",
+    ),
+    Statement(
+        "stays", "uᵀKu of u orthogonal to Ỹ stays constant over the first epoch (doublings).",
+        source="Appendix D.2", of=lambda t, p, kind: grown(t, kind),
+        each=lambda p: [Case(kind, words, {"kind": kind}) for kind, words in KINDS.items()],
+        near=0.0, within=LEVEL,
+    ),
+    Statement(
+        "negative", "A step lengthens ΨỸ along H_w's eigenvectors of large negative eigenvalue.",
+        source="Appendix B.4, end", each=steps, of=lambda t, p, rate: gain(t, rate, -1), above=0.0, **SIGNED,
+    ),
+    Statement(
+        "positive", "A step shortens it along those of large positive eigenvalue.",
+        source="Equation 10", each=steps, of=lambda t, p, rate: gain(t, rate, 1), below=0.0, **SIGNED,
+    ),
+    Statement(
+        "printed-size", "The last line of (25) as printed gives the size of A_l's change (log10 of ratio).",
+        source="Equation 25, last line", each=steps, of=lambda t, p, rate: size(t, rate, "by_25"), **SIZE,
+    ),
+    Statement(
+        "factor-size", "With the factor A_l it does (log10 of the ratio).",
+        source="Equation 25, the line before; our correction", each=steps,
+        of=lambda t, p, rate: size(t, rate, "factor"), ours=True, **SIZE,
+    ),
+    Statement(
+        "third-part", "The part of (25) in η² is smaller than the part in η (log10 of the ratio).",
+        source="Appendix D.3", of=third_part, below=0.0, matters=0.1, because="a fourth of the smaller part",
+    ),
+]  # fmt: skip
+
+SAID = {
+    HOLDS: "Layers gain alignment in the order that the moments of the Hessian predict",
+    CONTRADICTED: "Layers gain alignment against the order that the moments of the Hessian predict",
+    ABSENT: "The moments of the Hessian say nothing of which layers gain alignment",
+    UNDECIDED: "It is undecided whether moments of the Hessian predict which layers gain alignment",
+}
+
+
+def finding(table, parameters, claims):
+    """Whether (25) ranks the layers, and how far features off the labels move."""
+    claim = claims["hierarchy-rate"]
+    if claim.outcome not in SAID:
+        return "No network was trained to the end."
+    said = f"{SAID[claim.outcome]}: rank correlation {claim.measured:.2f}."
+    other = claims["others-shuffled-short"]
+    if other.outcome == CONTRADICTED:
+        said += " Tangent features off the labels, which the paper holds still, move "
+        said += f"{other.measured:.2f} times as far as those along them."
+    return f"{said} Measured on {parameters['examples']} training images."
+
+
+def key_numbers(table, parameters):
+    """The rank correlation, how far other features move, and how they grow."""
+    rate, result = rates(parameters)[0], []
+    wanted = (
+        ("rank correlation of (25) with the change of A_l", ranks(table, rate), (-1, 1), None),
+        ("change of Ψu over that of ΨỸ, shuffled labels", moved(table, "shuffled", rate), (0, math.inf), 0.0),
+        (
+            "doublings of uᵀKu in the first epoch, shuffled labels",
+            grown(table, "shuffled"),
+            (-math.inf, math.inf),
+            0.0,
+        ),
+    )
+    for what, values, bounds, printed in wanted:
+        if len(values):
+            result.append(KeyNumber(what, interval(values, within=bounds), printed))
+    return result

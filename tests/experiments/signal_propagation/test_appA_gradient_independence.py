@@ -1,0 +1,159 @@
+"""Appendix A: kernels against autograd, the neurons' law against networks, verdicts on made-up tables."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
+from alignbook.studies.signal_propagation.appA_gradient_independence import experiment, reading
+
+PARAMETERS = {"depths": [10], "widths": [32, 128, 512, 1024], "layers": [5], "draws": 100, "networks": 4}
+RUN = {"device": torch.device("cpu"), "report": lambda *_: None}
+
+
+def test_own_kernel_is_autograds_and_copies_differ():
+    depth, width = 4, 9
+    draw = torch.Generator().manual_seed(3)
+    kinds, link = experiment.three_passes(torch.tensor([-0.3, 0.8]), width, depth, draw)
+    draw = torch.Generator().manual_seed(3)  # the same network once more
+    x = experiment.pairs(torch.tensor([-0.3, 0.8]), width, draw)
+    weights = [experiment.weight(width, width, draw) for _ in range(depth - 1)]
+    weights = [w.requires_grad_(True) for w in [*weights, experiment.weight(1, width, draw)]]
+    gradients = []
+    for row in x:
+        h = row
+        for w in weights[:-1]:
+            h = (w @ h).relu()
+        gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad((weights[-1] @ h)[0], weights)]))
+    kernel = torch.stack(gradients) @ gradients[0]
+    torch.testing.assert_close(kinds[0, -1], kernel[1:], rtol=1e-4, atol=1e-4)
+    assert (kinds[0] - kinds[1]).abs()[:-2].min() > 0 and (kinds[1] - kinds[2]).abs()[:-2].min() > 0
+    assert link[0] == pytest.approx(link[3], rel=1e-4) and abs(link[1] - link[3]) > 1e-3
+    cosine = torch.nn.functional.cosine_similarity(x[1:], x[:1])
+    torch.testing.assert_close(cosine, torch.tensor([-0.3, 0.8]))
+    torch.testing.assert_close(x.norm(dim=1), torch.full((3,), math.sqrt(width)))
+
+
+def test_wide_networks_reach_the_limit():
+    table = experiment.compute_backward(
+        widths=[512], depth=4, correlations=[-1.0, 0.5], networks=20, seed=0, **RUN
+    )
+    kernel = table[table["kind"] == "kernel"]
+    assert kernel[["own", "fresh"]].to_numpy() == pytest.approx(1, abs=0.12)
+    assert (kernel["apart"] < 0.3).all()
+    opposite = table[(table["correlation"] == -1) & (table["kind"] == "gradient")]
+    assert opposite["layer"].min() == 2  # 0 in layer 1: no unit is on for both
+    link = table[table["kind"] == "link"].iloc[0]
+    assert link["own"] == pytest.approx(1, abs=1e-3) and abs(link["fresh"]) < 0.8
+
+
+def test_neurons_have_the_law_of_networks():
+    """Against networks with their matrices drawn, and against the exact fourth moment."""
+    width, draws = 16, 6000
+    table = experiment.compute_neurons(widths=[width], layers=[1, 3], draws=draws, seed=0, **RUN)
+    found = table.set_index("layer")
+    assert found.loc[1, "kurtosis"] == pytest.approx(0, abs=0.05)
+    assert found.loc[3, "kurtosis"] == pytest.approx(3 * ((1 + 5 / width) ** 2 - 1), rel=0.25)
+    draw = torch.Generator().manual_seed(1)
+    h = torch.randn(width, generator=draw, dtype=torch.float64)
+    h = (h * math.sqrt(width) / h.norm()).expand(draws, width)
+    for _ in range(3):
+        w = torch.randn(draws, width, width, generator=draw, dtype=torch.float64) * math.sqrt(2 / width)
+        z = torch.einsum("nij,nj->ni", w, h)
+        h = z.relu()
+    square = z.square()
+    assert float(square.mean()) == pytest.approx(2, rel=0.1)
+    error = float((square.mean(1) / 2 - 1).square().mean().sqrt())
+    assert found.loc[3, "error"] == pytest.approx(error, rel=0.15)
+
+
+def test_printed_factor_doubles_the_variance():
+    table = experiment.compute_scales(width=64, depth=5, networks=3, seed=0, **RUN)
+    values = table.pivot(index="layer", columns="scaling", values="variance")
+    np.testing.assert_allclose(values["as printed"] / values["standard"], 2.0 ** np.arange(1, 6), rtol=1e-4)
+    np.testing.assert_allclose(values["√2 for 2"], values["standard"], rtol=1e-6)
+
+
+def test_theorem_a_needs_no_bias_after_the_first_layer():
+    table = experiment.compute_update(width=12, depth=4, seed=0, **RUN)
+    error = table[table["kind"] == "update"].set_index("biases")["error"]
+    assert error["none"] < 1e-12 and error["first layer"] < 1e-12 and error["all layers"] > 1e-2
+    rows = table[(table["kind"] == "coordinate") & (table["biases"] == "none")]
+    np.testing.assert_allclose(rows["actual"], rows["predicted"], atol=1e-14)
+    assert table.loc[table["kind"] == "equation 9", "error"].item() < 1e-12
+
+
+def made_up(
+    power=-0.5, copies=1.0, kurtosis=-1.0, printed=1.0, errors=(1e-15, 1e-15, 0.1), seeds=4, noise=0.02
+):
+    rng, rows = np.random.default_rng(0), []
+    for seed in range(seeds):
+        for width in PARAMETERS["widths"]:
+            for kind in ("kernel", "gradient"):
+                size = width**power * (1 + noise * rng.standard_normal())
+                row = {"kind": kind, "depth": 10, "width": width, "seed": seed, "correlation": 0.0}
+                rows.append(row | {"apart": size, "copies": size / copies * (1 + noise * rng.random())})
+            neuron = {"kind": "neurons", "width": width, "layer": 5, "seed": seed}
+            wobble = 1 + noise * rng.standard_normal()
+            rows.append(neuron | {"kurtosis": width**kurtosis * wobble, "error": width**power * wobble})
+        for layer in (1, 2, 3):
+            for name, growth in (("standard", 0.0), ("as printed", printed), ("√2 for 2", 1 - printed)):
+                row = {"kind": "scales", "scaling": name, "layer": layer, "seed": seed}
+                rows.append(row | {"variance": 2.0 ** (1 + growth * layer)})
+        for biases, error in zip(experiment.BIASES, errors, strict=True):
+            rows.append({"kind": "update", "biases": biases, "error": error, "seed": seed})
+        rows.append({"kind": "equation 9", "error": errors[0], "seed": seed})
+    return pd.DataFrame(rows)
+
+
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def outcomes(table):
+    return {id: claim.outcome for id, claim in claims(table).items()}
+
+
+def said(table):
+    return reading.finding(table, PARAMETERS, claims(table))
+
+
+def test_claims_hold():
+    found = outcomes(made_up())
+    assert found.pop("printed") == CONTRADICTED and found.pop("theorem-a-biases") == CONTRADICTED
+    assert set(found.values()) == {HOLDS} and len(found) == 11
+    assert "may replace W^T:" in said(made_up()) and "doubles the variance" in said(made_up())
+    assert "3 % off at width 1024" in said(made_up())  # 1024^(-1/2)
+
+
+def test_claims_are_contradicted():
+    found = outcomes(made_up(0.2, copies=3, kurtosis=-0.1, printed=0.0, errors=(1e-3, 1e-3, 1e-16)))
+    assert found.pop("printed") == HOLDS and found.pop("theorem-a-biases") == HOLDS
+    assert set(found.values()) == {CONTRADICTED}
+    words = said(made_up(0.2, printed=0.0))
+    assert "may not replace" in words and "does not clearly" in words and "doubles" not in words
+
+
+def test_other_verdicts():
+    flat = made_up(0.0, noise=1e-4)
+    assert outcomes(flat)["independent-kernel-10"] == ABSENT and "hardly changes" in said(flat)
+    one = made_up(seeds=1)
+    assert outcomes(one)["independent-kernel-10"] == UNDECIDED and "undecided" in said(one)
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN} and "No network" in said(nothing)
+    assert reading.key_numbers(nothing, PARAMETERS) == []
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
+    assert max(len(said(table)) for table in (made_up(), flat, one)) <= 300
+
+
+def test_smoke_units_give_what_is_read():
+    book = notebooks.find("signal_propagation/appA_gradient_independence")
+    values = parameters.resolve(book, "smoke")
+    tables = [unit.compute(**unit.arguments, **RUN).assign(seed=0) for unit in experiment.units(values)]
+    found = judged(reading.STATEMENTS, pd.concat(tables, ignore_index=True), values)
+    assert NOT_RUN not in {claim.outcome for claim in found}

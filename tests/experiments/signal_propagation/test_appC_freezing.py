@@ -1,0 +1,159 @@
+"""Appendix C: steps and kernels against Jacobians, verdicts on made-up tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.nn import functional
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.kernels.mlp_sgd import MLP
+from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
+from alignbook.studies.signal_propagation.appC_freezing import experiment, reading
+from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
+
+PARAMETERS = {"datasets": ["mnist"]}
+RUN = {"device": torch.device("cpu"), "report": lambda *_: None}
+X = torch.randn(20, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+Y = torch.arange(20) % 10
+
+
+def network(depth=3, width=6):
+    return MLP(7, width, depth, 10, torch.Generator().manual_seed(2), dtype=torch.float64).sequential()
+
+
+def kernels(net):
+    """K_l as matrices (nk, nk), from autograd's Jacobians."""
+    names = [name for name, _ in net.named_parameters()]
+    weights = tuple(p.detach() for p in net.parameters())
+
+    def outputs(*weights):
+        return torch.func.functional_call(net, dict(zip(names, weights, strict=True)), X).flatten()
+
+    jacobians = torch.autograd.functional.jacobian(outputs, weights)
+    return [j.flatten(1) @ j.flatten(1).T for j in jacobians]
+
+
+def test_steps_against_kernels():
+    net, rate = network(), 1e-4
+    rows = experiment.first_steps(net, X, Y, rate)
+    w, labels = error_signal(net(X).detach(), Y).flatten(), centred_labels(Y).double().flatten()
+    aligned = tangent_alignment(net, X, Y)
+    centring = torch.eye(200, dtype=torch.float64) - 1 / 200
+    changes = list(experiment.changes(net, X, Y, rate))
+    for kernel, row, (actual, first_order, by_labels), a in zip(
+        kernels(net), rows, changes, aligned, strict=True
+    ):
+        torch.testing.assert_close(first_order.flatten(), -rate * kernel @ w)
+        torch.testing.assert_close(by_labels.flatten(), rate / 20 * kernel @ labels)
+        assert row["trace"] == pytest.approx(float(kernel.trace()))
+        assert row["share"] == pytest.approx(float(labels @ kernel @ labels))
+        norm = float((centring @ kernel @ centring).norm())
+        assert row["share"] == pytest.approx(a * norm * float(labels @ labels), rel=1e-6)
+        assert row["error"] < 0.05 and row["norm"] == pytest.approx(float(actual.norm()))
+        assert row["bound"] == pytest.approx(row["norm"] / (rate / 20 * row["trace"] * float(labels.norm())))
+        assert row["summed"] == pytest.approx(1, abs=0.05)
+        mean = actual.mean(0, keepdim=True).expand_as(actual)
+        assert row["common"] == pytest.approx(float((mean.norm() / actual.norm()) ** 2))
+    assert rows[-1]["error"] < 1e-8  # the last layer is linear
+
+
+def test_one_layer_alone():
+    net = network().float()
+    before = [p.clone() for p in net.parameters()]
+    x = X.float()
+    drop, change = experiment.alone(net, 1, x, Y, 0.05, 0.9, 2)
+    assert all(torch.equal(p, kept) for p, kept in zip(net.parameters(), before, strict=True))
+    twin, velocity = network().float(), 0
+    for _ in range(2):
+        (gradient,) = torch.autograd.grad(functional.cross_entropy(twin(x), Y), [twin[2].weight])
+        velocity = 0.9 * velocity + gradient
+        with torch.no_grad():
+            twin[2].weight.sub_(0.05 * velocity)
+    with torch.no_grad():
+        losses = [float(functional.cross_entropy(n(x), Y)) for n in (net, twin)]
+        assert drop == pytest.approx(losses[0] - losses[1], rel=1e-4) and drop > 0
+        assert change == pytest.approx(float((twin(x) - net(x)).square().mean().sqrt()), rel=1e-4)
+
+
+def test_images_are_balanced():
+    x, y = experiment.balanced("digits", 45, 0, "cpu")
+    assert y.bincount(minlength=10).tolist() == [4] * 10 and len(x) == 40
+    assert not torch.equal(y, experiment.balanced("digits", 45, 1, "cpu")[1])
+
+
+def made_up(
+    norm=1.0, drop=1.0, share=1.0, error=0.02, cosine=0.97, gained=1.0, summed=1.0, bound=0.2, seeds=4
+):
+    """Columns that rise (1) or fall (-1) with the alignment, which rises over six layers; 0: in no order."""
+    rng, rows = np.random.default_rng(0), []
+    for seed in range(seeds):
+        for layer in range(1, 7):
+            for start in (0, 1):
+                wobble = 1 + 1e-3 * rng.standard_normal()
+                orders = {
+                    name: (np.exp(0.1 * sign * layer) if sign else (3, 1, 4, 1.5, 5, 2)[(layer + seed) % 6])
+                    * wobble
+                    for name, sign in (("norm", norm), ("drop", drop), ("share", share))
+                }
+                odd = 1 + 0.5 * (seed == 0 and layer == 3)  # that ranks have a spread
+                orders = {name: value * odd ** (name != "share") for name, value in orders.items()}
+                orders["along"] = orders["share"] * odd
+                row = {"error": error, "cosine": cosine, "summed": summed, "bound": bound, "common": 0.8}
+                row = {name: value * wobble for name, value in row.items()} | orders
+                row |= {"kind": "layer", "layer": layer, "seed": seed, "dataset": "mnist", "start": start}
+                rows.append(row | {"alignment": 0.01 * layer, "trace": 1.0})
+            mean = {"kind": "mean", "layer": layer, "seed": seed, "dataset": "mnist"}
+            rows.append(mean | {"gained": gained * wobble, "mean_cosine": 0.5})
+    return pd.DataFrame(rows)
+
+
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def outcomes(table):
+    return {id: claim.outcome for id, claim in claims(table).items()}
+
+
+def said(table):
+    return reading.finding(table, PARAMETERS, claims(table))
+
+
+def test_claims_hold():
+    found = outcomes(made_up())
+    assert set(found.values()) == {HOLDS} and len(found) == 11
+    assert "The better a layer is aligned" in said(made_up()) and "labels" not in said(made_up())
+
+
+def test_claims_are_contradicted():
+    table = made_up(-1, -1, 1, error=0.5, cosine=0.2, gained=0.5, summed=0.5, bound=2)
+    table["along"] = 1 / table["along"]
+    found = outcomes(table)
+    assert set(found.values()) == {CONTRADICTED}
+    assert "does not change the outputs more" in said(table) and "80% of a layer" in said(table)
+
+
+def test_other_verdicts():
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN} and "No layer" in said(nothing)
+    assert reading.key_numbers(nothing, PARAMETERS) == []
+    assert (
+        "undecided" in said(made_up(seeds=2)) and outcomes(made_up(seeds=2))["controls-mnist-0"] == UNDECIDED
+    )
+    none = made_up(norm=0, seeds=60)
+    assert outcomes(none)["controls-mnist-0"] == ABSENT and "nothing to do" in said(none)
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
+    assert max(map(len, (said(made_up(-1, cosine=0)), said(none)))) <= 300
+
+
+def test_smoke_units_give_what_is_read():
+    book = notebooks.find("signal_propagation/appC_freezing")
+    values = parameters.resolve(book, "smoke")
+    made = experiment.units(values)
+    tables = [u.compute(**u.arguments, **RUN).assign(dataset="digits", seed=0) for u in made]
+    table = pd.concat(tables, ignore_index=True)
+    assert NOT_RUN not in {claim.outcome for claim in judged(reading.STATEMENTS, table, values)}
+    assert (table["drop"].dropna() > 0).mean() > 0.7
