@@ -163,6 +163,7 @@ def test_every_picture_is_described_and_drawn_as_vectors(built):
         for picture, twin in zip(light, dark, strict=True):
             assert picture.replace(".svg", "-dark.svg").replace("only-light", "only-dark") == twin
     assert not list((html / "_images").glob("*.png"))
+    assert not [svg.name for svg in (html / "_images").glob("*.svg") if "dc:date" in svg.read_text()]
 
 
 @BOTH

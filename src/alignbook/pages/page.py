@@ -342,4 +342,4 @@ def _is_parameter(name, value):
 def _vector_figures():
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-    set_matplotlib_formats("svg")
+    set_matplotlib_formats("svg", metadata={"Date": None})  # two builds of one commit are the same
