@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
@@ -30,12 +31,12 @@ class Cluster:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.start()
 
-    def _process(self, *arguments, root=None, first=()):
+    def _process(self, *arguments, root=None, first=(), data=None):
         root = root or self.checkout.root
         path = os.pathsep.join(map(str, (*first, root / "src")))
         return subprocess.Popen(
             [sys.executable, "-c", START, *arguments], cwd=root, start_new_session=True,
-            env=self.checkout.environment(PYTHONPATH=path),
+            env=self.checkout.environment(PYTHONPATH=path, **({"ALIGNBOOK_DATA": data} if data else {})),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -43,12 +44,13 @@ class Cluster:
         where = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard", "--no-jupyter")
         self.scheduler = self._process("scheduler", *where)
 
-    def worker(self, root=None, first=(), **options):
-        """``first``: folders that its Python looks into before the checkout."""
+    def worker(self, root=None, first=(), data=None, **options):
+        """``first``: folders that its Python looks into before the checkout; ``data``: that of its data."""
         options = {"nthreads": "1", "death-timeout": "60", **options}
         more = [text for name, value in options.items() for text in (f"--{name}", value)]
         arguments = ("--no-nanny", "--no-dashboard", *more)
-        self.workers.append(self._process("worker", self.address, *arguments, root=root, first=first))
+        process = self._process("worker", self.address, *arguments, root=root, first=first, data=data)
+        self.workers.append(process)
 
     def wait(self):
         """Until all workers are there."""
@@ -181,3 +183,39 @@ def test_without_dask_it_says_what_to_install(checkout, tmp_path):
     path = os.pathsep.join((str(tmp_path), str(checkout.root / "src")))
     status, _, err = checkout.run(*RUN, "--scheduler", "tcp://127.0.0.1:9", PYTHONPATH=path)
     assert status == 2 and "install alignbook[cluster]" in err
+
+
+def archive(folder, shift):
+    """Digits of random pixels; ``shift`` moves the labels."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, (20, 28, 28), np.uint8)
+    labels = ((np.arange(20) + shift) % 10).astype(np.uint8)
+    arrays = {"x_train": images, "y_train": labels, "x_test": images, "y_test": labels}
+    folder.mkdir()
+    classes = np.array([str(digit) for digit in range(10)])
+    np.savez(folder / "digits28.npz", **arrays, classes=classes)
+    return str(folder)
+
+
+def test_workers_of_other_data_or_none_are_refused_and_never_mixed(checkout, cluster, tmp_path):
+    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "digits28", "label": label')
+    text = text.replace("def compute(*,", "def compute(*, dataset,")
+    text = text.replace("    draws =", "    time.sleep(0.5)\n    draws =")
+    checkout.experiment.write_text(text)
+    ours, others = archive(tmp_path / "ours", 0), archive(tmp_path / "others", 1)
+    for folder in (ours, others, str(tmp_path / "none")):
+        cluster.worker(data=folder)
+    cluster.wait()
+    status, _, err = checkout.run(
+        *RUN, "-p", "seeds=8", "--scheduler", cluster.address, ALIGNBOOK_DATA=ours, ALIGNBOOK_RESULTS="first"
+    )
+    assert status == 0, err
+    refused = re.findall(r"worker \S+ is refused: (.*)$", err, re.M)
+    assert len(refused) == 2 and "its data are others (digits28)" in refused, err
+    assert any("no image set 'digits28'" in why for why in refused)
+    status, _, err = checkout.run(  # nothing at hand: the first that returns says which data count
+        *RUN, "-p", "seeds=8", "--scheduler", cluster.address, ALIGNBOOK_DATA=str(tmp_path / "none")
+    )
+    assert status == 0 and len(re.findall("is refused", err)) == 2, err
+    stored = records(checkout)
+    assert len({record["data"]["sha256"] for record in stored}) == 1 and len(stored) == 8

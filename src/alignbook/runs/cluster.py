@@ -1,15 +1,18 @@
 """Units on the workers of a Dask cluster: many machines compute, the one who asks stores.
 
-A worker needs alignbook of the same code and versions, and the data sets; no shared folder. What a worker
-returns goes into the asker's store at once, so that an asker who was killed asks again for the rest alone.
-Optional: ``pip install alignbook[cluster]``.
+A worker needs alignbook of the same code and versions, and the same data sets; no shared folder. What a
+worker returns goes into the asker's store at once, so that an asker who was killed asks again for the rest
+alone. Whoever reaches a scheduler has its workers, and its askers, run any code: see SECURITY.md. Optional:
+``pip install alignbook[cluster]``.
 """
 
+import contextlib
 import logging
 import time
 from dataclasses import dataclass
 
 from alignbook import system
+from alignbook.data.images import DataError
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import engine, results
 
@@ -21,7 +24,7 @@ TELL_EVERY = 5.0
 
 
 class Refused(AlignbookError):
-    """A worker's code or versions are not the asker's; ``worker`` is its address."""
+    """A worker's code, versions or data are not the asker's; ``worker`` is its address."""
 
     def __init__(self, message, worker):
         super().__init__(message, worker)
@@ -37,7 +40,7 @@ class Computed:
 
     table : DataFrame, None where it diverged after ``step``; ``seconds`` and ``cost`` as
     :func:`engine.compute` says them; the ``device``, ``processor`` (:func:`alignbook.system.features`) and
-    ``host`` that computed it; ``data``: the digests of its data sets there.
+    ``host`` and ``worker`` (its address) that computed it; ``data``: the digests of its data sets there.
     """
 
     table: object
@@ -47,6 +50,7 @@ class Computed:
     device: str
     processor: dict
     host: str
+    worker: str
     data: dict
 
 
@@ -57,7 +61,8 @@ def compute(units, scheduler, *, device="auto", say):
     is known may be away for two minutes; what it had in hand is asked for again.
     device : ``auto``, ``cpu`` or ``cuda``, chosen on the worker.
 
-    A worker of other code or versions is told and gets no more units. A unit that raises, or ends three
+    A worker of other code, versions or data, or without the data, is told and gets no more units. The data
+    are those at hand, else those of the first worker that returns a unit. A unit that raises, or ends three
     workers, is told and set aside, the rest goes on. At the end AlignbookError, if any was set aside; at once
     where there is no scheduler, or none but refused workers.
     """
@@ -100,6 +105,7 @@ class _Asked:
         for unit in units:  # code and versions; units of one function share them
             if unit.compute not in self.origins:
                 self.origins[unit.compute] = results.origin_of_code(unit)
+        self.data = _digests({name for unit in units for name in results.datasets(unit).values()})
 
     def over(self, client):
         """Until none is left; raises _Away where the connection ends before."""
@@ -144,7 +150,7 @@ class _Asked:
             key = (
                 f"{results.owner(unit)}-{results.location(unit).name}-{origin['code'][:12]}-{time.time_ns()}"
             )
-            future = client.submit(work, unit, origin, self.device, key=key, pure=False, **asked)
+            future = client.submit(work, unit, origin, self.data, self.device, key=key, pure=False, **asked)
             futures[future.key] = (future, unit)
             waiting.add(future)
 
@@ -156,13 +162,13 @@ class _Asked:
         if future.status == "error":
             error = future.exception()
             if isinstance(error, Refused):
-                if error.worker not in self.refused:
-                    self.refused[error.worker] = str(error)
-                    self.say(str(error))
-                return unit
+                return self._refuse(error, unit)
             self._failed(unit, error)
             return None
         done = future.result()
+        if odd := _other_data(self.data, done.data):  # began before it was known whose data count
+            return self._refuse(_refusal(done.worker, odd), unit)
+        self.data |= _shas(done.data)
         origin = self.origins[unit.compute] | done.data
         results.store(
             unit,
@@ -181,6 +187,13 @@ class _Asked:
         if self.total <= 100:
             self.say(f"{unit.name}: {engine.ended(done.step, done.seconds)} on {done.host}")
         return None
+
+    def _refuse(self, error, unit):
+        """No more units for that worker; returns ``unit``, which is asked for again."""
+        if error.worker not in self.refused:
+            self.refused[error.worker] = str(error)
+            self.say(str(error))
+        return unit
 
     def _failed(self, unit, error):
         self.left.pop(unit.name)
@@ -212,26 +225,60 @@ class _Asked:
         )
 
 
-def work(unit, origin, device):
-    """On a worker: :class:`Computed` of ``unit``, with one thread; Refused where its code is another."""
+def work(unit, origin, data, device):
+    """On a worker: :class:`Computed` of ``unit``, with one thread.
+
+    Raises Refused where its code, versions or data are not the asker's, or the data are missing.
+    """
     from distributed import get_worker
     from threadpoolctl import threadpool_limits
 
     worker = get_worker()
     differences = _differences(origin, results.origin_of_code(unit))
     if differences:
-        raise Refused(f"worker {worker.address} is refused: {differences}", worker.address)
+        raise _refusal(worker.address, differences)
     worker.log_event(TOPIC, unit.name)
-    engine.require_data([unit])
+    try:
+        engine.require_data([unit])
+        here = results.origin_of_data(unit)
+    except DataError as error:
+        raise _refusal(worker.address, str(error)) from None
+    if odd := _other_data(data, here):
+        raise _refusal(worker.address, odd)
     device = engine.choose_device(device)
-    data = results.origin_of_data(unit)
     import torch
 
     torch.set_num_threads(1)
     with threadpool_limits(1):
         table, step, seconds, cost = engine.compute(unit, device)
-    made_on = engine.describe(device), system.features(device), system.host()
-    return Computed(table, step, seconds, cost, *made_on, data)
+    made_on = engine.describe(device), system.features(device), system.host(), worker.address
+    return Computed(table, step, seconds, cost, *made_on, here)
+
+
+def _refusal(worker, why):
+    return Refused(f"worker {worker} is refused: {why}", worker)
+
+
+def _digests(names):
+    """{name: SHA-256} of those data sets that are at hand and can be read here."""
+    from alignbook.data import tables
+
+    found = {}
+    for name in sorted(filter(tables.available, names)):
+        with contextlib.suppress(DataError):
+            found[name] = tables.digest(name)
+    return found
+
+
+def _other_data(ours, theirs):
+    """What differs between ``ours``, {name: SHA-256}, and a worker's data sets, as text; empty: nothing."""
+    odd = [name for name, sha in sorted(_shas(theirs).items()) if ours.get(name, sha) != sha]
+    return f"its data are others ({', '.join(odd)})" if odd else ""
+
+
+def _shas(data):
+    """{name: SHA-256} of what :func:`results.origin_of_data` says."""
+    return {made_from["name"]: made_from["sha256"] for made_from in filter(None, data.values())}
 
 
 def _differences(ours, theirs):

@@ -15,6 +15,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,7 +57,8 @@ _CHANGING = {
 
 def code_digest(function):
     """SHA-256 (hex) over the source of everything in the package that ``function`` reaches."""
-    return _sources().code(function.__module__, function.__name__)
+    with _one_at_a_time:
+        return _sources().code(function.__module__, function.__name__)
 
 
 def forget():
@@ -65,6 +67,8 @@ def forget():
 
 
 _read = []  # the Sources at hand
+# Threads of one worker ask at once; Python's parser counts its depth for all of them together.
+_one_at_a_time = threading.RLock()
 
 
 def _sources():
