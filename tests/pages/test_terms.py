@@ -42,6 +42,12 @@ PAGE = """# The Hessian as a heading
 |---|---|
 | NTK | Hessian |
 
+```{eval-rst}
+.. [Key] The title of a paper on the Hessian.
+
+See [Key]_.
+```
+
 - In a list, the *neural tangent
   kernels* and the NTK again; an ntk is no NTK, and a preHessian no Hessian.
 

@@ -41,10 +41,9 @@ def home(records):
 
 
 def told(records):
-    """HTML of a list: each page with the first sentence of its finding, and the verdict on its headline."""
+    """HTML of a list: each page with its finding, and the verdict on its headline."""
     items = [
-        f"<li>{_link(record, record.name)}<br>{marked(_SENTENCE.split(record.finding)[0])} "
-        f"{verdict(record)}</li>"
+        f"<li>{_link(record, record.name)}<br>{marked(record.finding)} {verdict(record)}</li>"
         for record in records
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'

@@ -9,6 +9,7 @@ GLOSSARY = "glossary"  # the page
 LONGEST = 240  # characters of a definition in a tooltip
 # Text within these is no prose, or a link already.
 SKIPPED = (
+    nodes.citation,
     nodes.literal,
     nodes.literal_block,
     nodes.math,
@@ -27,7 +28,7 @@ def link_terms(app, doctree, docname):
 
     Entries with several names (a term and its synonyms) are linked once, by whichever name comes first. An
     entry that the page links to already is left alone, and so are the glossary, headings, code, formulas,
-    tables and what is a link.
+    tables, the bibliography and what is a link.
     """
     if docname == GLOSSARY or docname.startswith("code/") or GLOSSARY not in app.env.found_docs:
         return
