@@ -94,7 +94,7 @@ def _parser():
     )
     run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     run.add_argument("--workers", type=_count, help="units at once (default: one per core)")
-    run.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that computes the units")
+    run.add_argument("--scheduler", metavar="ADDRESS", help="of your Dask cluster, which may run code here")
     run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
     book = command(_book, "execute every notebook and build the book", as_json=False)
@@ -117,6 +117,7 @@ def _parser():
     sign.add_argument("--base", metavar="COMMIT", required=True, help="whose rule says what is not stale")
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
     probe.add_argument("network", metavar="NETWORK", help="module:callable, or a file (TorchScript, weights)")
+    probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
     probe.add_argument("--arch", help="torchvision's name of the network that a state dict belongs to")
     probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
     probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
@@ -132,7 +133,7 @@ def _parser():
     decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
     decide.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
     decide.add_argument("--workers", type=_count, help="units at once (default: one per core)")
-    decide.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that computes the units")
+    decide.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster of yours, as run has it")
     decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     new = command(_new, "write a new study from the template")
     new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
@@ -292,8 +293,10 @@ def _probe(options):
 
     if why := system.unwritable(options.out):
         raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
-    model = sources.network(options.network, options.arch)
-    before = options.before and sources.network(options.before, options.arch, like=model)
+    model = sources.network(options.network, options.arch, trust=options.trust)
+    before = options.before and sources.network(
+        options.before, options.arch, like=model, trust=options.trust
+    )
     inputs, targets = sources.examples(
         options.data, options.examples, split=options.split, size=options.size, seed=options.seed
     )

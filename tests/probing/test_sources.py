@@ -50,7 +50,9 @@ def test_networks_by_callable_weights_and_script(mine):
     assert all(torch.equal(a, b) for a, b in zip(net.parameters(), again.parameters(), strict=True))
     torch.jit.script(net).save("script.pt")
     x = torch.randn(2, 1, 8, 8)
-    assert torch.equal(sources.network("script.pt")(x), net(x))
+    assert torch.equal(sources.network("script.pt", trust=True)(x), net(x))
+    with pytest.raises(AlignbookError, match="script.pt is TorchScript, which is code: --trust runs it"):
+        sources.network("script.pt")
 
 
 def test_a_module_of_the_readers_may_import_torchvision(mine):

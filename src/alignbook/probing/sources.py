@@ -18,19 +18,22 @@ from alignbook.errors import AlignbookError, on_one_line
 CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
 
 
-def network(source, arch=None, like=None):
+def network(source, arch=None, like=None, trust=False):
     """The network that ``source`` names.
 
     source : ``module:callable`` that returns an nn.Module (the working directory is searched first), or a
         file: TorchScript, or a state dict, which is read with ``weights_only=True``.
     arch : a classifier of torchvision that the state dict belongs to, e.g. ``resnet18``.
     like : a network whose copy takes the state dict in its place.
+    trust : whether a file of TorchScript may be read: it is code, which may write files and more.
 
     Raises AlignbookError, one line, for whatever goes wrong.
     """
     path = Path(source)
     if path.is_file():
         if _is_script(path):
+            if not trust:
+                raise AlignbookError(f"{source} is TorchScript, which is code: --trust runs it")
             return _tried(lambda: torch.jit.load(path, map_location="cpu"), f"{source} cannot be read")
         state = _tried(
             lambda: torch.load(path, map_location="cpu", weights_only=True), f"{source} cannot be read"
