@@ -2,8 +2,16 @@
 
 from collections import Counter
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 
+SHORT = {  # of one more reading or condition
+    HOLDS: "it holds",
+    CONTRADICTED: "the opposite holds",
+    ABSENT: "both are alike",
+    UNDECIDED: "it is undecided",
+    NOT_JUDGED: "it is not judged",
+    NOT_RUN: "it was not measured",
+}
 _ORDER = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
 
 

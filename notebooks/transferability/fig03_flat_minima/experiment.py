@@ -20,11 +20,9 @@ from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.planes import rows_of
 from alignbook.studies.transferability.pretrained_source import source_units
-from alignbook.studies.transferability.targets import named, start_of, training_of
+from alignbook.studies.transferability.targets import STARTS, named, start_of, training_of
 from alignbook.studies.transferability.tuned import kernels, recorded, target, tuned
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
-
-from .design import STARTS
 
 ANGLES = 16  # points on a circle
 TOLERANCE = 0.01  # residual of an eigenvalue over its magnitude: an error of about its square

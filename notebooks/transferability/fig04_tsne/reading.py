@@ -3,18 +3,18 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, curves, ratio
 from alignbook.statements import Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.targets import name_of
+from alignbook.studies.transferability.wording import verdicts
 
 from .design import STARTS
 
 OWN = "random, its own"  # the start of networks that share it with no other
 OTHER_SOURCE = {"pretrained": "pretrained on a part", "pretrained on a part": "pretrained"}
 SHOWN = ("pretrained", "random, shared", "pretrained on a part", OWN)  # of STARTS, the control second
-WHERE = "Figure 4, Section 3"
 
 
 def distances(table, seed):
@@ -85,10 +85,8 @@ def summary(table, starts=SHOWN):
     found = {}
     for start in starts:
         samples = {"within": within(table, start)}
-        if start != OWN:
-            samples["across"] = to(table, start, OWN)
-        if start in OTHER_SOURCE:
-            samples["sources"] = to(table, start, OTHER_SOURCE[start])
+        samples |= {"across": to(table, start, OWN)} if start != OWN else {}
+        samples |= {"sources": to(table, start, OTHER_SOURCE[start])} if start in OTHER_SOURCE else {}
         samples |= {column: of_itself(table, start, column) for column in ("moved", "norm")}
         found[start] = {name: values for name, values in samples.items() if len(values)}
     return {start: samples for start, samples in found.items() if samples}
@@ -109,75 +107,77 @@ def sources(table, start):
     return np.log2(ratio(to(table, start, OTHER_SOURCE[start]), within(table, start)))
 
 
-def of_own(measure, start):
-    """A statement's ``of``: a measure of networks from our own source."""
-    return lambda t, p: measure(imagenet_rows.own(t), start)
+def _pretrained(id, text, measure, **more):
+    """The statement about networks pre-trained on the source, and the same on a part of it."""
+    rule = {
+        "source": "Figure 4, Section 3", "above": 0, "matters": 0.14, "unit": "of log2",
+        "because": "a tenth of the distance",
+    }  # fmt: skip
+    return [
+        Statement(
+            id, f"{text}.", of=lambda t, p: measure(imagenet_rows.own(t), "pretrained"), **rule, **more
+        ),
+        Statement(
+            f"{id}-part", f"{text} (pre-trained on a part).", **rule,
+            of=lambda t, p: measure(imagenet_rows.own(t), "pretrained on a part"),
+        ),
+        Statement(
+            f"{id}-imagenet", f"{text} ({imagenet_rows.NAME} from ImageNet).", requires=(FITTED,), **rule,
+            of=lambda t, p: measure(imagenet_rows.trained(t), "pretrained"),
+        ),
+    ]  # fmt: skip
 
 
-def of_imagenet(measure):
-    """A statement's ``of``: a measure of EfficientNet-Lite0 from ImageNet's weights."""
-    return lambda t, p: measure(imagenet_rows.trained(t), "pretrained")
-
-
-def wrong(table, parameters):
-    """Percent of its training images that the worst network of the second source has wrong."""
-    return imagenet_rows.trained(table)["train_error"].max()
-
-
-PART = " (pre-trained on a part)"
-SECOND = f" ({imagenet_rows.NAME} from ImageNet)"
-NEAR = (
-    "From the same pre-trained weights, minima of different targets lie nearer to each other than two of the "
-    "same target from different starts: log2 of the ratio of the mean distances"
+FITTED = Requirement(
+    "training images wrong, worst network, in percent",
+    lambda t, p: imagenet_rows.trained(t)["train_error"].max(),
+    at_most=0,
 )
-AROUND = "Minima lie nearer to the pre-trained weights than to the minimum of training from scratch: log2"
-APART = (
-    "Of one target, minima from two pre-trainings lie farther apart than those of different targets from one "
-    "of them: log2"
-)
-RULE = {"source": WHERE, "above": 0, "matters": 0.14, "unit": "of log2", "because": "a tenth of the distance"}
-MINIMA = {"requires": (Requirement("training images wrong, worst network, in percent", wrong, at_most=0),)}
 STATEMENTS = [
-    Statement("near", f"{NEAR}.", of=of_own(near, "pretrained"), headline=True, **RULE),
+    *_pretrained(
+        "near", "From the same pre-trained weights, minima of different targets lie nearer to each other "
+        "than two of the same target from different starts: log2 of the ratio of the mean distances", near,
+        headline=True,
+    ),
     Statement(
         "near-shared", "Pre-training is not needed for that: from the same random weights, too, minima of "
         "different targets lie nearer to each other than to that of the same target from others: log2.",
-        of=of_own(near, "random, shared"), ours=True, **RULE,
+        source="Figure 4, Section 3", of=lambda t, p: near(imagenet_rows.own(t), "random, shared"), above=0,
+        matters=0.14, unit="of log2", because="a tenth of the distance", ours=True,
     ),
-    Statement("near-part", f"{NEAR}{PART}.", of=of_own(near, "pretrained on a part"), **RULE),
-    Statement("around", f"{AROUND}.", of=of_own(around, "pretrained"), **RULE),
-    Statement("around-part", f"{AROUND}{PART}.", of=of_own(around, "pretrained on a part"), **RULE),
-    Statement("sources", f"{APART}.", of=of_own(sources, "pretrained"), **RULE),
-    Statement("sources-part", f"{APART}{PART}.", of=of_own(sources, "pretrained on a part"), **RULE),
-    Statement("near-imagenet", f"{NEAR}{SECOND}.", of=of_imagenet(near), **MINIMA, **RULE),
-    Statement("around-imagenet", f"{AROUND}{SECOND}.", of=of_imagenet(around), **MINIMA, **RULE),
+    *_pretrained(
+        "around", "Minima lie nearer to the pre-trained weights than to the minimum of training from "
+        "scratch: log2", around,
+    ),
+    *_pretrained(
+        "sources", "Of one target, minima from two pre-trainings lie farther apart than those of different "
+        "targets from one of them: log2", sources,
+    )[:2],
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Minima of different targets lie together if they share a pre-trained start",
-    CONTRADICTED: "Minima of different targets lie apart although they share a pre-trained start",
-    ABSENT: "Sharing a pre-trained start does not bring minima of different targets together",
-    UNDECIDED: "Whether sharing a pre-trained start brings different targets' minima together is undecided",
-}
-CONTROL = {
-    HOLDS: "but sharing random weights does the same",
-    CONTRADICTED: "and sharing random weights does the opposite",
-    ABSENT: "and sharing random weights does nothing of the kind",
-    UNDECIDED: "and for shared random weights it is undecided",
-}
+SAID = verdicts(
+    "Minima of different targets lie together if they share a pre-trained start",
+    "Minima of different targets lie apart although they share a pre-trained start",
+    "Sharing a pre-trained start does not bring minima of different targets together",
+    "sharing a pre-trained start brings minima of different targets together",
+)
+CONTROL = verdicts(
+    "Shared random weights bring them together, too", "Shared random weights leave them apart",
+    "Shared random weights do nothing of the kind", "shared random weights bring them together, too",
+)  # fmt: skip
 
 
 def finding(table, parameters, claims):
     """How much nearer, from pre-trained and from shared random weights; words follow both verdicts."""
-    said, control = SAID.get(claims["near"].outcome), CONTROL.get(claims["near-shared"].outcome)
-    if said is None or control is None:
+    own, shared = claims["near"], claims["near-shared"]
+    if NOT_RUN in (own.outcome, shared.outcome):
         return "Fewer than two targets: there is nothing to compare."
-    own, shared = (2 ** claims[id].measured for id in ("near", "near-shared"))
-    moved = "The picture shows how little training moves weights, not what pre-training does."
-    return (
-        f"{said}, {control}: one target from two starts lies {own:.1f} and {shared:.1f} times as far apart "
-        "as two targets from one. "
-    ) + (moved if claims["near-shared"].outcome == HOLDS else "A small network and source.")
+    text = (
+        f"{SAID[own.outcome]}. {CONTROL[shared.outcome]}: one target from two starts lies "
+        f"{2**own.measured:.1f} and {2**shared.measured:.1f} times as far apart as two targets from one."
+    )
+    little = " So the picture shows how little training moves weights."
+    return text + (little if own.outcome == shared.outcome == HOLDS else " A small network and source.")
 
 
 def key_numbers(table, parameters):

@@ -3,20 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, curves, difference, ratio, sample, slope
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.planes import grid
 from alignbook.studies.transferability.targets import STARTS
+from alignbook.studies.transferability.wording import SHORT, verdicts
 
 LAG = 10  # second differences over one tenth of a side of the plane, whatever its number of points
-
-
-def variation(loss):
-    """Standard deviation of the loss (points, points) over a plane, in nats."""
-    return float(np.std(loss))
 
 
 def curvature(loss, radius):
@@ -39,28 +35,16 @@ def rise(rows):
 
 
 def roughness(table, **conditions):
-    """One row per start, seed and layer: ``curvature``, ``variation``, ``centre`` (the loss there).
+    """One row per start, seed and layer: ``curvature``, and ``variation``, the standard deviation in nats.
 
     conditions : arguments of :func:`planes`, such as ``layers="all", mode="train"``.
     """
+    keys, made = ["start", "seed", "position", "layer"], []
     rows = at(table, **conditions)
-    made = []
-    if len(rows):
-        for (start, seed, position, layer), part in rows.groupby(["start", "seed", "position", "layer"]):
-            alpha, _, loss = grid(part)
-            made.append(
-                {
-                    "start": start,
-                    "seed": seed,
-                    "position": int(position),
-                    "layer": layer,
-                    "curvature": curvature(loss, alpha[-1]),
-                    "variation": variation(loss),
-                    "centre": float(loss[len(loss) // 2, len(loss) // 2]),
-                }
-            )
-    names = ["start", "seed", "position", "layer", "curvature", "variation", "centre"]
-    return pd.DataFrame(made, columns=names)
+    for key, part in rows.groupby(keys) if len(rows) else ():
+        alpha, _, loss = grid(part)
+        made.append((*key, curvature(loss, alpha[-1]), np.std(loss)))
+    return pd.DataFrame(made, columns=[*keys, "curvature", "variation"])
 
 
 def cases(parameters):
@@ -74,45 +58,15 @@ def cases(parameters):
     }
 
 
-def all_layers(table, parameters):
-    """:func:`roughness` of every layer."""
-    return roughness(table, layers="all", mode="train", head="fresh", radius=parameters["radius"])
+def own_middle(table, parameters, case=0):
+    """:func:`roughness` of the middle layer in one of :func:`cases`, our own source."""
+    return roughness(imagenet_rows.own(table), **list(cases(parameters).values())[case])
 
 
-def from_middle(rows):
-    """The rows of the middle layer and of those after it: Appendix B.4 shows the 25th to 48th layer."""
-    positions = np.sort(rows["position"].unique())
-    return rows[rows["position"] >= positions[len(positions) // 2]] if len(positions) else rows
-
-
-def ratios(rows, column):
-    """log2 of ``column``, random over pre-trained, a sample; zeros left out."""
-    random, own = (sample(at(rows, start=start), column) for start in STARTS)
-    return np.log2(ratio(random[random > 0], own))
-
-
-def growth(rows, start):
-    """By how much log2 of the curvature grows per layer towards the input, a sample: least squares."""
-    found = curves(at(rows, start=start), "position", "curvature")
-    return -slope(np.log2(found.where(found > 0)))
-
-
-def grows_more(rows):
-    """Difference of that slope, random less pre-trained, a sample."""
-    return difference(*(growth(rows, start) for start in STARTS))
-
-
-def rise_to_middle(rows):
-    """log2 of the fitted growth of the curvature from the last layer to the middle one: pre-trained."""
-    return growth(rows, "pretrained") * (rows["position"].nunique() - 1)
-
-
-def ahead(table):
-    """log2 of the mean training loss over the recorded steps after the start, random over pre-trained."""
-    if "train_loss" not in table:
-        return None
-    rows = table[table["step"] > 0]
-    return ratios(rows.groupby(["seed", "start"], as_index=False)["train_loss"].mean(), "train_loss")
+def own_layers(table, parameters):
+    """:func:`roughness` of every layer, our own source."""
+    rows = imagenet_rows.own(table)
+    return roughness(rows, layers="all", mode="train", head="fresh", radius=parameters["radius"])
 
 
 def imagenet_layers(table):
@@ -124,24 +78,43 @@ def imagenet_middle(table, head="fresh"):
     """:func:`roughness` of its middle layer."""
     if head == "scaled":
         return roughness(imagenet_rows.imagenet(table), layers="middle", head="scaled")
-    rows = imagenet_layers(table)
+    rows = from_middle(imagenet_layers(table))
+    return rows[rows["position"] == rows["position"].min()]
+
+
+def from_middle(rows):
+    """The rows of the middle layer and of those after it: Appendix B.4 shows the 25th to 48th layer."""
     positions = np.sort(rows["position"].unique())
-    return rows[rows["position"] == positions[len(positions) // 2]] if len(positions) else rows
+    return rows[rows["position"] >= positions[len(positions) // 2]] if len(positions) else rows
 
 
-def own_middle(table, parameters, case=0):
-    """:func:`roughness` of the middle layer in one of :func:`cases`, our own source."""
-    return roughness(imagenet_rows.own(table), **list(cases(parameters).values())[case])
+def ratios(rows, column="curvature"):
+    """log2 of ``column``, random over pre-trained, a sample; zeros left out."""
+    random, own = (sample(at(rows, start=start), column) for start in STARTS)
+    return np.log2(ratio(random[random > 0], own))
 
 
-def own_layers(table, parameters):
-    """:func:`roughness` of the middle layer and those after it, our own source."""
-    return from_middle(all_layers(imagenet_rows.own(table), parameters))
+def growth(rows, start):
+    """By how much log2 of the curvature grows per layer towards the input, a sample: least squares."""
+    found = curves(at(from_middle(rows), start=start), "position", "curvature")
+    return -slope(np.log2(found.where(found > 0)))
 
 
-def second_layers(table):
-    """The same of EfficientNet-Lite0, where its weights are those trained on ImageNet."""
-    return from_middle(imagenet_layers(imagenet_rows.trained(table)))
+def grows_more(rows):
+    """Difference of that slope, random less pre-trained, a sample."""
+    return difference(*(growth(rows, start) for start in STARTS))
+
+
+def rise_to_middle(rows):
+    """log2 of the fitted growth of the curvature from the last layer to the middle one: pre-trained."""
+    return growth(rows, "pretrained") * (from_middle(rows)["position"].nunique() - 1)
+
+
+def ahead(table, parameters):
+    """log2 of the mean training loss over the recorded steps after the start, random over pre-trained."""
+    rows = imagenet_rows.own(table)
+    rows = rows[rows["step"] > 0]
+    return ratios(rows.groupby(["seed", "start"], as_index=False)["train_loss"].mean(), "train_loss")
 
 
 def others(parameters):
@@ -149,126 +122,89 @@ def others(parameters):
     return [Case(str(n), label, {"case": n}) for n, label in enumerate(cases(parameters)) if n]
 
 
-TENTH = "a tenth of what is compared"
-SLOPES = "a tenth, over the layers from the last to the middle one"
-SINCE = "that only the layers from the middle one on count, as B.4 shows them, was set after all were judged"
 SMOOTHER = "In the middle layer the landscape at the start is smoother with pre-trained weights: log2 of the "
 IN = f" ({imagenet_rows.NAME})"
-LOG = {"above": 0, "matters": 0.14, "unit": "of log2", "because": TENTH}
-PER_LAYER = {"above": 0, "matters": 0.05, "unit": "of log2 per layer", "because": SLOPES}
+LOG = {"above": 0, "matters": 0.14, "unit": "of log2", "because": "a tenth of what is compared"}
+MIDDLE = LOG | {"source": "Figure 5(b)(c)", "ours": True}
+LAYERS = {
+    "ours": True,
+    "post_hoc": "that only layers from the middle one on count, as in B.4, was set after all had been judged",
+}
+PER_LAYER = {
+    "above": 0, "matters": 0.05, "unit": "of log2 per layer",
+    "because": "a tenth, over the layers from the last to the middle one",
+}  # fmt: skip
 STATEMENTS = [
     Statement(
-        "middle", f"{SMOOTHER}curvature along lines, random over pre-trained.", source="Figure 5(b)(c)",
-        of=lambda t, p: ratios(own_middle(t, p), "curvature"), ours=True, headline=True, **LOG,
+        "middle", f"{SMOOTHER}curvature along lines, random over pre-trained.", **MIDDLE, headline=True,
+        of=lambda t, p: ratios(own_middle(t, p)),
     ),
     Statement(
-        "middle-variation", f"{SMOOTHER}standard deviation of the loss over the plane, random over "
-        "pre-trained.", source="Figure 5(b)(c)", ours=True, **LOG,
+        "middle-variation", f"{SMOOTHER}standard deviation of the loss, random over pre-trained.", **MIDDLE,
         of=lambda t, p: ratios(own_middle(t, p), "variation"),
     ),
     Statement(
         "middle-other", "The middle layer's landscape is smoother in other conditions, too: log2 of the "
-        "curvature, random over pre-trained.", source="Figure 5(b)(c)", ours=True, each=others, **LOG,
-        of=lambda t, p, case: ratios(own_middle(t, p, case), "curvature"),
+        "curvature, random over pre-trained.", **MIDDLE, each=others,
+        of=lambda t, p, case: ratios(own_middle(t, p, case)),
+    ),
+    Statement(
+        "middle-imagenet", f"{SMOOTHER}curvature, random over pre-trained{IN}.", **MIDDLE,
+        of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t))),
     ),
     Statement(
         "grows", "With random weights the curvature grows from the last layer to the middle one: slope of "
-        "its log2.", source="Figure 13, B.4", ours=True, post_hoc=SINCE, **PER_LAYER,
+        "its log2.", source="Figure 13, B.4", **LAYERS, **PER_LAYER,
         of=lambda t, p: growth(own_layers(t, p), "scratch"),
     ),
     Statement(
         "even", "With pre-trained weights the layers from the middle one on are nearly alike: log2 of the "
-        "growth of the curvature from the last to the middle one is 0.", source="Figure 12, B.4", near=0.0,
-        within=1.0, unit="of log2", because="a factor of two", ours=True, post_hoc=SINCE,
+        "growth of the curvature from the last to the middle one is 0.", source="Figure 12, B.4", **LAYERS,
+        near=0.0, within=1.0, unit="of log2", because="a factor of two",
         of=lambda t, p: rise_to_middle(own_layers(t, p)),
     ),
     Statement(
         "grows-more", "From the last layer to the middle one the curvature grows more with random weights "
-        "than with pre-trained ones: difference of the slopes.", source="Figures 12 and 13, B.4", ours=True,
-        post_hoc=SINCE, of=lambda t, p: grows_more(own_layers(t, p)), **PER_LAYER,
-    ),
-    Statement(
-        "faster", "From pre-trained weights the training loss falls faster: log2 of its mean over the "
-        "recorded steps, random over pre-trained.", source="Figure 5(a)",
-        of=lambda t, p: ahead(imagenet_rows.own(t)), **LOG,
-    ),
-    Statement(
-        "middle-imagenet", f"{SMOOTHER}curvature, random over pre-trained{IN}.", source="Figure 5(b)(c)",
-        ours=True, of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t)), "curvature"), **LOG,
-    ),
-    Statement(
-        "middle-variation-imagenet", f"{SMOOTHER}standard deviation, random over pre-trained{IN}.",
-        source="Figure 5(b)(c)", ours=True, **LOG,
-        of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t)), "variation"),
-    ),
-    Statement(
-        "middle-scaled-imagenet", f"{SMOOTHER}curvature with heads of equal logits{IN}.",
-        source="Figure 5(b)(c)", ours=True, **LOG,
-        of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t), "scaled"), "curvature"),
-    ),
-    Statement(
-        "grows-imagenet", "With random weights the curvature grows from the last layer to the middle one"
-        f"{IN}.", source="Figure 13, B.4", ours=True, post_hoc=SINCE, **PER_LAYER,
-        of=lambda t, p: growth(second_layers(t), "scratch"),
+        "than with pre-trained ones: difference of the slopes.", source="Figures 12 and 13, B.4", **LAYERS,
+        of=lambda t, p: grows_more(own_layers(t, p)), **PER_LAYER,
     ),
     Statement(
         "grows-more-imagenet", f"It grows more with random weights than with pre-trained ones{IN}.",
-        source="Figures 12 and 13, B.4", ours=True, post_hoc=SINCE, **PER_LAYER,
-        of=lambda t, p: grows_more(second_layers(t)),
+        source="Figures 12 and 13, B.4", **LAYERS, **PER_LAYER,
+        of=lambda t, p: grows_more(imagenet_layers(imagenet_rows.trained(t))),
+    ),
+    Statement(
+        "faster", "From pre-trained weights the training loss falls faster: log2 of its mean over the "
+        "recorded steps, random over pre-trained.", source="Figure 5(a)", of=ahead, **LOG,
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Before training, the middle layer's loss bends more with random than pre-trained weights",
-    CONTRADICTED: "Before training, the middle layer's loss bends less with random than pre-trained weights",
-    ABSENT: "Before training, the middle layer's loss bends as much with random as pre-trained weights",
-    UNDECIDED: "Whether the middle layer's loss bends more with random weights at the start is undecided",
-}
+SAID = verdicts(
+    "Before training, the loss bends more around random than around pre-trained weights",
+    "Before training, the loss bends less around random than around pre-trained weights",
+    "Before training, the loss bends as much around random as around pre-trained weights",
+    "the loss bends more around random than around pre-trained weights before training",
+)
 
 
 def finding(table, parameters, claims):
     """Curvatures of the middle layer at both radii and the other reading; words follow the verdicts."""
-    near, far = (ratios(own_middle(table, parameters, case), "curvature") for case in (0, 1))
-    said = SAID.get(claims["middle"].outcome)
-    if said is None or near.empty or far.empty:
+    near, far, other = (claims[id] for id in ("middle", "middle-other-1", "middle-variation"))
+    if near.measured is None or far.measured is None:
         return "Nothing was measured with both starts."
     return (
-        f"{said}: {2 ** near.mean():.1f} times at the paper's radius, {2 ** far.mean():.1f} times at radius "
-        f"{parameters['far_radius']:g} ({claims['middle-other-1'].outcome}). Curvature is our reading of "
-        f"“smooth”; by the standard deviation of the loss: {claims['middle-variation'].outcome}."
+        f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times at the paper's radius; at "
+        f"radius {parameters['far_radius']:g} {SHORT[far.outcome]}. To bend is our reading of “smooth”; by "
+        f"the standard deviation of the loss {SHORT[other.outcome]}."
     )
 
 
 def key_numbers(table, parameters):
-    """Curvature of the middle layer at both radii and the standard deviation, random over pre-trained."""
-    near, far = own_middle(table, parameters), own_middle(table, parameters, 1)
+    """The other radius and the standard deviation, random over pre-trained."""
+    far = ratios(own_middle(table, parameters, 1))
+    spread = ratios(own_middle(table, parameters), "variation")
     told = {
-        f"curvature, random over pre-trained, radius {parameters['radius']:g}": ratios(near, "curvature"),
-        f"the same at radius {parameters['far_radius']:g}": ratios(far, "curvature"),
-        f"standard deviation of the loss, radius {parameters['radius']:g}": ratios(near, "variation"),
+        f"curvature, random over pre-trained, radius {parameters['far_radius']:g}": far,
+        f"standard deviation of the loss, radius {parameters['radius']:g}": spread,
     }
     return [KeyNumber(what, factor(values)) for what, values in told.items() if len(values)]
-
-
-def dependence(table, parameters):
-    """One row per case of :func:`cases`: loss at the centre, curvature, variation; random / pre-trained."""
-    made, table = [], imagenet_rows.own(table)
-    for label, case in cases(parameters).items():
-        rows = roughness(table, **case)
-        if rows.empty:
-            continue
-        means = rows.groupby("start")[["centre", "curvature", "variation"]].mean().reindex(list(STARTS))
-        pairs = {
-            column: " / ".join(f"{means.loc[start, column]:.3g}" for start in STARTS) for column in means
-        }
-        made.append(
-            {
-                "case": label,
-                "loss at the centre": pairs["centre"],
-                "curvature": pairs["curvature"],
-                "log2 of the ratio": interval(ratios(rows, "curvature")),
-                "standard deviation": pairs["variation"],
-                "log2 of its ratio": interval(ratios(rows, "variation")),
-            }
-        )
-    return pd.DataFrame(made)

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
+from alignbook.claims import KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, of_target, words
-from alignbook.studies.transferability.wording import over_cases
+from alignbook.studies.transferability.wording import over_cases, verdicts
 
 from .design import PROTOCOLS
 
@@ -18,7 +18,6 @@ PARTS = {  # of training, as shares of its steps
     "all steps": (0, 1), "before the first step": (0, 0), "first tenth": (0, 0.1), "rest": (0.1, 1),
 }  # fmt: skip
 LOSSES = 50  # training losses at which both ways are compared
-TENTH = "a tenth of the variation"
 
 
 def rows_of(table, target, protocol, start):
@@ -93,50 +92,46 @@ def settings(parameters):
     ]
 
 
+def of_part(part):
+    """A statement's ``of``: :func:`ratios` over a part of training."""
+    return lambda t, p, target, protocol: ratios(t, target, protocol, part=part)
+
+
 LESS = "The loss varies less along its gradient from pre-trained than from random weights"
-RULE = {"above": 0, "matters": 0.14, "unit": "of log2", "because": TENTH, "each": settings}
+RULE = {
+    "above": 0, "matters": 0.14, "unit": "of log2", "because": "a tenth of the variation", "each": settings,
+}  # fmt: skip
 STATEMENTS = [
     Statement(
-        "smaller", f"{LESS}: mean over all steps of training, log2 of the ratio.",
+        "smaller", f"{LESS}: mean over all steps of training, log2 of the ratio.", of=of_part("all steps"),
         source="Figures 6 and 11, Section 4", headline=True, **RULE,
-        of=lambda t, p, target, protocol: ratios(t, target, protocol),
     ),
     Statement(
-        "first", f"{LESS} before the first step.", source="Sections 1 and 4", **RULE,
-        of=lambda t, p, target, protocol: ratios(t, target, protocol, part="before the first step"),
+        "first", f"{LESS} before the first step.", of=of_part("before the first step"),
+        source="Sections 1 and 4", **RULE,
     ),
     Statement(
-        "early", f"{LESS} in the first tenth of the steps.", source="Sections 1 and 4", **RULE,
-        of=lambda t, p, target, protocol: ratios(t, target, protocol, part="first tenth"),
+        "early", f"{LESS} in the first tenth of the steps.", of=of_part("first tenth"),
+        source="Sections 1 and 4", **RULE,
     ),
     Statement(
-        "late", f"{LESS} in the other nine tenths of the steps.", source="Figures 6 and 11, Section 4",
-        ours=True, **RULE,
-        of=lambda t, p, target, protocol: ratios(t, target, protocol, part="rest"),
-    ),
-    Statement(
-        "far", f"{LESS}, along a hundred steps of training's rate.", source="Figures 6 and 11, Appendix A",
-        ours=True, **RULE,
-        of=lambda t, p, target, protocol: ratios(t, target, protocol, reach="far"),
-    ),
-    Statement(
-        "matched", f"{LESS} at equal training loss.", source="Figures 6 and 11, Section 4", ours=True, **RULE,
-        of=lambda t, p, target, protocol: matched(t, target, protocol),
+        "matched", f"{LESS} at equal training loss.", source="Figures 6 and 11, Section 4", ours=True,
+        of=lambda t, p, target, protocol: matched(t, target, protocol), **RULE,
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Over all of training the loss varies more along its gradient from random weights",
-    CONTRADICTED: "Over all of training the loss varies more along its gradient from pre-trained weights",
-    ABSENT: "Over all of training the loss varies as much along its gradient from both starts",
-    UNDECIDED: "It is undecided whether the loss varies more along its gradient from random weights",
-}
-EARLY = {
-    HOLDS: "and so it does",
-    CONTRADICTED: "but it varies less",
-    ABSENT: "but it does not differ",
-    UNDECIDED: "but it is undecided",
-}
+SAID = verdicts(
+    "The loss varies more along its gradient from random than from pre-trained weights",
+    "The loss varies more along its gradient from pre-trained than from random weights",
+    "The loss varies as much along its gradient from random as from pre-trained weights",
+    "the loss varies more along its gradient from random than from pre-trained weights",
+)
+EARLY = verdicts(
+    "Early on, where the paper expects it most, it does, too",
+    "Early on, where the paper expects it most, it varies less",
+    "Early on, where the paper expects it most, it does not differ",
+    "it does early on, where the paper expects it most",
+)
 
 
 def shown(parameters):
@@ -149,14 +144,13 @@ def finding(table, parameters, claims):
     cases = [case.id for case in settings(parameters)]
     said = over_cases(claims, [f"smaller-{id}" for id in cases], SAID, "settings")
     early = over_cases(claims, [f"early-{id}" for id in cases], EARLY, "settings")
-    way, name = shown(parameters)[0]
-    over_all, start = (ratios(table, name, way, part=part) for part in ("all steps", "first tenth"))
-    if said is None or early is None or over_all.empty or start.empty:
+    own = "-".join(shown(parameters)[0])
+    over_all, at_first = (claims[f"{id}-{own}"].measured for id in ("smaller", "early"))
+    if said is None or early is None or over_all is None or at_first is None:
         return "There is nothing to compare."
     return (
-        f"{said}; in Figure 6's own it is {2 ** over_all.mean():.1f} times as much "
-        f"({claims[f'smaller-{way}-{name}'].outcome}). The paper expects this above all early in training, "
-        f"{early}: {2 ** start.mean():.1f} times in the first tenth. A small network and source."
+        f"{said}: {2**over_all:.1f} times in Figure 6's own ({claims[f'smaller-{own}'].outcome}). {early}: "
+        f"{2**at_first:.1f} times. A small network and source."
     )
 
 
@@ -166,11 +160,10 @@ def times(values):
 
 
 def key_numbers(table, parameters):
-    """The two ratios of the figures, and Figure 6's early in training."""
+    """Figure 11's ratio, and Figure 6's at equal loss."""
     (way, name), (other, last) = shown(parameters)
     told = {
-        f"variation, random over pre-trained: {PROTOCOLS[way]} (Figure 6)": ratios(table, name, way),
-        f"the same: {PROTOCOLS[other]} (Figure 11)": ratios(table, last, other),
-        "Figure 6's in the first tenth of training": ratios(table, name, way, part="first tenth"),
+        f"variation, random over pre-trained: {PROTOCOLS[other]} (Figure 11)": ratios(table, last, other),
+        "Figure 6's at equal training loss": matched(table, name, way),
     }
     return [KeyNumber(what, times(values)) for what, values in told.items()]

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
+from alignbook.claims import NOT_RUN, KeyNumber
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
-from alignbook.statements import Statement, over
+from alignbook.statements import Statement
 from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.targets import STARTS, of_target, words
-from alignbook.studies.transferability.wording import over_cases
+from alignbook.studies.transferability.targets import STARTS, each, of_target, words
+from alignbook.studies.transferability.wording import over_cases, verdicts
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "by what the layer reads",
@@ -20,8 +20,6 @@ READINGS = {  # of "projection of weight on the singular vectors of gradient"
     "right": "‖W v_i‖, on the one of the inputs",
 }
 LEADING = 0.1  # share of the singular vectors that lead
-DECADES = "over seven convolutions 0.02 decades per layer are a third of the size"
-TENTH = "a tenth of the size"
 
 
 def rows_of(table, target, kind, step=None):
@@ -54,12 +52,6 @@ def middle_of(rows):
 def decades(rows, column="inputs"):
     """By how many decades per convolution ``column`` grows towards the images, a sample: least squares."""
     return -slope(np.log10(profile(rows, column)))
-
-
-def growth(rows):
-    """log2 of the size of the gradient at the images over that at the last convolution, a sample."""
-    found = np.log2(profile(rows))
-    return first(found) - last(found)
 
 
 def extent(rows):
@@ -116,94 +108,70 @@ def apart(rows, measure):
     return difference(both["scratch"], both["pretrained"])
 
 
-def of_scale(measure, **given):
+def of_scale(measure):
     """A statement's ``of``: :func:`apart` of the sizes before training."""
-    return lambda t, p, targets: apart(rows_of(t, targets, "scale"), lambda rows: measure(rows, **given))
+    return lambda t, p, target: apart(rows_of(t, target, "scale"), measure)
 
 
-def later(table, parameters, targets):
-    """Difference of the slopes after the last epoch measured; nothing where none is after the start."""
-    steps = np.unique(of_target(table, targets)["step"].dropna())
-    return apart(rows_of(table, targets, "scale", steps[-1]), decades) if len(steps) > 1 else None
-
-
-def suppressed(reading):
-    """A statement's ``of``: :func:`apart` of the leading projections."""
-    return lambda t, p, targets: apart(rows_of(t, targets, "projection"), lambda rows: leading(rows, reading))
-
-
-EACH = over("targets")
+SLOPE = {
+    "source": "Figure 7(d), Section 4", "above": 0, "matters": 0.02, "unit": "decades per layer",
+    "because": "over seven convolutions 0.02 decades per layer are a third of the size",
+    "each": each("targets", "target"),
+}  # fmt: skip
+SIZE = {
+    "matters": 0.14, "unit": "of log2", "because": "a tenth of the size", "each": each("targets", "target"),
+}  # fmt: skip
 STATEMENTS = [
     Statement(
         "steeper", "On its way back to the images the gradient grows faster with random than with "
-        "pre-trained weights: slope of log10 ‖∂L/∂X‖.", source="Figure 7(d), Section 4",
-        of=of_scale(decades), above=0, matters=0.02, unit="decades per layer",
-        because=DECADES, each=EACH, headline=True,
+        "pre-trained weights: slope of log10 ‖∂L/∂X‖.", of=of_scale(decades), headline=True, **SLOPE,
     ),
     Statement(
-        "grows", "With random weights the gradient grows on its way back: slope of log10 ‖∂L/∂X‖.",
-        source="Figure 7(d), Section 4", above=0, matters=0.02, unit="decades per layer", because=DECADES,
-        of=lambda t, p, targets: pairs(rows_of(t, targets, "scale"), decades)["scratch"], each=EACH,
+        "grows", "With random weights the gradient grows on its way back: slope of log10 ‖∂L/∂X‖.", **SLOPE,
+        of=lambda t, p, target: pairs(rows_of(t, target, "scale"), decades)["scratch"],
     ),
     Statement(
         "steadier", "The gradient's size differs less between the convolutions with pre-trained than with "
         "random weights: log2 of the largest over the smallest.", source="Figure 7(d), Section 4",
-        of=of_scale(extent), above=0, matters=0.14, unit="of log2", because=TENTH, each=EACH, ours=True,
+        of=of_scale(extent), above=0, ours=True, **SIZE,
         post_hoc="the sizes at the two ends, judged before, had missed that the profile is U-shaped",
     ),
     Statement(
         "smaller", "In the middle layer the gradient is smaller with pre-trained weights: log2 of the ratio.",
-        source="Figure 7(a)(b), Section 4", of=of_scale(size), above=0, matters=0.14, unit="of log2",
-        because=TENTH, each=EACH,
+        source="Figure 7(a)(b), Section 4", of=of_scale(size), above=0, **SIZE,
     ),
     Statement(
         "narrower", "In the middle layer its size differs less from image to image with pre-trained weights: "
         "standard deviation of log10.", source="Figure 7(a)(b), Section 4", of=of_scale(spread), above=0,
-        matters=0.02, unit="decades", because="a fifth of a bin of the histogram", each=EACH, ours=True,
+        matters=0.02, unit="decades", because="a fifth of a bin of the histogram", ours=True,
+        each=each("targets", "target"),
     ),
     Statement(
         "shrunk", "Pre-trained weights multiply the leading directions of the gradient by the activations by "
         "less than the same weights in a random order do: log2 of the ratio in the middle layer.",
-        source="Section 4", below=0, matters=0.14, unit="of log2", because=TENTH, each=EACH,
-        of=lambda t, p, targets: against_shuffled(at(rows_of(t, targets, "activation"), start="pretrained")),
-    ),
-    *(
-        Statement(
-            f"suppressed-{reading}", "Pre-trained weights lie less than random ones in the leading singular "
-            "directions of the middle layer's gradient by the weights: log2 of the ratio of leading to mean; "
-            f"{said}.", source="Figure 7(c), Section 4", of=suppressed(reading), above=0, matters=0.14,
-            unit="of log2", because=TENTH, each=EACH, ours=reading != "both",
-        )
-        for reading, said in READINGS.items()
-    ),
-    *(
-        Statement(
-            f"steeper-{column}", f"The same difference of slopes for the gradient {MEASURES[column]}.",
-            source="Figure 7(d), Section 4", of=of_scale(decades, column=column), above=0, matters=0.02,
-            unit="decades per layer", because=DECADES, each=EACH, ours=True,
-        )
-        for column in ("weights", "weights_relative")
+        source="Section 4", below=0, **SIZE,
+        of=lambda t, p, target: against_shuffled(at(rows_of(t, target, "activation"), start="pretrained")),
     ),
     Statement(
-        "steeper-later", "The same difference of slopes after the last epoch measured.",
-        source="Figure 7(d), Section 4", of=later, above=0, matters=0.02, unit="decades per layer",
-        because=DECADES, each=EACH, ours=True,
+        "suppressed-both", "Pre-trained weights lie less than random ones in the leading singular directions "
+        f"of the middle layer's gradient by the weights: log2 of leading over mean; {READINGS['both']}.",
+        source="Figure 7(c), Section 4", above=0, **SIZE,
+        of=lambda t, p, target: apart(rows_of(t, target, "projection"), leading),
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "The gradient grows faster back through random than through pre-trained weights",
-    CONTRADICTED: "The gradient grows faster back through pre-trained than through random weights",
-    ABSENT: "The gradient grows as fast back through pre-trained as through random weights",
-    UNDECIDED: "Whether the gradient grows faster back through random than pre-trained weights is undecided",
-}
-SHRUNK = {  # the paper's reason for it
-    HOLDS: "Pre-trained weights shrink the leading directions, as the paper explains it.",
-    CONTRADICTED: "Pre-trained weights enlarge the leading directions, against the paper's explanation.",
-    ABSENT: "Pre-trained weights do not shrink the leading directions, which the paper has as the reason.",
-    UNDECIDED: "Whether pre-trained weights shrink the leading directions, the paper's reason, is undecided.",
-}
-UNTESTED = "The paper's reason for it is not tested yet."
+SAID = verdicts(
+    "The gradient grows faster back through random than through pre-trained weights",
+    "The gradient grows faster back through pre-trained than through random weights",
+    "The gradient grows as fast back through pre-trained as through random weights",
+    "the gradient grows faster back through random than through pre-trained weights",
+)
+SHRUNK = verdicts(
+    "As the paper explains it, pre-trained weights shrink its leading directions",
+    "Against the paper's explanation, pre-trained weights enlarge its leading directions",
+    "Against the paper's explanation, pre-trained weights do not shrink its leading directions",
+    "pre-trained weights shrink it, as the paper explains",
+) | {NOT_RUN: "The paper's explanation is not tested yet"}
 
 
 def finding(table, parameters, claims):
@@ -213,22 +181,15 @@ def finding(table, parameters, claims):
     sizes = 2 ** pairs(rows_of(table, names[0], "scale"), extent).mean()
     if said is None or sizes.isna().any():
         return "There is nothing to compare."
-    reason = SHRUNK.get(claims[f"shrunk-{names[0]}"].outcome, UNTESTED)
     return (
-        f"{said}. Between layers it varies {sizes['scratch']:.1f} times with random and "
-        f"{sizes['pretrained']:.1f} times with pre-trained weights ({words(names[0])}). {reason}"
+        f"{said}: between layers its size varies {sizes['scratch']:.1f}- and {sizes['pretrained']:.1f}-fold "
+        f"({words(names[0])}). {SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. A small network and source."
     )
 
 
 def key_numbers(table, parameters):
-    """How much the size varies between layers from either start, and how the last layers' sizes compare."""
+    """How the last layers' sizes compare, which the shares of the largest and smallest hide."""
     rows = rows_of(table, parameters["targets"][0], "scale")
-    both = pairs(rows, extent)
-    told = {
-        f"largest over smallest gradient among the convolutions, {label}": both[start]
-        for start, label in STARTS.items()
-    }
-    told["gradient at the last convolution, pre-trained over random weights"] = apart(
-        rows, lambda part: -np.log2(last(profile(part)))
-    )
-    return [KeyNumber(what, factor(logs)) for what, logs in told.items() if len(logs)]
+    ends = apart(rows, lambda part: -np.log2(last(profile(part))))
+    what = "gradient at the last convolution, pre-trained over random weights"
+    return [KeyNumber(what, factor(ends))] if len(ends) else []

@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability.wording import verdicts
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
 
@@ -148,28 +149,25 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Pre-training helps where inputs and labels are both like the target's",
-    ABSENT: "Like inputs and like labels do not both matter for transfer",
-    CONTRADICTED: "Like inputs or like labels transfer worse, not better",
-    UNDECIDED: "It is undecided whether inputs and labels must both be alike",
-}
+SAID = verdicts(
+    "Pre-training helps where inputs and labels are both like the target's",
+    "Like inputs or like labels transfer worse, not better",
+    "Like inputs and like labels do not both matter for transfer",
+    "like inputs and like labels both matter for transfer",
+)
 
 
 def finding(table, parameters, claims):
     """What like inputs and like labels gain, and which networks had not learned their target."""
-    said = SAID.get(claims["both"].outcome)
-    if said is None:
+    if claims["both"].measured is None:
         return "Not both panels (a) and (b) are among the results."
-    first, second = of_inputs(table, parameters).mean(), of_labels(table, parameters).mean()
-    errors = [training_errors(table, parameters, part) for part in PARTS]
     street = "real" if parameters["street"] == "svhn" else "imitated"
     text = (
-        f"{said}: digits beat clothes by {first:.0f} points on {street} street digits, and class labels beat "
-        f"colour labels by {second:.0f}."
+        f"{SAID[claims['both'].outcome]}: digits beat clothes by {claims['inputs'].measured:.0f} points on "
+        f"{street} street digits, and class labels beat colour labels by {claims['labels'].measured:.0f}."
     )
-    if max(errors) > FITTED:
-        text += f" Networks of (c, d) end with up to {max(errors):.0f} % training error and are not judged."
+    if max(training_errors(table, parameters, part) for part in PARTS) > FITTED:
+        text += " The networks of (c, d) have not learned their targets and are not judged."
     return text
 
 

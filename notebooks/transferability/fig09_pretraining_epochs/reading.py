@@ -5,6 +5,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability.wording import verdicts
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {
@@ -65,12 +66,6 @@ def learned(table, parameters, setting):
     return last(by_epoch(table, setting, "source_train_accuracy")).mean()
 
 
-def target_errors(table):
-    """(smallest, largest) mean training error in percent after fine-tuning what was pre-trained as it is."""
-    errors = 100 - by_epoch(table, PLAIN, "train_accuracy").mean()
-    return (errors.min(), errors.max()) if len(errors) else None
-
-
 def others(parameters):
     """Cases of the settings that are ours."""
     return [
@@ -108,85 +103,42 @@ STATEMENTS = [
     ),
 ]  # the length of pre-training at which a source is learned was asked for after the first runs
 
-SAID = {
-    HOLDS: "falls by {:.1f} points past epoch {:.0f}",
-    ABSENT: "stays within a point of its value at epoch {1:.0f}",
-    CONTRADICTED: "does not fall past its best earlier epoch",
-    UNDECIDED: "may or may not fall past epoch {1:.0f}",
-    NOT_JUDGED: "is not judged past its peak",
+SAID = verdicts(
+    "Past its peak, accuracy after transfer falls again",
+    "Past its peak, accuracy after transfer does not fall",
+    "Past its peak, accuracy after transfer stays within a point",
+    "accuracy after transfer falls again past its peak",
+)
+OVER = {
+    HOLDS: "it falls by {:.1f} points",
+    CONTRADICTED: "it does not fall",
+    ABSENT: "it stays within a point",
+    UNDECIDED: "it may or may not fall",
+    NOT_JUDGED: "we do not judge its fall",
 }
 
 
-def _said(table, claims, id, setting):
-    claim = claims.get(id)
-    if claim is None or claim.outcome not in SAID:
-        return None
-    peak = peaks(by_epoch(table, setting, "accuracy")).median()
-    return SAID[claim.outcome].format(fall(table, {}, setting).mean(), peak)
-
-
 def finding(table, parameters, claims):
-    """The setting that learns its source, then pre-training as it is; words follow the verdicts."""
-    over = _said(table, claims, "falls-over-fitted", OVER_FITTED)
-    plain = _said(table, claims, "falls", PLAIN)
-    parts = []
-    if over:
-        parts.append(f"Pre-trained until a small source is over-fitted (ours), target accuracy {over}.")
-    if plain:
-        share, (low, high) = learned(table, parameters, PLAIN), target_errors(table)
-        parts += [
-            f"Pre-trained as in the paper it {plain}; the network knows {share:.0f} % of its source by then.",
-            f"Its {parameters['tuning_epochs']} epochs of fine-tuning leave {low:.0f} to {high:.0f} % "
-            "training error.",
-        ]
-    return " ".join(parts) or "Fewer than three epochs: there is nothing to compare."
+    """Pre-training as the paper has it, then the setting that learns its source."""
+    plain, over, said = claims["falls"], claims.get(f"falls-{OVER_FITTED}"), []
+    if plain.measured is not None:
+        by = f", by {plain.measured:.1f} points" if plain.outcome == HOLDS else ""
+        said.append(
+            f"{SAID[plain.outcome]}{by}: the network knows {learned(table, parameters, PLAIN):.0f} % of its "
+            f"source's images by then; we ask for {LEARNED:.0f} %."
+        )
+    if over is not None and over.measured is not None:
+        words = OVER[over.outcome].format(over.measured)
+        said.append(f"Where a small source is over-fitted (ours), {words} past its peak. A small network.")
+    return " ".join(said) or "Fewer than three epochs: there is nothing to compare."
 
 
 def key_numbers(table, parameters):
-    """What happens past the peak where the source is learned, and how much of it is learned as it is."""
-    result = []
-    changed = -fall(table, parameters, OVER_FITTED)
-    if len(changed):
-        result = [
-            KeyNumber(
-                "accuracy after transfer past its peak, over-fitted source (points)",
-                interval(changed, "{:+.1f}"),
-            ),
-            KeyNumber(
-                "accuracy on the source meanwhile (points)",
-                interval(upstream(table, parameters, OVER_FITTED), "{:+.1f}"),
-            ),
-        ]
-    known = last(by_epoch(table, PLAIN, "source_train_accuracy"))
-    if len(known):
-        what = "source's training images known at the end, pre-trained as it is (%)"
-        result.append(KeyNumber(what, interval(known, "{:.0f}", PERCENT)))
-    return result
-
-
-def reach(table, parameters):
-    """In words, setting by setting: the source's best epoch, and how much of it is known by heart."""
-    said = []
-    for setting in parameters["settings"]:
-        means = by_epoch(table, setting, "source_accuracy").mean()
-        if len(means) < 2:
-            continue
-        best, end = means.idxmax(), means.index[-1]
-        where = "at the last epoch" if best == end else f"at epoch {best} of {end}"
-        share = learned(table, parameters, setting)
-        said.append(f"{SETTINGS[setting]}, {where} ({share:.0f} % of its training images right at the last)")
-    return f"Accuracy on the source is highest: {'; '.join(said)}." if said else ""
-
-
-def gained(table, parameters):
-    """In words, what pre-training to the last epoch adds to accuracy after transfer, against none."""
-    frames = {setting: by_epoch(table, setting, "accuracy") for setting in parameters["settings"]}
-    parts = [
-        f"{interval(difference(last(frame), first(frame)), '{:+.1f}')} {SETTINGS[setting]}"
-        for setting, frame in frames.items()
-        if frame.shape[1] > 1
+    """What happens to the source past the peak, and how far from fitted the target is."""
+    meanwhile = upstream(table, parameters, OVER_FITTED)
+    errors = 100 - last(by_epoch(table, PLAIN, "train_accuracy"))
+    told = [
+        ("accuracy on an over-fitted source past that peak (points)", meanwhile, "{:+.1f}"),
+        ("training error left on the target, pre-trained as it is (%)", errors, "{:.0f}"),
     ]
-    if not parts:
-        return ""
-    added = "; ".join(parts)
-    return f"Compared with none, pre-training to the last epoch changes target accuracy by {added} (points)."
+    return [KeyNumber(what, interval(values, form)) for what, values, form in told if len(values)]

@@ -145,8 +145,7 @@ def test_the_finding_has_its_control():
 def with_second(ours, second, wrong):
     """The table of ``ours`` and of the second source, whose networks have ``wrong`` percent wrong."""
     second = second[
-        second["start"].isin(design.IMAGENET_STARTS)
-        & second["other_start"].isin(design.IMAGENET_STARTS)
+        second["start"].isin(design.IMAGENET_STARTS) & second["other_start"].isin(design.IMAGENET_STARTS)
     ].assign(weights="imagenet")
     second["train_error"] = second["moved"].where(second["moved"].isna(), wrong)
     return pd.concat([ours.assign(weights=None), second], ignore_index=True)

@@ -68,13 +68,11 @@ def test_the_slope_is_towards_the_images_and_without_the_head():
     rows = pd.DataFrame({"position": [2, 0, 1, 3], "inputs": [1.0, 100.0, 10.0, 50.0], "seed": 5})
     rows["layer"] = ["three", "one", "two", "head"]  # the head does not count
     assert reading.decades(rows)[5] == pytest.approx(1)
-    assert reading.growth(rows)[5] == pytest.approx(math.log2(100))
 
 
 def test_a_profile_that_falls_and_rises_again_does_not_count_as_steady():
-    # Of a U-shape the two ends alone say nothing: here they are equal.
+    # Of a U-shape the two ends alone, equal here, say nothing.
     rows = pd.DataFrame({"position": range(4), "inputs": [8.0, 2.0, 1.0, 8.0], "seed": 0, "layer": "conv"})
-    assert reading.growth(rows)[0] == pytest.approx(0)
     assert reading.extent(rows)[0] == pytest.approx(3)
 
 
@@ -121,18 +119,14 @@ def test_seeds_without_both_starts_and_nothing_at_all():
     assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
 
 
-def test_only_the_start_leaves_the_later_claim_out():
-    table = made_up()
-    found = outcomes(table[table["step"] == 0])
-    assert found["steeper-mnist"] == HOLDS and found["steeper-later-mnist"] == NOT_RUN
-
-
 def test_finding_gives_both_weights():
     table = made_up()
     text = reading.finding(table, PARAMETERS, judged(table))
     sizes = reading.pairs(reading.rows_of(table, "cifar10-natural", "scale"), reading.extent).mean()
-    assert all(f"{2 ** sizes[start]:.1f} times with" in text for start in ("scratch", "pretrained"))
-    assert reading.UNTESTED in text and len(text) <= 300
+    random, own = (2 ** sizes[start] for start in ("scratch", "pretrained"))
+    assert text.startswith("The gradient grows faster back through random than through pre-trained weights: ")
+    assert f"between layers its size varies {random:.1f}- and {own:.1f}-fold" in text
+    assert "explanation is not tested yet" in text
 
 
 def test_measured_against_the_head_by_hand():

@@ -114,7 +114,8 @@ def test_networks_that_have_not_learned_their_target_decide_nothing():
     found = claims(made_up(wrong=24.0))
     assert found["crossed-natural"].outcome == found["crossed-artificial"].outcome == NOT_JUDGED
     assert "24, where at most 5" in found["crossed-natural"].test and found["both"].outcome == HOLDS
-    assert "up to 24 % training error" in finding(made_up(wrong=24.0))
+    assert "(c, d) have not learned their targets" in finding(made_up(wrong=24.0))
+    assert "(c, d)" not in finding(made_up())
 
 
 def test_nothing_and_one_seed():

@@ -82,9 +82,9 @@ def test_pairs_of_classes_from_the_most_alike_to_the_least(table):
     both = pd.concat([table, found], ignore_index=True).assign(step_size=1.0)
     alone = table.assign(step_size=1.0)
     one, other = claims(both), claims(alone)
-    assert {id for id in one if one[id] != other[id]} == {"singular", "singular-order-digits"}
-    ranks = stats.spearmanr(found.largest / found.smallest, found.deviation).statistic
-    assert one["singular-order-digits"].measured == pytest.approx(ranks)
+    assert {id for id in one if one[id] != other[id]} == {"singular"}
+    slope = stats.linregress(np.log(found.largest / found.smallest), np.log(found.deviation)).slope
+    assert one["singular"].measured == pytest.approx(slope)
 
 
 def made_up(ratio=0.98, worst=-0.2, order=1, test=1):
@@ -106,7 +106,6 @@ def made_up(ratio=0.98, worst=-0.2, order=1, test=1):
 
 
 LATER = ("random-labels", "random-labels-width")
-PAIRS = ("singular", "singular-order-digits")
 
 
 def with_random_labels(excess=0.2, fall=0.1, slope=1.0):
@@ -148,7 +147,7 @@ def test_singular_tasks_are_judged_within_one_data_set(sign, outcome):
         for condition in (2.0, 3.0, 5.0, 8.0, 12.0)
     ]
     found = claims(pd.concat([table, pd.DataFrame(pairs)], ignore_index=True))
-    assert {found[id].outcome for id in PAIRS} == {outcome}
+    assert found["singular"].outcome == outcome
     assert found["singular"].measured == pytest.approx(0.5 * sign, abs=0.2) and found["singular"].seeds == 4
 
 
@@ -195,9 +194,10 @@ def test_the_smallest_eigenvalue_is_that_of_the_gram_matrix(table):
 )
 def test_claims_come_out_either_way(changes, wrong):
     found = claims(made_up(**changes))
-    absent = {found.pop(id).outcome for id in (*LATER, *PAIRS, "excess-rate")}
+    absent = {found.pop(id).outcome for id in (*LATER, "singular", "excess-rate")}
     assert absent == {"not run"}  # a single width, no losses
-    assert found.pop("order").measured == pytest.approx(-1 if "order" in changes else 1)
+    ranks = reading.ranked(made_up(**changes), PARAMETERS, "deviation")
+    assert list(ranks) == pytest.approx([-1 if "order" in changes else 1] * 6)
     assert {name for name, claim in found.items() if claim.outcome == "contradicted"} == wrong
     assert all(claim.outcome == "holds" for name, claim in found.items() if name not in wrong)
 
@@ -210,12 +210,12 @@ def test_claims_on_nothing_and_on_little():
 
 
 def test_finding_follows_the_numbers(table):
-    assert finding(made_up()).startswith("After every source") and "0.98 times the bound" in finding(
-        made_up()
-    )
+    assert finding(made_up()).startswith("After every source")
+    assert "the worst one moves them 0.98 times the bound, where we allow 1.05" in finding(made_up())
     assert finding(made_up(ratio=1.2)).startswith("After some source the weights move farther")
-    assert "leave a larger test loss" not in finding(made_up(test=-1))
-    assert len(finding(table)) <= 300 and len(reading.key_numbers(table, PARAMETERS)) == 3
+    assert "leave a larger test loss" in finding(made_up())
+    assert "leave a smaller test loss" in finding(made_up(test=-1))
+    assert len(reading.key_numbers(table, PARAMETERS)) == 2
 
 
 @pytest.mark.parametrize(
