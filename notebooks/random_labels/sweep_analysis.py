@@ -1,12 +1,12 @@
 """What a sweep's groups say (B): areas under learning curves, gains over them, which factor decides."""
 
-import weakref
-
 import numpy as np
 import pandas as pd
 
 from alignbook.claims import CONFIDENCE, t_interval
-from alignbook.over_seeds import at
+from alignbook.over_seeds import at, means
+
+from .once import once
 
 LEARNED = 0.1  # accuracy above that of a guess at random labels: below it there is nothing to compare
 HELD_OUT = 0.05  # area of test accuracy above that of a guess: below it held-out images say nothing
@@ -48,6 +48,7 @@ def curves(table):
     return pd.concat(made, ignore_index=True).join(settings, on="unit").join(known, on="unit")
 
 
+@once
 def comparisons(table):
     """One row per point of the figures: a group, its ``labels``, ``what`` and ``layers`` ("one", "all").
 
@@ -83,16 +84,6 @@ def comparisons(table):
     points["fitted"] = points["known"] >= FITTED
     points["figure"] = points["group"].str.partition("-")[0]
     return points.drop(columns="above_chance")
-
-
-def points_of(table):
-    """:func:`comparisons` of ``table``, kept until another is asked for: nobody changes it in between."""
-    if _kept[0]() is not table:
-        _kept[:] = weakref.ref(table), comparisons(table)
-    return _kept[1]
-
-
-_kept = [lambda: None, None]  # the last table, by reference, and its points
 
 
 def judged(points, *figures, what="train"):
@@ -169,15 +160,15 @@ def detail(table, figure, labels, what="train"):
         return pd.DataFrame()
     found = []
     for seed, rows in table[table["unit"].astype(str).str.startswith(f"{figure}-")].groupby("seed"):
-        points = at(judged(comparisons(rows), figure, what=what), labels=labels)
+        points = comparisons.__wrapped__(rows)  # not kept: the whole table is
+        points = at(judged(points, figure, what=what), labels=labels)
         found.append(points.assign(seed=seed))
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
 def detail_gains(table, figure, labels, what="train"):
     """Gain (points of area) in one of Figures 16 to 18, by seed: mean over scales."""
-    points = detail(table, figure, labels, what)
-    return points.groupby("seed")["gain"].mean() if len(points) else pd.Series(dtype=float)
+    return means(detail(table, figure, labels, what), "gain")
 
 
 def surely_slower(table, figures):

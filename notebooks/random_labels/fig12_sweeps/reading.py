@@ -1,21 +1,15 @@
 """How much and how often pre-training on random labels helps over many settings (Figures 12 to 18, B)."""
 
-from alignbook.claims import (
-    ABSENT,
-    CONTRADICTED,
-    HOLDS,
-    NOT_JUDGED,
-    UNDECIDED,
-    KeyNumber,
-    interval,
-)
+from alignbook.claims import KeyNumber, interval
 from alignbook.statements import Case, Requirement, Statement
 
+from ..gains import KINDS
 from ..sweep_analysis import (
     FITTED,
     HELD_OUT,
     above_guess,
     by_group,
+    comparisons,
     detail,
     detail_gains,
     effect,
@@ -23,21 +17,19 @@ from ..sweep_analysis import (
     fitted,
     judged,
     layers_add,
-    points_of,
     surely_slower,
 )
+from ..wording import by_verdict
 from .design import SECOND, SWEEPS
 
 FIGURES = (*SWEEPS, *SECOND)
-
-LABELS = {"real": "real labels", "random": "random labels"}
 GUESS = {"12": 0.1, "13": 0.1, "14": 0.01, "15": 0.01, "17": 0.01}  # of CIFAR-10's and CIFAR-100's labels
 NO_GAIN = 1.0  # points of area: a mean gain below this is none
 
 
 def gains(*figures, what="train", **values):
     """Reading: mean gain (points) of the groups of ``figures`` that have learned their labels, by group."""
-    return lambda t, p, **given: by_group(fitted(points_of(t), *figures, what=what, **values | given))
+    return lambda t, p, **given: by_group(fitted(comparisons(t), *figures, what=what, **values | given))
 
 
 def detail_fitted(figure):
@@ -55,17 +47,12 @@ def beyond_guess(figure, **values):
 
     def exceeds(table, parameters):
         if figure in SWEEPS:
-            points = fitted(points_of(table), figure, what="test", **values)
+            points = fitted(comparisons(table), figure, what="test", **values)
         else:
             points = detail(table, figure, "real", what="test")
         return above_guess(points, GUESS[figure])
 
     return Requirement("test accuracy above that of a guess, mean over training", exceeds, at_least=HELD_OUT)
-
-
-def each_labels(parameters):
-    """Cases: real and random labels downstream."""
-    return [Case(kind, words, {"labels": kind}) for kind, words in LABELS.items()]
 
 
 # Mean gains of the groups that learned their labels took the place of shares of all groups when 52 groups
@@ -76,7 +63,8 @@ LONGER = Requirement(
 POST_HOC = "chosen when groups with a fifth of the printed epochs had been seen; only longer ones are judged"
 POINTS = {"matters": 1.0, "unit": "points", "because": "one point is the size of the figures' symbols"}
 LATER = POINTS | {"requires": (LONGER,), "post_hoc": POST_HOC}
-FASTER = {"above": 0, "each": each_labels}
+LABELS = {"each": lambda p: [Case(kind, words, {"labels": kind}) for kind, words in KINDS.items()]}
+FASTER = LABELS | {"above": 0}
 
 STATEMENTS = [
     Statement(
@@ -92,22 +80,21 @@ STATEMENTS = [
     ),
     Statement(
         "more-layers", "Transferring all layers helps more than transferring one.", source="B.5",
-        of=lambda t, p: layers_add(fitted(points_of(t), *SWEEPS)), above=0, **LATER,
+        of=lambda t, p: layers_add(fitted(comparisons(t), *SWEEPS)), above=0, **LATER,
     ),
     Statement(
         "resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
-        source="B.5; Figures 12 and 13", **FASTER, **LATER,
-        of=gains(*SWEEPS, architecture="resnet", layers="all"),
+        source="B.5; Figures 12 and 13", of=gains(*SWEEPS, architecture="resnet", layers="all"),
+        **FASTER, **LATER,
     ),
     Statement(
         "resnet-second", "In ImageNet's place, ResNet-18 trains faster after pre-training.",
-        source="B.3 to B.5", **FASTER, **LATER,
-        of=gains(*SECOND, architecture="resnet", layers="all"),
+        source="B.3 to B.5", of=gains(*SECOND, architecture="resnet", layers="all"), **FASTER, **LATER,
     ),
     Statement(
         "others-second", "In ImageNet's place, with fewer examples, SimpleCNN and VGG-16 gain nothing.",
         source="B.4; Figure 15", of=gains("15", architecture=["cnn", "vgg"], layers="all"),
-        below=NO_GAIN, each=each_labels, **LATER,
+        below=NO_GAIN, **LABELS, **LATER,
     ),
     Statement(
         "figure-16", "Figure 16's ResNet-18 trains faster after pre-training.", source="B.6, Figure 16",
@@ -117,7 +104,7 @@ STATEMENTS = [
     Statement(
         "figure-18", "Figure 18's VGG-16 trains more slowly after pre-training.", source="B.6, Figure 18",
         of=lambda t, p, labels: detail_gains(t, "18", labels), requires=(detail_fitted("18"),),
-        below=0, each=each_labels, **POINTS,
+        below=0, **LABELS, **POINTS,
     ),
     Statement(
         "test-12-vgg", "Transferring one layer of VGG-16 improves test accuracy on real labels.",
@@ -139,7 +126,7 @@ STATEMENTS = [
         Statement(
             f"decides-{factor.replace('_', '-')}", f"{word} makes the effect more negative.",
             source="Section 1.1, Figure 1", below=0, ours=True, **LATER,
-            of=lambda t, p, factor=factor: effect(fitted(points_of(t), *SWEEPS), factor),
+            of=lambda t, p, factor=factor: effect(fitted(comparisons(t), *SWEEPS), factor),
         )
         for factor, word in (
             ("init_scale", "A larger initial scale"), ("upstream_classes", "A larger number of classes"),
@@ -147,44 +134,39 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Where pre-training has learned its random labels, networks train faster afterwards",
-    ABSENT: "Where pre-training has learned its random labels, it makes no difference that matters",
-    CONTRADICTED: "Where pre-training has learned its random labels, networks train more slowly afterwards",
-    UNDECIDED: "It is undecided whether networks train faster after learning random labels",
-    NOT_JUDGED: "Whether pre-training often helps is left to longer runs: here it mostly did not happen",
-}
+SAID = by_verdict(
+    holds="Where pre-training has learned its random labels, networks train faster afterwards",
+    contradicted="Where pre-training has learned its random labels, networks train more slowly afterwards",
+    absent="Where pre-training has learned its random labels, it makes too little difference to matter",
+    undecided="It is undecided whether networks train faster after learning random labels",
+    not_judged="Whether pre-training often helps is left to longer runs: here it mostly did not happen",
+)
 
 
 def finding(table, parameters, claims):
-    """Whether networks train faster, by how much, how many groups that rests on, and how often it hurts."""
-    points = judged(points_of(table), *SWEEPS)
-    outcome = claims["faster"].outcome
+    """Whether networks train faster, by how much, and how many groups that rests on."""
+    points, outcome = judged(comparisons(table), *SWEEPS), claims["faster"].outcome
     if outcome not in SAID:
         return "No network of the sweeps learned both tasks: there is nothing to compare."
     groups, good = points["group"].nunique(), by_group(fitted(points, *SWEEPS))
-    slower, cells = surely_slower(table, FIGURES)
     text = f"{SAID[outcome]}. {len(good)} of {groups} groups learned their random labels"
-    text += f" and gain {good.mean():+.1f} points on average." if len(good) else "."
-    if cells:
-        text += f" It surely hurts in {slower or 'none'} of {cells} kinds of networks."
+    text += f" and gain {good.mean():+.1f} points of accuracy on average." if len(good) else "."
+    slower, cells = surely_slower(table, FIGURES)
+    if slower:
+        text += f" Pre-training surely hurts {slower} of {cells} kinds of networks."
     return text + f" {parameters['second_dataset']} stands in for ImageNet."
 
 
 def key_numbers(table, parameters):
     """The gain of the groups that learned their labels, how many of their points gain, what layers add."""
-    found = fitted(points_of(table), *SWEEPS)
+    found = fitted(comparisons(table), *SWEEPS)
     if found.empty:
         return []
-    share, _ = exact(found["below"])
+    share, more = exact(found["below"])[0], layers_add(found)
+    what = "gain where pre-training learned its labels (points)"
     made = [
-        KeyNumber(
-            "gain where pre-training learned its labels (points)", interval(by_group(found), "{:+.1f}")
-        ),
+        KeyNumber(what, interval(by_group(found), "{:+.1f}")),
         KeyNumber("their comparisons in which pre-training is faster", f"{100 * share:.0f} %", "very often"),
     ]
-    more = layers_add(found)
-    if len(more):
-        what = "all layers transferred instead of one: further gain (points)"
-        made.append(KeyNumber(what, interval(more, "{:+.1f}"), "positive"))
-    return made
+    what = "all layers transferred instead of one: further gain (points)"
+    return made + [KeyNumber(what, interval(more, "{:+.1f}"), "positive")] * bool(len(more))

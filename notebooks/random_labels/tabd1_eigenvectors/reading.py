@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, sample
 from alignbook.statements import Case, Statement
 
+from ..wording import by_verdict
 from .design import OPTIMISERS, PROPERTIES, ROUNDING
 from .directions import information
 
@@ -28,9 +29,8 @@ def splits(table, column):
 
 
 def logs(table, column="apart"):
-    """log₁₀ of a frame of :func:`splits`, of splits that have twelve eigenvectors at least."""
-    frame = splits(table, column)
-    return np.log10(frame.clip(lower=1e-16)) if frame.shape[1] >= len(PRINTED) else frame.iloc[:0]
+    """log₁₀ of a frame of :func:`splits`."""
+    return np.log10(splits(table, column).clip(lower=1e-16))
 
 
 def printed_apart(number):
@@ -59,29 +59,6 @@ def trained(table, axes="turned"):
     return curves(at(table, kind="training", axes=axes), "optimiser", "departure")
 
 
-def twelve(table, parameters):
-    """Mean of log₁₀(1 - scalar product) over the twelve printed eigenvectors, by split."""
-    found = logs(table)
-    return found[list(PRINTED["index"])].mean(axis=1) if len(found) else None
-
-
-def least(table, parameters, column):
-    """log₁₀(1 - the least scalar product of all eigenvectors), by split."""
-    return logs(table, column).max(axis=1)
-
-
-def agreement(table, parameters, number):
-    """log₁₀(1 - scalar product) of one eigenvector, by split."""
-    found = logs(table)
-    return found[number] if len(found) else None
-
-
-def eigenvalue(table, parameters, number):
-    """σ² of one eigenvector, by split."""
-    frame = splits(table, "variance")
-    return frame[number] if frame.shape[1] >= len(PRINTED) else None
-
-
 def spread(table, parameters, ratio, n):
     """Root mean square angle (rad) at λ = ``ratio`` with ``n`` samples, by seed."""
     return sample(at(table, kind="angles", ratio=ratio, samples=n), "spread")
@@ -99,18 +76,6 @@ def fisher(table, parameters):
     many = at(table, kind="angles", samples=max(parameters["samples"]))
     ratio = many["exact"] / many["fisher"]
     return ratio.iloc[(ratio - 1).abs().argmax()] if len(ratio) else None
-
-
-def departure(table, parameters, optimiser):
-    """Departure from equivariance with the axes of Σ_x turned, by seed."""
-    found = trained(table)
-    return found[optimiser] if optimiser in found else None
-
-
-def largest_departure(table, parameters, optimiser):
-    """The largest of :func:`departure`, a number."""
-    found = departure(table, parameters, optimiser)
-    return None if found is None else found.max()
 
 
 def property_of(table, parameters, name):
@@ -133,13 +98,8 @@ def one(id, words, **given):
     return lambda parameters: [Case(id, words, given)]
 
 
-def numbered(parameters):
-    """The twelve printed eigenvectors."""
-    return [Case(str(i), f"eigenvector {i}", {"number": i}) for i in PRINTED["index"]]
-
-
-def _optimisers(commute):
-    """Those of Appendix C that are said to commute with the symmetries of the data, or not to."""
+def optimisers(commute):
+    """``each``: those of Appendix C that are said to commute with the symmetries of the data, or not to."""
     return lambda parameters: [
         Case(name.lower().replace(" ", "-"), f"{name} {'does' if yes else 'does not'}", {"optimiser": name})
         for name, yes in OPTIMISERS.items()
@@ -147,88 +107,101 @@ def _optimisers(commute):
     ]
 
 
-SYMMETRY = "Training commutes with the symmetries of the data; Appendix C lists these optimisers."
+def each_angle(parameters):
+    """Cases: the λ and n of :func:`diagonal`."""
+    return [
+        Case(f"{ratio:g}", f"λ = {ratio:g}, n = {n:,}", {"ratio": ratio, "n": n})
+        for ratio, n in diagonal(parameters)
+    ]
+
+
+NUMBERS = list(PRINTED["index"])
 BELOW = math.log10(1 - LEAST)
-BOUND = f"All scalar products, of later eigenvectors too, are above {LEAST}: log10 of 1 − the least."
+BOUND = f"All scalar products, of later eigenvectors too, are above {LEAST}: log10 of 1 − the least"
+SYMMETRY = {
+    "text": "Training commutes with the symmetries of the data; Appendix C lists these optimisers.",
+    "source": "Proposition 1, Appendix C", "unit": "of the distance trained",
+}  # fmt: skip
 STATEMENTS = [
     Statement(
         "agreement",
         "Eigenvectors of two halves agree as printed: mean over twelve of log10 of 1 − scalar product.",
-        source=TABLE, of=twelve, headline=True,
-        one_run=lambda p: np.mean([printed_apart(i) for i in PRINTED["index"]]),
+        of=lambda t, p: logs(t)[NUMBERS].mean(axis=1), source=TABLE, headline=True,
+        one_run=lambda p: np.mean([printed_apart(i) for i in NUMBERS]),
     ),
-    Bounded("least", BOUND, source="D.1", one_run=BELOW, of=lambda t, p: least(t, p, "apart")),
     Bounded(
-        "least-partners", f"{BOUND[:-1]}, each with the eigenvector most like it.", source="D.1",
-        one_run=BELOW, of=lambda t, p: least(t, p, "partner"), ours=True,
+        "least", f"{BOUND}.", of=lambda t, p: logs(t).max(axis=1), source="D.1", one_run=BELOW,
+    ),
+    Bounded(
+        "least-partners", f"{BOUND}, each with the eigenvector most like it.",
+        of=lambda t, p: logs(t, "partner").max(axis=1), source="D.1", one_run=BELOW, ours=True,
     ),
     Statement(
         "agreement", "Each printed scalar product is one that a split gives (log10 of its distance from 1).",
-        source=TABLE, of=agreement, one_run=lambda p, number: printed_apart(number), each=numbered,
+        of=lambda t, p, number: logs(t)[number], source=TABLE,
+        one_run=lambda p, number: printed_apart(number),
+        each=lambda p: [Case(str(i), f"eigenvector {i}", {"number": i}) for i in NUMBERS],
     ),
     *(
         Statement(
-            "eigenvalue", "Each printed eigenvalue is ours, to a unit of its last digit.", source=TABLE,
-            of=eigenvalue, near=float(text), within=last_digit(text),
-            each=one(i, f"eigenvector {i}", number=i),
+            "eigenvalue", "Each printed eigenvalue is ours, to a unit of its last digit.",
+            of=lambda t, p, number: splits(t, "variance")[number], source=TABLE, near=float(text),
+            within=last_digit(text), each=one(i, f"eigenvector {i}", number=i),
         )
-        for i, text in zip(PRINTED["index"], PRINTED["variance"], strict=True)
+        for i, text in zip(NUMBERS, PRINTED["variance"], strict=True)
     ),
     Statement(
-        "spread", "Where n I(α) is the same, so is the standard deviation of the angle: 1/30.", source="D.3",
-        of=spread, near=SPREAD, within=0.1 * SPREAD, unit="rad",
-        each=lambda p: [
-            Case(f"{ratio:g}", f"λ = {ratio:g}, n = {n:,}", {"ratio": ratio, "n": n})
-            for ratio, n in diagonal(p)
-        ],
+        "spread", "Where n I(α) is the same, so is the standard deviation of the angle: 1/30.",
+        of=spread, source="D.3", near=SPREAD, within=0.1 * SPREAD, unit="rad", each=each_angle,
     ),
     Statement(
         "lost-near-1", "With few samples the direction is lost as λ comes near 1: angle, less that at the "
-        "largest λ.", source="D.3, Figure 19", of=lost, above=0, matters=0.05, unit="rad",
+        "largest λ.", of=lost, source="D.3, Figure 19", above=0, matters=0.05, unit="rad",
         because="three degrees can hardly be seen in Figure 19",
     ),
     Statement(
         "fisher", "The variance 1/(n I) becomes exact for many samples: exact deviation over it.",
-        source="D.3", of=fisher, exactly=1.0, within=0.01,
+        of=fisher, source="D.3", exactly=1.0, within=0.01,
     ),
     Statement(
-        "commutes", SYMMETRY, source="Proposition 1, Appendix C", of=largest_departure, exactly=0.0,
-        within=ROUNDING, unit="of the distance trained", each=_optimisers(True),
+        "commutes", of=lambda t, p, optimiser: trained(t)[optimiser].max(), exactly=0.0, within=ROUNDING,
+        each=optimisers(True), **SYMMETRY,
     ),
     Statement(
-        "commutes", SYMMETRY, source="Proposition 1, Appendix C", of=departure, above=ROUNDING,
-        matters=0.001, unit="of the distance trained", because="a thousandth of what training does",
-        each=_optimisers(False),
+        "commutes", of=lambda t, p, optimiser: trained(t)[optimiser], above=ROUNDING, matters=0.001,
+        because="a thousandth of what training does", each=optimisers(False), **SYMMETRY,
     ),
     *(
         Statement(
             "proposition-2",
             "Misalignment M(A, B) has the properties of Proposition 2, and is not continuous in A.",
-            source="Proposition 2", of=property_of, exactly=due, within=margin,
+            of=property_of, source="Proposition 2", exactly=due, within=margin,
             each=one(name.lower(), words, name=name),
         )
         for name, (words, due, margin) in PROPERTIES.items()
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "The first twelve eigenvectors of image patches from two halves of CIFAR-10 agree as printed",
-    CONTRADICTED: "Eigenvectors of image patches from two halves of CIFAR-10 do not agree as printed",
-    UNDECIDED: "It is undecided whether eigenvectors from two halves of CIFAR-10 agree as printed",
-}
-LATER = {
-    HOLDS: ", and all later ones agree, too",
-    CONTRADICTED: ", but not all later ones: the least scalar product is {:.2f}, the paper's above 0.975",
-}
+SAID = by_verdict(
+    holds="The first twelve eigenvectors of image patches from two halves of CIFAR-10 agree as printed",
+    contradicted="Eigenvectors of image patches from two halves of CIFAR-10 do not agree as printed",
+    absent="Eigenvectors of image patches from two halves of CIFAR-10 differ too little to matter",
+    undecided="It is undecided whether eigenvectors from two halves of CIFAR-10 agree as printed",
+    not_judged="Whether eigenvectors from two halves of CIFAR-10 agree as printed is not judged",
+)
 
 
 def finding(table, parameters, claims):
-    """Whether two halves agree, the least product, who breaks Proposition 1; words follow verdicts."""
-    said, apart = [], splits(table, "apart")
+    """Whether two halves agree, the least product, and which optimisers break Proposition 1."""
+    said, least = [], claims["least"].outcome
     if claims["agreement"].outcome in SAID:
-        later = LATER.get(claims["least"].outcome, "").format(1 - apart.max(axis=1).median())
-        said.append(f"{SAID[claims['agreement'].outcome]}{later}.")
-    found = {case.given["optimiser"]: claims[f"commutes-{case.id}"] for case in _optimisers(True)(parameters)}
+        said.append(SAID[claims["agreement"].outcome] + ".")
+    if least == HOLDS:
+        said.append(f"All scalar products are above {LEAST}, as in the paper.")
+    elif least == CONTRADICTED:
+        smallest = 1 - splits(table, "apart").max(axis=1).median()
+        said.append(f"The least scalar product of all is {smallest:.2f}, where the paper's is above {LEAST}.")
+    found = {case.given["optimiser"]: claims[f"commutes-{case.id}"] for case in optimisers(True)(parameters)}
     broken = [name for name, claim in found.items() if claim.outcome == CONTRADICTED]
     if broken:
         said.append(f"Proposition 1's symmetry fails for {' and '.join(broken)}, which the paper lists.")
@@ -240,12 +213,12 @@ def finding(table, parameters, claims):
 def key_numbers(table, parameters):
     """First and worst of the twelve scalar products, and the angle's deviation on the diagonal."""
     result, apart = [], splits(table, "apart")
-    for i in (1, 9) if apart.shape[1] >= len(PRINTED) else ():
+    for i in (i for i in (1, 9) if i in apart):
         printed = PRINTED["agreement"][i - 1]
-        form = f"{{:.{len(printed) - 2}f}}"
-        middle, low, high = (form.format(1 - apart[i].quantile(q)) for q in (0.5, 1, 0))
+        ends = " ({} to {})".format(*(f"{1 - apart[i].quantile(q):.{len(printed) - 2}f}" for q in (1, 0)))
+        middle = f"{1 - apart[i].median():.{len(printed) - 2}f}"
         what = f"scalar product of the two halves' eigenvectors number {i}: median (range)"
-        result.append(KeyNumber(what, f"{middle} ({low} to {high})", printed))
+        result.append(KeyNumber(what, middle + ends, printed))
     for ratio, n in diagonal(parameters)[:1]:
         values = spread(table, parameters, ratio, n)
         if len(values):

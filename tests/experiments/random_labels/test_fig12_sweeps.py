@@ -230,8 +230,9 @@ def test_areas_are_means_over_training():
 def test_points_are_those_of_the_table_that_is_asked_for():
     one, other = (made_up(lambda figure, factors, gain=gain: gain, groups=1) for gain in (0.1, 0.2))
     for table in (one, other, one):
-        pd.testing.assert_frame_equal(analysis.points_of(table), analysis.comparisons(table))
-    assert analysis.points_of(one) is analysis.points_of(one)
+        fresh = analysis.comparisons.__wrapped__(table)
+        pd.testing.assert_frame_equal(analysis.comparisons(table), fresh)
+    assert analysis.comparisons(one) is analysis.comparisons(one)
 
 
 def test_a_group_is_the_mean_over_its_seeds():
@@ -253,7 +254,7 @@ def test_points_without_learning_and_diverged_networks_are_left_out():
     assert set(points.loc[points["learned"], "layers"]) == {"all"}  # 0.21 in the end; the others 0.19
     assert analysis.left_out(table, reading.FIGURES) == (2 * 3 * 4 * 2, 0, 0)
     gone = table["unit"].eq("12-cnn-00-seed0") & table["start"].eq("all") & table["labels"].eq("real")
-    table.loc[gone & table["epoch"].eq(4), "accuracy"] = np.nan
+    table = table.assign(accuracy=table["accuracy"].mask(gone & table["epoch"].eq(4)))
     assert len(analysis.comparisons(table)) == len(points) - 1  # its test accuracies are whole
     assert analysis.left_out(table, reading.FIGURES)[2] == 1
 
@@ -264,12 +265,12 @@ def test_claims_come_out_either_way():
     found = judged(good)
     assert {found[id] for id in found if id.startswith(("faster", "resnet"))} == {HOLDS}
     assert found["more-layers"] == HOLDS and found["others-second-real"] == CONTRADICTED
-    assert found["figure-16-real"] == NOT_RUN and "train faster" in said(good) and "in none of" in said(good)
+    assert found["figure-16-real"] == NOT_RUN and "train faster" in said(good)
     bad = made_up(lambda figure, factors: -0.1, figures=everywhere)
     found = judged(bad)
     assert {found[id] for id in found if id.startswith(("faster", "resnet"))} == {CONTRADICTED}
     assert found["more-layers"] == CONTRADICTED and found["others-second-real"] == HOLDS
-    assert "train more slowly" in said(bad) and "surely hurts in 48 of 48" in said(bad)
+    assert "train more slowly" in said(bad) and "surely hurts 48 of 48" in said(bad)
     assert judged(made_up(lambda figure, factors: 0.0))["faster"] == ABSENT
     assert judged(made_up(lambda figure, factors: 0.0, noise=0.1))["faster-12-real"] == UNDECIDED
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
@@ -298,7 +299,7 @@ def test_intervals_surely_below_zero_are_counted():
     table = made_up(lambda figure, factors: sign[factors["architecture"]], figures=["12"], noise=0.01)
     slower, cells = analysis.surely_slower(table, reading.FIGURES)
     assert cells == 3 * 2 * 2 and 4 <= slower <= 5
-    assert f"surely hurts in {slower} of 12" in said(table)
+    assert f"surely hurts {slower} of 12" in said(table)
 
 
 def test_the_groups_that_chose_the_reading_are_not_judged():
