@@ -33,6 +33,11 @@ def test_the_banner_tells_the_papers_settings_from_its_data(run):
         assert "data:" not in banner(replace(run, **other))
 
 
+@pytest.mark.parametrize("study", STUDIES, ids=[study.slug for study in STUDIES])
+def test_what_the_paper_states_is_apart_from_what_it_leaves_open(study):
+    assert study.text.index("## Where we differ from the paper") < study.text.index("## What the paper leaves")
+
+
 def test_of_ct_position_there_are_fewer_rows_than_the_paper_takes():
     run = engine.most_faithful(notebooks.find("representation_alignment/fig07_layers"))
     if run is None:
