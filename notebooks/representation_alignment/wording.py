@@ -57,10 +57,9 @@ def held(outcomes, noun, most=1):
     outcomes : {name: outcome}, at least one; noun : a plural; of the others ``most`` are named per outcome
     """
     count, others = len(outcomes), {name: one for name, one in outcomes.items() if one != HOLDS}
-    if len(others) < count or len(set(others.values())) > 1:
-        words = {outcome: f"{word}: {{}}" for outcome, word in OTHERWISE.items()}
-        named = f" ({grouped(others, words, most)})"
-        return (
-            f"{count - len(others) or 'none'} of {count} {noun}{named}" if others else f"all {count} {noun}"
-        )
-    return f"none of {count} {noun} ({OTHERWISE[next(iter(others.values()))]} in all)"
+    if not others:
+        return f"{'both' if count == 2 else f'all {count}'} {noun}"
+    if len(others) == count and len(set(others.values())) == 1:
+        return f"none of {count} {noun} ({OTHERWISE[next(iter(others.values()))]} in all)"
+    words = {outcome: f"{word}: {{}}" for outcome, word in OTHERWISE.items()}
+    return f"{count - len(others) or 'none'} of {count} {noun} ({grouped(others, words, most)})"

@@ -172,8 +172,8 @@ def finding(table, parameters, claims):
             f"representations; here least squares leaves up to {100 * unfitted(table, parameters):.1g} %."
         )
     slices = " We have slices of two patients." * (parameters["dataset"] == "ct_slices")
-    mean = found[list(NAMES)].mean()
-    return f"{said} (areas of {mean['relu']:.2f} and {mean['dictionary']:.2f}). {LEARN[weaker(claims['training'], claims['test'])]}{slices}"
+    mean, learn = found[list(NAMES)].mean(), LEARN[weaker(claims["training"], claims["test"])]
+    return f"{said} (areas of {mean['relu']:.2f} and {mean['dictionary']:.2f}). {learn}{slices}"
 
 
 def key_numbers(table, parameters):

@@ -1,9 +1,10 @@
 """How much of the labels lies along the top singular vectors, and whether training raises it (Figure 2)."""
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last
 from alignbook.statements import Requirement, Statement
 
+from ..wording import opening
 from .design import TOP
 
 PERCENT = (0, 100)  # within which a share lies
@@ -11,7 +12,6 @@ MOSTLY = 0.5  # share of the labels: "mostly aligned" (Section 4.2)
 CHANCE = 0.01  # share of the labels by which "more or less uniformly" (Section 4) may be missed
 LEARNED = 0.95  # share of the shuffled labels that the network has to have right
 PRINTED_POINTS = 10000  # Section 4
-TWENTIETH = "a twentieth of the labels: less would not change what “mostly” means"
 
 
 def shares(table, top=TOP, column="share"):
@@ -19,13 +19,8 @@ def shares(table, top=TOP, column="share"):
     return curves(at(table, kind="share", top=top), "panel", column)
 
 
-def share(panel):
-    """A reading: the share of the labels along the top singular vectors in ``panel``, by seed."""
-    return lambda table, parameters: shares(table)[panel]
-
-
 def beyond_chance(panel):
-    """A reading: the same less its expectation over all orders of the labels, by seed."""
+    """A reading: the share in ``panel`` less its expectation over all orders of the labels, by seed."""
     return lambda t, p: difference(shares(t)[panel], shares(t, column="chance")[panel])
 
 
@@ -38,61 +33,63 @@ learned = Requirement(
     "share of the shuffled labels that the trained network has right",
     lambda table, parameters: accuracies(table).mean(), at_least=LEARNED,
 )  # fmt: skip
-
+SHARE = {
+    "matters": 0.05, "unit": "of the labels",
+    "because": "a twentieth of the labels: less would not change what “mostly” means",
+}  # fmt: skip
+UNIFORM = {
+    "near": 0.0, "within": CHANCE, "matters": CHANCE, "unit": "of the labels, beyond chance",
+    "because": "the margin",
+}  # fmt: skip
 STATEMENTS = [
     Statement(
         "aligned-after",
         f"After training on shuffled labels, these lie mostly along the top {TOP} singular vectors of the "
         "last hidden layer.",
-        source="Figure 2 (d), Section 4.2", of=share("d"), above=MOSTLY, matters=0.05, unit="of the labels",
-        because=TWENTIETH, bounds=(0, 1), requires=(learned,), headline=True,
+        source="Figure 2 (d), Section 4.2", of=lambda t, p: shares(t)["d"], above=MOSTLY, bounds=(0, 1),
+        requires=(learned,), headline=True, **SHARE,
     ),
     Statement(
         "emerges", f"Training raises the share of the shuffled labels along the top {TOP} singular vectors.",
-        source="Figure 2 (c) and (d)", of=lambda t, p: difference(shares(t)["d"], shares(t)["c"]),
-        above=0, matters=0.05, unit="of the labels", because=TWENTIETH, requires=(learned,),
+        source="Figure 2 (c) and (d)", of=lambda t, p: difference(shares(t)["d"], shares(t)["c"]), above=0,
+        requires=(learned,), **SHARE,
     ),
     Statement(
         "real-labels", f"The real labels lie mostly along the top {TOP} singular vectors of the inputs.",
-        source="Figure 2 (a), Section 4", of=share("a"), above=MOSTLY, matters=0.05, unit="of the labels",
-        because=TWENTIETH, bounds=(0, 1),
+        source="Figure 2 (a), Section 4", of=lambda t, p: shares(t)["a"], above=MOSTLY, bounds=(0, 1),
+        **SHARE,
     ),
     Statement(
         "uniform-inputs",
         f"Along the top {TOP} singular vectors of the inputs the shuffled labels have the share of chance.",
-        source="Figure 2 (b), Section 4", of=beyond_chance("b"), near=0.0, within=CHANCE,
-        matters=CHANCE, unit="of the labels, beyond chance", because="the margin",
+        source="Figure 2 (b), Section 4", of=beyond_chance("b"), **UNIFORM,
     ),
     Statement(
         "uniform-before", "So they have along those of the last hidden layer before training.",
-        source="Figure 2 (c)", of=beyond_chance("c"), near=0.0, within=CHANCE,
-        matters=CHANCE, unit="of the labels, beyond chance", because="the margin",
+        source="Figure 2 (c)", of=beyond_chance("c"), **UNIFORM,
     ),
 ]  # fmt: skip
-
-SAID = {
-    HOLDS: "Alignment emerges even with labels that have nothing to do with the inputs",
-    CONTRADICTED: "Most of the shuffled labels do not align, though the network learns them",
-    ABSENT: "About half of the shuffled labels align",
-    UNDECIDED: "It is undecided whether most of the shuffled labels align",
-}
 
 
 def finding(table, parameters, claims):
     """What training on shuffled labels does, with the shares before and after; words follow the verdict."""
     claim, found = claims["aligned-after"], shares(table)
-    if found.empty or claim.measured is None:
+    said = opening(
+        claim, "Training aligns features even with labels that have nothing to do with the inputs",
+        contradicted="Training does not align features with most of the labels that it learns by heart",
+        absent="Training aligns features with about half of the labels that it learns by heart",
+    )  # fmt: skip
+    if found.empty or said is None:
         return "No finished run is among the results."
-    if claim.outcome not in SAID:
+    if claim.outcome == NOT_JUDGED:
         return f"The network has not learned the shuffled labels ({accuracies(table).mean():.0%} of them)."
-    said = (
-        f"{SAID[claim.outcome]}: after training on them {found['d'].mean():.1%} of the shuffled labels lie "
-        f"along the top {TOP} singular vectors, before it {found['c'].mean():.1%}."
-    )
-    if claims["uniform-before"].outcome == HOLDS:
-        said = f"{said[:-1]}, which is chance."
+    chance = ", which is chance" * (claims["uniform-before"].outcome == HOLDS)
     points = parameters["points"]
-    return said + f" {points:,} images instead of {PRINTED_POINTS:,}." * (points < PRINTED_POINTS)
+    fewer = f" {points:,} images instead of {PRINTED_POINTS:,}." * (points < PRINTED_POINTS)
+    return (
+        f"{said}: {found['d'].mean():.1%} of shuffled labels lie along the top {TOP} singular vectors after "
+        f"training on them, {found['c'].mean():.1%} before{chance}.{fewer}"
+    )
 
 
 def key_numbers(table, parameters):

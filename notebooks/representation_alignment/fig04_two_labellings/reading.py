@@ -1,12 +1,12 @@
 """How two labellings align with the same points, and how fast each is learned (Figures 3 and 4)."""
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
 from alignbook.statements import Case, Statement
 
+from ..wording import opening
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 
-SHARE = "a twentieth of the labels' squared length is what Figure 3's drawn curves can tell apart"
 ROUNDING = sum(2 * sigma * 0.005 for sigma in PRINTED) / PRINTED_POINTS  # of two printed decimals
 
 
@@ -15,28 +15,20 @@ def rows_of(table, parameters, labelling):
     return at(table, points=parameters["points"], labelling=labelling)
 
 
-def of(table, parameters, labelling, column):
-    """``column`` of a labelling by seed, a sample."""
-    return sample(rows_of(table, parameters, labelling), column)
+def along(table, parameters, labelling, *singular):
+    """Share of the labels along these of the singular vectors 1 and 2 by seed, a sample."""
+    rows = rows_of(table, parameters, labelling)
+    return sum(sample(rows, f"along{n}") for n in singular)
 
 
-def between(table, parameters):
-    """By seed: alignment of the first less the second labelling at thresholds between σ_2 and σ_1."""
-    return difference(*(of(table, parameters, name, "along1") for name in LABELLINGS))
+def between(table, parameters, *singular):
+    """By seed: how much more of the first labelling than of the second lies along these singular vectors."""
+    return difference(*(along(table, parameters, name, *singular) for name in LABELLINGS))
 
 
-def below(table, parameters):
-    """By seed: the same at thresholds from 0 to σ_2, where both singular vectors count."""
-    reached = [
-        of(table, parameters, name, "along1") + of(table, parameters, name, "along2") for name in LABELLINGS
-    ]
-    return difference(*reached)
-
-
-def fewer(table, parameters):
-    """By seed: how many steps fewer the first labelling takes."""
-    first, second = (of(table, parameters, name, "steps") for name in LABELLINGS)
-    return difference(second, first)
+def steps(table, parameters):
+    """Steps that each labelling takes, two samples."""
+    return [sample(rows_of(table, parameters, name), "steps") for name in LABELLINGS]
 
 
 def missed(table, parameters, labelling):
@@ -53,31 +45,34 @@ def mean_square(sigmas):
     return sum(sigma**2 for sigma in sigmas) / PRINTED_POINTS
 
 
+SHARE = {
+    "matters": 0.05, "unit": "of ‖y‖²",
+    "because": "a twentieth of the labels' squared length is what Figure 3's drawn curves can tell apart",
+}  # fmt: skip
 STATEMENTS = [
     Statement(
         "higher",
         "Between the two singular values the labelling along the first singular vector aligns more.",
-        source="Figure 4, Section 4.1", of=between, above=0, matters=0.05, unit="of ‖y‖²", because=SHARE,
-        headline=True,
+        source="Figure 4, Section 4.1", of=lambda t, p: between(t, p, 1), above=0, headline=True, **SHARE,
     ),
     Statement(
         "first", "The first labelling lies mostly along the first singular vector.",
-        source="Figure 4, Section 4.1", of=lambda t, p: of(t, p, "first", "along1"),
-        above=0.5, matters=0.05, unit="of ‖y‖²", because=SHARE, bounds=(0, 1),
+        source="Figure 4, Section 4.1", of=lambda t, p: along(t, p, "first", 1), above=0.5, bounds=(0, 1),
+        **SHARE,
     ),
     Statement(
         "second", "The second labelling lies mostly along the second singular vector.",
-        source="Figure 4, Section 4.1", of=lambda t, p: of(t, p, "second", "along2"),
-        above=0.5, matters=0.05, unit="of ‖y‖²", because=SHARE, bounds=(0, 1),
+        source="Figure 4, Section 4.1", of=lambda t, p: along(t, p, "second", 2), above=0.5, bounds=(0, 1),
+        **SHARE,
     ),
     Statement(
         "faster", "Gradient descent learns the better aligned labelling in fewer steps.",
-        source="Sections 4 and 6.1", of=fewer, above=0, matters=1.0, unit="steps",
-        because="steps are whole numbers",
+        source="Sections 4 and 6.1", of=lambda t, p: difference(*steps(t, p)[::-1]), above=0, matters=1.0,
+        unit="steps", because="steps are whole numbers",
     ),
     Statement(
         "below", "At thresholds below the second singular value, too, the first labelling aligns more.",
-        source="Figure 3", of=below, above=0, matters=0.05, unit="of ‖y‖²", because=SHARE, ours=True,
+        source="Figure 3", of=lambda t, p: between(t, p, 1, 2), above=0, ours=True, **SHARE,
     ),
     Statement(
         "separable", "A line through the origin separates the two classes without an error.",
@@ -94,41 +89,36 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-ALIGN = {
-    HOLDS: "Labels along the first singular vector align more",
-    CONTRADICTED: "Labels along the first singular vector align less",
-    ABSENT: "Both labellings align equally well",
-    UNDECIDED: "It is undecided which labelling aligns more",
-}
 LEARNED = {
-    HOLDS: "and are learned faster",
-    CONTRADICTED: "and are learned more slowly",
-    ABSENT: "and are learned equally fast",
-    UNDECIDED: "and it is undecided which is learned faster",
+    HOLDS: "They are learned faster",
+    CONTRADICTED: "They are learned more slowly",
+    ABSENT: "They are learned equally fast",
+    UNDECIDED: "Which are learned faster is undecided",
+    NOT_JUDGED: "Which are learned faster is not judged",
 }
+TRACE = f" The printed singular values cannot be those of {PRINTED_POINTS:,} points of length one."
 
 
 def finding(table, parameters, claims):
     """Which labelling aligns more and is learned faster, with the steps; words follow the verdicts."""
-    first, second = (of(table, parameters, name, "steps") for name in LABELLINGS)
-    align, learned = claims["higher"].outcome, claims["faster"].outcome
-    if align not in ALIGN or learned not in LEARNED or first.empty or second.empty:
+    said = opening(
+        claims["higher"], "Labels along the first singular vector align more than labels along the second",
+        contradicted="Labels along the first singular vector align less than labels along the second",
+        absent="Labels along the first and the second singular vector align equally well",
+    )  # fmt: skip
+    learned = LEARNED.get(claims["faster"].outcome)
+    if said is None or learned is None:
         return "The two labellings are not both among the results."
-    said = (
-        f"{ALIGN[align]} {LEARNED[learned]}: the first labelling takes {first.mean():.0f} steps of gradient "
-        f"descent, the second {second.mean():.0f}."
-    )
-    if claims["trace"].outcome == CONTRADICTED:
-        said += f" The printed singular values cannot be those of {PRINTED_POINTS:,} points of length one."
-    return said
+    first, second = (found.mean() for found in steps(table, parameters))
+    trace = TRACE * (claims["trace"].outcome == CONTRADICTED)
+    return f"{said}. {learned}: {first:.0f} steps of gradient descent against {second:.0f}.{trace}"
 
 
 def key_numbers(table, parameters):
-    """Singular values, the share of the second labelling along the first singular vector, and the steps."""
+    """Singular values, and the share of either labelling along the first singular vector."""
     first, second = (rows_of(table, parameters, name) for name in LABELLINGS)
     if first.empty or second.empty:
         return []
-    steps = [interval(sample(rows, "steps"), "{:.0f}") for rows in (first, second)]
     return [
         KeyNumber(
             "two singular values of the points",
@@ -139,5 +129,4 @@ def key_numbers(table, parameters):
             "share of the first / second labelling along the first singular vector",
             " / ".join(f"{sample(rows, 'along1').mean():.1%}" for rows in (first, second)),
         ),
-        KeyNumber("steps to learn the first / second labelling", " / ".join(steps)),
     ]

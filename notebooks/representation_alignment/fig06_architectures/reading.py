@@ -148,7 +148,7 @@ def finding(table, parameters, claims):
     raised, test = (outcomes(parameters, claims, id) for id in ("raises", "test"))
     if not raised or not test:
         return "No setting is judged on these runs."
-    small = " Of CT Position we have slices of two patients." * ("ct_slices" in parameters["datasets"])
+    small = " CT Position: slices of two patients." * ("ct_slices" in parameters["datasets"])
     return (
         f"Training raises alignment with the labels in {held(raised, 'settings')}. On test data it also ends "
         f"above the inputs' in {held(test, 'settings')}.{small}"

@@ -2,15 +2,15 @@
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference
 from alignbook.statements import Case, Statement
 
-from ..curve_order import percent_above, share_above
+from ..curve_order import LARGER, percent_above
 from ..peaks_design import NORMALISATIONS, TASKS
+from ..wording import opening
 
-WIDTH = "a hundredth of the largest possible area is about what the width of a drawn curve covers"
-CASES = {"original": "than the inputs", "init": "than the hidden layer before training"}
+OTHERS = {"original": "than the inputs", "init": "than the hidden layer before training"}
 
 
 def final_areas(table, task, normalisation=NORMALISATIONS[0]):
@@ -31,100 +31,87 @@ def curves_of(table, task, representation):
     return curves(at(table, kind="curve", task=task, representation=representation), "threshold", "alignment")
 
 
-def lead(table, parameters, task, other, areas=final_areas):
-    """Area of the trained hidden layer less that of ``other``, by seed."""
-    found = areas(table, task)
-    return difference(found["transfer"], found[other]) if len(found) else None
-
-
-def below(table, parameters, task, other, areas=final_areas):
-    """The same, the other way round."""
-    found = lead(table, parameters, task, other, areas)
-    return None if found is None else -found
-
-
 def statements(areas=final_areas):
     """The paper's comparisons, judged on ``areas(table, task)``."""
-    shared = {
-        "above": 0, "matters": 0.01, "unit": "of the largest possible area", "because": WIDTH,
-        "each": lambda p: [Case(name, words, {"other": name}) for name, words in CASES.items()],
-    }  # fmt: skip
+
+    def lead(task, sign=1):
+        """A reading: how far the trained hidden layer's area lies above that of another, times ``sign``."""
+
+        def of(table, parameters, other):
+            found = areas(table, task)
+            return sign * difference(found["transfer"], found[other]) if len(found) else None
+
+        return of
+
+    shared = LARGER | {"each": lambda p: [Case(name, word, {"other": name}) for name, word in OTHERS.items()]}
     return [
         Statement(
             "related-above",
             "After training on the source task, the hidden layer aligns better with a related task's labels.",
-            source="Figure 10 (b)", headline=True, **shared,
-            of=lambda t, p, other: lead(t, p, "related", other, areas),
+            source="Figure 10 (b)", of=lead("related"), headline=True, **shared,
         ),
         Statement(
             "source-above",
             "After training on the source task, the hidden layer aligns better with that task's labels.",
-            source="Figure 10 (a), Section 5", **shared,
-            of=lambda t, p, other: lead(t, p, "source", other, areas),
+            source="Figure 10 (a), Section 5", of=lead("source"), **shared,
         ),
         Statement(
             "unrelated-below",
             "After training on the source task, the hidden layer aligns less with an unrelated task.",
-            source="Figure 10 (c)", **shared,
-            of=lambda t, p, other: below(t, p, "unrelated", other, areas),
+            source="Figure 10 (c)", of=lead("unrelated", -1), **shared,
         ),
     ]  # fmt: skip
 
 
 STATEMENTS = statements()
 
-SAID = {
-    HOLDS: "Training on one task aligns the hidden features with a related task, too",
-    ABSENT: "Training on one task hardly changes how well the features align with a related task",
-    CONTRADICTED: "Training on one task does not align the hidden features with a related task",
-    UNDECIDED: "It is undecided whether training on one task aligns the features with a related task",
-    NOT_JUDGED: "Whether training on one task aligns the features with a related task is not judged",
-}
-AWAY = {
+UNRELATED = {
     HOLDS: "With an unrelated task they align less than the inputs.",
     CONTRADICTED: "With an unrelated task they align better than the inputs, too.",
+    ABSENT: "With an unrelated task they align about as well as the inputs.",
+    UNDECIDED: "With an unrelated task it is undecided whether they align less.",
+    NOT_JUDGED: "With an unrelated task it is not judged whether they align less.",
+    NOT_RUN: "An unrelated task was not measured.",
 }
 
 
 def finding(table, parameters, claims):
     """What training does to alignment with the related task, against the inputs; then the unrelated one."""
     areas = final_areas(table, "related")
-    claim = claims["related-above-original"]
-    if claim.outcome not in SAID or areas.empty:
+    said = opening(
+        claims["related-above-original"], "Training on one task also aligns features with a related task",
+        contradicted="Training on one task does not align features with a related task",
+        absent="Training on one task aligns features with a related task by too little to matter",
+    )  # fmt: skip
+    if said is None or areas.empty:
         return "No run has finished."
     change = 100 * (areas["transfer"] / areas["original"] - 1).mean()
-    word = "larger" if change > 0 else "smaller"
-    said = f"{SAID[claim.outcome]}: the area under the curve is {abs(change):.0f} % {word} "
-    said += "than that of the inputs"
-    share = share_above(curves_of(table, "related", "transfer"), curves_of(table, "related", "original"))
-    said += (
-        f", and the curve is the higher one at {100 * share.mean():.0f} % of the thresholds."
-        if len(share)
-        else "."
-    )
-    said += f" {AWAY.get(claims['unrelated-below-original'].outcome, '')}"
-    return f"{said.strip()} When training ends is our choice."
+    size = f"{abs(change):.0f} % {'larger' if change > 0 else 'smaller'}"
+    unrelated = UNRELATED[claims["unrelated-below-original"].outcome]
+    said += f": their area is {size} than that of the inputs"
+    return f"{said}. {unrelated} When training ends is our choice."
 
 
 def key_numbers(table, parameters):
     """Areas of the inputs and of the hidden layer before and after training, by task."""
-    made = []
-    for task in TASKS:
-        areas = final_areas(table, task)
-        if len(areas):
-            shown = " / ".join(f"{areas[name].mean():.3f}" for name in ("original", "init", "transfer"))
-            what = f"area under the curve, {task} task: inputs / before training / after training"
-            made.append(KeyNumber(what, shown))
-    return made
+    found = {task: final_areas(table, task) for task in TASKS}
+    return [
+        KeyNumber(
+            f"area under the curve, {task} task: inputs / before training / after training",
+            " / ".join(f"{areas[name].mean():.3f}" for name in ("original", "init", "transfer")),
+        )
+        for task, areas in found.items()
+        if len(areas)
+    ]
 
 
 def thresholds(table):
     """Share of the thresholds at which the trained layer's curve is the higher one, a frame for show."""
-    rows = []
+    rows = {}
     for task in TASKS:
         trained = curves_of(table, task, "transfer")
-        row = {"task": task}
-        for name, words in CASES.items():
-            row[f"higher {words}"] = percent_above(trained, curves_of(table, task, name))
-        rows.append(row)
-    return pd.DataFrame(rows).set_index("task")
+        rows[task] = {
+            f"higher {words}": percent_above(trained, curves_of(table, task, name))
+            for name, words in OTHERS.items()
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("task")

@@ -196,9 +196,10 @@ def finding(table, parameters, claims):
     if said is None:
         return "No linear model at the printed step sizes is among the results."
     so = ": alignment sets its speed" if claim.outcome == HOLDS else ""
+    crossed = CROSSED[weaker(claims["early"], claims["late"])]
     return (
-        f"{said} (largest difference {claim.measured:.0e} of the loss){so}. "
-        f"{CROSSED[weaker(claims['early'], claims['late'])]} Our features are learned from {title(parameters['dataset'])}, not from CT slices."
+        f"{said} (largest difference {claim.measured:.0e} of the loss){so}. {crossed} "
+        f"Our features are learned from {title(parameters['dataset'])}, not from CT slices."
     )
 
 

@@ -162,7 +162,8 @@ def banner(run):
     count = run.parameters.get("seeds")
     data = notebooks.find(run.name).data
     facts = [
-        (f"data: {data}" if data and run.near != "smoke" else ", ".join(datasets)) or "made data",
+        # Values of one's own may name other data.
+        (f"data: {data}" if data and run.profile in engine.FAITHFUL else ", ".join(datasets)) or "made data",
         _state(run, len(run.shown)),
     ]
     if count is not None:

@@ -145,6 +145,7 @@ def test_training_that_raises_alignment_holds():
     table = made_up({None: 0.6, "depth 1": 0.5})
     for id in ("raises", "inputs", "test"):
         assert set(outcomes(table, id).values()) == {HOLDS} and len(outcomes(table, id)) == 5
+        assert len({claim.group for name, claim in judged(table).items() if name.startswith(id)}) == 1
     assert "in all 5 settings. On test data it also ends above the inputs' in all 5 settings." in found(table)
     here = [key.here for key in reading.key_numbers(table, PARAMETERS)]
     assert here[1] == "50 %" and here[2] == "+0.05"  # depth 1 to 4 are two doublings
@@ -158,9 +159,8 @@ def test_exceptions_are_named():
     assert set(outcomes(table, "test").values()) == {CONTRADICTED}
     assert "4 of 5 settings (the opposite: MNIST, plain SGD at 0.01). On test data" in found(table)
     assert found(table).endswith("in none of 5 settings (the opposite in all).") and len(found(table)) <= 300
-    assert "slices of two patients" in found(
-        made_up({None: 0.6}).replace("mnist", "ct_slices"), datasets=["ct_slices"]
-    )
+    slices = made_up({None: 0.6}).replace("mnist", "ct_slices")
+    assert found(slices, datasets=["ct_slices"]).endswith("CT Position: slices of two patients.")
 
 
 def test_a_mean_above_nothing_is_no_verdict():

@@ -1,0 +1,59 @@
+"""What banners say of data that are not the paper's, and findings of all studies under every verdict."""
+
+from dataclasses import replace
+
+import pytest
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
+from alignbook.pages.extension import LONGEST
+from alignbook.pages.page import banner
+from alignbook.runs import engine, notebooks, results
+
+STUDIES = [book for book in notebooks.every() if book.paper == "representation_alignment"]
+IN_PLACE = {"prop01_convergence": "in place of CT slices"}
+
+
+@pytest.fixture(params=STUDIES, ids=[study.slug for study in STUDIES])
+def run(request):
+    """The stored run that the page of a study shows."""
+    found = engine.most_faithful(request.param)
+    return found or pytest.skip("nothing is stored")
+
+
+def test_the_banner_tells_the_papers_settings_from_its_data(run):
+    study = notebooks.find(run.name)
+    stored = {name for item in run.stored for name in results.datasets(item.unit).values()}
+    lacks = "only slices of two patients" if "ct_slices" in stored else IN_PLACE.get(study.slug)
+    if lacks:
+        assert lacks in study.data and f"<span>data: {study.data}</span>" in banner(run)
+    else:
+        assert ("data:" in banner(run)) == bool(study.data)
+    # Toy values and those of a reader's own have the data that they name.
+    for other in ({"profile": "smoke", "near": "smoke"}, {"profile": None}):
+        assert "data:" not in banner(replace(run, **other))
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=[study.slug for study in STUDIES])
+def test_what_the_paper_states_is_apart_from_what_it_leaves_open(study):
+    assert study.text.index("## Where we differ from the paper") < study.text.index("## What the paper leaves")
+
+
+def test_of_ct_position_there_are_fewer_rows_than_the_paper_takes():
+    run = engine.most_faithful(notebooks.find("representation_alignment/fig07_layers"))
+    if run is None:
+        pytest.skip("nothing is stored")
+    rows = run.table[(run.table["kind"] == "training") & (run.table["dataset"] == "ct_slices")]
+    assert rows["examples"].max() < run.parameters["points"]
+
+
+def test_a_finding_has_words_for_every_verdict(run):
+    reading = notebooks.find(run.name).reading
+    heads = {claim.id for claim in run.claims if claim.headline or claim.group == run.headline.group}
+    said = []
+    for outcome in (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED):
+        turned = {c.id: replace(c, outcome=outcome if c.id in heads else c.outcome) for c in run.claims}
+        said.append(reading.finding(run.judged_table, run.parameters, turned))
+    assert len(set(said)) == 5 and all(text.endswith(".") for text in said)
+    assert len(engine.most_faithful(notebooks.find(run.name)).finding) <= LONGEST
+    everything = {c.id: replace(c, outcome=NOT_JUDGED) for c in run.claims}
+    assert reading.finding(run.judged_table, run.parameters, everything)
