@@ -149,15 +149,15 @@ def lemma_2_ratio(table, parameters):
     return None if coefficient is None else coefficient / LOG_COEFFICIENT
 
 
-def network_ratios(kind):
-    """A reading: :func:`network_ratio` of the widest networks of one kind, by seed."""
+def network_ratios(kind, width=None):
+    """A reading: :func:`network_ratio` of the networks of one kind and width (the widest), by seed."""
 
     def ratios(table, parameters):
         rows = select(table, kind)
         if rows.empty:
             return None
-        widest = rows[rows.width == rows.width.max()]
-        return pd.Series({seed: network_ratio(part) for seed, part in widest.groupby("seed")})
+        here = rows[rows.width == (width or rows.width.max())]
+        return pd.Series({seed: network_ratio(part) for seed, part in here.groupby("seed")}, dtype=float)
 
     return ratios
 
