@@ -5,12 +5,15 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, KeyNumber
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.over_seeds import at
 from alignbook.statements import Case, Statement
 
+from ..wording import clauses, verdicts
 from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 
 PAPER_FORWARD_LIMIT = 1 / 2  # Theorem 1
+COLUMNS = ["kind", "eps", "kappa", "share", "depth", "layer", "value"]
 HAYOU_CONSTANT = 9 * math.pi**2 / 2  # 1 - c_l ~ this / l^2; Hayou et al. 2020, Appendix Lemma 1
 LOG_COEFFICIENT = 9 / 2  # κ of g'(c_l) = 1 - 3/l + κ log(l)/l² + O(l⁻²); our expansion, the paper gives κ > 0
 
@@ -32,8 +35,7 @@ def figure_3_slope(table, eps, kappa, shift=0, whole=False, kind="equilibrium"):
     shift : added to the layer (an off-by-one in counting layers); whole : round to whole layers;
     kind : ``equilibrium`` (suprema, the paper's) or ``one pair``.
     """
-    rows = select(table, kind, eps=eps, kappa=kappa)
-    rows = rows[rows.depth.isin(FIGURE_3_DEPTHS)]
+    rows = at(select(table, kind, eps=eps, kappa=kappa), depth=FIGURE_3_DEPTHS)
     layer = rows.layer + shift
     if len(rows) < len(FIGURE_3_DEPTHS) or (layer <= 0).any():
         return None
@@ -79,11 +81,8 @@ def network_ratio(rows):
 
 def select(table, kind, **columns):
     """Rows of one kind with the given values in the named columns; empty where a column is missing."""
-    wanted = {"kind": kind, **columns}
-    if not set(wanted) <= set(table.columns):
-        return table.iloc[:0].reindex(columns=["kind", "eps", "kappa", "share", "depth", "layer", "value"])
-    keep = np.logical_and.reduce([table[name] == value for name, value in wanted.items()])
-    return table[keep]
+    rows = at(table, kind=kind, **columns)
+    return rows if "kind" in rows else rows.reindex(columns=COLUMNS)
 
 
 def farthest(table):
@@ -150,15 +149,15 @@ def lemma_2_ratio(table, parameters):
     return None if coefficient is None else coefficient / LOG_COEFFICIENT
 
 
-def network_ratios(kind):
-    """A reading: :func:`network_ratio` of the widest networks of one kind, by seed."""
+def network_ratios(kind, width=None):
+    """A reading: :func:`network_ratio` of the networks of one kind and width (the widest), by seed."""
 
     def ratios(table, parameters):
         rows = select(table, kind)
         if rows.empty:
             return None
-        widest = rows[rows.width == rows.width.max()]
-        return pd.Series({seed: network_ratio(part) for seed, part in widest.groupby("seed")})
+        here = rows[rows.width == (width or rows.width.max())]
+        return pd.Series({seed: network_ratio(part) for seed, part in here.groupby("seed")}, dtype=float)
 
     return ratios
 
@@ -221,30 +220,29 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+THEORY = "In exact theory the equilibrium layer"
 SAID = {
-    HOLDS: "In exact theory the equilibrium layer does grow as L^(3/5), but only in very deep networks",
-    CONTRADICTED: "In exact theory the equilibrium layer does not grow as L^(3/5) even in very deep networks",
-    UNDECIDED: "It is undecided whether the equilibrium layer of exact theory grows as L^(3/5)",
+    HOLDS: f"{THEORY} does grow as the power 3/5 of depth{{}}, but only in very deep networks",
+    CONTRADICTED: f"{THEORY} does not grow as the power 3/5 of depth{{}}, even in very deep networks",
+    ABSENT: f"{THEORY} grows as hardly another power of depth than 3/5{{}}",
+    UNDECIDED: f"{THEORY} may or may not grow as the power 3/5 of depth{{}}",
+    NOT_JUDGED: f"Whether {THEORY[0].lower()}{THEORY[1:]} grows as the power 3/5 of depth is not judged{{}}",
 }
-MIXED = "In exact theory the equilibrium layer grows as L^(3/5) in very deep networks for some inputs only"
-
-
-def _over_epsilons(measure, table, parameters):
-    found = (measure(table, parameters, eps) for eps in parameters["epsilons"])
-    return [value for value in found if value is not None]
 
 
 def finding(table, parameters, claims):
-    """Whether the exponent is reached at the deepest end, and the slope over Figure 3's depths."""
-    deep, shown = (_over_epsilons(measure, table, parameters) for measure in (deep_slope, shown_slope))
-    if not deep:
+    """Whether the exponent is reached at the deepest end, and how near Figure 3's depths come to it."""
+    said = clauses(
+        claims, "deep-slope", SAID, lambda some, total: "" if len(some) == total else " for some inputs"
+    )
+    if not said:
         return "No recursion has run."
-    heads = {claim.outcome for id, claim in claims.items() if id.startswith("deep-slope-")}
-    farthest_off = max(deep, key=lambda slope: abs(slope - PAPER_SLOPE))
-    said = SAID.get(heads.pop() if len(heads) == 1 else None, MIXED)
-    said += f": its slope is {farthest_off:.2f} at {parameters['depth']:,} layers"
-    if shown:
-        said += f" and {min(shown):.2f} to {max(shown):.2f} over Figure 3's 10 to 100"
+    deep, shown = (
+        [claim.measured - PAPER_SLOPE for found in verdicts(claims, id).values() for claim in found]
+        for id in ("deep-slope", "figure3-slope")
+    )
+    said += f": the exponent is {PAPER_SLOPE + max(deep, key=abs):.2f} at {parameters['depth']:,} layers"
+    said += f", and {PAPER_SLOPE + min(shown, key=abs):.2f} at best at Figure 3's depths" if shown else ""
     return f"{said}. These are suprema, decided by opposite inputs, which no two images of MNIST are."
 
 
@@ -255,7 +253,8 @@ def key_numbers(table, parameters):
         (deep_slope, f"at {parameters['depth']} layers"),
         (shown_slope, "over 10 to 100 layers"),
     ):
-        if found := _over_epsilons(measure, table, parameters):
+        found = [measure(table, parameters, eps) for eps in parameters["epsilons"]]
+        if found := [slope for slope in found if slope is not None]:
             ends = f"{min(found):.3g} to {max(found):.3g}"
             result.append(KeyNumber(f"slope of the equilibrium layer {where}, over ε", ends, PAPER_SLOPE))
     return result

@@ -7,12 +7,13 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import minimize_scalar
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import curves, difference, slope
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Requirement, Statement
 
 from ..names import LEARNED, called
-from .design import PAPER_TABLES
+from ..wording import case_of, clauses, listed, named, verdicts
+from .design import PAPER_TABLES, SETTINGS
 
 PAPER_SLOPE = 3 / 5  # Corollary 1; the text prints no slope that was fitted to the networks
 STATISTICS = {"mean": "mean over pairs", "99": "all but the closest 1 % of pairs"}  # of which losses
@@ -23,9 +24,9 @@ SLOPE_MARGIN = 0.2
 ACCURACY_MARGIN = 0.02
 MIN_DEPTHS = 3  # fewer depths with a network that learned: no slope
 BOOTSTRAP = 2000
-TENTH, ONE = "a tenth of the layer's index", "one network of ten"
-_COLUMNS = ["dataset", "setting", "depth", "seed", "layer", "alignment", "alignment_half", "alignment_init"]
-_COLUMNS += ["test_accuracy", "train_loss"]
+KEYS = ["dataset", "setting", "depth", "seed", "joined"]
+PEAKS = {"peak": "alignment", "peak_half": "alignment_half", "peak_init": "alignment_init"}
+REACHED = ["test_accuracy", "train_loss"]
 
 
 def losses_of_pairs(table, dataset, statistic):
@@ -78,34 +79,25 @@ def _log_layers(losses):
 def networks(table):
     """One row per network.
 
-    Columns dataset, setting, depth, seed, joined, learned, peak, peak_half, peak_init, test_accuracy,
-    train_loss.
+    Columns dataset, setting, depth, seed, test_accuracy, train_loss;
     joined : from profile paper, beside the networks that the parameters ask for.
-    peak : the layer (from 1) with the largest alignment, the first of equal ones. Layers whose kernel is
-    constant (nan) cannot be it; a network with no other layer has none and counts as not learned.
+    peak, peak_half, peak_init : the layer (from 1) with the largest alignment, the first of equal ones: after
+    training, on half of the images, and before training. Layers whose kernel is constant (nan) cannot be it;
+    a network with no other layer has none and counts as not learned.
     learned : test accuracy of at least ``LEARNED`` and a peak.
     """
-    rows = []
-    keys = ["dataset", "setting", "depth", "seed", "joined"]
+    if "setting" not in table:  # all networks may have diverged
+        table = pd.DataFrame(columns=[*KEYS, "layer", *PEAKS.values(), *REACHED])
     if "joined" not in table:
         table = table.assign(joined=False)
-    for key, layers in table.groupby(keys, sort=True):
-        layers = layers.sort_values("layer")
-        peak = _peak(layers, "alignment")
-        accuracy = float(layers["test_accuracy"].iloc[0])
-        rows.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                "learned": accuracy >= LEARNED and np.isfinite(peak),
-                "peak": peak,
-                "peak_half": _peak(layers, "alignment_half"),
-                "peak_init": _peak(layers, "alignment_init"),
-                "test_accuracy": accuracy,
-                "train_loss": float(layers["train_loss"].iloc[0]),
-            }
-        )
-    names = [*keys, "learned", "peak", "peak_half", "peak_init", "test_accuracy", "train_loss"]
-    return pd.DataFrame(rows, columns=names).astype({"learned": bool, "joined": bool})
+    rows = table.sort_values("layer", ignore_index=True)
+    nets = rows.groupby(KEYS)[REACHED].first()
+    for name, column in PEAKS.items():
+        known = rows.dropna(subset=column)
+        top = known.loc[known.groupby(KEYS)[column].idxmax()]
+        nets[name] = top.set_index(KEYS)["layer"].astype(float)
+    nets["learned"] = (nets["test_accuracy"] >= LEARNED) & nets["peak"].notna()
+    return nets.reset_index().astype({"joined": bool})
 
 
 def shown(nets, dataset, depths, settings=("tables",)):
@@ -125,13 +117,6 @@ def shown(nets, dataset, depths, settings=("tables",)):
     if whole:
         return joined[joined["seed"].isin(whole)]
     return here[~here["joined"] & here["depth"].isin(depths)]
-
-
-def _peak(layers, column):
-    values = layers[column].to_numpy(dtype=float)
-    if not np.isfinite(values).any():
-        return float("nan")
-    return float(layers["layer"].to_numpy()[np.nanargmax(values)])
 
 
 def free_fit(depth, peak):
@@ -177,13 +162,7 @@ def shifts(nets, setting):
 
 def judged_networks(table, parameters, dataset):
     """The networks of one data set that learned, of those that are shown."""
-    here = shown(networks(_of_networks(table)), dataset, parameters["depths"])
-    return here[here["learned"]]
-
-
-def _of_networks(table):
-    """``table`` where it has rows of networks, otherwise one without rows: all of them may have diverged."""
-    return table if "setting" in table else pd.DataFrame(columns=_COLUMNS)
+    return at(shown(networks(table), dataset, parameters["depths"]), learned=True)
 
 
 def logs(learned):
@@ -241,46 +220,40 @@ def nearer(table, parameters, dataset, statistic):
     return difference(line, theory)
 
 
-def hidden(table, parameters, dataset, column="peak"):
+def hidden(table, parameters, dataset):
     """Share of the networks that learned whose peak is in no end layer, by seed."""
     nets = judged_networks(table, parameters, dataset)
-    return ((nets[column] > 1) & (nets[column] < nets["depth"])).groupby(nets["seed"]).mean()
+    return ((nets["peak"] > 1) & (nets["peak"] < nets["depth"])).groupby(nets["seed"]).mean()
 
 
 def printed_less(table, parameters, dataset):
     """Printed test accuracy less ours, means over the depths, by seed; a seed that lacks a depth is out."""
-    here = shown(networks(_of_networks(table)), dataset, parameters["depths"])
-    frame = curves(here[here["depth"].isin(PAPER_TABLES[dataset])], "depth", "test_accuracy")
+    here = shown(networks(table), dataset, parameters["depths"])
+    frame = curves(at(here, depth=list(PAPER_TABLES[dataset])), "depth", "test_accuracy")
     printed = pd.Series({depth: PAPER_TABLES[dataset][depth][2] for depth in frame}, dtype=float)
     return (printed - frame).mean(axis=1, skipna=False).dropna() if len(frame) else frame
 
 
 def shortfall(table, parameters, dataset, **_):
     """By how much the networks that learned miss the printed test accuracy, mean over networks."""
-    learned = judged_networks(table, parameters, dataset)
-    known = learned[learned["depth"].isin(PAPER_TABLES.get(dataset, {}))]
-    missed = [PAPER_TABLES[dataset][row.depth][2] - row.test_accuracy for row in known.itertuples()]
-    return float(np.mean(missed)) if missed else math.nan
+    learned, printed = judged_networks(table, parameters, dataset), PAPER_TABLES.get(dataset, {})
+    return (
+        learned["depth"].map({depth: row[2] for depth, row in printed.items()}) - learned["test_accuracy"]
+    ).mean()
+
+
+def varied(table, parameters):
+    """The networks of Figure 8, those of all its settings at one size."""
+    p = parameters
+    return shown(networks(table), p["variation_dataset"], p["variation_depths"], tuple(SETTINGS))
 
 
 def full_size(table, parameters, dataset=None, **_):
     """1 where the networks were trained on all images for all epochs of the tables, 0 where cut short."""
-    whole = parameters["epochs_factor"] == 1 and parameters["train_images"] == 0
-    nets = networks(_of_networks(table))
-    if dataset is None:
-        settings = ("tables", "low rate", "large batch")
-        here = shown(nets, parameters["variation_dataset"], parameters["variation_depths"], settings)
-    else:
-        here = shown(nets, dataset, parameters["depths"])
+    p = parameters
+    here = shown(networks(table), dataset, p["depths"]) if dataset else varied(table, p)
+    whole = p["epochs_factor"] == 1 and p["train_images"] == 0
     return float(whole or bool(here["joined"].any()))
-
-
-def shift(table, parameters, setting):
-    """Mean over the depths of log(peak in ``setting`` / peak in "tables"), by seed."""
-    settings = ("tables", "low rate", "large batch")
-    nets = networks(_of_networks(table))
-    here = shown(nets, parameters["variation_dataset"], parameters["variation_depths"], settings)
-    return shifts(here, setting)
 
 
 def data_sets(parameters):
@@ -305,7 +278,7 @@ def settings_cases(parameters):
 
 WHOLE = Requirement("trained as long as in the tables (1) or cut short (0)", full_size, at_least=1)
 RIGHT = Requirement("missing to the printed test accuracy", shortfall, at_most=ACCURACY_MARGIN)
-
+OF_LOG = {"above": 0, "matters": 0.1, "unit": "of log l", "because": "a tenth of the layer's index"}
 STATEMENTS = [
     Statement(
         "slope", "The layer of largest alignment grows with depth as L to the power 3/5.",
@@ -321,21 +294,14 @@ STATEMENTS = [
     ),
     Statement(
         "nearer", "The peaks lie nearer to that equilibrium layer than to a line of slope 3/5.",
-        source="Section 3.3 against Corollary 1", of=nearer, above=0, matters=0.1, unit="of log l",
-        because=TENTH, each=statistic_cases, requires=(WHOLE, RIGHT), ours=True,
+        source="Section 3.3 against Corollary 1", of=nearer, each=statistic_cases,
+        requires=(WHOLE, RIGHT), ours=True, **OF_LOG,
         post_hoc="planned before the pairs were stored, when the peaks were known",
     ),
     Statement(
         "hidden-peak", "In most trained networks the alignment peaks between the first and the last layer.",
         source="Sections 1 and 2.3", of=hidden, above=0.5, matters=0.1, unit="of the networks",
-        because=ONE, each=data_sets, bounds=(0, 1), requires=(WHOLE,),
-    ),
-    Statement(
-        "hidden-by-training",
-        "After training more often than before, the peak is between the first and the last layer.",
-        source="Sections 1 and 2.3", above=0, matters=0.1, unit="of the networks", because=ONE,
-        of=lambda t, p, dataset: difference(hidden(t, p, dataset), hidden(t, p, dataset, "peak_init")),
-        each=data_sets, bounds=(-1, 1), requires=(WHOLE,), ours=True,
+        because="one network of ten", each=data_sets, bounds=(0, 1), requires=(WHOLE,),
     ),
     Statement(
         "accuracy", "One run of ours could have given the printed test accuracies (printed less ours, means "
@@ -344,72 +310,62 @@ STATEMENTS = [
     ),
     Statement(
         "shift", "Training that moves less in each epoch moves the peak towards the last layer.",
-        source="Figure 8", of=shift, above=0, matters=0.1, unit="of log l", because=TENTH,
-        each=settings_cases, requires=(WHOLE,),
+        source="Figure 8", of=lambda t, p, setting: shifts(varied(t, p), setting), each=settings_cases,
+        requires=(WHOLE,), **OF_LOG,
         opposed_by="Section 4, of Figure 4: smaller batches and larger rates move the peak towards the "
         "centre, which of an early peak is the other way",
     ),
 ]  # fmt: skip
 
+LAYER = "the layer that aligns most"
 LAW = {
-    HOLDS: "The layer that aligns most grows as L^(3/5) on {}",
-    CONTRADICTED: "The layer that aligns most grows not as L^(3/5) but as L^{:.1f} on {}",
-    UNDECIDED: "It is undecided whether the layer that aligns most grows as L^(3/5) on {}",
-    NOT_JUDGED: "{} is not judged: {}",
+    CONTRADICTED: f"{LAYER} grows not as the power 3/5 of depth but as the power {{}}",
+    HOLDS: f"{LAYER} grows as the power 3/5 of depth{{}}",
+    UNDECIDED: f"whether {LAYER} grows as the power 3/5 of depth is undecided{{}}",
 }
 FOLLOWS = {
     HOLDS: "our peaks follow it on {}",
     CONTRADICTED: "our peaks do not follow it on {}",
-    UNDECIDED: "on {} it is undecided whether our peaks do",
+    UNDECIDED: "on {} it is undecided whether they do",
 }
 
 
 def finding(table, parameters, claims):
     """What the peaks do over depth, what exact theory gives there, and whether they follow it."""
-    laws = {d: claims[f"slope-{d}"] for d in parameters["datasets"]}
-    run = {d: claim for d, claim in laws.items() if claim.outcome != NOT_RUN}
-    if not run:
+    found, said = verdicts(claims, "slope"), []
+    if not found:
         return "Too few networks learned for a slope."
-    said = []
-    for outcome in (CONTRADICTED, HOLDS, UNDECIDED):
-        if here := [d for d, claim in run.items() if claim.outcome == outcome]:
-            mean = np.mean([run[d].measured for d in here])
-            names = _listed(here)
-            said.append(LAW[outcome].format(*((mean, names) if outcome == CONTRADICTED else (names,))) + ".")
-    found = {d: equilibrium_of(table, parameters, d, "mean")[1] for d in run}
-    exact = [theory_slope(layers) for layers in found.values() if len(layers) > 1]
-    if exact:
-        ends = " to ".join(dict.fromkeys(f"{end:.1f}" for end in (min(exact), max(exact))))
-        theory = f"Exact theory at these depths gives {ends}, not {PAPER_SLOPE:g}"
-        said.append(theory + _followed(claims, run) + ".")
-    unmet = [d for d, claim in run.items() if claim.outcome == NOT_JUDGED]
-    if unmet:
-        said.append(f"{LAW[NOT_JUDGED].format(_listed(unmet), _why(run[unmet[0]]))}.")
+    if law := clauses(claims, "slope", LAW, where):
+        said.append(f"{law[0].upper()}{law[1:]}.")
+    theory = [equilibrium_of(table, parameters, d, "mean")[1] for d in parameters["datasets"]]
+    if exact := [theory_slope(layers) for layers in theory if len(layers) > 1]:
+        gives = [f"Exact theory gives powers up to {max(exact):.1f} at these depths"]
+        said.append("; ".join(gives + followed(claims, parameters)) + ".")
+    if unjudged := found.get(NOT_JUDGED):
+        names = listed(case_of(claim) for claim in unjudged)
+        said.append(f"{names} {'is' if len(unjudged) == 1 else 'are'} not judged: {why(unjudged[0])}.")
     return " ".join(said)
 
 
-def _followed(claims, run):
-    """``; our peaks follow it on …, and …``: a data set on which the statistics disagree is undecided."""
-    verdicts = {}
-    for d in run:
-        outcomes = {claims[f"equilibrium-{d}-{name}"].outcome for name in STATISTICS}
-        one = outcomes.pop() if len(outcomes) == 1 else UNDECIDED
-        if one in FOLLOWS:
-            verdicts.setdefault(one, []).append(d)
-    parts = [words.format(_listed(verdicts[one])) for one, words in FOLLOWS.items() if one in verdicts]
-    return f"; {', and '.join(parts)}" if parts else ""
+def where(claims, total):
+    """Which data sets, and of a law that is contradicted the mean slope."""
+    contradicted = claims[0].outcome == CONTRADICTED
+    return (f"{np.mean([claim.measured for claim in claims]):.1f}" if contradicted else "") + named(claims)
 
 
-def _why(claim):
-    unmet = next(need for need in claim.requires if not need["met"])
-    if unmet["text"] == RIGHT.text and unmet["measured"] is not None:
-        return f"its accuracy is {100 * unmet['measured']:.0f} points low"
-    return "training was cut short" if unmet["text"] == WHOLE.text else "no accuracy is printed"
+def why(claim):
+    """The first requirement that is not met, in words."""
+    unmet = {need["text"] for need in claim.requires if not need["met"]}
+    return "training was cut short" if WHOLE.text in unmet else "our accuracy misses the printed one"
 
 
-def _listed(names):
-    names = [called(name) for name in names]
-    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
+def followed(claims, parameters):
+    """Whether peaks follow the equilibrium layer, a clause a verdict; undecided where statistics disagree."""
+    found = {}
+    for dataset in parameters["datasets"]:
+        outcomes = {claims[f"equilibrium-{dataset}-{name}"].outcome for name in STATISTICS}
+        found.setdefault(outcomes.pop() if len(outcomes) == 1 else UNDECIDED, []).append(called(dataset))
+    return [words.format(listed(found[outcome])) for outcome, words in FOLLOWS.items() if outcome in found]
 
 
 def key_numbers(table, parameters):

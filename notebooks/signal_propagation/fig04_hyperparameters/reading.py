@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, correlation, difference, means
 from alignbook.statements import Case, Requirement, Statement
 
@@ -23,55 +23,35 @@ ACCURACIES = {"fashion_mnist": 88.3, "cifar10": 83.07}
 SHORT = 5.0  # points that our best network may be below it
 FULL_SIDE = 32  # pixels; at 16 the last convolutions of VGG-19 see single pixels
 KEYS = {"rate": "learning_rate", "batch": "batch_size"}
+NETWORK = ["family", "dataset", *KEYS.values(), "seed"]
+COLUMNS = [*NETWORK, "passes", "train_loss", "train_accuracy", "test_accuracy", "test_loss", "reached"]
+COLUMNS += ["layers", "peak", "place", "position", "height", "accuracy_gap", "loss_gap"]
 DECIMALS = 9
 
 
 def networks(table):
-    """One row per network.
+    """One row per network that has an alignment.
 
     Columns family, dataset, learning_rate, batch_size, seed, passes, train_loss and the accuracies;
     reached : whether the training loss came down to 0.1; layers : how many; peak : the layer (from 1) with
     the largest alignment; place : log2 of it; position : it from 0 (first layer) to 1 (last); height : that
-    alignment; contrast : how many times the mean over the layers it is; accuracy_gap : training less test
-    accuracy, in points; loss_gap : test less training loss, in nats. Kept for the last table, of which every
-    statement asks: neither is to be changed in place.
+    alignment; accuracy_gap : training less test accuracy, in points; loss_gap : test less training loss, in
+    nats.
     """
-    if not _LAST or _LAST[0] is not table:
-        _LAST[:] = [table, _networks(table)]
-    return _LAST[1]
-
-
-_LAST = []  # the last table, and its networks
-
-
-def _networks(table):
-    rows = []
-    keys = ["family", "dataset", "learning_rate", "batch_size", "seed"]
-    measured = ["passes", "train_loss", "train_accuracy", "test_accuracy", "test_loss"]
-    for key, layers in table.groupby(keys, sort=False) if len(table) else ():
-        count = int(layers["layer"].max())
-        layers = layers.dropna(subset="alignment")
-        if layers.empty:
-            continue
-        top = layers.loc[layers["alignment"].idxmax()]
-        rows.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                **{name: top[name] for name in measured},
-                "reached": top["train_loss"] <= GOAL,
-                "layers": count,
-                "peak": int(top["layer"]),
-                "place": math.log2(top["layer"]),
-                "position": (top["layer"] - 1) / max(1, count - 1),
-                "height": top["alignment"],
-                "contrast": top["alignment"] / layers["alignment"].mean(),
-                "accuracy_gap": 100 * (top["train_accuracy"] - top["test_accuracy"]),
-                "loss_gap": top["test_loss"] - top["train_loss"],
-            }
-        )
-    names = [*keys, *measured, "reached", "layers", "peak", "place", "position", "height", "contrast"]
-    names += ["accuracy_gap", "loss_gap"]
-    return pd.DataFrame(rows, columns=names).astype({"reached": bool})
+    if not len(table):
+        return pd.DataFrame(columns=COLUMNS)
+    rows = table.reset_index(drop=True)
+    rows = rows.assign(layers=rows.groupby(NETWORK)["layer"].transform("max")).dropna(subset="alignment")
+    top = rows.loc[rows.groupby(NETWORK, sort=False)["alignment"].idxmax()]
+    return top.assign(
+        reached=top["train_loss"] <= GOAL,
+        peak=top["layer"],
+        place=np.log2(top["layer"]),
+        position=(top["layer"] - 1) / (top["layers"] - 1).clip(lower=1),
+        height=top["alignment"],
+        accuracy_gap=100 * (top["train_accuracy"] - top["test_accuracy"]),
+        loss_gap=top["test_loss"] - top["train_loss"],
+    )[COLUMNS]
 
 
 def reached(table, **which):
@@ -147,6 +127,9 @@ def named(*families):
     return lambda parameters: [Case(f, title(f, parameters), {"family": f}) for f in families]
 
 
+figure_4 = named("dense", "vgg19", "resnet18")
+
+
 def change(column, sign=1):
     """A reading: how a column of the networks that reached the loss changes along a sweep, by seed."""
     return lambda table, parameters, family, axis: sign * slopes(reached(table, family=family), axis, column)
@@ -157,35 +140,15 @@ def together(one, other, sign=1):
     return lambda table, parameters, family: sign * correlation(reached(table, family=family), one, other)
 
 
-def figure_4(parameters):
-    """A case for each network of Figure 4."""
-    return named("dense", "vgg19", "resnet18")(parameters)
-
-
-def loss_gap(table, parameters, family, axis):
-    """By how much the gap between the losses shrinks along a sweep, by seed."""
-    return change("loss_gap", -1)(table, parameters, family, axis)
-
-
-def defined(table, parameters, family):
-    """Minus the correlation of the peak's contrast with the accuracy gap, by seed."""
-    return together("contrast", "accuracy_gap", -1)(table, parameters, family)
-
-
-def away(table, parameters, family):
-    """Correlation of the peak's position with the accuracy gap, by seed."""
-    return together("position", "accuracy_gap")(table, parameters, family)
+loss_gap = change("loss_gap", -1)  # by how much the gap between the losses shrinks along a sweep
 
 
 def adam_less_sgd(column, sign=1):
     """A reading: mean over the rates with Adam less that with SGD, at the same batch, by seed."""
 
     def of(table, parameters, family):
-        batch = parameters["batch_size"]
-        adam, sgd = (
-            means(reached(table, family=name, batch_size=batch), column)
-            for name in (f"{family}-adam", family)
-        )
+        nets = reached(table, batch_size=parameters["batch_size"])
+        adam, sgd = (means(at(nets, family=name), column) for name in (f"{family}-adam", family))
         return sign * difference(adam, sgd)
 
     return of
@@ -201,8 +164,15 @@ THIRDS = {
 
 def in_its_third(table, parameters, family):
     """By how much the peak lies within its third, mean over the networks of a seed."""
-    nets = reached(table, family=family)
-    return means(nets.assign(margin=THIRDS[family](nets["position"])), "margin")
+    return means(
+        reached(table, family=family).assign(margin=lambda n: THIRDS[family](n["position"])), "margin"
+    )
+
+
+def printed_change(parameters, family, axis):
+    """By how many points the gaps that the paper prints shrink along a sweep; None where it prints no two."""
+    found = slopes(at(PRINTED, family=family).assign(seed=0), axis, "accuracy_gap")
+    return round(-found[0], 1) if len(found) else None
 
 
 def points_short(table, parameters, family, axis=None):
@@ -240,7 +210,6 @@ RELATED = {
     "above": 0, "matters": 0.3, "bounds": (-1, 1),
     "because": "a correlation of 0.3 explains less than a tenth of the variance",
 }  # fmt: skip
-LATER = "one of our readings of Section 4's sentence, added after the first results"
 STATEMENTS = [
     Statement(
         "moves", MOVES, source="Figures 3 and 8", of=change("place", -1), each=of_dense, headline=True,
@@ -261,7 +230,7 @@ STATEMENTS = [
         "gap", "A higher learning rate or a smaller batch goes with a smaller gap between the accuracies.",
         source="Section 4, Figures 12 to 15", of=change("accuracy_gap", -1), above=0, matters=0.3,
         unit="points", because="a sixth of the slope over Figure 12's printed gaps", each=sweeps,
-        requires=(NEAR,),
+        requires=(NEAR,), paper=printed_change,
     ),
     Statement(
         "loss-gap", "A higher learning rate or a smaller batch goes with a smaller gap between the losses.",
@@ -285,16 +254,6 @@ STATEMENTS = [
         opposed_by="Section 4 has large alignments go with good generalisation", **RELATED,
     ),
     Statement(
-        "defined", "A better defined peak goes with a smaller accuracy gap.", source="Section 4",
-        of=on_new(defined), each=figure_4, requires=(NEAR, enough_new(defined)), ours=True, post_hoc=LATER,
-        **RELATED,
-    ),
-    Statement(
-        "away", "A peak farther from the last layer goes with a smaller accuracy gap.", source="Section 4",
-        of=on_new(away), each=figure_4, requires=(NEAR, enough_new(away)), ours=True, post_hoc=LATER,
-        **RELATED,
-    ),
-    Statement(
         "adam-gap", "Adam has larger accuracy gaps than SGD (means over the rates).", above=0, matters=0.3,
         source="Figure 13, of VGG-19", of=adam_less_sgd("accuracy_gap"), unit="points",
         because="a sixth of the slope over Figure 12's printed gaps", each=named("vgg19", "resnet18"),
@@ -314,27 +273,26 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+AXES = {"batch": "halving the batch size", "rate": "doubling the learning rate"}
 SAID = {
-    HOLDS: "moves the peak towards the input",
-    CONTRADICTED: "moves the peak away from the input, not towards it",
-    ABSENT: "does not move the peak",
-    UNDECIDED: "may or may not move the peak",
+    HOLDS: "{} moves the peak towards the input, as Figure 8 says and Section 4 denies",
+    CONTRADICTED: "{} moves the peak away from the input, as Section 4 says and Figure 8 denies",
+    ABSENT: "{} hardly moves the peak, while the paper says that it does",
+    UNDECIDED: "whether {} moves the peak is undecided",
 }
 
 
 def finding(table, parameters, claims):
-    """Which way the fully connected network's peak moves, and the gap; words follow the verdicts."""
-    axes = {"batch": "halving the batch", "rate": "doubling the learning rate"}
-    judged = {axis: claims.get(f"moves-dense-{axis}") for axis in axes}
-    parts = [f"{axes[axis]} {SAID[c.outcome]}" for axis, c in judged.items() if c and c.outcome in SAID]
+    """Which way the fully connected network's peak moves; words follow the verdicts."""
+    judged = {axis: claims[f"moves-dense-{axis}"] for axis in AXES}
+    if all(claim.outcome == NOT_RUN for claim in judged.values()):
+        return "No fully connected network came down to the training loss of 0.1."
+    axes = {o: [AXES[axis] for axis, claim in judged.items() if claim.outcome == o] for o in SAID}
+    parts = [SAID[outcome].format(" or ".join(of)) for outcome, of in axes.items() if of]
     if not parts:
-        return "No fully connected network near the paper's accuracy came down to the training loss of 0.1."
-    said = f"In the fully connected network {' and '.join(parts)}."
-    outcomes = {c.outcome for c in judged.values() if c} - {UNDECIDED, ABSENT}
-    if len(outcomes) == 1 and outcomes <= {HOLDS, CONTRADICTED}:
-        right, wrong = ("Figure 8", "Section 4") if HOLDS in outcomes else ("Section 4", "Figure 8")
-        said += f" The paper says both, and this supports {right} against {wrong}."
-    if claims.get("moves-vgg19-rate") and points_short(table, parameters, "vgg19") > SHORT:
+        return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
+    said = f"In the fully connected network, {'; '.join(parts)}."
+    if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
         said += " Our convolutional networks are too small to judge."
     return said
 
@@ -349,7 +307,8 @@ def key_numbers(table, parameters):
     ):
         values = slopes(reached(table, family=family), axis, "accuracy_gap")
         if len(values):
-            printed = f"{printed_slope(family, axis):+.1f}" if family == "vgg19" else None
+            printed = printed_change(parameters, family, axis)
+            printed = None if printed is None else f"{-printed:+.1f}"
             result.append(KeyNumber(what, interval(values, "{:+.1f}"), printed))
     return result
 
@@ -372,41 +331,3 @@ def printed_gaps(family, axis, column="accuracy_gap"):
     """The gaps that the paper prints along a sweep: a Series over the rate or the batch size, ascending."""
     fixed = {"batch_size": 128} if axis == "rate" else {"learning_rate": 0.0032}
     return at(PRINTED, family=family, **fixed).set_index(KEYS[axis])[column].dropna().sort_index()
-
-
-def printed_slope(family, axis, column="accuracy_gap"):
-    """:func:`slopes` of the accuracy gaps, or loss gaps, that the paper prints for one family."""
-    rows = at(PRINTED, family=family).dropna(subset=column)
-    return float(slopes(rows.assign(seed=0), axis, column).iloc[0])
-
-
-def beside_printed(nets, parameters):
-    """Printed gaps beside ours, one row per sweep and kind of gap (a data frame of texts).
-
-    Columns network, over, gap, printed, here (each ``gap at value``, ours means over the seeds), and the
-    change per doubling of the rate or halving of the batch, of the printed panels and ours.
-    """
-    rows = []
-    for family, axis in (("vgg19", "rate"), ("vgg19-adam", "rate"), ("resnet18", "rate"), ("vgg19", "batch")):
-        ours = at(along(nets, family, axis, parameters), reached=True)
-        for gap, column, form in (("accuracy (points)", "accuracy_gap", ".1f"), ("loss", "loss_gap", ".2f")):
-            printed = printed_gaps(family, axis, column)
-            if printed.empty:
-                continue
-            change = slopes(at(nets, family=family, reached=True), axis, column)
-            rows.append(
-                {
-                    "network": title(family, parameters),
-                    "over": KEYS[axis].replace("_", " "),
-                    "gap": gap,
-                    "printed": _at(printed, ".3g"),
-                    "here": _at(ours.groupby(KEYS[axis])[column].mean(), form),
-                    "printed, per doubling or halving": f"{printed_slope(family, axis, column):+{form}}",
-                    "here, per doubling or halving": interval(change, "{:+" + form + "}"),
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def _at(gaps, form):
-    return ", ".join(f"{gap:{form}} ({f'{value:f}'.rstrip('0').rstrip('.')})" for value, gap in gaps.items())

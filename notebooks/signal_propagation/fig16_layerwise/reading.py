@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Case, Requirement, Statement
 
 from ..names import called
+from ..wording import clauses, verdicts
 from .design import accuracies, chosen
 
 PATIENT = 10  # passes; networks that stopped after two were seen when the number of layers was redefined
@@ -82,22 +83,20 @@ def lost(table, parameters, dataset, width):
     return difference(whole, accuracies(table, "layers", dataset, width))
 
 
-def patience(table, parameters, dataset, width):
-    """Passes without a lower held-out loss that ended a layer's training."""
-    return parameters["patience"]
-
-
 def stops(table, parameters, dataset, width):
     """At how many times networks trained end to end were stopped."""
     return at(table, kind="end to end", dataset=dataset)["epochs"].nunique()
 
 
+PATIENT_ENOUGH = Requirement(
+    "passes without a lower loss that end a layer", lambda t, p, **kind: p["patience"], at_least=PATIENT
+)
 STATEMENTS = [
     Statement(
         "several", "Trained layer by layer, more layers share the alignment than trained end to end.",
         source="Figure 16; Figure 17: “very different”", of=more_layers, above=0, matters=1.0, unit="layers",
         because="several layers in place of one peak are at least one more", each=cases, ours=True,
-        requires=(Requirement("passes without a lower loss that end a layer", patience, at_least=PATIENT),),
+        requires=(PATIENT_ENOUGH,),
         post_hoc="on MNIST one layer has 0.9 of the largest alignment in every network: the effective number "
         "(Σ A)² / Σ A² replaced that count after it was seen, and is judged on new networks alone",
         headline=True,
@@ -115,58 +114,39 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+ONE_BY_ONE = "layers share the alignment when trained one by one than when trained together"
 SHARED = {
-    HOLDS: "Trained layer by layer, more layers share the alignment than trained end to end",
-    CONTRADICTED: "Trained layer by layer, fewer layers share the alignment than trained end to end",
-    ABSENT: "Trained layer by layer, as many layers share the alignment as trained end to end",
-    UNDECIDED: "It is undecided whether more layers share the alignment when trained layer by layer",
-    NOT_JUDGED: "We do not judge yet whether more layers share the alignment when trained layer by layer",
+    HOLDS: f"more {ONE_BY_ONE}{{}}",
+    CONTRADICTED: f"fewer {ONE_BY_ONE}{{}}",
+    ABSENT: "as many layers share the alignment when trained one by one as when trained together{}",
+    UNDECIDED: f"whether more {ONE_BY_ONE} is undecided{{}}",
+    NOT_JUDGED: f"we do not judge whether more {ONE_BY_ONE}{{}}",
 }
-RIGHT = {
-    HOLDS: "Such networks are less accurate",
-    CONTRADICTED: "Such networks are more accurate",
-    ABSENT: "Such networks are as accurate",
-}
-
-
-def outcomes(claims, id):
-    """The outcomes of the replicates of a statement that were run."""
-    found = [claim.outcome for name, claim in claims.items() if name.startswith(f"{id}-")]
-    return [outcome for outcome in found if outcome != NOT_RUN]
+WORSE = {HOLDS: "less accurate{}", CONTRADICTED: "more accurate{}", ABSENT: "as accurate{}"}
 
 
 def finding(table, parameters, claims):
     """Whether several layers align, and whether such networks are worse; words follow the verdicts."""
-    several, worse = outcomes(claims, "several"), outcomes(claims, "worse")
-    if not several:
+    said = clauses(claims, "several", SHARED)
+    if not said:
         return "No network was trained to the end."
-    one = several[0] if len(set(several)) == 1 else None
-    differs = f"{SHARED[HOLDS]} in {several.count(HOLDS)} of {len(several)} settings"
-    said = f"{SHARED.get(one, differs)}."
+    found = verdicts(claims, "several")
+    if list(found) == [NOT_JUDGED]:
+        said = f"{SHARED[NOT_JUDGED].format('')}, because ours may have stopped too early"
+    said = f"{said[0].upper()}{said[1:]}."
     dataset, width = parameters["first"], max(parameters["first_widths"])
-    pair = accuracies(table, "layers", dataset, width), accuracies(table, "end to end", dataset)
-    if worse and all(map(len, pair)):
-        held = max(set(worse), key=worse.count)
-        of = "" if worse.count(held) == len(worse) else f" in {worse.count(held)} of {len(worse)} settings"
-        right = f"{pair[0].mean():.0f} against {pair[1].mean():.0f} % on {title(dataset, width)}"
-        said += f" {RIGHT[held]}{of}: {right}." if held in RIGHT else f" Test accuracy: {right}."
+    pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]
+    if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):
+        said += f" Such networks are {worse}: on {called(dataset)} "
+        said += f"{pair[0].mean():.0f} against {pair[1].mean():.0f} %."
     if len(top := peaks(end_to_end(table, dataset))) and (top == 1).all():
-        said += f" Our {called(dataset)} network trained end to end has no hidden peak."
+        said += f" Our {called(dataset)} network trained as a whole has no hidden peak."
     return said
 
 
 def key_numbers(table, parameters):
-    """Test accuracies layer by layer and end to end on the first data set; how many layers share there."""
-    dataset, width = parameters["first"], max(parameters["first_widths"])
-    ours, whole = ("layers", dataset, width), ("end to end", dataset)
-    result = []
-    for what, of in (
-        (f"layer by layer, {title(dataset, width)}", ours),
-        (f"end to end, {called(dataset)}", whole),
-    ):
-        if len(values := accuracies(table, *of)):
-            result.append(KeyNumber(f"test accuracy (%), {what}", interval(values, "{:.1f}", (0, 100))))
-    if len(more := more_layers(table, parameters, dataset, width)):
-        what = f"how many more layers share the alignment layer by layer, {title(dataset, width)}"
-        result.append(KeyNumber(what, interval(more, "{:+.1f}")))
-    return result
+    """How many more layers share the alignment layer by layer, on the first data set."""
+    kind = {"dataset": parameters["first"], "width": max(parameters["first_widths"])}
+    more = more_layers(table, parameters, **kind)
+    what = f"how many more layers share the alignment layer by layer, {title(**kind)}"
+    return [KeyNumber(what, interval(more, "{:+.1f}"))] if len(more) else []

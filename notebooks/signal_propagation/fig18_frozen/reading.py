@@ -5,19 +5,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, from_seed, last, sample
 from alignbook.statements import Case, Requirement, Statement
 
+from ..wording import clauses, verdicts
 from .design import PAPER_WIDTH
 
 # Table 4 (MNIST, 10 layers): the largest training and test accuracies by width, percent
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("width")
 CHANGE = 0.1  # ours: the paper calls the change "non-trivial"; fixed before any result was seen
 SEEN_SEEDS = 3  # those stored when the statistic of ``centre`` was replaced
-POINTS = "Table 4 prints tenths, and its neighbouring widths differ by whole points"
-FLAT = "a twentieth of the hidden layers' mean alignment, 0.02"
-MOVED = "a twentieth of a layer cannot be seen in the figure"
 
 
 def nets(table, all_images):
@@ -32,6 +30,12 @@ def accuracies(table, column, all_images=False):
     return curves(rows.astype({"width": int}), "width", column) if len(rows) else pd.DataFrame()
 
 
+def of_width(table, column, width, all_images):
+    """One width of :func:`accuracies`, by seed; empty where it was not computed."""
+    frame = accuracies(table, column, all_images)
+    return frame[width].dropna() if width in frame else pd.Series(dtype=float)
+
+
 def unfrozen(table, column, all_images=False):
     """One column of the networks trained whole, by seed."""
     rows = at(table, kind="unfrozen")
@@ -43,25 +47,33 @@ def limit(table, column):
     return sample(at(table, kind="limit"), column)
 
 
-def of_width(frame, width):
-    """The sample of one width of :func:`accuracies`; empty where it was not computed."""
-    return frame[width].dropna() if width in frame else pd.Series(dtype=float)
-
-
 def largest(table, parameters, width, column):
     """The largest accuracy on the way, by seed; where none was recorded, the one at the end."""
     passed = sample(at(table, kind="maxima", width=width), f"{column}_accuracy")
-    at_end = of_width(accuracies(table, f"{column}_accuracy", all_images=True), width)
-    return passed if len(passed) else at_end
+    return passed if len(passed) else of_width(table, f"{column}_accuracy", width, True)
+
+
+def recorded(table, parameters, width, column):
+    """Networks of one width whose largest accuracies were recorded."""
+    return len(at(table, kind="maxima", width=width))
+
+
+def tested_on(table, parameters, width, column):
+    """1 where the accuracy is that of all images of its kind, 0 of a part."""
+    return float(column == "train" or parameters["test_images"] == 0)
 
 
 def behind(table, parameters, width, all_images):
     """Test accuracy of the network trained whole less the better of a frozen one's two, points by seed."""
-    sgd, ridge = (
-        of_width(accuracies(table, column, all_images), width) for column in ("test_accuracy", "ridge_test")
-    )
-    best = pd.concat([sgd, ridge], axis=1).dropna().max(axis=1)
+    both = [of_width(table, column, width, all_images) for column in ("test_accuracy", "ridge_test")]
+    best = pd.concat(both, axis=1).dropna().max(axis=1)
     return difference(unfrozen(table, "test_accuracy", all_images), best)
+
+
+def wider(table, parameters, column):
+    """Accuracy of the widest frozen network less that of the narrowest, points by seed."""
+    frame = accuracies(table, f"{column}_accuracy")
+    return difference(last(frame), first(frame)) if frame.shape[1] > 1 else None
 
 
 def layers(table, noise, column="alignment"):
@@ -70,6 +82,22 @@ def layers(table, noise, column="alignment"):
     if rows.empty:
         return pd.DataFrame()
     return curves(rows[rows["width"] == rows["width"].min()].astype({"layer": int}), "layer", column)
+
+
+def of_hidden(table, noise, change):
+    """``change(after, before)`` of the alignments, mean over the hidden layers 1 … L - 1, by seed."""
+    after, before = (layers(table, noise, name) for name in ("alignment", "alignment_init"))
+    return change(after, before).iloc[:, :-1].mean(axis=1).dropna()
+
+
+def changes(table, parameters, noise):
+    """|A_l after / A_l before - 1| of the hidden layers, by seed."""
+    return of_hidden(table, noise, lambda after, before: (after / before - 1).abs())
+
+
+def rises(table, parameters, noise):
+    """A_l after - A_l before of the hidden layers, by seed."""
+    return of_hidden(table, noise, lambda after, before: after - before)
 
 
 def off_centre(table, noise):
@@ -97,40 +125,6 @@ def new_seeds(table, parameters):
     return len(from_seed(off_centre(table, min(parameters["noise_scales"])), SEEN_SEEDS))
 
 
-def changes(table, noise):
-    """Mean over the hidden layers, 1 … L - 1, of |A_l after / A_l before - 1|, by seed."""
-    after, before = (layers(table, noise, name) for name in ("alignment", "alignment_init"))
-    return (after / before - 1).abs().iloc[:, :-1].mean(axis=1).dropna() if len(after) else _none()
-
-
-def rises(table, noise):
-    """Change of the mean alignment of the hidden layers, 1 … L - 1, by training, by seed."""
-    after, before = (layers(table, noise, name) for name in ("alignment", "alignment_init"))
-    return (after - before).iloc[:, :-1].mean(axis=1).dropna() if len(after) else _none()
-
-
-def _none():
-    return pd.Series(dtype=float)
-
-
-def wider(table, parameters, column):
-    """Accuracy of the widest frozen network less that of the narrowest, points by seed."""
-    frame = accuracies(table, f"{column}_accuracy")
-    return difference(last(frame), first(frame)) if frame.shape[1] > 1 else _none()
-
-
-def short(table, parameters):
-    """Points that the training accuracy of the paper's width lacks to 100, by seed."""
-    return 100 - of_width(accuracies(table, "train_accuracy", all_images=True), PAPER_WIDTH)
-
-
-def nearer(table, parameters):
-    """How many points nearer to the limit's test accuracy the widest readout is than the narrowest."""
-    found, end = accuracies(table, "ridge_test"), limit(table, "ridge_test")
-    gaps = [(of_width(found, pick(parameters["widths"])) - end).abs() for pick in (min, max)]
-    return difference(*gaps)
-
-
 def noises(parameters):
     return [Case(f"{s:g}", f"noise scale {s:g}", {"noise": s}) for s in parameters["noise_scales"]]
 
@@ -151,53 +145,47 @@ def table_4(parameters):
 def beside(parameters):
     """A case per width of frozen networks, on a part of the images and on all."""
     whole = f"width {parameters['unfrozen_width']} trained whole against"
-    some = [
-        Case(f"{w}", f"{whole} {w}, a part of the images", {"width": w, "all_images": False})
-        for w in parameters["widths"]
-    ]
-    return some + [
-        Case(f"{w}-all", f"{whole} {w}, all images", {"width": w, "all_images": True})
-        for w in parameters["all_images_widths"]
+    asked = [(w, "", "a part of the images") for w in parameters["widths"]]
+    asked += [(w, "-all", "all images") for w in parameters["all_images_widths"]]
+    return [
+        Case(f"{w}{all_}", f"{whole} {w}, {on}", {"width": w, "all_images": bool(all_)})
+        for w, all_, on in asked
     ]
 
 
-def recorded(table, parameters, width, column):
-    """Networks of one width whose largest accuracies were recorded."""
-    return len(sample(at(table, kind="maxima", width=width), f"{column}_accuracy"))
-
-
-def tested_on(table, parameters, width, column):
-    """1 where the accuracy is that of all images of its kind, 0 of a part."""
-    return float(column == "train" or parameters["test_images"] == 0)
-
-
+POINTS = {
+    "above": 0, "matters": 0.5, "unit": "points",
+    "because": "Table 4 prints tenths, and its neighbouring widths differ by whole points",
+}  # fmt: skip
 STATEMENTS = [
     Statement(
         "evolves",
         "Though all layers but the last are frozen, the hidden layers' alignments change by over a tenth.",
-        source="Figure 18, Appendix F", of=lambda t, p, noise: changes(t, noise), above=CHANGE,
-        matters=0.02, unit="of the alignment before", because="a fifth of our threshold", each=noises,
+        source="Figure 18, Appendix F", of=changes, above=CHANGE, matters=0.02,
+        unit="of the alignment before", because="a fifth of our threshold", each=noises,
         bounds=(0, math.inf), ours=True, headline=True,
     ),
     Statement(
         "rises", "The mean alignment of the hidden layers rises.", source="Figure 18", each=noises,
-        of=lambda t, p, noise: rises(t, noise), above=0, matters=0.001, unit="of the alignment",
-        because=FLAT, ours=True,
+        of=rises, above=0, matters=0.001, unit="of the alignment", ours=True,
+        because="a twentieth of the hidden layers' mean alignment, 0.02",
     ),
     Statement(
         "centre", "Less noise in the last layer moves the alignment towards the centre.",
-        source="Figure 18, caption", of=centred, above=0, matters=0.05, unit="layers", because=MOVED,
+        source="Figure 18, caption", of=centred, above=0, matters=0.05, unit="layers",
+        because="a twentieth of a layer cannot be seen in the figure",
         post_hoc="the layer of largest alignment, judged at first, is the same at every noise in all seeds: "
         "its weighted mean replaced it after they were seen, and is judged on other seeds",
         requires=(Requirement("seeds not seen when the statistic was chosen", new_seeds, at_least=3),),
     ),
     Statement(
         "wider", "Frozen networks become more accurate with width.", source="Table 4", of=wider, each=columns,
-        above=0, matters=0.5, unit="points", because=POINTS,
+        **POINTS,
     ),
     Statement(
         "short", f"At width {PAPER_WIDTH} training does not reach 100 % training accuracy.",
-        source="Figure 18, Table 4", of=short, above=0, matters=0.5, unit="points", because=POINTS,
+        source="Figure 18, Table 4", **POINTS,
+        of=lambda t, p: 100 - of_width(t, "train_accuracy", PAPER_WIDTH, True),
     ),
     Statement(
         "printed", "One run of ours could have given the largest accuracy that the paper prints.",
@@ -210,64 +198,58 @@ STATEMENTS = [
     Statement(
         "behind",
         "A network trained whole classifies more test images than a frozen one (SGD or least squares).",
-        source="Table 4, caption", of=behind, above=0, matters=0.5, unit="points",
-        because=POINTS, each=beside,
-    ),
-    Statement(
-        "limit",
-        "The wider the frozen network, the nearer its least-squares readout to the infinitely wide one.",
-        source="Figure 18, caption", of=nearer, above=0, matters=0.5, unit="points", because=POINTS,
-        ours=True,
+        source="Table 4, caption", of=behind, each=beside, **POINTS,
     ),
 ]  # fmt: skip
 
+OTHERS = "the alignments of the others change"
 SAID = {
-    HOLDS: "The alignments of the frozen layers change by {} %, more than a tenth, our threshold",
-    ABSENT: "The alignments of the frozen layers change by {} %, about a tenth, our threshold",
-    CONTRADICTED: "The alignments of the frozen layers change by {} %, less than a tenth, our threshold",
-    UNDECIDED: "The alignments of the frozen layers do change, by {} %; whether by more than a tenth, our "
-    "threshold, is undecided",
-}  # fmt: skip
+    HOLDS: f"{OTHERS} by more than a tenth{{}}",
+    ABSENT: f"{OTHERS} by about a tenth, our threshold{{}}",
+    CONTRADICTED: f"{OTHERS} by less than a tenth{{}}",
+    UNDECIDED: f"{OTHERS}, though whether by more than a tenth is undecided{{}}",
+    NOT_JUDGED: f"whether {OTHERS} is not judged{{}}",
+}
 PARITY = {
-    HOLDS: "a frozen network of width {} still stays behind one that is trained whole",
-    CONTRADICTED: "a frozen network of width {} beats one that is trained whole",
-    ABSENT: "a frozen network of width {} is as accurate as one that is trained whole",
+    HOLDS: "is still less accurate than",
+    CONTRADICTED: "is more accurate than",
+    ABSENT: "is as accurate as",
 }
 
 
 def finding(table, parameters, claims):
     """How much the frozen layers' alignments change, and whether such networks keep up."""
-    run = [claim for id, claim in claims.items() if id.startswith("evolves-") and claim.outcome != NOT_RUN]
-    if not run:
+    said = clauses(
+        claims,
+        "evolves",
+        SAID,
+        lambda some, total: "" if len(some) == total else f" in {len(some)} of {total} noise scales",
+    )
+    if not said:
         return "No frozen network with alignments is among the results."
-    low, high = (100 * pick(claim.measured for claim in run) for pick in (min, max))
-    found = {claim.outcome for claim in run}
-    numbers = f"{low:.0f} to {high:.0f}" if len(run) > 1 else f"{low:.0f}"
-    mixed = "The alignments of the frozen layers change by {} %, by over our tenth at some noise scales only"
-    said = SAID.get(found.pop() if len(found) == 1 else None, mixed).format(numbers)
-    said += f". We trained the last layer for {parameters['epochs']} epochs."
+    most = max(claim.measured for found in verdicts(claims, "evolves").values() for claim in found)
+    said = f"When only the last layer is trained, {said}: the largest change is {100 * most:.0f} %."
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
-    return said + (f" {parity[0].upper()}{parity[1:].format(width)}." if parity else "")
+    said += f" Such a network {parity} one that is trained whole." if parity else ""
+    return f"{said} We trained the last layer for {parameters['epochs']} epochs; the threshold is ours."
 
 
 def key_numbers(table, parameters):
     """The largest change of alignments; test accuracy at the paper's width; the infinitely wide network's."""
     result = []
-    found = [values for s in parameters["noise_scales"] if len(values := changes(table, s))]
+    found = [values for s in parameters["noise_scales"] if len(values := changes(table, parameters, s))]
     if found:
         most = max(found, key=lambda values: values.mean())
         what = "change of the frozen layers' alignments (%), the noise scale where it is largest"
         result.append(KeyNumber(what, interval(100 * most, "{:.1f}", (0, math.inf))))
     width = parameters["all_images_widths"][0]
-    values = largest(table, parameters, width, "test")
-    if len(values):
+    if len(values := largest(table, parameters, width, "test")):
         passed = "largest" if recorded(table, parameters, width, "test") else "last"
         printed = PRINTED["test"].get(width)
         what = f"{passed} test accuracy at width {width} (%); printed: the largest"
         result.append(KeyNumber(what, interval(values, "{:.1f}", (0, 100)), printed))
-    end = limit(table, "ridge_test")
-    if len(end):
+    if len(end := limit(table, "ridge_test")):
         what = f"test accuracy at infinite width, {parameters['train_images']} images (%)"
         result.append(KeyNumber(what, interval(end, "{:.1f}", (0, 100))))
     return result

@@ -17,38 +17,28 @@ NEAR = 0.9  # "near 1", as for Figure 6
 NETWORKS = 6  # a seed, for a correlation over its networks
 SEEN = 3  # seeds 0 to 2 had been seen when the paper's own pairs were added
 SHORT = 5.0  # points of test accuracy below the paper's best network
+KEYS = ["learning_rate", "label_noise", "seed"]
 ACCURACIES = ("test_accuracy", "train_accuracy", "train_loss", "passes")
+OF_LAYERS = (*ACCURACIES, "alignment", "correlation", "rank", "fisher_rank", f"eigenvalue_{DECAY:03d}")
 
 
 def networks(table):
     """One row per network: rate, noise, seed, accuracies, and means over its layers.
 
     log_rank, log_fisher : of ln R_l; spread, fisher_spread : standard deviations over the layers of the same;
-    alignment, correlation, fisher_correlation : means; decay : mean of log10 λ_50/λ_1. Layers without a
+    alignment, correlation : means; decay : mean of log10 λ_50/λ_1. Layers without a
     spectrum are left out.
     """
-    rows = []
-    keys = ["learning_rate", "label_noise", "seed"]
-    for key, layers in table.groupby(keys) if len(table) else ():
-        layers = layers.dropna(subset="rank")
-        if len(layers) < 2:
-            continue
-        rank, fisher = np.log(layers["rank"]), np.log(layers["fisher_rank"])
-        rows.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                **{name: layers[name].iloc[0] for name in ACCURACIES},
-                **{name: layers[name].mean() for name in ("alignment", "correlation", "fisher_correlation")},
-                "log_rank": rank.mean(),
-                "log_fisher": fisher.mean(),
-                "spread": rank.std(),
-                "fisher_spread": fisher.std(),
-                "decay": np.log10(layers[f"eigenvalue_{DECAY:03d}"].clip(lower=1e-16)).mean(),
-            }
-        )
-    kept = ["alignment", "correlation", "fisher_correlation"]
-    names = [*keys, *ACCURACIES, *kept, "log_rank", "log_fisher", "spread", "fisher_spread", "decay"]
-    return pd.DataFrame(rows, columns=names)
+    layers = table.dropna(subset="rank") if len(table) else pd.DataFrame(columns=[*KEYS, *OF_LAYERS])
+    found = layers.assign(
+        log_rank=np.log(layers["rank"].astype(float)),
+        log_fisher=np.log(layers["fisher_rank"].astype(float)),
+        decay=np.log10(layers[f"eigenvalue_{DECAY:03d}"].astype(float).clip(lower=1e-16)),
+    ).groupby(KEYS)
+    means = found[["alignment", "correlation", "log_rank", "log_fisher", "decay"]].mean()
+    spreads = found[["log_rank", "log_fisher"]].std().set_axis(["spread", "fisher_spread"], axis=1)
+    nets = found[[*ACCURACIES]].first().join(means).join(spreads)
+    return nets[found.size() > 1].astype(float).reset_index()
 
 
 def with_accuracy(column, sign=1):
@@ -135,11 +125,16 @@ def apart(one, other):
 
 ENOUGH = Requirement("networks in every seed", networks_a_seed, at_least=NETWORKS)
 ACCURATE = Requirement("points of test accuracy below the paper's best network", points_short, at_most=SHORT)
-WEAK = "a correlation of 0.3 explains less than a tenth of the variance"
-TENTH = "a tenth of the rank; the curves of Figure 20b lie far further apart"
 PAIR = "the pair was added after seeds 0 to 2 were seen, and is judged on later ones"
-OF_R = {"above": 0, "matters": 0.3, "because": WEAK, "bounds": (-1, 1), "requires": (ENOUGH,)}
-OF_LN = {"above": 0, "matters": 0.1, "unit": "of ln R", "because": TENTH}
+OF_R = {
+    "above": 0, "matters": 0.3, "bounds": (-1, 1), "requires": (ENOUGH,),
+    "because": "a correlation of 0.3 explains less than a tenth of the variance",
+}  # fmt: skip
+OF_LN = {
+    "above": 0, "matters": 0.1, "unit": "of ln R",
+    "because": "a tenth of the rank; the curves of Figure 20b lie far further apart",
+}  # fmt: skip
+OF_DECAY = {"above": 0, "matters": 0.05, "unit": "of log10 λ", "because": "a tenth of the eigenvalue"}
 
 
 def on_new(of):
@@ -185,13 +180,12 @@ STATEMENTS = [
     ),
     Statement(
         "decay", "Eigenvalues drop faster in the network of Figure 19 (b) than in that of (a) (the 50th).",
-        source="Figure 19; rates as in Figure 20", of=on_new(between("green", "blue", "decay")), above=0,
-        matters=0.05, unit="of log10 λ", because="a tenth of the eigenvalue", post_hoc=PAIR,
+        source="Figure 19; rates as in Figure 20", of=on_new(between("green", "blue", "decay")),
+        post_hoc=PAIR, **OF_DECAY,
     ),
     Statement(
         "decay-same", "At the same rate, too, eigenvalues drop faster without random labels (the 50th).",
-        source="Figure 19; at the same rate ours", of=by_noise("decay"), above=0, matters=0.05,
-        unit="of log10 λ", because="a tenth of the eigenvalue", ours=True,
+        source="Figure 19; at the same rate ours", of=by_noise("decay"), ours=True, **OF_DECAY,
     ),
     Statement(
         "fisher-below", "The Fisher information has a lower stable rank than the layer's kernel.",
@@ -205,24 +199,20 @@ STATEMENTS = [
         "fisher-rank", "Networks with higher test accuracy have a Fisher information of lower stable rank.",
         source="Figure 22", of=with_accuracy("log_fisher", -1), **OF_R,
     ),
-    Statement(
-        "fisher-correlation", "The Fisher information's correlation term is below the kernel's.",
-        source="Figure 23; the comparison is ours", of=apart("correlation", "fisher_correlation"), above=0,
-        matters=0.01, unit="of the term", because="a line's width in Figure 20c", ours=True,
-    ),
 ]  # fmt: skip
 
 SAID = {
-    HOLDS: "More accurate networks have lower stable ranks",
+    HOLDS: "More accurate networks have lower stable ranks, as the paper has it",
     CONTRADICTED: "More accurate networks have higher stable ranks, not lower ones",
     ABSENT: "Test accuracy and stable rank are hardly related",
     UNDECIDED: "It is undecided whether more accurate networks have lower stable ranks",
-    NOT_JUDGED: "We do not judge yet whether more accurate networks have lower stable ranks",
+    NOT_JUDGED: "We do not judge whether more accurate networks have lower stable ranks",
 }
 LABELS = {
-    HOLDS: "random labels enlarge it too",
+    HOLDS: "random labels enlarge it, too",
     CONTRADICTED: "random labels reduce it",
     ABSENT: "random labels hardly change it",
+    UNDECIDED: "whether random labels do is undecided",
 }
 
 
@@ -234,33 +224,22 @@ def finding(table, parameters, claims):
     said = SAID[outcome]
     if outcome == NOT_JUDGED:
         count = networks_a_seed(table, parameters)
-        said += f": {count:.0f} networks a seed are too few for a correlation, we require {NETWORKS}"
-    rate, noise = (claims[id].outcome for id in ("rate", "noise"))
-    if rate in (HOLDS, CONTRADICTED):
-        times = math.exp(claims["rate"].measured)
-        labels = LABELS.get(noise, "whether random labels enlarge it is undecided")
-        said += f". The lower learning rate makes the rank {times:.1f} times as large; {labels}"
-    return f"{said}.{size_of(parameters)}"
-
-
-def size_of(parameters):
-    """What is smaller than in the paper, a sentence; nothing at full size."""
-    if parameters["width"] == 64 and not parameters["images"]:
-        return ""
-    return f" Our VGG-19 is scaled down to width {parameters['width']} (full: 64)."
+        said += f": {count:.0f} networks a seed are too few for a correlation"
+    rate, noise = claims["rate"], LABELS.get(claims["noise"].outcome)
+    if rate.outcome in (HOLDS, CONTRADICTED):
+        said += f". The lowest learning rate makes the rank {math.exp(rate.measured):.1f} times as large"
+        said += f"; {noise}" if noise else ""
+    small = parameters["width"] < 64 or parameters["images"]
+    return f"{said}.{' Our VGG-19 is narrow and trained on few images.' if small else ''}"
 
 
 def key_numbers(table, parameters):
-    """What rate and labels do to the rank, and the best test accuracy."""
-    nets, result = networks(table), []
-    for what, values in (
-        ("stable rank at the lowest learning rate, over that at the highest",
-         between("orange", "blue", "log_rank")(table, parameters)),
-        ("stable rank with random labels, over that without", by_noise("log_rank")(table, parameters)),
-    ):  # fmt: skip
-        if len(values):
-            result.append(KeyNumber(what, interval(np.exp(values), "{:.2f}", (0, math.inf))))
-    if len(nets):
+    """What random labels do to the rank, and the best test accuracy."""
+    result = []
+    if len(values := by_noise("log_rank")(table, parameters)):
+        what = "stable rank with random labels, over that without"
+        result.append(KeyNumber(what, interval(np.exp(values), "{:.2f}", (0, math.inf))))
+    if len(networks(table)):
         best = BEST - points_short(table, parameters) / 100
         result.append(KeyNumber("best test accuracy (%)", f"{100 * best:.1f}", f"{100 * BEST:.2f}"))
     return result

@@ -255,9 +255,8 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
     for id in ("slope-mnist", "equilibrium-mnist-mean", "nearer-mnist-99"):
         assert far[id].outcome == "not judged" and "0.02" in far[id].test
     assert far["hidden-peak-mnist"].outcome != "not judged"
-    assert "MNIST is not judged: its accuracy is 7 points low." in found(
-        following(0.9, 0.01, accuracy=0.895), depths=list(DEPTHS), **FULL
-    )
+    said = found(following(0.9, 0.01, accuracy=0.895), depths=list(DEPTHS), **FULL)
+    assert said.endswith("MNIST is not judged: our accuracy misses the printed one.")
 
 
 def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):
@@ -512,22 +511,21 @@ def test_claims_on_little_or_nothing():
 def test_the_finding_follows_the_verdicts():
     full = {"depths": list(DEPTHS), **FULL}
     follows = found(following(0.9, 0.01), **full)
-    assert follows.startswith("The layer that aligns most grows not as L^(3/5) but as L^0.9 on MNIST.")
-    assert "gives 0.9, not 0.6; our peaks follow it on MNIST." in follows
+    assert follows.startswith("The layer that aligns most grows not as the power 3/5 of depth but as the")
+    assert "power 0.9 on MNIST." in follows
+    assert "gives powers up to 0.9 at these depths; our peaks follow it on MNIST." in follows
     law = found(following(0.6, 0.01), **full)
-    assert law.startswith("The layer that aligns most grows as L^(3/5) on MNIST.")
+    assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST.")
     assert "our peaks do not follow it on MNIST" in law and max(map(len, (law, follows))) <= 300
-    assert "is not judged: training was cut short" in found(following(0.9, 0.01), depths=list(DEPTHS))
+    assert "MNIST is not judged: training was cut short." in found(following(0.9, 0.01), depths=list(DEPTHS))
     assert found(pd.DataFrame({"unit": []})) == "Too few networks learned for a slope."
     (key,) = reading.key_numbers(following(0.9, 0.01), asked(depths=list(DEPTHS)))
     assert key.paper is None and "exact theory: 0.90; limit: 0.6" in key.what  # no fitted slope is printed
 
 
-def test_hidden_peaks_are_compared_with_those_before_training():
-    table = made_up({(depth, s): 4 for depth in (10, 20) for s in range(3)})  # untrained, all in layer 1
-    inside = (table["depth"] == 10) & (table["seed"] == 0) & (table["layer"] == 3)
-    table.loc[inside, "alignment_init"] = 2.0
-    claim = judged(table, **FULL)["hidden-by-training-mnist"]
-    assert claim.outcome == "holds" and claim.measured == pytest.approx(1 - 0.5 / 3)
-    table["alignment_init"] = table["alignment"]
-    assert judged(table, **FULL)["hidden-by-training-mnist"].measured == 0
+def test_most_peaks_are_hidden():
+    table = made_up({(depth, s): 4 for depth in (10, 20) for s in range(3)})
+    at_an_end = (table["depth"] == 10) & (table["seed"] == 0) & (table["layer"] == 10)
+    table.loc[at_an_end, "alignment"] = 2.0
+    claim = judged(table, **FULL)["hidden-peak-mnist"]
+    assert claim.outcome == "undecided" and claim.measured == pytest.approx(2.5 / 3)
