@@ -167,11 +167,11 @@ def finding(table, parameters, claims):
     if claims[id].outcome not in SAID:
         return "No network was looked at."
     here, width = off(table, parameters).mean(), max(parameters["widths"])
-    falls = "falls" if claims[id].outcome == HOLDS else "does not clearly fall"
+    narrows = "narrows" if claims[id].outcome == HOLDS else "does not clearly narrow"
     said = (
         f"{SAID[claims[id].outcome]}: with one, the tangent kernel of {min(parameters['depths'])} layers is "
     )
-    said += f"{here:.0f} % off at width {width}, and that {falls} as the width grows."
+    said += f"{here:.0f} % off at width {width}, a gap that {narrows} as the width grows."
     if claims["printed"].outcome == CONTRADICTED:
         said += " As printed, the paper's second parameterisation doubles the variance with every layer."
     return said
