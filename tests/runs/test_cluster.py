@@ -14,7 +14,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-pytest.importorskip("distributed")
+from alignbook.errors import AlignbookError
+from alignbook.runs.cluster import _connected
+
+distributed = pytest.importorskip("distributed")
 
 RUN = ("run", "toy/fig99_toy", "--no-notebook", "--json")
 START = "import sys; from dask.__main__ import main; sys.argv[0] = 'dask'; main()"
@@ -175,7 +178,18 @@ def test_no_scheduler_is_one_line(checkout):
         "try:\n    engine.run('fig99', profile='quick', scheduler={!r})\nexcept Exception as e:\n    print(e)"
     )
     assert "no scheduler at tcp://127.0.0.1:9" in checkout.python(code.format("tcp://127.0.0.1:9"))
-    assert "no address of a scheduler" in checkout.python(code.format("nonsense://x"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nonsense://x", "nonsense://localhost:1", "localhost:8786", "tcp://localhost", "tcp://localhost:99999",
+     "tls://localhost:8786", "ucx://localhost:8786", "tcp://no.such.host.invalid:8786", "", "tcp://a b:1"],
+)  # fmt: skip
+def test_a_bad_address_is_one_line_at_once(address):
+    began = time.monotonic()
+    with pytest.raises(AlignbookError, match="is no address of a scheduler") as error:
+        _connected(distributed, address, print)
+    assert time.monotonic() - began < 3 and len(str(error.value).splitlines()) == 1
 
 
 def test_without_dask_it_says_what_to_install(checkout, tmp_path):

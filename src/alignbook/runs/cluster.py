@@ -8,6 +8,8 @@ alone. Whoever reaches a scheduler has its workers, and its askers, run any code
 
 import contextlib
 import logging
+import re
+import socket
 import time
 from dataclasses import dataclass
 
@@ -97,7 +99,7 @@ class _Asked:
 
     def __init__(self, units, device, say):
         self.left = {unit.name: unit for unit in units}
-        self.failures, self.refused, self.begun = {}, {}, set()
+        self.failures, self.refused, self.begun = {}, {}, {}  # begun: {name: worker}
         self.device, self.say, self.total = device, say, len(units)
         self.started = self.told = time.monotonic()
         self.stored = 0
@@ -128,7 +130,7 @@ class _Asked:
                     self._submit(client, again, futures, waiting)
                 if self.left and not futures:
                     raise _Away
-                self._tell()
+                self._tell(client)
         except (OSError, TimeoutError):  # what Dask raises of a lost connection is one
             raise _Away from None
         finally:
@@ -182,7 +184,7 @@ class _Asked:
             host=done.host,
         )
         self.left.pop(unit.name)
-        self.begun.discard(unit.name)
+        self.begun.pop(unit.name, None)
         self.stored += 1
         if self.total <= 100:
             self.say(f"{unit.name}: {engine.ended(done.step, done.seconds)} on {done.host}")
@@ -197,7 +199,7 @@ class _Asked:
 
     def _failed(self, unit, error):
         self.left.pop(unit.name)
-        self.begun.discard(unit.name)
+        self.begun.pop(unit.name, None)
         if type(error).__name__ == "KilledWorker":
             why = f"unit {unit.name} of {results.owner(unit)} ended {KILLS} workers and is set aside"
         elif isinstance(error, AlignbookError):
@@ -209,9 +211,9 @@ class _Asked:
         self.say(why)
 
     def _heard(self, event):
-        self.begun.add(event[1])
+        self.begun.update([event[1]])
 
-    def _tell(self):
+    def _tell(self, client):
         now = time.monotonic()
         if now - self.told < TELL_EVERY:
             return
@@ -219,10 +221,10 @@ class _Asked:
         end = ""
         if self.stored:
             end = f", about {(now - self.started) / self.stored * len(self.left):.0f} s to go"
-        running = len(self.begun & self.left.keys())
-        self.say(
-            f"{self.stored} of {self.total} units done, {running} running, {len(self.failures)} failed{end}"
-        )
+        workers = client.run_on_scheduler(_resources)
+        running = sum(name in self.left and worker in workers for name, worker in self.begun.items())
+        state = f"{running} running{end}" if workers else "no workers"
+        self.say(f"{self.stored} of {self.total} units done, {len(self.failures)} failed, {state}")
 
 
 def work(unit, origin, data, device):
@@ -237,7 +239,7 @@ def work(unit, origin, data, device):
     differences = _differences(origin, results.origin_of_code(unit))
     if differences:
         raise _refusal(worker.address, differences)
-    worker.log_event(TOPIC, unit.name)
+    worker.log_event(TOPIC, (unit.name, worker.address))
     try:
         engine.require_data([unit])
         here = results.origin_of_data(unit)
@@ -303,7 +305,8 @@ def _resources(dask_scheduler):
 
 
 def _connected(distributed, address, say):
-    """A client; AlignbookError where no scheduler answers within the patience."""
+    """A client; AlignbookError where no scheduler answers within the patience, at once of a bad address."""
+    _check(address)
     began, told = time.monotonic(), False
     while True:
         left = PATIENCE - (time.monotonic() - began)
@@ -312,12 +315,23 @@ def _connected(distributed, address, say):
         except (OSError, TimeoutError) as error:
             if left <= 0:
                 raise AlignbookError(f"no scheduler at {address}: {on_one_line(error)}") from None
-        except ValueError as error:
+        except (ValueError, TypeError, ImportError, RuntimeError) as error:  # of a scheme, TLS or UCX
             raise AlignbookError(f"{address} is no address of a scheduler: {on_one_line(error)}") from None
         if not told:
             told = True
             say(f"no scheduler at {address} yet; waiting up to {PATIENCE:.0f} s")
         time.sleep(1.0)
+
+
+def _check(address):
+    """Raise AlignbookError unless ``address`` is written like one and its host has a name that is known."""
+    match = re.fullmatch(r"[a-z+]+://(\[[0-9a-fA-F:]+\]|[^\s/:]+):([0-9]{1,5})", address)
+    if not match or not 0 < int(match[2]) < 65536:
+        raise AlignbookError(f"{on_one_line(address)} is no address of a scheduler, such as tcp://host:8786")
+    try:
+        socket.getaddrinfo(match[1].strip("[]"), int(match[2]))
+    except OSError as error:
+        raise AlignbookError(f"{address} is no address of a scheduler: {error.strerror}") from None
 
 
 def _distributed():
