@@ -47,7 +47,7 @@ def test_no_study_imports_another(study):
     for path in study.folder.iterdir():
         if path.suffix in (".py", ".md"):
             imported = re.findall(
-                r"\b(?:from|import) [\w.]*representation_alignment\.(\w+)\.", path.read_text()
+                r"\bfrom (?:[\w.]*representation_alignment\.|\.\.)(\w+)\.", path.read_text()
             )
             assert set(imported) <= {study.slug}, path
 
