@@ -1,5 +1,6 @@
-"""What banners say of data that are not the paper's, and findings of all studies under every verdict."""
+"""All studies of the chapter: what banners say of the data, findings under every verdict, imports."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -35,7 +36,20 @@ def test_the_banner_tells_the_papers_settings_from_its_data(run):
 
 @pytest.mark.parametrize("study", STUDIES, ids=[study.slug for study in STUDIES])
 def test_what_the_paper_states_is_apart_from_what_it_leaves_open(study):
-    assert study.text.index("## Where we differ from the paper") < study.text.index("## What the paper leaves")
+    assert study.text.index("## Where we differ from the paper") < study.text.index(
+        "## What the paper leaves"
+    )
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=[study.slug for study in STUDIES])
+def test_no_study_imports_another(study):
+    """What several figures share stands beside them."""
+    for path in study.folder.iterdir():
+        if path.suffix in (".py", ".md"):
+            imported = re.findall(
+                r"\bfrom (?:[\w.]*representation_alignment\.|\.\.)(\w+)\.", path.read_text()
+            )
+            assert set(imported) <= {study.slug}, path
 
 
 def test_of_ct_position_there_are_fewer_rows_than_the_paper_takes():
