@@ -171,7 +171,8 @@ def finding(table, parameters, claims):
             "The orders are not judged: in the paper a linear model can fit the labels on all three "
             f"representations; here least squares leaves up to {100 * unfitted(table, parameters):.1g} %."
         )
-    slices = " We have slices of two patients." * (parameters["dataset"] == "ct_slices")
+    few = parameters["dataset"] == "ct_slices" and table["points"].max() < parameters["points"]
+    slices = " We have slices of two patients." if few else ""
     mean, learn = found[list(NAMES)].mean(), LEARN[weaker(claims["training"], claims["test"])]
     return f"{said} (areas of {mean['relu']:.2f} and {mean['dictionary']:.2f}). {learn}{slices}"
 

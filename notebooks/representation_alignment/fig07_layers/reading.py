@@ -104,7 +104,9 @@ def finding(table, parameters, claims):
         for id in ("rises", "rises-further", "falls")
     )
     more = f" After longer training it rises on {later.replace(' data sets', '')}." if later != rise else ""
-    slices = " CT Position: slices of two patients." * ("ct_slices" in parameters["datasets"])
+    rows = at(table, kind="training", dataset="ct_slices")
+    few = not rows.empty and rows["examples"].max() < parameters["points"]
+    slices = " CT Position: slices of two patients." if few else ""
     return (
         f"{said}: alignment rises after training on {rise} and falls before training on {fall}.{more}{slices}"
     )
