@@ -10,10 +10,10 @@ import re
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, difference
-from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.wording import over_cases
+from alignbook.statements import Case, Requirement, Statement, over
+from alignbook.studies.transferability.wording import over_cases, verdicts
 
 SETTLED = 0.25  # of the range over the run: nearer to the last value than this is settled
 LARGEST_LAG = 6  # half-octaves of steps
@@ -91,11 +91,6 @@ def half_time(series, net_change=False):
     return times[after - 1] + part * (times[after] - times[after - 1])
 
 
-def net_half_time(series):
-    """:func:`half_time` of the net change."""
-    return half_time(series, net_change=True)
-
-
 def settled(series):
     """From which record on, in octaves, the value stays within a quarter of its range of the last.
 
@@ -104,13 +99,8 @@ def settled(series):
     values = series.to_numpy(dtype=float)
     if not np.isfinite(values).all():
         return math.nan
-    return _after(np.abs(values - values[-1]) > SETTLED * np.ptp(values), series.index)
-
-
-def _after(elsewhere, steps):
-    """The first record (octaves) after the last of ``elsewhere`` (booleans)."""
-    others = np.flatnonzero(elsewhere)
-    return octaves(steps)[others[-1] + 1 if len(others) else 0]
+    elsewhere = np.flatnonzero(np.abs(values - values[-1]) > SETTLED * np.ptp(values))
+    return octaves(series.index)[elsewhere[-1] + 1 if len(elsewhere) else 0]
 
 
 def times(table, network, task, when=half_time):
@@ -126,23 +116,16 @@ def unsettled(table, parameters, network, task):
 
 
 def leaders(table, network, task):
-    """One row per seed: ``leader``, the layer (from 1) whose tangent kernel leads at the end; ``since`` which
-    record, in octaves, without a break; ``start``, that which leads before training; and ``hidden``, at the
-    end, the largest A_l of a layer between the first and the last less the larger of theirs.
+    """One row per seed, at the end: ``leader``, the layer (from 1) whose tangent kernel leads; and
+    ``hidden``, the largest A_l of a layer between the first and the last less the larger of theirs.
     """
-    found = {}
-    for seed, rows in runs(table, network, task).items():
-        layers = tangents(rows)
-        if layers.isna().any(axis=None) or len(layers.columns) < 3:
-            continue
-        leads, end = layers.idxmax(axis=1), layers.iloc[-1]
-        found[seed] = {
-            "start": leads.iloc[0],
-            "leader": leads.iloc[-1],
-            "since": _after(leads.to_numpy() != leads.iloc[-1], layers.index),
-            "hidden": end.iloc[1:-1].max() - end.iloc[[0, -1]].max(),
-        }
-    return pd.DataFrame(found, index=["start", "leader", "since", "hidden"], dtype=float).T
+    ends = {seed: tangents(rows).iloc[-1] for seed, rows in runs(table, network, task).items()}
+    found = {
+        seed: {"leader": end.idxmax(), "hidden": end.iloc[1:-1].max() - end.iloc[[0, -1]].max()}
+        for seed, end in ends.items()
+        if end.notna().all() and len(end) > 2
+    }
+    return pd.DataFrame(found, index=["leader", "hidden"], dtype=float).T
 
 
 def changes(rows):
@@ -181,36 +164,20 @@ def settles_last(table, parameters, network, task):
     return difference(found["curvature"], found.drop(columns="curvature").max(axis=1, skipna=False))
 
 
-def sooner(table, parameters, network):
+def sooner(table, parameters, networks):
     """By how many octaves the features make half of their change sooner when fine-tuned than from scratch."""
-    real, tuned = (times(table, network, task)["features"] for task in ("real", "fine-tuned"))
+    real, tuned = (times(table, networks, task)["features"] for task in ("real", "fine-tuned"))
     return difference(real, tuned)
-
-
-def features_lead(table, parameters, network, task):
-    """Mean correlation of the features' changes with later ones of the filters less with earlier ones."""
-    found = lagged(table, network, task, "features", "filters")
-    after, before = found.columns > 0, found.columns < 0
-    return difference(found.loc[:, after].mean(axis=1), found.loc[:, before].mean(axis=1))
-
-
-def title(network, task):
-    """``convolutional network, real labels``."""
-    return f"{NETWORKS[network]} network, {TASKS[task]}"
 
 
 def cases(parameters):
     """One case per network and kind of labels."""
     return [
-        Case(f"{network}-{task}", title(network, task), {"network": network, "task": task})
-        for network in parameters["networks"]
-        for task in TASKS
+        Case(f"{network}-{task}", f"{called} network, {labels}", {"network": network, "task": task})
+        for network, called in NETWORKS.items()
+        for task, labels in TASKS.items()
+        if network in parameters["networks"]
     ]
-
-
-def kinds(parameters):
-    """One case per network."""
-    return [Case(name, f"{NETWORKS[name]} network", {"network": name}) for name in parameters["networks"]]
 
 
 SETTLE = Requirement("runs in which an instrument has not settled at the last record", unsettled, at_most=0)
@@ -248,22 +215,14 @@ STATEMENTS = [
     ),
     Statement(
         "sooner", "Fine-tuned from random labels, the features make half of their change sooner than from "
-        "scratch.", source="compare Maennel Figure 1", of=sooner, each=kinds, **TIME,
-    ),
-    Statement(
-        "features-lead", "Changes of the features go with later changes of the filters more than with "
-        "earlier ones.", source="no paper", of=features_lead, each=cases, above=0, matters=0.1, ours=True,
-        unit="difference of correlations", because="a tenth of a full correlation", bounds=(-2, 2),
+        "scratch.", source="compare Maennel Figure 1", of=sooner, each=over("networks", NETWORKS), **TIME,
     ),
 ]  # fmt: skip
 
-ORDER = {
-    HOLDS: "features align before filters do",
-    CONTRADICTED: "filters align before features do",
-    ABSENT: "features and filters align at the same time",
-    UNDECIDED: "it is undecided whether features or filters align first",
-    NOT_JUDGED: "we do not judge whether features or filters align first",
-}
+ORDER = verdicts(
+    "features align before filters do", "filters align before features do",
+    "features and filters align at the same time", "features or filters align first",
+)  # fmt: skip
 
 
 def finding(table, parameters, claims):
@@ -273,7 +232,7 @@ def finding(table, parameters, claims):
         ids = [f"features-first-{network}-{task}" for task in TASKS]
         order, octave = over_cases(claims, ids, ORDER, "kinds of labels"), claims[ids[0]].measured
         if order is not None and octave is not None:
-            said.append(f"in the {NETWORKS[network]} network {order}")
+            said.append(f"in the {NETWORKS[network]} network {order[0].lower()}{order[1:]}")
             factors.append(f"{2 ** abs(octave):.1f}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."
@@ -291,7 +250,7 @@ def key_numbers(table, parameters):
         if len(halves):
             order = halves.apply(steps_of).sort_values()
             listed = ", ".join(f"{name} {steps:.0f}" for name, steps in order.items())
-            made.append(KeyNumber(f"half-times in steps, {title(network, 'real')}", listed))
+            made.append(KeyNumber(f"half-times in steps, {NETWORKS[network]} network, real labels", listed))
         layers = pd.concat([leaders(table, network, task)["leader"] for task in TASKS])
         if len(layers):
             leads.append(f"{NETWORKS[network]} {layers.min():.0f} to {layers.max():.0f}")

@@ -3,16 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
 from alignbook.studies.transferability.targets import words
-from alignbook.studies.transferability.wording import over_cases
+from alignbook.studies.transferability.wording import over_cases, verdicts
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
-LATE, EARLY = 3 / 4, 1 / 4  # shares of the steps at which convergence and its speed are read
+LATE = 3 / 4  # share of the steps at which convergence is read
 CONVERGED = 90.0  # percent of the final deviation that must be there after LATE of the steps
 PROPORTIONAL = 0.5  # smallest deviation per test error over the largest: above, we call them proportional
 FITTED = 5.0  # percent of a target's training images that may be wrong; the paper prints at most 0.15
@@ -47,20 +47,10 @@ def smallest_rise(rows):
     return rises.min(axis=1) if len(rises) else None
 
 
-def reached(rows, share):
-    """Percent of its end that the deviation has after ``share`` of the steps: (seeds × targets) frame."""
-    return by_target(rows, lambda frame: 100 * value_at(frame, share * frame.columns[-1]) / last(frame))
-
-
 def slowest(rows):
-    """That of the slowest target after ``LATE`` of the steps, a sample."""
-    found = reached(rows, LATE)
+    """Percent of its end that the slowest target's deviation has after ``LATE`` of the steps, a sample."""
+    found = by_target(rows, lambda frame: 100 * value_at(frame, LATE * frame.columns[-1]) / last(frame))
     return found.min(axis=1) if len(found) else None
-
-
-def faster(rows):
-    """Rank correlation, over targets, of the final deviation and its share at ``EARLY``, negated."""
-    return -rank_correlation(by_target(rows, last), reached(rows, EARLY))
 
 
 def farther(end):
@@ -120,12 +110,12 @@ FACTORS = " and ".join(f"{1 / printed_proportion(None, setting):.0f} ({setting})
 LEARNED = Requirement(
     "largest mean training error of a target, in percent", training_error, at_most=FITTED
 )  # ranks of unfinished runs say nothing
-RANKS = {"matters": 0.1, "unit": "rank correlation", "because": "two swaps of neighbours among six targets"}
 STATEMENTS = [
     Statement(
         "ordering", "The deviation orders the targets as their test errors do: rank correlation over the "
         "targets.", source="Section 3, Table 1", of=of_ends(ordering), above=0, each=both,
-        paper=printed_ordering, requires=(LEARNED,), bounds=(-1, 1), headline=True, **RANKS,
+        paper=printed_ordering, requires=(LEARNED,), bounds=(-1, 1), headline=True,
+        matters=0.1, unit="rank correlation", because="two swaps of neighbours among six targets",
     ),
     Statement(
         "proportional", "The deviation is approximately proportional to the test error: smallest deviation "
@@ -150,19 +140,14 @@ STATEMENTS = [
         f"targets less that of those cut from {NEAR}.", source="Section 3, Figure 2", of=of_ends(farther),
         above=0, matters=0.14, unit="of log2", because="a tenth of the deviation", each=both, ours=True,
     ),
-    Statement(
-        "faster", "Where the deviation is smaller it converges faster: rank correlation of its end and the "
-        "share missing after a quarter of the steps.", source="Section 3, Figure 2", of=of_rows(faster),
-        above=0, each=own, bounds=(-1, 1), ours=True, **RANKS,
-    ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "The farther training moves the weights, the larger is the target's test error",
-    CONTRADICTED: "The farther training moves the weights, the smaller is the target's test error",
-    ABSENT: "How far training moves the weights has nothing to do with the target's test error",
-    UNDECIDED: "Whether weights move farther where the test error is larger is undecided",
-}
+SAID = verdicts(
+    "The farther training moves the weights, the larger is the target's test error",
+    "The farther training moves the weights, the smaller is the target's test error",
+    "How far training moves the weights has nothing to do with the target's test error",
+    "weights move farther where the test error is larger",
+)
 
 
 def finding(table, parameters, claims):
@@ -179,16 +164,16 @@ def finding(table, parameters, claims):
 
 
 def key_numbers(table, parameters):
-    """Both rank correlations and how far deviation and error are from proportional, our own source."""
-    numbers = [
+    """The other rank correlation, and how far deviation and error are from proportional, our own source."""
+    ranks = interval(ordering(ends(rows_of(table, "fixed"))), within=(-1, 1))
+    spreads = interval(1 / proportion(ends(rows_of(table, "fine-tuned"))), "{:.1f}")
+    return [
         KeyNumber(
-            f"rank correlation of deviation and test error, {setting} ({said})",
-            interval(ordering(ends(rows_of(table, setting))), within=(-1, 1)),
-            printed_ordering(parameters, setting),
-        )
-        for setting, said in SETTINGS.items()
-    ]
-    spreads = 1 / proportion(ends(rows_of(table, "fine-tuned")))
-    what = "deviation per test error, largest over smallest target, fine-tuned"
-    theirs = 1 / printed_proportion(parameters, "fine-tuned")
-    return [*numbers, KeyNumber(what, interval(spreads, "{:.1f}"), f"{theirs:.1f}")]
+            "rank correlation of deviation and test error, fixed (last layer)", ranks,
+            printed_ordering(parameters, "fixed"),
+        ),
+        KeyNumber(
+            "deviation per test error, largest over smallest target, fine-tuned", spreads,
+            f"{1 / printed_proportion(parameters, 'fine-tuned'):.1f}",
+        ),
+    ]  # fmt: skip

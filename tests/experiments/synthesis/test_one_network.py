@@ -102,9 +102,9 @@ def test_half_time_is_half_of_the_path():
     assert reading.half_time(5 - 3 * line) == pytest.approx(2.0)
     hill = pd.Series([0.0, 3.0, 0.0, 0.0], index=[0, 1, 3, 7])  # up and down again: half at the top
     assert reading.half_time(hill) == pytest.approx(1.0)
-    assert np.isnan(reading.net_half_time(hill))
+    assert np.isnan(reading.half_time(hill, net_change=True))
     late = pd.Series([0.0, 3.0, 0.0, 1.0], index=[0, 1, 3, 7])  # first half way on its way up
-    assert reading.net_half_time(late) == pytest.approx(0.5 / 3)
+    assert reading.half_time(late, net_change=True) == pytest.approx(0.5 / 3)
     for unusable in (line * 0, line + [0, np.nan, 0, 0]):
         assert np.isnan(reading.half_time(unusable))
 
@@ -144,8 +144,6 @@ def test_lags_are_positive_where_the_second_comes_later():
 
     assert best("filters", "features") == pytest.approx(-2, abs=0.5)  # 40 steps against 160
     assert best("features", "tangent") == pytest.approx(0, abs=0.5)
-    (apart,) = reading.features_lead(table, PARAMETERS, "dense", "real")
-    assert apart > 0
     # Against the correlation of the overlapping parts, and none of fewer than five pairs of changes.
     moves, found = (
         reading.changes(table),

@@ -5,8 +5,10 @@ import torch
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
+from alignbook.runs import engine, notebooks, parameters
 from alignbook.statements import judged
+from alignbook.studies.transferability import imagenet_rows
+from alignbook.studies.transferability.fig04_tsne import reading as fig04
 from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
 from alignbook.studies.transferability.tab02_from_scratch import experiment as tab02
 from alignbook.studies.transferability.tab02_from_scratch import reading
@@ -171,6 +173,13 @@ def test_bad_parameters_are_refused_in_one_line(name, value):
     with pytest.raises(AlignbookError, match=name) as refused:
         tab02.units(parameters.resolve(book, "quick", {name: value}))
     assert "\n" not in str(refused.value)
+
+
+def test_from_the_pre_trained_weights_the_ratio_would_be_larger_than_any_printed():
+    """Why each deviation is from the network's own start; Figure 4 measures distances between minima."""
+    run = engine.load(notebooks.find("transferability/fig04_tsne"), "quick")
+    ratio = 2 ** fig04.around(imagenet_rows.own(run.table), "pretrained")
+    assert ratio.min() > 1.5 * reading.printed_pairs()["ratio"].max()
 
 
 def test_nothing_measured():
