@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement
+
+from ..wording import by_verdict
 
 # All 112 printed accuracies: table, initialisation, layers, iterations, part, paper. The column {} (layers 0)
 # is the same in all seven tables. Table 1 is in Section 2.5, the others in Appendix E.3.
@@ -81,7 +83,7 @@ def less(table, parameters, one, other):
     return None if high is None or low is None else difference(high, low)
 
 
-def printed_less(parameters, one, other):
+def printed_less(one, other):
     """The same of the printed accuracies."""
     return float(PAPER.loc[cells_of(*one)].mean() - PAPER.loc[cells_of(*other)].mean())
 
@@ -122,96 +124,68 @@ def fitted(table, parameters, **given):
 
 
 FITTED = (Requirement("share of the random labels that pre-training fits", fitted, at_least=0.95),)
-MORE = {
-    "of": less, "above": 0, "matters": SAME, "paper": printed_less, "unit": "of accuracy",
+ABOVE = {
+    "above": 0, "matters": SAME, "unit": "of accuracy",
     "because": "accuracies within 0.02 count as the same here: the tables print 0.01",
 }  # fmt: skip
-LIKE = {"of": less, "near": 0.0, "within": SAME, "unit": "of accuracy"}
-STANDARD, TWO_OR_THREE = ("standard", (0,)), (2, 3)
+STANDARD, THREE, TWO_OR_THREE = ("standard", (0,)), (3,), (2, 3)
 
 
-def pair(id, words, one, other):
-    """A case that compares the cells ``one`` with ``other``."""
-    return Case(id, words, {"one": one, "other": other})
+def better(one, other):
+    """The rule of a statement that the cells ``one`` have a higher accuracy than ``other``."""
+    return ABOVE | {
+        "of": lambda t, p: less(t, p, one, other), "paper": lambda p: printed_less(one, other)
+    }  # fmt: skip
 
 
-def same(one, other):
-    """``of`` of a statement that compares two sets of cells."""
-    return {"of": lambda t, p: less(t, p, one, other)}
-
-
-def one_pair(one, other):
-    """``of`` and ``paper`` of such a statement."""
-    return same(one, other) | {"paper": lambda p: printed_less(p, one, other)}
+def alike(one, other):
+    """The rule of a statement that the cells ``one`` and ``other`` have the same accuracy."""
+    return {"of": lambda t, p: less(t, p, one, other), "near": 0.0, "within": SAME, "unit": "of accuracy"}
 
 
 def rises(name):
-    """Cases for each number of computed layers, where the printed means rise."""
+    """The statement on further layers of one table, judged where its printed means rise."""
     steps = [STANDARD, *((name, (layers,)) for layers in (1, 2, 3))]
-    return [
-        pair(str(k), f"{name}, from {k - 1} to {k} computed layers", steps[k], steps[k - 1])
-        for k in (1, 2, 3)
-        if printed_less({}, steps[k], steps[k - 1]) > 0
-    ]
+    pairs = {k: (steps[k], steps[k - 1]) for k in (1, 2, 3) if printed_less(steps[k], steps[k - 1]) > 0}
+    return Statement(
+        f"{name}-rises", f"Accuracy rises with every further layer ({name}), where the printed means rise.",
+        source=TITLES[name].capitalize(), **ABOVE,
+        of=lambda t, p, step: less(t, p, *pairs[step]), paper=lambda p, step: printed_less(*pairs[step]),
+        each=lambda p: [Case(str(k), f"from {k - 1} to {k} computed layers", {"step": k}) for k in pairs],
+    )  # fmt: skip
 
 
-def _printed_tables():
-    return [
-        Statement(
-            name, "One run of ours could have given the printed accuracies (mean over the cells of a table).",
-            source="Tables 1 to 7" if name == "standard" else title.capitalize(), unit="of accuracy",
-            of=lambda t, p, name: average(own_cells(t, p), as_printed(name)),
-            one_run=lambda p, name: float(PAPER.loc[as_printed(name)].mean()),
-            each=lambda p, name=name, title=title: [Case("as-printed", title, {"name": name})],
-            requires=FITTED if name == "pretrained" else (),
-        )
-        for name, title in TITLES.items()
-    ]  # fmt: skip
+def printed_table(name, title):
+    """The statement on all cells of one table, or of the column {}."""
+    return Statement(
+        f"{name}-as-printed",
+        f"One run of ours could have given the printed accuracies: mean over {title}.",
+        source="Tables 1 to 7" if name == "standard" else title.capitalize(), unit="of accuracy",
+        of=lambda t, p: average(own_cells(t, p), as_printed(name)),
+        one_run=lambda p: float(PAPER.loc[as_printed(name)].mean()),
+        requires=FITTED if name == "pretrained" else (),
+    )  # fmt: skip
 
 
-def _elsewhere():
-    return [
-        Statement(
-            f"{name}-rises",
-            "Accuracy rises with every further layer (f2, f3, sampled), where the printed means rise.",
-            source=TITLES[name].capitalize(), each=lambda p, name=name: rises(name), **MORE,
-        )
-        for name in ("f2", "f3", "sampled")
-    ]  # fmt: skip
-
-
-ALIKE = "With two or three layers computed, the curves f1, f2 and f3 give the same accuracy."
-SHIFTED = "Without the largest eigenvectors, accuracy is below that of random initialisation."
-MATCH = "Three computed layers (f1) match three layers pre-trained on random labels."
-
-
-def at_count(id, words, one, layers, other, others, count):
-    """One case that compares two initialisations after ``count`` iterations."""
-    given = pair(id, words, (one, layers, (count,)), (other, others, (count,)))
-    return lambda parameters: [given]
-
-
+MATCH = "Three computed layers (f1) match three layers pre-trained on random labels"
+SHIFTED = "Without the largest eigenvectors, accuracy is below that of random initialisation"
+E3 = {"source": "Appendix E.3"}
 STATEMENTS = [
     Statement(
         "f1-above-standard", "Three computed layers (f1) are better than random initialisation.",
-        source="Table 1, Section 2.5", headline=True, **MORE | one_pair(("f1", (3,)), STANDARD),
-    ),
-    *(
-        Statement(
-            "f1-like-pretrained", MATCH, source="Section 2.5", requires=FITTED, opposed_by=opposed,
-            each=at_count(str(n), f"after {n} iterations", "f1", (3,), "pretrained", (3,), n), **LIKE,
-        )
-        for n, opposed in (
-            (100, None),
-            (1000, "Tables 1 and 7, which print 0.68 and 0.78 on training images"),
-        )
+        source="Table 1, Section 2.5", headline=True, **better(("f1", THREE), STANDARD),
     ),
     Statement(
-        "f1-rises", "Accuracy rises with every further layer of computed filters (f1).", source="Table 1",
-        each=lambda p: rises("f1"), **MORE,
+        "f1-like-pretrained-100", f"{MATCH}, after 100 iterations.", source="Section 2.5", requires=FITTED,
+        **alike(("f1", THREE, (100,)), ("pretrained", THREE, (100,))),
     ),
-    *_elsewhere(),
-    *_printed_tables(),
+    Statement(
+        "f1-like-pretrained-1000", f"{MATCH}, after 1000 iterations.", source="Section 2.5", requires=FITTED,
+        opposed_by="Tables 1 and 7, which print 0.68 and 0.78 on training images",
+        **alike(("f1", THREE, (1000,)), ("pretrained", THREE, (1000,))),
+    ),
+    *(rises(name) for name in ("f1", "f2", "f3", "sampled")),
+    *(printed_table(name, title) for name, title in TITLES.items()),
     Statement(
         "cells-as-printed",
         "Cell by cell the printed numbers are as far from our runs as one of these is from the others (mean "
@@ -220,64 +194,69 @@ STATEMENTS = [
     ),
     *(
         Statement(
-            f"{name}-like", ALIKE, source="Appendix E.3", **LIKE,
-            each=lambda p, n=name: [pair("f2", f"{n} and f2", (n, TWO_OR_THREE), ("f2", TWO_OR_THREE))],
+            f"{name}-like-f2", f"With two or three layers computed, {name} and f2 give the same accuracy.",
+            **E3, **alike((name, TWO_OR_THREE), ("f2", TWO_OR_THREE)),
         )
         for name in ("f1", "f3")
     ),
-    Statement(
-        "f1-above", "With only the first layer computed, f1 is the best of the three curves.",
-        source="Appendix E.3", **MORE,
-        each=lambda p: [
-            pair(f"{name}-first-layer", f"better than {name}", ("f1", (1,)), (name, (1,)))
-            for name in ("f2", "f3")
-        ],
+    *(
+        Statement(
+            f"f1-above-{name}-first-layer", f"With only the first layer computed, f1 is better than {name}.",
+            **E3, **better(("f1", (1,)), (name, (1,))),
+        )
+        for name in ("f2", "f3")
     ),
     Statement(
         "f2-like-pretrained",
         "With two or three layers, computed ones (f2) and pre-trained ones give the same accuracy.",
-        source="Table 7", requires=FITTED,
-        **LIKE | same(("f2", TWO_OR_THREE), ("pretrained", TWO_OR_THREE)),
+        source="Table 7", requires=FITTED, **alike(("f2", TWO_OR_THREE), ("pretrained", TWO_OR_THREE)),
     ),
     Statement(
         "sampled-like-f2", "Sampling from the covariance gives the same accuracy as its eigenvectors.",
-        source="Table 4", **LIKE | same(("sampled",), ("f2",)),
+        source="Table 4", **alike(("sampled",), ("f2",)),
     ),
     Statement(
         "smallest-below-standard",
         "The eigenvectors of the smallest eigenvalues are worse than random initialisation.",
-        source="Table 5", **MORE | one_pair(STANDARD, ("smallest",)),
+        source="Table 5", **better(STANDARD, ("smallest",)),
     ),
     Statement(
         "shifted-below-f2",
         "Leaving out the largest eigenvectors (e4 … e19, e10 … e25) is worse than using them.",
-        source="Table 6", **MORE | one_pair(("f2",), ("shifted",)),
+        source="Table 6", **better(("f2",), ("shifted",)),
     ),
-    *(
-        Statement(
-            "shifted-below-standard", SHIFTED, source="Appendix E.3", opposed_by=opposed, **MORE,
-            each=at_count(str(n), f"after {n} iterations", "standard", (0,), "shifted", (1, 2, 3), n),
-        )
-        for n, opposed in ((100, None), (1000, "Table 6, which prints 0.60 and 0.62 against 0.58"))
+    Statement(
+        "shifted-below-standard-100", f"{SHIFTED}, after 100 iterations.", **E3,
+        **better((*STANDARD, (100,)), ("shifted", (1, 2, 3), (100,))),
+    ),
+    Statement(
+        "shifted-below-standard-1000", f"{SHIFTED}, after 1000 iterations.", **E3,
+        opposed_by="Table 6, which prints 0.60 and 0.62 against 0.58",
+        **better((*STANDARD, (1000,)), ("shifted", (1, 2, 3), (1000,))),
     ),
     Statement(
         "pretrained-above-standard",
         "Three layers pre-trained on random labels are better than random initialisation.", source="Table 7",
-        requires=FITTED, **MORE | one_pair(("pretrained", (3,)), STANDARD),
+        requires=FITTED, **better(("pretrained", THREE), STANDARD),
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Three layers of filters computed from the data, without training, beat He's initialisation",
-    ABSENT: "Three layers of computed filters are no better than He's initialisation",
-    CONTRADICTED: "Three layers of computed filters are worse than He's initialisation",
-    UNDECIDED: "It is undecided whether three layers of computed filters beat He's initialisation",
-}
-MATCHED = {
-    HOLDS: "They match layers pre-trained on random labels after 100 steps.",
-    CONTRADICTED: "They do not match layers pre-trained on random labels.",
-    UNDECIDED: "Whether they match pre-trained layers is undecided.",
-}
+SAID = by_verdict(
+    holds="Three layers of filters computed from the data, without training, beat random initialisation",
+    contradicted="Three layers of computed filters are worse than random initialisation",
+    absent="Three layers of computed filters are no better than random initialisation",
+    undecided="It is undecided whether three layers of computed filters beat random initialisation",
+    not_judged="Whether three layers of computed filters beat random initialisation is not judged",
+)
+
+MATCHED = by_verdict(
+    holds=" They match layers pre-trained on random labels after 100 steps.",
+    contradicted=" They do not match layers pre-trained on random labels.",
+    absent="",
+    undecided=" Whether they match layers pre-trained on random labels is undecided.",
+    not_judged=" Whether they match layers pre-trained on random labels is not judged, since that takes "
+    "pre-training that fits its labels.",
+)
 
 
 def finding(table, parameters, claims):
@@ -285,27 +264,22 @@ def finding(table, parameters, claims):
     claim, match = claims["f1-above-standard"], claims["f1-like-pretrained-100"]
     if claim.outcome not in SAID:
         return "Not all runs that this compares have finished."
-    said = f"{SAID[claim.outcome]}: {100 * claim.measured:+.1f} points (printed: {100 * claim.paper:+.1f})."
-    if match.outcome == NOT_JUDGED:
-        share = fitted(table, parameters)
-        known = "we did not store what our pre-training fits" if pd.isna(share) else (
-            f"our pre-training fits only {100 * share:.0f} % of its random labels"
-        )  # fmt: skip
-        return f"{said} The other half, that they match pre-trained layers, is not judged: {known}."
-    return f"{said} {MATCHED.get(match.outcome, '')}".strip()
+    text = f"{SAID[claim.outcome]}: the difference is {100 * claim.measured:+.1f} points of accuracy, in the "
+    text += f"paper {100 * claim.paper:+.1f}."
+    return text + MATCHED.get(match.outcome, "")
 
 
 def key_numbers(table, parameters):
     """Accuracy with no, three computed and three pre-trained layers, averaged over iterations and parts."""
-    cells, made = own_cells(table, parameters), []
-    for name, layers, title in (
-        ("standard", 0, "He's initialisation"),
-        ("f1", 3, "three computed layers (f1)"),
-        ("pretrained", 3, "three pre-trained layers"),
-    ):
-        wanted = cells_of(name, (layers,))
-        ours = average(cells, wanted)
-        if ours is not None:
-            paper = float(PAPER.loc[wanted].mean())
-            made.append(KeyNumber(f"accuracy, {title}", interval(ours, "{:.3f}"), paper))
-    return made
+    cells = own_cells(table, parameters)
+    wanted = {
+        "He's initialisation": cells_of(*STANDARD),
+        "three computed layers (f1)": cells_of("f1", THREE),
+        "three pre-trained layers": cells_of("pretrained", THREE),
+    }
+    found = {title: average(cells, which) for title, which in wanted.items()}
+    return [
+        KeyNumber(f"accuracy, {title}", interval(ours, "{:.3f}"), float(PAPER.loc[wanted[title]].mean()))
+        for title, ours in found.items()
+        if ours is not None
+    ]

@@ -40,39 +40,6 @@ def paper_column(layers):
     return {cell: float(PAPER[name, layers, *cell]) for cell in CELLS}
 
 
-def summary(rows):
-    """Two sentences on the training accuracy after 1000 steps, from ``other_pretraining``; plain text.
-
-    Empty where neither the page's own way nor any other reached 1000 steps.
-    """
-    cell, test = (1000, "train"), (1000, "test")
-    reached = rows[(rows["layers"] == 3) & rows[cell].notna()]
-    if len(reached) < 2:
-        return ""
-    paper = paper_column(3)
-    ours, others = reached.iloc[0], reached.iloc[1:]
-    gap = others[cell] - paper[cell]
-    way = gap.abs().idxmin()
-    nearest = others.loc[way]
-    closer = int((gap.abs() < abs(ours[cell] - paper[cell])).sum())
-    verb, ways = "comes" if closer == 1 else "come", "way" if len(others) == 1 else "ways"
-    said = (
-        f"Of {len(others)} other {ways} to pre-train, {closer or 'none'} {verb} nearer to the printed "
-        f"training accuracy after 1000 steps, {paper[cell]:.2f}, than our own ({ours[cell]:.2f}). "
-        f"Nearest is “{way}”: {nearest[cell]:.2f} ({gap[way]:+.2f}), on test images {nearest[test]:.2f} "
-        f"({nearest[test] - paper[test]:+.2f}; ours {ours[test] - paper[test]:+.2f})."
-    )
-    column = paper_column(0)
-    for way, row in rows[rows["layers"] == 0].iterrows():
-        if row[CELLS].notna().all():
-            early = (100, "train")
-            said += (
-                f" “{way}” gives {row[early]:.2f} after 100 steps and {row[cell]:.2f} after 1000 on training "
-                f"images, where {column[early]:.2f} and {column[cell]:.2f} are printed."
-            )
-    return said
-
-
 def _ways(first, parameters):
     """(name, layers, rows of ``first``) of every way to pre-train, the page's own first."""
     changed = changes(first, parameters)

@@ -96,6 +96,8 @@ def test_a_line_rises_over_a_step_that_goes_down():
     ends = table[(table["layers"] != 1) | (table["labels"] == "random")]
     assert judged(ends)["steps-vgg-real"] == NOT_JUDGED  # no more than the line has
     assert "though from 0 to 1 layers it loses" in said(table)
+    ours = {statement.id for statement in reading.STATEMENTS if statement.ours}
+    assert ours == {f"steps-{column}" for column in design.COLUMNS}  # stricter than the paper's caption
     old = table.assign(seed=table["seed"] - 3)  # the seeds on which the steps were chosen
     assert judged(old)["steps-cnn-random"] == NOT_JUDGED and judged(old)["cnn-random"] == HOLDS
 
