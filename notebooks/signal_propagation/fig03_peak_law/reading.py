@@ -12,7 +12,7 @@ from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Requirement, Statement
 
 from ..names import LEARNED, called
-from ..wording import case_of, clauses, listed, named, verdicts
+from ..wording import clauses, listed, named, verdicts
 from .design import PAPER_TABLES, SETTINGS
 
 PAPER_SLOPE = 3 / 5  # Corollary 1; the text prints no slope that was fitted to the networks
@@ -326,7 +326,7 @@ LAW = {
 FOLLOWS = {
     HOLDS: "our peaks follow it on {}",
     CONTRADICTED: "our peaks do not follow it on {}",
-    UNDECIDED: "on {} it is undecided whether they do",
+    UNDECIDED: "on {} that is undecided",
 }
 
 
@@ -339,11 +339,10 @@ def finding(table, parameters, claims):
         said.append(f"{law[0].upper()}{law[1:]}.")
     theory = [equilibrium_of(table, parameters, d, "mean")[1] for d in parameters["datasets"]]
     if exact := [theory_slope(layers) for layers in theory if len(layers) > 1]:
-        gives = [f"Exact theory gives powers up to {max(exact):.1f} at these depths"]
+        gives = [f"Exact theory gives at most {max(exact):.1f} at these depths"]
         said.append("; ".join(gives + followed(claims, parameters)) + ".")
     if unjudged := found.get(NOT_JUDGED):
-        names = listed(case_of(claim) for claim in unjudged)
-        said.append(f"{names} {'is' if len(unjudged) == 1 else 'are'} not judged: {why(unjudged[0])}.")
+        said.insert(len(said) if law else 0, f"Growth{named(unjudged)} is not judged: {why(unjudged[0])}.")
     return " ".join(said)
 
 
@@ -356,7 +355,7 @@ def where(claims, total):
 def why(claim):
     """The first requirement that is not met, in words."""
     unmet = {need["text"] for need in claim.requires if not need["met"]}
-    return "training was cut short" if WHOLE.text in unmet else "our accuracy misses the printed one"
+    return "training was cut short" if WHOLE.text in unmet else "our accuracy is too low"
 
 
 def followed(claims, parameters):

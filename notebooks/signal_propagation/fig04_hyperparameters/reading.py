@@ -13,6 +13,7 @@ from alignbook.statements import Case, Requirement, Statement
 from ..chosen_later import enough_new, on_new
 from ..names import called
 from ..stopping import GOAL
+from ..wording import listed
 from .design import FAMILIES, SECOND, conditions
 
 # Printed gaps on CIFAR-10, by panel. Of Figure 15's five loss gaps for four panels none can be told to belong
@@ -127,7 +128,9 @@ def named(*families):
     return lambda parameters: [Case(f, title(f, parameters), {"family": f}) for f in families]
 
 
-figure_4 = named("dense", "vgg19", "resnet18")
+def figure_4(parameters):
+    """A case for each network of Figure 4."""
+    return named("dense", "vgg19", "resnet18")(parameters)
 
 
 def change(column, sign=1):
@@ -140,7 +143,9 @@ def together(one, other, sign=1):
     return lambda table, parameters, family: sign * correlation(reached(table, family=family), one, other)
 
 
-loss_gap = change("loss_gap", -1)  # by how much the gap between the losses shrinks along a sweep
+def loss_gap(table, parameters, family, axis):
+    """By how much the gap between the losses shrinks along a sweep, by seed."""
+    return change("loss_gap", -1)(table, parameters, family, axis)
 
 
 def adam_less_sgd(column, sign=1):
@@ -274,9 +279,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 AXES = {"batch": "halving the batch size", "rate": "doubling the learning rate"}
+MOVED = "{} moves the peak"
 SAID = {
-    HOLDS: "{} moves the peak towards the input, as Figure 8 says and Section 4 denies",
-    CONTRADICTED: "{} moves the peak away from the input, as Section 4 says and Figure 8 denies",
+    HOLDS: MOVED + " towards the input by {} % of its layer, as Figure 8 says and Section 4 denies",
+    CONTRADICTED: MOVED + " away from the input by {} % of its layer, as Section 4 says and Figure 8 denies",
     ABSENT: "{} hardly moves the peak, while the paper says that it does",
     UNDECIDED: "whether {} moves the peak is undecided",
 }
@@ -287,8 +293,11 @@ def finding(table, parameters, claims):
     judged = {axis: claims[f"moves-dense-{axis}"] for axis in AXES}
     if all(claim.outcome == NOT_RUN for claim in judged.values()):
         return "No fully connected network came down to the training loss of 0.1."
-    axes = {o: [AXES[axis] for axis, claim in judged.items() if claim.outcome == o] for o in SAID}
-    parts = [SAID[outcome].format(" or ".join(of)) for outcome, of in axes.items() if of]
+    parts = []
+    for outcome, words in SAID.items():
+        if axes := [axis for axis, claim in judged.items() if claim.outcome == outcome]:
+            moved = (f"{100 * abs(1 - 2 ** -judged[axis].measured):.0f}" for axis in axes)
+            parts.append(words.format(" or ".join(AXES[axis] for axis in axes), listed(moved)))
     if not parts:
         return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
     said = f"In the fully connected network, {'; '.join(parts)}."

@@ -256,7 +256,7 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
         assert far[id].outcome == "not judged" and "0.02" in far[id].test
     assert far["hidden-peak-mnist"].outcome != "not judged"
     said = found(following(0.9, 0.01, accuracy=0.895), depths=list(DEPTHS), **FULL)
-    assert said.endswith("MNIST is not judged: our accuracy misses the printed one.")
+    assert said.startswith("Growth on MNIST is not judged: our accuracy is too low.")
 
 
 def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):
@@ -513,11 +513,13 @@ def test_the_finding_follows_the_verdicts():
     follows = found(following(0.9, 0.01), **full)
     assert follows.startswith("The layer that aligns most grows not as the power 3/5 of depth but as the")
     assert "power 0.9 on MNIST." in follows
-    assert "gives powers up to 0.9 at these depths; our peaks follow it on MNIST." in follows
+    assert "gives at most 0.9 at these depths; our peaks follow it on MNIST." in follows
     law = found(following(0.6, 0.01), **full)
     assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST.")
     assert "our peaks do not follow it on MNIST" in law and max(map(len, (law, follows))) <= 300
-    assert "MNIST is not judged: training was cut short." in found(following(0.9, 0.01), depths=list(DEPTHS))
+    assert "Growth on MNIST is not judged: training was cut short." in found(
+        following(0.9, 0.01), depths=list(DEPTHS)
+    )
     assert found(pd.DataFrame({"unit": []})) == "Too few networks learned for a slope."
     (key,) = reading.key_numbers(following(0.9, 0.01), asked(depths=list(DEPTHS)))
     assert key.paper is None and "exact theory: 0.90; limit: 0.6" in key.what  # no fitted slope is printed
