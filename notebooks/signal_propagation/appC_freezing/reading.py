@@ -142,7 +142,7 @@ def finding(table, parameters, claims):
     if HOLDS in gains:
         count = f"{gains.count(HOLDS)} of {len(gains)} cases"
         said += f" Alignment does rank layers by the drop of the loss, in {count}."
-    return said
+    return f"{said} Measured on {parameters['images']} training images."
 
 
 def key_numbers(table, parameters):

@@ -14,7 +14,7 @@ from alignbook.statements import judged
 from alignbook.studies.signal_propagation.appC_freezing import experiment, reading
 from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
 
-PARAMETERS = {"datasets": ["mnist"]}
+PARAMETERS = {"datasets": ["mnist"], "images": 300}
 RUN = {"device": torch.device("cpu"), "report": lambda *_: None}
 X = torch.randn(20, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 Y = torch.arange(20) % 10
