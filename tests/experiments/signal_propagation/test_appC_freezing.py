@@ -153,7 +153,7 @@ def test_other_verdicts():
     assert (
         "undecided" in said(made_up(seeds=2)) and outcomes(made_up(seeds=2))["controls-mnist-0"] == UNDECIDED
     )
-    none = made_up(norm=0, seeds=60)
+    none = made_up(norm=0, seeds=30)
     assert outcomes(none)["controls-mnist-0"] == ABSENT and "nothing to do" in said(none)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
     assert max(map(len, (said(made_up(-1, cosine=0)), said(none)))) <= 300
