@@ -28,7 +28,7 @@ from ..tangent_step import cosine, held
 
 
 def units(parameters):
-    """Per data set and seed: one network, layer by layer, and the mean step of several networks."""
+    """Per data set and seed: one network, layer by layer; a mean of several; and another, for Equation 4."""
     p = parameters
     shared = {name: p[name] for name in ("depth", "width", "images", "learning_rate")}
     recipe = {name: p[name] for name in ("momentum", "steps", "batch_size", "weight_decay", "train_images")}
@@ -39,6 +39,8 @@ def units(parameters):
             made.append(Unit(f"{dataset}-seed{seed}", compute, given | recipe))
             more = given | {"networks": p["networks"]}
             made.append(Unit(f"{dataset}-mean-seed{seed}", compute_mean, more))
+            others = given | {"seed": p["seeds"] + seed}
+            made.append(Unit(f"{dataset}-uniform-seed{others['seed']}", compute_uniform, others))
     return made
 
 
@@ -124,6 +126,23 @@ def compute_mean(*, dataset, depth, width, images, learning_rate, networks, seed
         }
         for layer in range(depth)
     )
+
+
+def compute_uniform(*, dataset, depth, width, images, learning_rate, seed, device, report):
+    """An initial network's steps, layer by layer, beside what they would be with uniform probabilities.
+
+    Rows: layer, alignment (A_l), norm (‖δf‖), by_labels (‖η K_l Ỹ‖).
+    """
+    x, y = balanced(dataset, images, seed, device)
+    draw = torch_stream(seed, "appC", "weights")
+    net = MLP(x.shape[1], width, depth, CLASSES, draw, device=device).sequential()
+    aligned = tangent_alignment(net, x, y)
+    rows = []
+    for layer, (actual, _, by_labels) in enumerate(changes(net.double(), x.double(), y, learning_rate)):
+        lengths = {"norm": float(actual.norm()), "by_labels": float(by_labels.norm())}
+        rows.append({"kind": "uniform", "layer": layer + 1, "alignment": aligned[layer], **lengths})
+        report((layer + 1) / depth, f"layer {layer + 1}")
+    return pd.DataFrame(rows)
 
 
 def balanced(dataset, count, seed, device):

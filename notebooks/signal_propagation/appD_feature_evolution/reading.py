@@ -10,6 +10,8 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, 
 from alignbook.over_seeds import at, difference, first, last, means, rank_correlation
 from alignbook.statements import Case, Statement
 
+from ..chosen_later import enough_new, on_new
+
 KINDS = {"random": "Gaussian u", "shuffled": "u of shuffled labels"}
 LEVEL = 0.15  # log2 within which a quantity "stays constant": a tenth; fixed before any result was seen
 
@@ -63,11 +65,37 @@ def gain(table, rate, sign):
 
     If (23) holds this is the mean of -λ, weighted by that square.
     """
+    return means(growths(table, rate, sign), "gain")
+
+
+def growths(table, rate, sign):
+    """The rows ``pair`` of one rate and sign with ``gain``, (new - old) / (2η old)."""
     rows = near(at(table, kind="pair", sign=sign), rate)
     if not {"old", "new"} <= set(rows):
-        return pd.Series(dtype=float)
+        return rows
     rows = rows[rows["old"] > 0]
-    return means(rows.assign(gain=(rows["new"] / rows["old"] - 1) / (2 * rate)), "gain")
+    return rows.assign(gain=(rows["new"] / rows["old"] - 1) / (2 * rate))
+
+
+def typical_gain(sign):
+    """A reading: the median over the steps of :func:`growths` at the shortest rate, by seed."""
+    return lambda t, p: medians(growths(t, rates(p)[-1], sign), "gain")
+
+
+def typical_size(column):
+    """A reading: log10 of the median size of a predicted over that of the measured ΔA_l, shortest rate."""
+
+    def reading(table, parameters):
+        rows = layers(table, rates(parameters)[-1])
+        sizes = [medians(rows.assign(size=rows[name].abs()), "size") for name in (column, "measured")]
+        return difference(*map(np.log10, sizes))
+
+    return reading
+
+
+def medians(rows, column):
+    """Median of ``column`` over the rows of each seed."""
+    return rows.groupby("seed")[column].median() if column in rows else pd.Series(dtype=float)
 
 
 def size(table, rate, column):
@@ -106,6 +134,7 @@ def directions(parameters):
 
 SIGNED = {"matters": 0.1, "unit": "of an eigenvalue", "because": "a twentieth of Figure 5's smallest, 2"}
 SIZE = {"near": 0.0, "within": 0.3, "unit": "factors of ten"}
+TYPICAL = {"post_hoc": "the few very short steps in which a ReLU switched decide every mean over steps"}
 STATEMENTS = [
     Statement(
         "hierarchy", "Layers gain alignment in the order of (25), with its factor A_l (rank correlation).",
@@ -147,6 +176,26 @@ STATEMENTS = [
     Statement(
         "third-part", "The part of (25) in η² is smaller than the part in η (log10 of the ratio).",
         source="Appendix D.3", of=third_part, below=0.0, matters=0.1, because="a fourth of the smaller part",
+    ),
+    Statement(
+        "typical-negative", "In the median very short step ΨỸ grows along large negative eigenvalues.",
+        source="Appendix B.4, end", of=on_new(typical_gain(-1)), above=0.0,
+        requires=(enough_new(typical_gain(-1)),), **SIGNED, **TYPICAL,
+    ),
+    Statement(
+        "typical-positive", "In the median very short step it shrinks along large positive ones.",
+        source="Equation 10", of=on_new(typical_gain(1)), below=0.0,
+        requires=(enough_new(typical_gain(1)),), **SIGNED, **TYPICAL,
+    ),
+    Statement(
+        "typical-printed-size", "(25) as printed has the median size of A_l's change (log10 of ratio).",
+        source="Equation 25, last line", of=on_new(typical_size("by_25")),
+        requires=(enough_new(typical_size("by_25")),), **SIZE, **TYPICAL,
+    ),
+    Statement(
+        "typical-factor-size", "With the factor A_l it has (log10 of the ratio).",
+        source="Equation 25, the line before; our correction", of=on_new(typical_size("factor")), ours=True,
+        requires=(enough_new(typical_size("factor")),), **SIZE, **TYPICAL,
     ),
 ]  # fmt: skip
 
