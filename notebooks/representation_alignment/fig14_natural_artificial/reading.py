@@ -81,6 +81,12 @@ def alignment_left(table, layer):
     return rows[rows["part"] == rows["target"]].groupby("threshold")["alignment"].mean()
 
 
+def shown_up_to(table):
+    """Where plots end: beyond this threshold no mean curve is above a hundredth of the labels."""
+    left = [alignment_left(table, layer) for layer in LAYERS]
+    return max((curve.index[curve > 0.01].max() for curve in left if len(curve)), default=1.0) + 0.05
+
+
 def everywhere(table, parameters, layer):
     """Per seed, the gap of the alignment at the threshold where the other seeds' mean gap is smallest.
 

@@ -140,33 +140,39 @@ STATEMENTS = [
 ]  # fmt: skip
 
 STAND_IN = {
-    "digits": "Three kinds of digits stand in for Office-31.",
+    "digits": "Digits and a small CIFAR-100 network stand in.",
     "office31": "EfficientNet-Lite0 stands in for ResNet-18.",
 }
 
 
 def finding(table, parameters, claims):
-    """In how many pairs alignment and accuracy fall, and by how much on average."""
+    """Whether alignment and accuracy fall, in how many pairs, and by how much on average."""
     aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
     if aligned.empty or accurate.empty:
         return "No run has finished."
-    where = [_tally([claims[f"{id}-{c.id}"].outcome for c in each_pair(parameters)]) for id in FELL]
+    one, other = (
+        [claims[f"{id}-{case.id}"].outcome for case in each_pair(parameters)]
+        for id in ("alignment", "accuracy")
+    )
     return (
-        f"Pre-training on random labels of another domain {FELL['alignment']} with the target {where[0]} "
-        f"({-aligned.mean().mean():+.0f} % on average) and {FELL['accuracy']} after fine-tuning {where[1]} "
-        f"({-accurate.mean().mean():+.1f} points). {STAND_IN[parameters['domains']]}"
+        f"Pre-training on random labels of another domain {_verb(one)} alignment with the target "
+        f"({_tally(one)}; {-aligned.mean().mean():+.0f} % on average) and {_verb(other)} accuracy there "
+        f"({_tally(other)}; {-accurate.mean().mean():+.1f} points). {STAND_IN[parameters['domains']]}"
     )
 
 
-FELL = {"alignment": "lowers alignment", "accuracy": "accuracy"}
+def _verb(outcomes):
+    if set(outcomes) == {HOLDS}:
+        return "lowers"
+    return "does not always lower" if {CONTRADICTED, ABSENT} & set(outcomes) else "may not always lower"
 
 
 def _tally(outcomes):
-    """``in 4 of 6 pairs (1 undecided, 1 raised)``"""
+    """``4 of 6 pairs, 1 undecided, 1 raised``"""
     words = {CONTRADICTED: "raised", ABSENT: "unchanged"}
     counts = Counter(outcomes)
     others = [f"{n} {words.get(outcome, outcome)}" for outcome, n in counts.items() if outcome != HOLDS]
-    return f"in {counts[HOLDS]} of {len(outcomes)} pairs" + f" ({', '.join(others)})" * bool(others)
+    return ", ".join([f"{counts[HOLDS]} of {len(outcomes)} pairs", *others])
 
 
 def key_numbers(table, parameters):

@@ -29,7 +29,7 @@ SENSITIVE = {"street": 1.0, "handwritten": 1.2, "coarse": 1.4}  # factor of a ta
 AMONG = {"handwritten": "digits", "sizes": [60, 40, 30], "test_images": 50, "seed": 1}
 
 
-def made_up(aligned=0.1, accurate=5.0, harm=HARM, without=90.0, noise=0.15, seeds=4, names=None):
+def made_up(aligned=0.1, accurate=5.0, harm=HARM, without=90.0, noise=0.25, seeds=6, names=None):
     """Areas: 1 less ``aligned`` times both factors; accuracies: ``without`` less ``accurate`` times both."""
     rng, rows = np.random.default_rng(0), []
     names = names or dict(zip(HARM, HARM, strict=True))
@@ -68,8 +68,8 @@ def test_what_the_paper_shows_holds():
     table = made_up()
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 19
     said = finding(table)
-    assert "lowers alignment with the target in 6 of 6 pairs (-2" in said and len(said) <= 300
-    assert "accuracy after fine-tuning in 6 of 6 pairs (-1" in said
+    assert "another domain lowers alignment with the target (6 of 6 pairs; -2" in said and len(said) <= 300
+    assert "and lowers accuracy there (6 of 6 pairs; -1" in said
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[1].paper is None and keys[2].here == "95 % / 95 % / 95 %"
     shown = reading.accuracy_table(table, PARAMETERS)
@@ -80,7 +80,7 @@ def test_what_the_paper_shows_holds():
 def test_falls_are_those_computed_by_hand():
     table = made_up()
     found = reading.falls(table, PARAMETERS, reading.alignment_fall)
-    assert list(found) == [f"{s}-{t}" for s, t in reading.pairs(PARAMETERS)] and len(found) == 4
+    assert list(found) == [f"{s}-{t}" for s, t in reading.pairs(PARAMETERS)] and len(found) == 6
     rows = table[(table["kind"] == "area") & (table["seed"] == 2) & (table["target"] == "coarse")]
     area = rows.set_index("start")["area"]
     assert found.loc[2, "street-coarse"] == pytest.approx(100 * (1 - area["street"] / area["none"]))
@@ -109,7 +109,8 @@ def test_what_the_paper_does_not_show_is_told(table, outcome, ids):
 
 def test_the_finding_counts_pairs():
     said = finding(made_up(harm={"street": -3.0, "handwritten": 2.0, "coarse": 0.01}))
-    assert "in 2 of 6 pairs (2 raised, 2 unchanged)" in said and len(said) <= 300
+    assert "does not always lower alignment with the target (2 of 6 pairs, 2 raised, 2 unchanged" in said
+    assert len(said) <= 300 and "may not always lower" in finding(made_up(noise=20.0))
     assert finding(pd.DataFrame({"unit": []})) == "No run has finished."
 
 
