@@ -1,19 +1,8 @@
-"""Readings that were chosen when the first seeds had been seen: they are judged on other seeds alone."""
+"""How many of the first seeds had been seen when readings were chosen."""
 
-from alignbook.statements import Requirement
-
-WIDTH, SEEDS = 8, (0, 1, 2)  # the runs that had been seen, of profile quick
+WIDTH, SEEN = 8, 3  # of profile quick's networks; those of another width had not been seen
 
 
-def chosen_on(what):
-    """The requirement that no seed on which ``what`` was chosen is among those judged.
-
-    what : words, e.g. ``step 64``. Networks of another width than the page's were not seen.
-    """
-
-    def count(table, parameters, **given):
-        if parameters["width"] != WIDTH or "seed" not in table:
-            return 0
-        return len(set(table["seed"]) & set(SEEDS))
-
-    return Requirement(f"seeds among these on which {what} was chosen", count, at_most=0)
+def seen(parameters):
+    """Number of seeds on which nothing that was chosen later is judged, a statement's ``seen``."""
+    return SEEN if parameters["width"] == WIDTH else 0

@@ -9,7 +9,7 @@ from alignbook.over_seeds import across, at, curves, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
-from ..seen_seeds import chosen_on
+from ..seen_seeds import seen
 from ..wording import by_verdict
 from .design import COLUMNS, depth
 
@@ -124,7 +124,7 @@ def of_network(column, name):
         ),
         Statement(
             f"steps-{column}", f"Each step to more layers speeds {name} up further.", of=least_step,
-            requires=(SEVERAL, chosen_on("this reading")), ours=True,
+            requires=(SEVERAL,), ours=True, seen=seen,
             post_hoc="added when three seeds had been seen; only new seeds are judged", **cases, **POINTS,
         ),
     )  # fmt: skip

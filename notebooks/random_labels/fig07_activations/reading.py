@@ -7,7 +7,7 @@ from alignbook.over_seeds import at, curves, difference, first, last, ratio, val
 from alignbook.statements import Case, Statement, over
 
 from ..gains import KINDS
-from ..seen_seeds import chosen_on
+from ..seen_seeds import seen
 from ..wording import by_verdict, others
 from .design import CASES, LAST
 
@@ -94,7 +94,7 @@ SHARE = {"matters": 0.05, "because": "5 points of 100 are a twentieth of the fig
 PAIRS = SHARE | {"unit": "of the pairs of a neuron and an image"}
 CHOSEN = {
     "post_hoc": "step 64 was chosen when three seeds had been seen; only new seeds are judged",
-    "requires": (chosen_on("step 64"),),
+    "seen": seen,
 }
 
 STATEMENTS = [

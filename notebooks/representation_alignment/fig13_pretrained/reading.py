@@ -7,7 +7,6 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, U
 from alignbook.over_seeds import at, curves, difference
 from alignbook.statements import Case, Statement
 
-from ..chosen_later import chosen_later
 from ..names import by_set, title
 from ..step_sizes import at_best, best
 from ..wording import held, weaker
@@ -109,7 +108,7 @@ STATEMENTS = [
         "Alignment of pre-trained features stays high and drops off suddenly, not in a straight line.",
         source="Figures 13 (a) and 19, Section 7.2", of=before_gone, each=by_set, ours=True,
         **AREA | {"above": 0.5, "unit": "of the labels"},
-        **chosen_later(SEEN, "how a sudden drop is measured was written after five runs had been seen"),
+        seen=SEEN, post_hoc="how a sudden drop is measured was written after five runs had been seen",
     ),
     Statement(
         "deeper", "The deeper the network, the lower its alignment at initialisation.",
@@ -119,7 +118,7 @@ STATEMENTS = [
         "faster", "Linear models train fastest on pre-trained features, at one step size for all.",
         each=models, **LOSS,
         of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "train", early(p), SIZE), *FASTEST),
-        **chosen_later(SEEN, "one step size for all replaced each one's best after five runs had been seen"),
+        seen=SEEN, post_hoc="one step size for all replaced each one's best after five runs had been seen",
     ),
     Statement(
         "faster-best", "Linear models train fastest on pre-trained features, each at its best step size.",

@@ -1,11 +1,9 @@
 """What readings of this chapter share: words by verdict, the best step size, readings chosen later."""
 
 import pandas as pd
-import pytest
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, Claim
-from alignbook.statements import Statement, judged
-from alignbook.studies.representation_alignment import chosen_later, step_sizes, wording
+from alignbook.studies.representation_alignment import step_sizes, wording
 
 
 def test_an_opening_follows_its_verdict():
@@ -52,14 +50,3 @@ def test_the_best_step_size_is_that_of_the_lowest_last_training_error():
     assert best.to_dict() == {"a": 1.0, "b": 1.0}  # of two alike the larger one
     chosen = step_sizes.at_best(table, best)
     assert set(chosen["step_size"]) == {1.0} and len(chosen) == 8
-
-
-@pytest.mark.parametrize("first, outcome", [(5, HOLDS), (4, NOT_JUDGED), (0, NOT_JUDGED)])
-def test_seeds_that_had_been_seen_decide_nothing(first, outcome):
-    statement = Statement(
-        "id", "Text.", source="Figure 1", of=lambda t, p: t["value"], above=0, matters=0.1, because="why",
-        headline=True, **chosen_later.chosen_later(5, "chosen after five seeds"),
-    )  # fmt: skip
-    table = pd.DataFrame({"seed": range(first, first + 4), "value": [1.0, 1.1, 1.2, 1.3]})
-    (claim,) = judged([statement], table, {})
-    assert claim.outcome == outcome and claim.post_hoc == "chosen after five seeds"
