@@ -182,7 +182,7 @@ def test_the_share_of_thresholds_comes_from_the_curves(table):
 
 
 def test_few_runs_and_none(table):
-    assert set(outcomes(table[table["seed"] == 1]).values()) == {UNDECIDED}
+    assert set(outcomes(table[table["seed"] == 1]).values()) == {UNDECIDED, NOT_JUDGED}
     half = table[table["dataset"] == "digits"]
     assert outcomes(half)["order"] == outcomes(half)["rises-diabetes"] == NOT_RUN
     nothing = pd.DataFrame({"unit": []})

@@ -215,7 +215,7 @@ def test_one_line_says_what_is_missing(monkeypatch):
 
 def test_one_seed_nothing_and_bad_parameters():
     single = {id: v for id, v in outcomes(made_up(seeds=1)).items() if id != "rbf-fits-photos"}
-    assert single.pop("deeper") == NOT_RUN and set(single.values()) == {UNDECIDED}
+    assert single.pop("deeper") == NOT_RUN and set(single.values()) == {UNDECIDED, NOT_JUDGED}
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN}
     assert finding(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
