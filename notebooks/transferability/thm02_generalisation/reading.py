@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import HOLDS, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, per_seed, widest
@@ -213,10 +213,12 @@ def finding(table, parameters, claims):
     bound, test = claims["bound"], claims["test-loss"].outcome
     if bound.measured is None:
         return "Nothing has finished."
+    falls = claims["excess-rate"].outcome == HOLDS
+    limit = " The excess falls with the width, as the theorem, which is about its limit, expects." * falls
     return (
         f"{SAID[bound.outcome]}: the worst one moves them {1 + MARGIN - bound.measured:.2f} times the bound, "
-        f"where we allow {1 + MARGIN:g} as the width is finite."
-    ) + (f" {TEST[test]}. The tasks are small, of two classes each." if test in TEST else "")
+        f"where we allow {1 + MARGIN:g}.{limit}"
+    ) + (f" {TEST[test]}." if test in TEST else "")
 
 
 def key_numbers(table, parameters):
