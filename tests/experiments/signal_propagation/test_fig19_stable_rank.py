@@ -191,7 +191,7 @@ def test_pairs_chosen_after_three_seeds_rest_on_later_ones():
     table = made_up(lambda rank: 0.9 - 0.3 * rank)
     for id in ("noise-blue", "noise-orange", "decay"):
         assert claims(table)[id].seeds == 4 and claims(table)[id].post_hoc
-        assert outcomes(table[table["seed"] < 3])[id] == NOT_RUN
+        assert outcomes(table[table["seed"] < 3])[id] == NOT_JUDGED
     assert claims(table)["noise"].seeds == 7
 
 
