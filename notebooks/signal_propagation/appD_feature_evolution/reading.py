@@ -209,15 +209,18 @@ SAID = {
 
 def finding(table, parameters, claims):
     """Whether (25) ranks the layers, and how far features off the labels move."""
-    claim = claims["hierarchy-rate"]
-    if claim.outcome not in SAID:
+    long, short = (claims[f"hierarchy-{case.id}"] for case in steps(parameters))
+    if long.outcome not in SAID:
         return "No network was trained to the end."
-    said = f"{SAID[claim.outcome]}: rank correlation {claim.measured:.2f}."
-    other = claims["others-shuffled-short"]
+    said = f"{SAID[long.outcome]}: rank correlation {long.measured:.2f}"
+    if short.outcome != long.outcome:
+        said += f" ({short.outcome} for very short steps, {short.measured:.2f})"
+    said += "."
+    other = claims["others-shuffled-rate"]
     if other.outcome == CONTRADICTED:
-        said += " Tangent features off the labels, which the paper holds still, move "
+        said += " Features off the labels, which the paper holds still, move "
         said += f"{other.measured:.2f} times as far as those along them."
-    return f"{said} Measured on {parameters['examples']} training images."
+    return f"{said} On {parameters['examples']} images."
 
 
 def key_numbers(table, parameters):

@@ -154,6 +154,8 @@ def test_claims_are_contradicted():
     sizes = {id for id in found if "size" in id}
     assert {outcome for id, outcome in found.items() if id not in sizes} == {CONTRADICTED}
     assert "against the order" in said(table) and "0.9" in said(table).split("move ")[1]
+    mixed = claims(table) | {"hierarchy-short": claims(made_up())["hierarchy-short"]}
+    assert "(holds for very short steps, 0." in reading.finding(table, PARAMETERS, mixed)
 
 
 def test_other_verdicts():
