@@ -185,11 +185,11 @@ SAID = {
     NOT_JUDGED: "to an extent not judged",
 }
 TUNED = {
-    HOLDS: "it is more accurate",
-    CONTRADICTED: "it is less accurate",
-    ABSENT: "it is no more accurate",
-    UNDECIDED: "whether it is more accurate is undecided",
-    NOT_JUDGED: "its accuracy is not judged",
+    HOLDS: "accuracy is higher",
+    CONTRADICTED: "accuracy is lower",
+    ABSENT: "accuracy is no higher",
+    UNDECIDED: "whether accuracy is higher is undecided",
+    NOT_JUDGED: "accuracy is not judged",
 }
 
 
@@ -204,12 +204,12 @@ def finding(table, parameters, claims):
         layers = [name for name, one in zip(LAYERS.values(), outcomes, strict=True) if one == outcome]
         where = "in all four layers" if len(layers) == len(LAYERS) else f"in {' and '.join(layers)}"
         parts += [f"{words} {where}"] if layers else []
-    tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "its accuracy was not measured") for part in PARTS]
+    tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "accuracy was not measured") for part in PARTS]
     after = f"{tuned[0]} on natural classes, {tuned[1]} on artificial ones"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
     return (
         f"Features from a source like the target align with it {', '.join(parts)} "
-        f"({last(found).mean():+.0f} % of the area in the last). Fine-tuned from there, {after}. "
+        f"({last(found).mean():+.0f} % of the area in the last). After fine-tuning, {after}. "
         "CIFAR-100 stands in for ImageNet."
     )
 
