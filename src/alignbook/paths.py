@@ -25,7 +25,7 @@ def results():
 
 
 def data():
-    """Where the archives of data lie: ``ALIGNBOOK_DATA``, else ``data`` in the checkout."""
+    """Where the archives of data lie, as :func:`alignbook.data.images.location` has it."""
     return Path(os.environ.get("ALIGNBOOK_DATA") or root() / "data")
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from ..errors import AlignbookError
-from ..paths import data as data_folder
+from ..paths import root
 from ..seeding import numpy_stream
 from .arguments import checked
 from .embedded import EMBEDDED
@@ -102,7 +102,7 @@ def location(name):
         return None
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise DataError(f"{name!r} is no name of an image set: use letters, digits, '.', '_' and '-'")
-    return data_folder() / f"{name}.npz"
+    return Path(os.environ.get("ALIGNBOOK_DATA") or root() / "data") / f"{name}.npz"
 
 
 def available(name):
