@@ -65,7 +65,7 @@ def test_what_the_paper_shows_holds():
     assert claims(table)["tuned-artificial"].paper == pytest.approx(1.44)
     said = finding(table)
     assert "align with it better in all four layers (+40 % of the area in the last)" in said
-    assert "more accurate on both kinds" in said and len(said) <= 300
+    assert "accuracy is higher on both kinds" in said and len(said) <= 300
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[0].here == "+10 % / +20 % / +30 % / +40 %" and keys[1].here[:2] in ("+4", "+3")
     shown = reading.accuracy_table(table)
