@@ -100,6 +100,20 @@ def test_a_finding_follows_its_verdict(notebook):
     assert len(engine.most_faithful(notebook).finding) <= LONGEST  # what a link's preview shows
 
 
+# Table 2's fine-tuned networks are Table 1's, and stored under its name.
+SHARED = {("transferability/tab02_from_scratch", "tab01_weight_deviation")}
+
+
+def test_no_study_imports_another(notebook):
+    """What several figures share stands beside them."""
+    others = "|".join(book.slug for book in BOOKS if book.name != notebook.name)
+    for path in notebook.folder.iterdir():
+        if path.suffix in (".py", ".md"):
+            text = path.read_text()
+            found = re.findall(rf"^\s*(?:from|import) .*\b({others})\b", text, re.MULTILINE)
+            assert {(notebook.name, slug) for slug in found} <= SHARED, path
+
+
 def test_readings_import_no_torch():
     imports = "; ".join(f"import alignbook.studies.{book.name.replace('/', '.')}.reading" for book in BOOKS)
     done = subprocess.run([sys.executable, "-c", f"{imports}; import sys; print('torch' in sys.modules)"],

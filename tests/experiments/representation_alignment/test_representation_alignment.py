@@ -1,6 +1,5 @@
-"""All studies of the chapter: what banners say of the data, findings under every verdict, imports."""
+"""All studies of the chapter: what banners say of the data, findings under every verdict."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -39,17 +38,6 @@ def test_what_the_paper_states_is_apart_from_what_it_leaves_open(study):
     assert study.text.index("## Where we differ from the paper") < study.text.index(
         "## What the paper leaves"
     )
-
-
-@pytest.mark.parametrize("study", STUDIES, ids=[study.slug for study in STUDIES])
-def test_no_study_imports_another(study):
-    """What several figures share stands beside them."""
-    for path in study.folder.iterdir():
-        if path.suffix in (".py", ".md"):
-            imported = re.findall(
-                r"\bfrom (?:[\w.]*representation_alignment\.|\.\.)(\w+)\.", path.read_text()
-            )
-            assert set(imported) <= {study.slug}, path
 
 
 def test_of_ct_position_there_are_fewer_rows_than_the_paper_takes():
