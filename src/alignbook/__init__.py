@@ -1,9 +1,9 @@
 """alignbook: what aligns with what while a network trains, and what that means for transfer.
 
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
-``alignment_curve``, ``tangent_alignment``, ``hessian_eigenvalues``, ``weight_deviation``,
-``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``, ``run`` and ``Claim``. The
-command is ``alignbook``.
+``alignment_curve``, ``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``,
+``weight_deviation``, ``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``, ``run``
+and ``Claim``. The command is ``alignbook``.
 """
 
 import importlib
@@ -18,6 +18,8 @@ PUBLIC = {
     "transfer_function": "alignbook.metrics",
     "alignment_curve": "alignbook.metrics",
     "tangent_alignment": "alignbook.metrics",
+    "cka": "alignbook.metrics",
+    "layer_cka": "alignbook.metrics",
     "hessian_eigenvalues": "alignbook.metrics",
     "weight_deviation": "alignbook.metrics",
     "filter_normalised_directions": "alignbook.metrics",
