@@ -2,8 +2,8 @@
 
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
 ``alignment_curve``, ``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``,
-``weight_deviation``, ``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``, ``run``
-and ``Claim``. The command is ``alignbook``.
+``weight_deviation``, ``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``,
+``Recorder``, ``run`` and ``Claim``. The command is ``alignbook``.
 """
 
 import importlib
@@ -26,6 +26,7 @@ PUBLIC = {
     "landscape": "alignbook.metrics",
     "loss_variation": "alignbook.metrics",
     "probe": "alignbook.probing",
+    "Recorder": "alignbook.recording",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
 }
