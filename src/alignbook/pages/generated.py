@@ -6,7 +6,17 @@ import json
 import shutil
 
 from alignbook import paths, system
-from alignbook.pages import bench_page, executed, glance, ideas, page, probe_page, scorecard, tables
+from alignbook.pages import (
+    bench_page,
+    executed,
+    glance,
+    ideas,
+    page,
+    probe_page,
+    recorder_page,
+    scorecard,
+    tables,
+)
 from alignbook.runs import notebooks
 
 PAPERS = {  # chapters, by their folder
@@ -39,6 +49,7 @@ def write(books, records, pages):
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     _benchmarks(pages)
     probe_page.guide(pages)
+    recorder_page.write(pages)
     ideas.write(ordered, pages)
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
