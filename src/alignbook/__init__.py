@@ -35,6 +35,8 @@ __all__ = ["__version__", *PUBLIC]
 
 def __getattr__(name):
     if name in PUBLIC:
+        if name == "load":
+            importlib.import_module("alignbook.installed").settle()
         return getattr(importlib.import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'alignbook' has no attribute {name!r}")
 
