@@ -85,6 +85,8 @@ try:
     alignbook.load("digits")
 except Exception as error:
     print(type(error).__name__, error)
+del sys.modules["yaml"], sys.modules["matplotlib"]
+import alignbook.pages.probe_page  # the report: without IPython
 """
     found = run("-W", "error", "-c", code)
     assert found.returncode == 0, found.stderr
