@@ -31,6 +31,7 @@ PROSE = [
     "scorecard",
     "reading",
     "probe",
+    "recorder",
     "rerun",
     "status",
     "benchmarks",

@@ -7,6 +7,7 @@ of the same images in different orders give the same results, bit for bit.
 """
 
 import hashlib
+import importlib.util
 import json
 import math
 import os
@@ -37,6 +38,11 @@ DOWNLOADS = {
     "fashion_mnist": ("FashionMNIST", (28, 28)),
     "kmnist": ("KMNIST", (28, 28)),
     "svhn": ("SVHN", (32, 32, 3)),
+}
+# The packages that hold an embedded set: as they are imported, as they are installed.
+LIE_IN = {
+    "photos": {"skimage": "scikit-image", "sklearn": "scikit-learn"},
+    "digits": {"sklearn": "scikit-learn"},
 }
 # What the known sets hold, whatever packs and orders them: images to train and to test with, and the digest.
 PINNED = {
@@ -121,6 +127,10 @@ def fetch(name):
     a pixel, classes that are no texts, or under the name of a known set a part of it or anything else.
     """
     path = location(name)
+    if path is None:
+        for package, project in LIE_IN.get(name, {}).items():
+            if importlib.util.find_spec(package) is None:
+                raise DataError(f"{name} lie inside {project}: pip install 'alignbook[data]'")
     if path is not None and not path.is_file():
         remedy = f"put {path.name} there (see data/README.md) or set ALIGNBOOK_DATA to its folder"
         if name not in DOWNLOADS:
