@@ -2,8 +2,8 @@
 
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
 ``alignment_curve``, ``tangent_alignment``, ``hessian_eigenvalues``, ``weight_deviation``,
-``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``, ``run`` and ``Claim``. The
-command is ``alignbook``.
+``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``, ``compare``, ``Probe``,
+``run`` and ``Claim``. The command is ``alignbook``.
 """
 
 import importlib
@@ -24,6 +24,8 @@ PUBLIC = {
     "landscape": "alignbook.metrics",
     "loss_variation": "alignbook.metrics",
     "probe": "alignbook.probing",
+    "compare": "alignbook.probing",
+    "Probe": "alignbook.probing",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
 }
