@@ -94,8 +94,9 @@ class Session:
                     most, whole = n, {who: n}
                 self.notes["loss"] = self._note(n, min(len(self.rows), FACTS), FACTS)
             except Exception as error:
-                self.broken[who] = _why(error)
+                self.left_out[f"loss of {who}"] = _why(error)
                 if who == "network":
+                    self.broken[who] = _why(error)
                     self.failed = None if isinstance(error, DoesNotApply) else _why(error)
                 continue
             self.facts[who]["loss"] = value
@@ -230,4 +231,4 @@ def _about(n, expected):
 def _why(error):
     """One line; with the kind of error where the message alone says little."""
     plain = isinstance(error, DoesNotApply | ValueError | RuntimeError)
-    return on_one_line(error if plain and str(error) else f"{type(error).__name__}: {error}")
+    return on_one_line(error if plain and str(error) else f"{type(error).__name__}: {error}").rstrip(".")

@@ -4,6 +4,7 @@ import torch
 
 from .data import leaves
 
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 APART = 0.15  # of the expected range, by which the actual one may miss its ends
 
 
@@ -19,19 +20,27 @@ def ranges(data, model):
             )
     expected = configured(model)
     if expected is not None and data.only is not None and data.only.ndim == 4:
-        said += mismatch(data.only, *expected, "the network's configuration")
+        said += mismatch(data.only, *expected)
     return said
 
 
 def configured(model):
-    """(mean, std) for each channel that the network's own configuration names, as timm's do; or None."""
-    config = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None)
-    mean, std = (_entry(config, name) for name in ("mean", "std"))
-    return (mean, std) if mean and std else None
+    """(mean, std, who says so) of each channel that weights of this network expect; None: not known.
 
-
-def _entry(config, name):
-    return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+    timm's networks carry a configuration; torchvision's weights for ImageNet and for segmentation share one.
+    """
+    config = getattr(model, "pretrained_cfg", None)
+    mean, std = (
+        config.get(n) if isinstance(config, dict) else getattr(config, n, None) for n in ("mean", "std")
+    )
+    if mean and std:
+        return mean, std, "the network's configuration expects"
+    made_by, last = type(model).__module__, [len(p) for p in model.parameters() if p.ndim][-1:]
+    if made_by.startswith("torchvision.models.segmentation") or (
+        made_by.startswith("torchvision.models") and last == [1000]
+    ):
+        return *IMAGENET, "torchvision's weights for this network expect"
+    return None
 
 
 def mismatch(images, mean, std, who):
@@ -44,8 +53,8 @@ def mismatch(images, mean, std, who):
     apart = torch.maximum((flat.amin(1) - lowest).abs(), (flat.amax(1) - highest).abs())
     if (apart <= APART * (highest - lowest)).all():
         return []
-    numbers = [", ".join(f"{v:.3g}" for v in values.tolist()) for values in (mean, std)]
+    numbers = [",".join(f"{v:.3g}" for v in values.tolist()) for values in (mean, std)]
     return [
-        f"{who} expects images from 0 to 1 less mean ({numbers[0]}) over standard deviation ({numbers[1]}): "
-        "these have another range"
+        f"{who} images from 0 to 1 less mean {numbers[0]} over standard deviation {numbers[1]}: "
+        "these have another range (--mean, --std, --transform)"
     ]

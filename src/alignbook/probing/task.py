@@ -79,7 +79,10 @@ class Task:
             return self.own(outputs, targets)
         if not self.classes:
             return functional.mse_loss(outputs.reshape(len(outputs), -1), targets.reshape(len(targets), -1))
-        return functional.cross_entropy(self._flat(outputs), targets.flatten(), ignore_index=IGNORED)
+        flat, classes = self._flat(outputs), targets.flatten()
+        if int(classes.max()) >= flat.shape[1]:
+            raise ValueError(f"there are {flat.shape[1]} outputs, and classes up to {int(classes.max())}")
+        return functional.cross_entropy(flat, classes, ignore_index=IGNORED)
 
     def correct(self, outputs, targets):
         """(how many classes come out right, of how many)."""

@@ -33,10 +33,8 @@ def read(path):
     for key in CHECKPOINT_KEYS:
         if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
             state = state[key]
-    if not isinstance(state, Mapping):
-        raise AlignbookError(f"{path} holds no state dict: names with tensors")
-    state = {name: v for name, v in state.items() if isinstance(v, torch.Tensor) or name != "_metadata"}
-    if not state or not all(isinstance(v, torch.Tensor) for v in state.values()):
+    tensors = isinstance(state, Mapping) and all(isinstance(v, torch.Tensor) for v in state.values())
+    if not tensors or not state:
         raise AlignbookError(f"{path} holds no state dict: names with tensors")
     return plain(state)
 
@@ -117,15 +115,14 @@ def fitted(network, state):
     """(a copy of the network with these weights, None), or (None, why they do not fit).
 
     A linear or convolutional layer of another number of outputs, as another head has it, takes their shape.
-    Buffers that one of the two does not keep are left as they are.
+    Integers that one of the two does not keep, such as counts of batches, are left as they are.
     """
     if isinstance(network, torch.jit.ScriptModule):
         return None, "the weights of a TorchScript network are not exchanged"
     made = copy.deepcopy(network)
     state, own = _alike(plain(state), made.state_dict())
-    parameters = {name for name, _ in made.named_parameters(remove_duplicate=False)}
-    missing = [name for name in own if name not in state and name in parameters]
-    extra = [name for name in state if name not in own]
+    missing = [name for name in own if name not in state and own[name].is_floating_point()]
+    extra = [name for name in state if name not in own and state[name].is_floating_point()]
     if missing or extra:
         what = [f"lack {_some(missing)}"] * bool(missing) + [f"have {_some(extra)} beside"] * bool(extra)
         return None, f"its weights {' and '.join(what)}"
