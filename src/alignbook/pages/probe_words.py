@@ -93,9 +93,7 @@ def _filters(rows):
 
 
 def _features(rows):
-    top = rows[rows["k"] == 10].set_index("layer")
-    if top.empty:
-        return ""
+    top = rows[rows["k"] <= 10].groupby("layer", sort=False).tail(1).set_index("layer")  # or all there are
     share, best = top["share"], top.iloc[int(top["share"].to_numpy().argmax())]
     chance = f", where chance is {best['chance']:.0%}" if "chance" in top else ""
     return (

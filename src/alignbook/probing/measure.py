@@ -52,9 +52,11 @@ class Session:
         if self.task is not None:
             self._losses()
 
+    @torch.no_grad()
     def _try(self, who, network, loss):
+        lines = network.tried(self.rows[:2])
         task, said = network.task(self.rows[:2], loss, self.seed)
-        lines = [*network.tried(self.rows[:2]), *said]
+        lines += said
         self.said += [
             line if who == "network" else f"{who}: {line}" for line in lines if line not in self.said
         ]

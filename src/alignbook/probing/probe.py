@@ -8,8 +8,8 @@ from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
 
-from . import features, instruments, weights
-from .budget import Limits, clock
+from . import budget, features, instruments, weights
+from .budget import Limits
 from .curvature import curvature
 from .data import read
 from .errors import DoesNotApply
@@ -118,10 +118,10 @@ def probe(
     unknown = set(without) - {*INSTRUMENTS, FRESH}
     if unknown:
         raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {', '.join(INSTRUMENTS)}")
-    end = clock() + limits.seconds
+    end = budget.clock() + limits.seconds
     given = read(data, targets, examples)
-    said = [*given.said, *ranges(given, model)]
     network = copied(model, device)
+    said = [*given.said, *ranges(given, network)]
     where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
     given = given.to(where)
     networks = {"network": Network(network, given, forward)}
