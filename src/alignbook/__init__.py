@@ -3,7 +3,7 @@
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
 ``alignment_curve``, ``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``,
 ``weight_deviation``, ``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``,
-``Recorder``, ``run`` and ``Claim``. The command is ``alignbook``.
+``compare``, ``Probe``, ``Recorder``, ``run`` and ``Claim``. The command is ``alignbook``.
 """
 
 import importlib
@@ -26,6 +26,8 @@ PUBLIC = {
     "landscape": "alignbook.metrics.public",
     "loss_variation": "alignbook.metrics.public",
     "probe": "alignbook.probing",
+    "compare": "alignbook.probing",
+    "Probe": "alignbook.probing",
     "Recorder": "alignbook.recording",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
