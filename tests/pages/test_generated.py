@@ -109,24 +109,6 @@ def test_findings_tell_the_papers_other_claims_from_ours():
     assert "<summary>2 beside the headlines</summary>" in text and 'href="one/a.html#claim-c1"' in text
 
 
-def test_a_chapter_shows_each_notebook_with_its_first_figure():
-    bare = replace(made("one/b"), figure=None)
-    text = glance.chapter("# One\n\nWhy.\n", [made(), bare])
-    assert text.startswith("# One\n\nWhy.\n\n2 claims of the paper are checked on 2 pages: 2 hold.")
-    assert re.findall(r'class="ab-card" id="(\w+)"', text) == ["a", "b"]
-    assert text.count("<img") == 1 and 'src="../_images/f.svg" alt="A &lt;line&gt;"' in text
-    assert '<span class="ab-letter">c<sub>l</sub></span> rises' in text
-
-
-def test_a_chapter_without_a_paper_asks_and_its_claims_are_ours():
-    own = made(f"{notebooks.OWN}/a", claims("holds", ours=True))
-    text = glance.chapter("# Own\n", [own])
-    assert "1 claims of ours are checked on 1 page: 1 holds." in text
-    assert "We ask</span>" in text and "The paper claims" not in text
-    papers = {**PAPERS, notebooks.OWN: "Ours"}
-    assert "Ours" not in glance.outcomes(papers, [made(), own]) and "Ours" in scorecard.write(papers, [own])
-
-
 def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
     monkeypatch.setattr(glance, "HOME", ("two/x", "one/a", "not/there"))
     text = glance.home([made(), made("two/x", finding="At 0.5. Then more.")])
@@ -134,11 +116,13 @@ def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
     assert "It rises to 3. " in text and "falls" not in text and "Then more" not in text
 
 
-def test_the_table_of_outcomes_counts_the_papers_claims_alone():
-    own = claims("contradicted", headline=False, ours=True)
-    text = glance.outcomes(PAPERS, [made(found=[*claims("holds", "holds"), *own])])
-    assert "scorecard.html#paper=one&amp;outcome=holds" in text and ">2</a>" in text
-    assert "contradicted" not in text and "second" not in text
+def test_the_table_of_outcomes_counts_the_papers_main_claims_alone():
+    failed = made("one/b", claims("contradicted", "holds"))
+    own = made(f"{notebooks.OWN}/a", claims("undecided", ours=True))
+    papers = {**PAPERS, notebooks.OWN: "Ours"}
+    text = glance.outcomes(papers, [made(), made("one/c"), failed, own])
+    assert 'findings.html#what-holds">2</a>' in text and 'findings.html#what-does-not-hold">1</a>' in text
+    assert "not decided" in text and "second" not in text and "Ours" not in text
 
 
 def test_the_scorecard_has_a_sign_for_every_claim_and_a_fold_for_every_statement():

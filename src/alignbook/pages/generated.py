@@ -6,7 +6,7 @@ import json
 import shutil
 
 from alignbook import paths, system
-from alignbook.pages import bench_page, executed, glance, ideas, page, probe_page, scorecard, tables
+from alignbook.pages import bench_page, chapter, executed, glance, ideas, page, probe_page, scorecard, tables
 from alignbook.runs import notebooks
 
 PAPERS = {  # chapters, by their folder
@@ -24,7 +24,6 @@ def write(books, records, pages):
     books : list of Notebook, in the order of the book; records : {name: record.Record}
     """
     ordered = [records[book.name] for book in books]
-    introductions = pages / "chapters"
     (pages / "outcomes.txt").write_text(glance.outcomes(PAPERS, ordered), encoding="utf-8")
     (pages / "home.txt").write_text(glance.home(ordered), encoding="utf-8")
     (pages / "findings.md").write_text(glance.findings(PAPERS, ordered), encoding="utf-8")
@@ -33,8 +32,10 @@ def write(books, records, pages):
     for paper in PAPERS:
         group = [record for record in ordered if record.paper == paper]
         if group:
-            introduction = (introductions / f"{paper}.md").read_text(encoding="utf-8")
-            (pages / paper / "index.md").write_text(glance.chapter(introduction, group), encoding="utf-8")
+            prose = [pages / part / f"{paper}.md" for part in ("chapters", "exercises")]
+            texts = [path.read_text(encoding="utf-8") if path.is_file() else "" for path in prose]
+            text = chapter.write(paper, *texts, group)
+            (pages / paper / "index.md").write_text(text, encoding="utf-8")
     shown = {r.name: {"description": r.finding, "figure": r.figure and r.figure["file"]} for r in ordered}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     _benchmarks(pages)
