@@ -152,7 +152,7 @@ def test_every_exercise_of_every_chapter_runs(tmp_path, monkeypatch, capsys):
         assert not failed, "".join(report)
         for solution in re.findall(r"Solution\n(.*?)\n:::", text, re.DOTALL):
             commands = re.findall(r"^\$ .venv/bin/alignbook (.*)$", solution, re.MULTILINE)
-            assert len(re.findall(r"^(?:>>>|\.\.\.) ", solution, re.MULTILINE)) <= 13
+            assert len(re.findall(r"^(?:>>>|\.\.\.) ", solution, re.MULTILINE)) <= 10
             monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
             for command in commands:
                 assert cli.main([*shlex.split(command), *["--no-notebook"] * command.startswith("run")]) == 0
