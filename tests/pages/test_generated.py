@@ -28,7 +28,7 @@ parts:
         sections: [{file: one/b}, {file: one/a}]
       - file: two/index
   - caption: Behind
-    chapters: [{file: code/index}]
+    chapters: [{file: reference/index}]
 """
 
 
@@ -41,12 +41,14 @@ def test_the_contents_follow_the_file_and_forget_no_notebook():
     parts = yaml.safe_load(contents.staged(TOC, known))["parts"]
     (chapter,) = parts[1]["chapters"]  # the second paper has no notebook
     assert [section["file"] for section in chapter["sections"]] == ["one/b", "one/a", "one/c"]
-    (code,) = parts[2]["chapters"]
-    assert [section["file"] for section in code["sections"]] == ["code/one/b", "code/one/a", "code/one/c"]
+    (pages,) = parts[2]["chapters"]
+    assert [section["file"] for section in pages["sections"]][:3] == [
+        "reference/commands", "reference/alignment_curve", "reference/Claim",
+    ]  # fmt: skip
     assert [book.name for book in contents.in_order(TOC, known)] == ["one/b", "one/a", "one/c"]
     more = yaml.safe_load(contents.staged(TOC, [*known, *books("two/x")]))["parts"]
     assert more[1]["chapters"][1] == {"file": "two/index", "sections": [{"file": "two/x"}]}
-    assert contents.files(TOC) == ["findings", "one/index", "one/b", "one/a", "two/index", "code/index"]
+    assert contents.files(TOC) == ["findings", "one/index", "one/b", "one/a", "two/index", "reference/index"]
 
 
 def test_the_contents_may_have_no_parts():

@@ -48,7 +48,7 @@ def answer(paper, records):
         slug, _, statement = sentence["by"].partition("#")
         if slug in by_slug:
             said.append(_sentence(sentence, by_slug[slug], by_slug[slug].of_statement(statement)))
-    return [f"## {asked['question']}", "", f'<p class="ab-answer">{" ".join(said)}</p>', ""]
+    return [f"## {asked['question']}", "", f'<ul class="ab-answer">{"".join(said)}</ul>', ""]
 
 
 def read(paper):
@@ -73,4 +73,5 @@ def _sentence(sentence, record, claims):
     section = glance.section_of(claims)
     words = next(sentence[key] for key, known in WORDS.items() if known == section)
     link = f'<a href="{record.slug}.html">{html.escape(record.label)}</a>'
-    return f'{marked(words)} <span class="ab-verdict">{page.spread(claims)}</span> <small>({link})</small>'
+    verdict = f'<span class="ab-verdict">{page.spread(claims)}</span>'
+    return f"<li>{marked(words)} {verdict} <small>({link})</small></li>"

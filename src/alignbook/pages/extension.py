@@ -1,8 +1,8 @@
 """A Sphinx extension: what the book does beyond Jupyter Book.
 
 Plots are numbered per page, every figure is drawn for the dark mode, too, each page says in its head what it
-shows, the first use of a term leads to the glossary, searches find findings first, and notebooks are offered
-as they run on a reader's machine.
+shows, the first use of a term leads to the glossary, searches find findings first and know synonyms, pages
+lead to the folder that made them, and notebooks are offered as they run on a reader's machine.
 """
 
 import html
@@ -11,7 +11,8 @@ import re
 
 from docutils import nodes
 
-from alignbook.pages import download, terms
+from alignbook import paths
+from alignbook.pages import download, repository, terms
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/[^"/]+)\.svg"(?P<after>[^>]*)>')
@@ -24,8 +25,10 @@ def setup(app):
     app.connect("config-inited", rank_search)
     app.connect("env-check-consistency", number_per_page)
     app.connect("doctree-resolved", terms.link_terms)
+    app.connect("doctree-resolved", terms.name_synonyms)
     app.connect("html-page-context", pair_figures)
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", lead_to_the_folder)
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -77,6 +80,14 @@ def describe(app, pagename, templatename, context, doctree):
     lines = [f'<meta name="description" content="{html.escape(text)}">']
     lines += [f'<meta property="{key}" content="{html.escape(_plain(tags[key]))}">' for key in tags]
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
+
+
+def lead_to_the_folder(app, pagename, templatename, context, doctree):
+    """Below a study's heading: links to its folder, to report an error and to run it, where there are any."""
+    url = repository.address()
+    if url and (paths.root() / "notebooks" / pagename / "notebook.md").is_file():
+        links = repository.links(pagename, url, repository.commit(pagename))
+        context["body"] = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
 
 
 def _first_paragraph(doctree):

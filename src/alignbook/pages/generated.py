@@ -1,12 +1,23 @@
-"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, each experiment's code."""
+"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, reference, about."""
 
 import html
-import inspect
 import json
 import shutil
 
 from alignbook import paths, system
-from alignbook.pages import bench_page, chapter, executed, glance, ideas, page, probe_page, scorecard, tables
+from alignbook.pages import (
+    about,
+    bench_page,
+    chapter,
+    executed,
+    glance,
+    ideas,
+    page,
+    probe_page,
+    reference,
+    scorecard,
+    tables,
+)
 from alignbook.runs import notebooks
 
 PAPERS = {  # chapters, by their folder
@@ -44,13 +55,8 @@ def write(books, records, pages):
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(ordered))
-    code = pages / "code"
-    links = "".join(f"- [{book.name}](/code/{book.name})\n" for book in books)
-    (code / "pages.txt").write_text(links, encoding="utf-8")
-    for book in books:
-        path = code / f"{book.name}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_code_page(book), encoding="utf-8")
+    reference.write(books, pages)
+    (pages / "about.md").write_text(about.page(), encoding="utf-8")
 
 
 def _benchmarks(pages):
@@ -132,22 +138,3 @@ def _status_row(record):
         "Rendering": f"{record.rendering:.1f} s",
         "Device": html.escape(", ".join(record.devices)),
     }
-
-
-def _code_page(book):
-    """The study's modules as a page with a heading per function."""
-    parts = [f"# Code: {book.name}", "", f"What computes and judges the page [{book.title}](/{book.name})."]
-    return "\n".join(parts + [line for module in book.modules for line in _code(module)]) + "\n"
-
-
-def _code(module):
-    source = inspect.getsource(module).splitlines()
-    names = page.functions_of(module)
-    starts = [page.first_line(getattr(module, name)) - 1 for name in names]
-    head = source[: starts[0]] if starts else source
-    parts = ["", f"`{page.place_of(module)}`", "", "```python", *head, "```"]
-    for number, (name, start) in enumerate(zip(names, starts, strict=True)):
-        end = starts[number + 1] if number + 1 < len(starts) else len(source)
-        body = "\n".join(source[start:end]).rstrip().splitlines()
-        parts += ["", f"## `{name}`", "", "```python", *body, "```"]
-    return parts
