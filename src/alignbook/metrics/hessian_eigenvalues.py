@@ -20,7 +20,7 @@ class HessianEigenvalues:
     Attributes
     ----------
     eigenvalues : (k,) float64 array
-        Signed, |λ₁| ≥ |λ₂| ≥ ….
+        Signed, largest magnitude first.
     residuals : (k,) float64 array
         ‖H v - λ v‖ of each, so that some eigenvalue lies within that distance of it.
     eigenvectors : (k, parameters) tensor
@@ -58,8 +58,8 @@ def hessian_eigenvalues(
     k : int
         From 1 to below the number of parameters.
     tol : float
-        Converged where ‖H v - λ v‖ ≤ tol |λ| for all k (or ≤ 10 rounding units of |λ₁|, if larger). The
-        error of an eigenvalue is of the order tol² |λ|, if it lies apart from the others. Where training
+        Converged where ‖H v - λ v‖ ≤ tol abs(λ) for all k (or ≤ 10 rounding units of abs(λ₁), if larger). The
+        error of an eigenvalue is of the order tol² abs(λ), if it lies apart from the others. Where training
         has brought a float32 loss near its rounding, products are noise, and residuals say so: use float64.
     batch_size : int
         Examples per pass. Where all fit in one batch its graph is kept, and a linear layer on fewer

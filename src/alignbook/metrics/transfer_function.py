@@ -8,7 +8,7 @@ from .checks import scaled_back
 
 @scaled_back
 def transfer_function(cov_x, cov_w, rtol=None):
-    """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and |vᵢ| = 1.
+    """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and ‖vᵢ‖ = 1.
 
     Parameters
     ----------

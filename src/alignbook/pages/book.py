@@ -242,7 +242,7 @@ def _render_changed(pages, progress):
     """Render the book unless it is there and was made of the same pages."""
     mark = paths.build() / "html" / MARK
     folder = Path(__file__).parent
-    parts = (folder / name for name in ("extension.py", "terms.py", "style.py"))
+    parts = (folder / name for name in ("extension.py", "accessibility.py", "repository.py", "terms.py", "style.py"))
     digest = executed.digest_of(pages, paths.root() / "_config.yml", *parts, Path(__file__))
     if mark.is_file() and mark.read_text(encoding="utf-8") == digest:
         progress("the pages are unchanged")

@@ -12,7 +12,7 @@ import re
 from docutils import nodes
 
 from alignbook import paths
-from alignbook.pages import download, repository, terms
+from alignbook.pages import accessibility, download, repository, terms
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/[^"/]+)\.svg"(?P<after>[^>]*)>')
@@ -31,6 +31,7 @@ def setup(app):
     app.connect("html-page-context", lead_to_the_folder)
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
+    app.connect("build-finished", mend)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -105,6 +106,16 @@ def offer_notebooks(app, error):
         texts = download.Texts(app.env, app.srcdir)
         for path in sorted((app.outdir / "_sources").rglob("*.ipynb")):
             download.rewrite(path, texts)
+
+
+def mend(app, error):
+    """Mend what pages lack for keyboards and screen readers; see :mod:`~alignbook.pages.accessibility`."""
+    if error is None:
+        for path in app.outdir.rglob("*.html"):
+            text = path.read_text(encoding="utf-8")
+            better = accessibility.mended(text)
+            if better != text:
+                path.write_text(better, encoding="utf-8")
 
 
 def draw_for_dark(app, error):
