@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from alignbook.pages.accessibility import mended
 from tests.pages.test_book import PAGES, Reader, built  # noqa: F401, a fixture
 
-pytestmark = pytest.mark.book
 RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(
     rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(" ")}`)))"""
 
@@ -24,6 +24,18 @@ def checker():
     return path.read_text(encoding="utf-8")
 
 
+def test_repairs_are_made_once():
+    fold = '<details><summary><span class="toctree-toggle">v</span></summary></details>'
+    switch = '<button class="btn theme-switch-button" aria-label="Color mode"><i class="theme-switch fa" data-mode='
+    switch += '"auto"  title="System Settings"></i></button>'
+    text = f'{fold}{switch}<tr><th class="head"><p></p></th><th></th><th>width</th></tr>'
+    better = mended(text)
+    assert '<summary aria-label="Its pages">' in better and better.count("<td></td><td></td><th>width</th>") == 1
+    assert 'aria-label="Color mode"' not in better and better.count(">Colours<") == 1
+    assert mended(better) == better
+
+
+@pytest.mark.book
 @pytest.mark.parametrize("built", ["stored"], indirect=True)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_breaks_a_rule_of_accessibility(built, browser, checker, scheme):  # noqa: F811

@@ -14,7 +14,7 @@ REPAIRS = [
     (re.compile(r'(<button class="btn search-button-field[^>]*?) aria-label="Search"'), r"\1"),
     (re.compile(r'(<button class="[^"]*theme-switch-button[^"]*") aria-label="Color mode"'), r"\1"),
     (re.compile(r'(<i class="theme-switch [^>]*?) title="(\w[\w ]*)"></i>'), r'\1 aria-hidden="true"></i>'),
-    (re.compile(r'(data-mode="auto" +aria-hidden="true"></i>)'), r'\1<span class="ab-hidden">Colours</span>'),
+    (re.compile(r'(data-mode="auto" +aria-hidden="true"></i>)(?!<span)'), r'\1<span class="ab-hidden">Colours</span>'),
     # The book's name stands outside of all landmarks.
     (
         re.compile(r'<div class="sidebar-primary-item">(?=\s*<a class="navbar-brand)'),

@@ -5,6 +5,7 @@ call it. Sphinx's autodoc and napoleon render the docstrings, which are in NumPy
 """
 
 import argparse
+import hashlib
 import html
 import inspect
 import re
@@ -69,7 +70,10 @@ def returned(thing):
 
 def _page(name, books):
     thing = getattr(alignbook, name)
-    parts = [f"# {name}", "", "```{eval-rst}", ".. currentmodule:: alignbook", ""]
+    shown = [inspect.getdoc(each) or "" for each in (thing, returned(thing)) if each]
+    mark = hashlib.sha256("".join([*shown, str(inspect.signature(thing))]).encode()).hexdigest()
+    # The mark makes the page another one where a docstring has changed.
+    parts = [f"# {name}", "", f"% {mark}", "", "```{eval-rst}", ".. currentmodule:: alignbook", ""]
     if inspect.isclass(thing):
         parts += [f".. autoclass:: alignbook.{name}", "   :members:"]
     else:
