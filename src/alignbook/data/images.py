@@ -70,7 +70,13 @@ class DataError(AlignbookError):
 class ImageSet:
     """Images with labels.
 
-    name : the set's name; x : (N, C, H, W) float32 in [-1, 1]; y : (N,) int64; classes : list of str.
+    Attributes
+    ----------
+    name : str
+    x : (N, C, H, W) float32 tensor
+        In [-1, 1].
+    y : (N,) int64 tensor
+    classes : list of str
     """
 
     name: str
@@ -86,10 +92,37 @@ class ImageSet:
 def load(name, split="train", n=None, seed=0):
     """The images and labels of ``name``.
 
-    split : ``train`` or ``test``. n : None for all, in an order fixed by their content, else a random
-    subset of that size, chosen by ``seed``. Downloads the set if it is missing and can be had.
-    Raises DataError when the set cannot be had or its file is damaged, AlignbookError where ``name``, ``n``
-    or ``seed`` has a wrong type, ValueError for a wrong ``split`` or an ``n`` that the set does not have.
+    Parameters
+    ----------
+    name : str
+        ``photos``, ``digits`` or ``shapes``, which come with the package; ``cifar10``, ``mnist`` and
+        others, which are downloaded if they are missing and can be had.
+    split : {"train", "test"}
+    n : int, optional
+        Size of a random subset; by default all, in an order fixed by their content.
+    seed : int
+        Chooses the subset.
+
+    Returns
+    -------
+    ImageSet
+
+    Raises
+    ------
+    DataError
+        When the set cannot be had or its file is damaged.
+    AlignbookError
+        Where ``name``, ``n`` or ``seed`` has a wrong type.
+    ValueError
+        For a wrong ``split`` or an ``n`` that the set does not have.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from alignbook import load
+    >>> digits = load("digits", n=100)
+    >>> digits.x.shape, digits.classes[:3]
+    (torch.Size([100, 1, 8, 8]), ['0', '1', '2'])
     """
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}; it is either 'train' or 'test'")
