@@ -1,4 +1,4 @@
-"""Networks as other packages make them, of small configurations: a test whose package is absent is skipped."""
+"""Networks as other packages make them, of small configurations; a test without its package is skipped."""
 
 import pytest
 import torch
