@@ -246,7 +246,7 @@ def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
     assert "values of your own" in shown and "values are above -9" in shown
-    assert "code/toy/fig99_toy.html#compute" in shown and "Random numbers, or trouble." in shown
+    assert "notebooks/toy/fig99_toy/experiment.py" in shown and "Random numbers, or trouble." in shown
 
 
 def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):

@@ -125,18 +125,7 @@ def _parser():
     sign = command(_sign, "carry stored results over to a new rule of digests: nothing is recomputed")
     sign.add_argument("--base", metavar="COMMIT", required=True, help="whose rule says what is not stale")
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
-    probe.add_argument("network", metavar="NETWORK", help="module:callable, or a file (TorchScript, weights)")
-    probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
-    probe.add_argument("--arch", help="torchvision's name of the network that a state dict belongs to")
-    probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
-    probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
-    probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
-    probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
-    probe.add_argument("-n", dest="examples", type=_count, default=1000, help="examples (default: 1000)")
-    probe.add_argument("--seed", type=int, default=0, help="of the examples' and all other draws")
-    probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
-    probe.add_argument("--minutes", type=_above_zero, default=10.0, help="for all instruments (default: 10)")
-    probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
+    _probe_arguments(probe)
     decide = command(_decide, "what is undecided and what would decide it; with --hours, compute it")
     decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
@@ -154,6 +143,34 @@ def _parser():
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
+
+
+def _probe_arguments(probe):
+    probe.add_argument(
+        "network", metavar="NETWORK", help="module:callable, or a file (weights, safetensors, TorchScript)"
+    )
+    probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
+    probe.add_argument("--arch", help="torchvision's name of the network that weights belong to")
+    probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
+    probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
+    probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
+    probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
+    probe.add_argument("--mean", type=_numbers, help="of images from 0 to 1, e.g. 0.485,0.456,0.406")
+    probe.add_argument("--std", type=_numbers, help="that they are divided by; without both: from -1 to 1")
+    probe.add_argument("--transform", metavar="MODULE:CALLABLE", help="from a PIL image to a tensor instead")
+    probe.add_argument("-n", dest="count", type=_count, default=1000, help="examples to draw (default: 1000)")
+    probe.add_argument(
+        "--examples", type=_count, help="that each instrument sees (default: what time allows)"
+    )
+    probe.add_argument(
+        "--layers", action="append", metavar="PATTERN", help="of these names alone, e.g. 'layer4.*'"
+    )
+    probe.add_argument("--seed", type=_seed, default=0, help="of the examples' and all other draws")
+    probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
+    probe.add_argument("--minutes", type=_above_zero, default=10.0, help="for all instruments (default: 10)")
+    probe.add_argument("--memory", type=_above_zero, default=4.0, help="GB of an instrument (default: 4)")
+    probe.add_argument("--device", help="cpu, cuda, … (default: cpu)")
+    probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
 
 
 def _list(options):
@@ -362,22 +379,22 @@ def _probe(options):
 
     if why := system.unwritable(options.out):
         raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
-    model = sources.network(options.network, options.arch, trust=options.trust)
-    before = options.before and sources.network(
-        options.before, options.arch, like=model, trust=options.trust
-    )
+    model = sources.network(options.network, options.arch, options.trust)
+    before = options.before and sources.earlier(options.before, options.arch, options.trust)
     inputs, targets = sources.examples(
-        options.data, options.examples, split=options.split, size=options.size, seed=options.seed
-    )
+        options.data, options.count, split=options.split, size=options.size, seed=options.seed,
+        mean=options.mean, std=options.std, transform=options.transform and sources.named(options.transform),
+    )  # fmt: skip
     try:
         found = probe(
-            model, inputs, targets, before=before, without=options.without, seed=options.seed,
-            minutes=options.minutes, report=engine.to_stderr,
+            model, inputs, targets, before=before, layers=options.layers, examples=options.examples,
+            without=options.without, seed=options.seed, minutes=options.minutes,
+            memory=options.memory * 1e9, device=options.device, report=engine.to_stderr,
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None
-    for name, why in found.left_out.items():
-        print(f"{name}: {why}", file=sys.stderr)
+    for line in [*found.said, *(f"{name}: {why}" for name, why in found.left_out.items())]:
+        print(line, file=sys.stderr)
     print(probe_page.write(found, options.out, f"{options.network} on {options.data}"))
 
 
@@ -506,6 +523,19 @@ def _above_zero(text):
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return value
+
+
+def _numbers(text):
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be numbers with commas between, not {text!r}") from None
+
+
+def _seed(text):
+    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2^63 - 1, not {text!r}")
+    return int(text)
 
 
 if __name__ == "__main__":

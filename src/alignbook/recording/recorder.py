@@ -171,10 +171,17 @@ class Recorder:
     def log_to(self, tracker) -> None:
         """Send all rows, past and future, to a tracker of yours.
 
-        tracker : an object with ``add_scalar(name, value, step)`` (TensorBoard's SummaryWriter),
+        Parameters
+        ----------
+        tracker : object
+            One with ``add_scalar(name, value, step)`` (TensorBoard's SummaryWriter),
             ``log_metrics(values, step=)`` (the module ``mlflow``, Lightning's loggers) or
             ``log(values, step=)`` (the module ``wandb``, or one of its runs).
-        Raises ValueError for another one.
+
+        Raises
+        ------
+        ValueError
+            If the tracker has none of these.
         """
         send = _sender(tracker)
         for (step, name), found in sorted(self._rows.items(), key=self._order):
