@@ -23,6 +23,9 @@ REPAIRS = [
         re.compile(r'<div class="sidebar-primary-item">(?=\s*<a class="navbar-brand)'),
         '<div class="sidebar-primary-item" role="navigation" aria-label="Home">',
     ),
+    # Roles of a bibliography that have been given up, and a list of them without items.
+    (re.compile(r'(<div class="citation"[^>]*) role="doc-biblioentry"'), r"\1"),
+    (re.compile(r'<div role="list" class="citation-list">'), '<div class="citation-list">'),
     # A corner of a table heads nothing.
     (re.compile(r'<th(?: class="head")?>(?:<p></p>)?</th>'), "<td></td>"),
 ]
