@@ -1,7 +1,7 @@
-"""The metrics on networks of every make: what would go wrong unnoticed is refused or put right first.
+"""Layer alignments of networks of every make: what would go wrong unnoticed is refused first.
 
-The experiments call the plain functions of :mod:`alignbook.metrics`, on networks of their own. Of the layers'
-alignments, linear layers take a faster kernel here; the plain one is the reference, in the test.
+The experiments call the plain function of :mod:`alignbook.metrics.tangent_alignment`, on networks of their
+own; here linear layers take a faster kernel. The plain one is the reference, in the test.
 """
 
 from contextlib import ExitStack
