@@ -66,22 +66,3 @@ def test_a_notebook_that_a_killed_run_left_is_cleared_and_others_are_not(tmp_pat
     book._clear_partial(tmp_path)
     assert {name: (tmp_path / name).exists() for name in names} == names
     assert not system.runs(10**30)
-
-
-def test_folders_that_a_killed_build_left_are_cleared(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
-    for name in ("render-dead", "html.last", "html"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "index.html").write_text("old")
-
-    def build(command, **options):
-        (made,) = tmp_path.glob("render-*")  # the dead one is gone
-        html = made / "_build" / "html"
-        html.mkdir(parents=True)
-        (html / "index.html").write_text("new")
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(book.subprocess, "run", build)
-    assert book._render(tmp_path / "pages") == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["html"]
-    assert (tmp_path / "html" / "index.html").read_text() == "new"

@@ -52,13 +52,12 @@ def test_only_pages_of_the_book_are_listed_with_their_verdict(tmp_path):
         name="random_labels/fig02_misalignment", label="Fig. 2", subject="filters",
         finding="They align: 4 against 48. A caveat.", headline=[claim],
     )  # fmt: skip
-    ideas.write([record], tmp_path)
+    ideas.tell([record], tmp_path)
     found = (tmp_path / "found-misalignment.txt").read_text()
     assert found.strip() == glance.told([record]) and "contradicted" in found
     assert "They align: 4 against 48. A caveat." in found and found.count("<li>") == 1
     assert 'href="random_labels/fig02_misalignment.html"' in found
     assert (tmp_path / "found-alignment.txt").read_text().count("<li>") == 0
-    assert (tmp_path / "idea-alignment.txt").read_text() == f"{ideas.alignment().data}\n"
 
 
 def test_labels_along_the_first_singular_vector_leave_it_as_they_turn(drawn):

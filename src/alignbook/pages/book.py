@@ -7,24 +7,18 @@ warning.
 """
 
 import os
-import re
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from hashlib import sha256
-from pathlib import Path
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.pages import contents, executed, generated, kernels, record
-from alignbook.runs import engine, notebooks, parameters
+from alignbook.pages import contents, executed, generated, kernels, record, render
+from alignbook.runs import engine, kept, notebooks, parameters
 
 WORKERS = 2
-MARK = ".made-from"  # a file in the built book: the digest of its pages
 
 
 def build(profile=None, progress=print):
@@ -35,16 +29,17 @@ def build(profile=None, progress=print):
     """
     began = time.monotonic()
     books = notebooks.every()
-    _require_whole(books)
     with _alone(), _fresh_store(profile):
-        kept, runs, keys = {}, {}, {}
+        unchanging = {}
+        _require_whole(books, unchanging)
+        before, runs, keys = {}, {}, {}
         with engine.kept_workers():
             for number, notebook in enumerate(books, 1):
                 start = time.monotonic()
                 say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
-                kept[notebook.name] = _unchanged(notebook, profile)
-                if kept[notebook.name]:
-                    say(f"profile {kept[notebook.name][1].profile}, unchanged")
+                before[notebook.name] = _unchanged(notebook, profile, unchanging)
+                if before[notebook.name]:
+                    say(f"profile {before[notebook.name][1].profile}, unchanged")
                     continue
                 run = runs[notebook.name] = _results(notebook, profile, say)
                 keys[notebook.name] = executed.key(notebook, run.profile)
@@ -53,12 +48,12 @@ def build(profile=None, progress=print):
         pages = paths.build() / "pages"
         _clear(pages)
         shutil.copytree(paths.root() / "book", pages, dirs_exist_ok=True)
-        records = _execute_all(books, runs, kept, keys, pages, progress)
+        records = _execute_all(books, runs, before, keys, pages, progress)
         shown = time.monotonic()
         toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
         (pages / "_toc.yml").write_text(contents.staged(toc, books), encoding="utf-8")
         generated.write(contents.in_order(toc, books), records, pages)
-        status = _render_changed(pages, progress)
+        status = render.render_changed(pages, progress)
     finished = time.monotonic()
     progress(
         f"results {computed - began:.0f} s, notebooks {shown - computed:.0f} s, "
@@ -71,17 +66,20 @@ def build(profile=None, progress=print):
     return 0
 
 
-def _require_whole(books):
+def _require_whole(books, unchanging):
     """AlignbookError that tells all broken notebooks, before anything is computed."""
-    faults = []
-    for notebook in books:
-        try:
-            for profile in parameters.PROFILES:
-                engine.units_of(notebook, parameters.resolve(notebook, profile))
-        except AlignbookError as error:
-            faults.append(str(error))
-    if faults:
-        raise AlignbookError("; ".join(dict.fromkeys(faults)))
+    faults = [kept.kept("faults", notebook, unchanging, _fault) for notebook in books]
+    if any(faults):
+        raise AlignbookError("; ".join(dict.fromkeys(filter(None, faults))))
+
+
+def _fault(notebook):
+    try:
+        for profile in parameters.PROFILES:
+            engine.units_of(notebook, parameters.resolve(notebook, profile))
+    except AlignbookError as error:
+        return str(error)
+    return None
 
 
 def execute(notebook, values, target, manager=None):
@@ -196,13 +194,13 @@ class _fresh_store:
                 os.environ["ALIGNBOOK_RESULTS"] = self.before
 
 
-def _execute_all(books, runs, kept, keys, pages, progress):
+def _execute_all(books, runs, before, keys, pages, progress):
     """{name: Record} of all ``books``. A failure is raised after the others have finished."""
 
     def one(notebook):
         target = pages / f"{notebook.name}.ipynb"
-        if kept[notebook.name]:
-            path, made = kept[notebook.name]
+        if before[notebook.name]:
+            path, made = before[notebook.name]
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
             return made
@@ -216,7 +214,7 @@ def _execute_all(books, runs, kept, keys, pages, progress):
         progress(f"executed {notebook.name} in {taken:.1f} s")
         return made
 
-    many = sum(kept[notebook.name] is None for notebook in books) > 1
+    many = sum(before[notebook.name] is None for notebook in books) > 1
     with (
         # The threads of kernels side by side would wait for each other.
         system.environment(engine.WORKER_ENVIRONMENT if many else {}),
@@ -230,27 +228,20 @@ def _execute_all(books, runs, kept, keys, pages, progress):
     return {name: future.result() for name, future in futures.items()}
 
 
-def _unchanged(notebook, profile):
-    """(path, Record) of the page as it was executed last, where nothing that it is made of has changed."""
-    filed = (known for known in engine.FAITHFUL if engine.filed(notebook, known))
-    profile = profile or next(filed, None)
-    key = profile and executed.key(notebook, profile)
-    return executed.find(notebook, profile, key) if key else None
+def _unchanged(notebook, profile, unchanging):
+    """(path, Record) of the page as it was executed last, where nothing that it is made of has changed.
 
+    unchanging : the ``keys`` of :func:`alignbook.runs.kept.kept`
+    """
 
-def _render_changed(pages, progress):
-    """Render the book unless it is there and was made of the same pages."""
-    mark = paths.build() / "html" / MARK
-    folder = Path(__file__).parent
-    parts = (folder / name for name in ("extension.py", "terms.py", "style.py"))
-    digest = executed.digest_of(pages, paths.root() / "_config.yml", *parts, Path(__file__))
-    if mark.is_file() and mark.read_text(encoding="utf-8") == digest:
-        progress("the pages are unchanged")
-        return 0
-    status = _render(pages)
-    if not status:
-        mark.write_text(digest, encoding="utf-8")
-    return status
+    def made_of(notebook):
+        filed = (known for known in engine.FAITHFUL if engine.filed(notebook, known))
+        shown = profile or next(filed, None)
+        return [shown, shown and executed.key(notebook, shown)]
+
+    what = f"pages-{profile or 'faithful'}-{executed.installed()[:8]}"
+    shown, key = kept.kept(what, notebook, unchanging, made_of)
+    return executed.find(notebook, shown, key) if key else None
 
 
 def _set_parameters(text, spec, values):
@@ -286,46 +277,6 @@ def _quiet_kernels():
         KernelManager.transport_encryption.default_value = "required"
 
 
-def _render(pages):
-    """Run Jupyter Book strictly; the new book replaces the old one only if that succeeds.
-
-    The build folder must be locked: what a build that was killed has left there is removed.
-    """
-    build_folder = paths.build()
-    for left in [*build_folder.glob("render-*"), build_folder / "html.last"]:
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=build_folder, prefix="render-") as work:
-        call = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
-        command = [sys.executable, "-c", call, "build", str(pages), "--path-output", work]
-        command += ["--config", str(paths.root() / "_config.yml"), "--toc", str(pages / "_toc.yml")]
-        command += ["--all", "-n", "-W", "--keep-going", "--quiet"]
-        # Its messages quote the pages, whatever the terminal can show.
-        told = {"env": os.environ | {"PYTHONIOENCODING": "utf-8"}, "encoding": "utf-8", "errors": "replace"}
-        finished = subprocess.run(command, capture_output=True, **told)
-        if finished.returncode:
-            print(_without_colour(finished.stdout + finished.stderr), file=sys.stderr)
-            return 1
-        built = Path(work) / "_build" / "html"
-        _add_mathjax(built)
-        book = build_folder / "html"
-        if book.exists():
-            system.exchange(built, book)  # the old one goes with the folder ``work``
-        else:
-            os.replace(built, book)
-    return 0
-
-
-def _add_mathjax(built):
-    """Put the installed MathJax into the book, which must read with the network off."""
-    import importlib.metadata
-
-    files = importlib.metadata.files("sphinx-mathjax-offline") or []
-    source = next(file for file in files if file.name == "tex-svg.js")
-    target = built / "_static" / "mathjax"
-    target.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source.locate(), target / "tex-svg.js")
-
-
 def _prefixed(progress, prefix):
     return lambda text: progress(f"{prefix}: {text}")
 
@@ -334,7 +285,3 @@ def _clear(folder):
     """An empty ``folder``."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-
-
-def _without_colour(text):
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)

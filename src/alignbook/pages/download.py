@@ -71,8 +71,10 @@ class Texts:
 
 
 def rewrite(path, texts):
-    """Rewrite the notebook in the file ``path`` for a reader's machine."""
+    """Rewrite the notebook in the file ``path`` for a reader's machine, unless that has been done."""
     notebook = nbformat.read(path, as_version=4)
+    if notebook.cells and notebook.cells[0].get("id") == "alignbook-source":
+        return
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             source = _ROLE.sub(lambda found: _plain(found, texts), cell.source)

@@ -38,7 +38,7 @@ def key(notebook, profile):
     start = (*own, *_imported("\n".join(notebooks.cells(notebook)), PACKAGE))
     planned = [repr(plan) for plan in plans.of(notebook.name)]
     parts = [source, values, planned, stored, [_stored(unit) for unit in joined]]
-    parts += [_sources(start), _installed()]
+    parts += [_sources(start), installed()]
     if fuller:
         parts.append(parameters.resolve(notebook, fuller))
     parts.append(parameters.resolve(notebook, "paper"))  # stands beside the values of every page
@@ -71,7 +71,7 @@ def digest_of(folder, *others):
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     parts = [(path.relative_to(folder).as_posix(), _sha(path)) for path in files]
     parts += [(str(number), _sha(path)) for number, path in enumerate(others)]
-    return hashlib.sha256(json.dumps([parts, _installed()]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([parts, installed()]).encode()).hexdigest()
 
 
 def sources(*start):
@@ -141,10 +141,11 @@ def _public(names):
 
 
 @cache
-def _installed():
-    """Names and versions of the installed packages, and Python's."""
+def installed():
+    """SHA-256 (hex) of names and versions of the installed packages, and Python's."""
     folder = Path(sysconfig.get_path("purelib"))
-    return [sysconfig.get_python_version(), *sorted(path.name for path in folder.glob("*.dist-info"))]
+    names = [sysconfig.get_python_version(), *sorted(path.name for path in folder.glob("*.dist-info"))]
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()
 
 
 def _sha(path):

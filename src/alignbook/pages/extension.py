@@ -102,4 +102,5 @@ def draw_for_dark(app, error):
         for path in (app.outdir / "_images").glob("*.svg"):
             if not path.name.endswith(DARK):
                 twin = path.with_name(path.stem + DARK)
-                twin.write_text(darkened(path.read_text(encoding="utf-8")), encoding="utf-8")
+                if not twin.is_file() or twin.stat().st_mtime < path.stat().st_mtime:
+                    twin.write_text(darkened(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -6,7 +6,17 @@ import json
 import shutil
 
 from alignbook import paths, system
-from alignbook.pages import bench_page, executed, glance, ideas, page, probe_page, scorecard, tables
+from alignbook.pages import (
+    bench_page,
+    executed,
+    glance,
+    ideas,
+    page,
+    probe_beside,
+    probe_page,
+    scorecard,
+    tables,
+)
 from alignbook.runs import notebooks
 
 PAPERS = {  # chapters, by their folder
@@ -37,9 +47,10 @@ def write(books, records, pages):
             (pages / paper / "index.md").write_text(glance.chapter(introduction, group), encoding="utf-8")
     shown = {r.name: {"description": r.finding, "figure": r.figure and r.figure["file"]} for r in ordered}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
-    _benchmarks(pages)
-    probe_page.guide(pages)
-    ideas.write(ordered, pages)
+    _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
+    _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE, probe_beside.STORED)
+    _drawn(pages, ideas, ideas.draw)
+    ideas.tell(ordered, pages)
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(ordered))
@@ -52,16 +63,20 @@ def write(books, records, pages):
         path.write_text(_code_page(book), encoding="utf-8")
 
 
-def _benchmarks(pages):
-    """The page of benchmarks, drawn anew only when what it shows or what draws it has changed."""
-    kept = paths.build() / "executed" / "benchmarks"
-    key = executed.digest_of(paths.root() / "benchmarks" / "results", *executed.sources(bench_page.__name__))
+def _drawn(pages, module, draw, *shows):
+    """Write into ``pages`` what ``draw(folder)`` writes, drawn anew only where something has changed.
+
+    module : the module that draws; shows : files and folders, besides its sources, that it shows
+    """
+    kept = paths.build() / "executed" / module.__name__.rpartition(".")[2]
+    files = [file for place in shows for file in ([place] if place.is_file() else sorted(place.glob("*")))]
+    key = executed.digest_of(kept / "nothing", *files, *executed.sources(module.__name__))
     mark = kept.with_suffix(".txt")
     made = mark.read_text(encoding="utf-8") if mark.is_file() else ""
     if not kept.is_dir() or made != f"{key} {executed.digest_of(kept)}":
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
-        bench_page.write(kept)
+        draw(kept)
         system.replace(mark, f"{key} {executed.digest_of(kept)}".encode())
     shutil.copytree(kept, pages, dirs_exist_ok=True)
 

@@ -29,17 +29,21 @@ PAGES = {  # that test each idea: the paper, then its figures
 TURNS = list(range(0, 91, 10))  # degrees
 
 
-def write(records, pages):
-    """Write what ``ideas.md`` includes into the folder ``pages``: per idea a picture and its findings.
+def draw(pages):
+    """Write the picture of each idea, which ``ideas.md`` includes, into the folder ``pages``."""
+    for idea, drawn in PICTURES.items():
+        (pages / f"idea-{idea}.txt").write_text(f"{drawn().data}\n", encoding="utf-8")
+
+
+def tell(records, pages):
+    """Write what the pages found about each idea, which ``ideas.md`` includes, into the folder ``pages``.
 
     records : record.Record of every page; an idea lists those of its pages that are among them
     """
     shown = {record.name: record for record in records}
-    for idea, draw in PICTURES.items():
-        paper, *slugs = PAGES[idea]
+    for idea, (paper, *slugs) in PAGES.items():
         names = [f"{paper}/{slug}" for slug in slugs]
         found = glance.told([shown[name] for name in names if name in shown])
-        (pages / f"idea-{idea}.txt").write_text(f"{draw().data}\n", encoding="utf-8")
         (pages / f"found-{idea}.txt").write_text(f"{found}\n", encoding="utf-8")
 
 

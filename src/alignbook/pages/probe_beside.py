@@ -21,7 +21,7 @@ from alignbook.errors import AlignbookError
 from alignbook.pages import style
 from alignbook.runs import engine, notebooks, parameters, results
 
-DIGEST = Path(__file__).with_name("probe_beside.json")
+STORED = Path(__file__).with_name("probe_beside.json")
 NONE = "This installation comes without the book's numbers: there is nothing to compare with."
 FILTERS, PEAK = "random_labels/fig02_misalignment", "signal_propagation/fig03_peak_law"
 CURVATURE, DEVIATION = "transferability/fig03_flat_minima", "transferability/tab01_weight_deviation"
@@ -95,7 +95,7 @@ def strips(probe):
 def stored():
     """{instrument: {facts: …, pages: {page: {what networks: [numbers]}}}}, as packaged; {} without it."""
     try:
-        return json.loads(DIGEST.read_text(encoding="utf-8"))
+        return json.loads(STORED.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
@@ -301,5 +301,5 @@ def _layers(given):
 
 
 if __name__ == "__main__":
-    system.replace(DIGEST, (json.dumps(collect(), indent=1, ensure_ascii=False) + "\n").encode())
-    print(DIGEST)
+    system.replace(STORED, (json.dumps(collect(), indent=1, ensure_ascii=False) + "\n").encode())
+    print(STORED)

@@ -25,7 +25,7 @@ def claims(notebook, keys):
     keys : a dict, empty at first, that the calls of one command share: nothing changes meanwhile
     Raises AlignbookError as :class:`~alignbook.runs.engine.Run` does.
     """
-    return _kept("claims", notebook, keys, _judged)
+    return kept("claims", notebook, keys, _judged)
 
 
 def status(notebook, keys):
@@ -33,16 +33,20 @@ def status(notebook, keys):
 
     Raises AlignbookError where the notebook, its profiles or its experiment cannot be read.
     """
-    return _kept("status", notebook, keys, _status)
+    return kept("status", notebook, keys, _status)
 
 
-def _kept(what, notebook, keys, make):
+def kept(what, notebook, keys, make):
+    """What ``make(notebook)`` answered last, where nothing has changed; else its answer, which JSON can hold.
+
+    what : a name for the answer, which that of a folder can be; keys : as :func:`claims` has it
+    """
     key = keys.get(notebook.paper) or keys.setdefault(notebook.paper, _key(notebook.paper))
     file = paths.build() / what / f"{notebook.name.replace('/', '-')}.json"
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["key"] == key:
-            return kept["answer"]
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if found["key"] == key:
+            return found["answer"]
     except (OSError, ValueError, KeyError, TypeError):
         pass  # missing or broken
     answer = make(notebook)
