@@ -151,8 +151,8 @@ def finding(table, parameters, claims):
     verdict = claims[f"smaller-{own}"].outcome
     whose = "Figure 6's setting" + ("" if verdict == HOLDS else f", where that is {verdict}")
     return (
-        f"{said}: {2**over_all:.1f} times as much in {whose}. {early}: {2**at_first:.1f} times as much there. "
-        "A small network and source."
+        f"{said}: {2**over_all:.1f} times as much in {whose}. "
+        f"{early}: {2**at_first:.1f} times as much there. A small network and source."
     )
 
 
