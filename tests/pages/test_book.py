@@ -32,6 +32,7 @@ PROSE = [
     "scorecard",
     "reading",
     "probe",
+    "recorder",
     "rerun",
     "status",
     "benchmarks",

@@ -15,6 +15,7 @@ from alignbook.pages import (
     page,
     probe_beside,
     probe_page,
+    recorder_page,
     reference,
     scorecard,
     tables,
@@ -52,6 +53,7 @@ def write(books, records, pages):
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
     _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE, probe_beside.STORED)
+    _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
     _drawn(pages, ideas, ideas.draw)
     ideas.tell(ordered, pages)
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
