@@ -1,0 +1,42 @@
+"""What the figures of several pages draw alike: curves with a band over the seeds, dots, legends."""
+
+import numpy as np
+
+from alignbook.claims import t_interval
+
+
+def band(ax, frame, colour, spread="range", line="-", **style):
+    """The mean over the seeds of a (seeds × x) ``frame`` as a line, and a band around it; nothing of no seeds.
+
+    Parameters
+    ----------
+    spread : {"range", "error", "sd", None}
+        What the band shows: from the smallest seed to the largest, ± the standard error of the mean, ± one
+        standard deviation; None for no band.
+    line, **style
+        Of ``ax.plot``, e.g. ``label``.
+    """
+    if not len(frame):
+        return
+    mean = frame.mean()
+    ax.plot(mean.index, mean, line, color=colour, **style)
+    if spread == "range":
+        ax.fill_between(mean.index, frame.min(), frame.max(), color=colour, alpha=0.22, lw=0)
+    elif spread:
+        width = (frame.sem() if spread == "error" else frame.std()).fillna(0.0)
+        ax.fill_between(mean.index, mean - width, mean + width, color=colour, alpha=0.22, lw=0)
+
+
+def dots(ax, place, values, colour):
+    """An open dot for each of ``values`` around ``place``; beside them, in black, their mean and interval."""
+    ax.plot(place + np.linspace(-0.18, 0.18, len(values)), values, "o", ms=4.5, mfc="none", color=colour)
+    _, mean, ends = t_interval(values)
+    low, high = ends or (mean, mean)
+    ax.errorbar(place + 0.32, mean, [[mean - low], [high - mean]], fmt="_", ms=9, color="black", capsize=2.5)
+
+
+def legend_below(fig, ax, ncols=3):
+    """What is named in ``ax`` as a legend below the whole ``fig``; none where nothing was drawn."""
+    handles, labels = ax.get_legend_handles_labels()
+    if handles:
+        fig.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize=10)
