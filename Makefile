@@ -1,4 +1,5 @@
 # Two commands do everything: make book, make test. PROFILE=smoke|quick|paper chooses what the book shows.
+# make fuzz attacks the metrics with some thousand odd arguments: ten minutes.
 # make bench measures the kernels against their peers; WORK='name ...' takes some of them (make bench-list).
 # make bench-notebooks measures whole notebooks against the last commit before the kernels: an hour and more.
 # make bench-cluster measures what a unit costs on a cluster: five minutes.
@@ -9,13 +10,24 @@ READY := $(VENV)/.ready
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PEERS := $(VENV)/.peers
 
-.PHONY: book test bench bench-list bench-notebooks bench-cluster env lint clean
+# The commands of an environment name the place where it was made: elsewhere they would run that place's code.
+WAS := $(shell sed -n '1s|^..\(/.*\)/bin/python.*|\1|p' $(BIN)/alignbook 2>/dev/null)
+ifneq ($(WAS),)
+ifneq ($(realpath $(WAS)),$(realpath $(VENV)))
+$(error $(VENV) was made in $(dir $(WAS)): remove it ("rm -rf $(VENV)") and call make again)
+endif
+endif
+
+.PHONY: book test fuzz bench bench-list bench-notebooks bench-cluster env lint clean
 
 book: $(READY)
 	$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+fuzz: $(READY)
+	ALIGNBOOK_FUZZ=$(or $(CASES),2000) $(BIN)/python -m pytest -n auto tests/metrics/test_fuzz.py
 
 bench: $(PEERS)
 	$(BIN)/python -m benchmarks $(WORK)

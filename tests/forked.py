@@ -21,7 +21,7 @@ import tempfile
 import types
 import warnings
 
-IMPORTS = ("numpy", "pandas", "scipy.stats", "torch", "yaml")
+IMPORTS = ("numpy", "pandas", "scipy.stats", "torch", "yaml", "distributed")
 
 
 class Forks:
@@ -40,39 +40,62 @@ class Forks:
         )  # fmt: skip
         door.close()
 
+    def start(self, arguments, folder, environment, streams):
+        """:class:`Fork` of ``python *arguments``: -m module … or -c code; streams: three open files."""
+        line = socket.socket(socket.AF_UNIX)
+        line.connect(self.address)
+        socket.send_fds(line, [b"!"], [stream.fileno() for stream in streams])
+        asked = {"arguments": arguments, "folder": str(folder), "environment": environment}
+        line.sendall(json.dumps(asked).encode() + b"\0")
+        return Fork(line)
+
     def run(self, arguments, folder, environment, timeout):
-        """(exit status, standard output, standard error) of ``python *arguments``: -m module … or -c code.
+        """(exit status, standard output, standard error) of ``python *arguments``.
 
         Raises subprocess.TimeoutExpired, with what it has printed, after ``timeout`` seconds.
         """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as empty:
-            with socket.socket(socket.AF_UNIX) as line:
-                line.connect(self.address)
-                line.settimeout(timeout)
-                socket.send_fds(line, [b"!"], [empty.fileno(), out.fileno(), err.fileno()])
-                asked = {"arguments": arguments, "folder": str(folder), "environment": environment}
-                line.sendall(json.dumps(asked).encode() + b"\0")
-                process, status = _number(line), None
-                try:
-                    status = _number(line)
-                except TimeoutError:
-                    pass
-                finally:
-                    if status is None:
-                        with contextlib.suppress(ProcessLookupError):
-                            os.killpg(process, signal.SIGKILL)
+            fork = self.start(arguments, folder, environment, (empty, out, err))
+            status = fork.wait(timeout)
+            if status is None:
+                fork.kill()
             texts = []
             for stream in (out, err):
                 stream.seek(0)
                 texts.append(stream.read().decode())
         if status is None:
             raise subprocess.TimeoutExpired(arguments, timeout, *texts)
-        return os.waitstatus_to_exitcode(status), *texts
+        return status, *texts
 
     def close(self):
         self.server.stdin.close()
         self.server.wait()
         self.folder.cleanup()
+
+
+class Fork:
+    """A process that was forked, the leader of a group; ``line`` says its number and how it ended."""
+
+    def __init__(self, line):
+        self.line, self.returncode = line, None
+        self.pid = _number(line)
+
+    def wait(self, timeout=None):
+        """Its exit status, as of subprocess; None where it still runs after ``timeout`` seconds."""
+        if self.returncode is None and select.select([self.line], [], [], timeout)[0]:
+            self.returncode = os.waitstatus_to_exitcode(_number(self.line))
+            self.line.close()
+        return self.returncode
+
+    def poll(self):
+        return self.wait(0)
+
+    def kill(self):
+        """End it and what it has started."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
 
 
 def _number(line):
@@ -91,7 +114,8 @@ def serve(door):
     Returns in each fork what it was asked to run; between it and the server a process waits for its end.
     """
     for module in IMPORTS:
-        importlib.import_module(module)
+        with contextlib.suppress(ModuleNotFoundError):  # Dask is optional
+            importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
     while True:
         if sys.stdin in select.select([door, sys.stdin], [], [])[0]:

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import asdict
 from pathlib import Path
 
-from alignbook import __version__, paths, system
+from alignbook import __version__, installed, paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import notebooks, parameters, results
 
@@ -21,12 +21,19 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     warnings.showwarning = _show_warning
     paths.settle()
+    installed.settle()
     try:
+        installed.require_checkout(options.action.__name__.strip("_"))
         status = options.action(options) or 0
         sys.stdout.flush()  # here, where a closed pipe is no error
         return status
     except AlignbookError as error:
         print(f"alignbook: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if (line := installed.missing(error)) is None:
+            raise
+        print(f"alignbook: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("alignbook: interrupted; finished units are stored", file=sys.stderr)
@@ -89,6 +96,7 @@ def _parser():
     run.add_argument(
         "-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter"
     )
+    run.add_argument("-f", dest="file", type=Path, metavar="FILE", help="parameters, YAML: name: value")
     run.add_argument(
         "--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)"
     )
@@ -97,6 +105,7 @@ def _parser():
     run.add_argument("--scheduler", metavar="ADDRESS", help="of your Dask cluster, which may run code here")
     run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
+    run.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
     book = command(_book, "execute every notebook and build the book", as_json=False)
     book.add_argument(
         "--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored"
@@ -126,6 +135,11 @@ def _parser():
     decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     new = command(_new, "write a new study from the template")
     new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
+    fetch = command(_fetch, "download data sets; without names, list them and where they lie")
+    fetch.add_argument("names", nargs="*", metavar="NAME", help="e.g. cifar10")
+    compare = command(_compare, "compare two tables, or two folders of them; exit status 1 where they differ")
+    compare.add_argument("first", metavar="A", help="a CSV file, or a folder such as data/results")
+    compare.add_argument("second", metavar="B")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
@@ -210,8 +224,11 @@ def _run(options):
     from alignbook.runs import engine
 
     notebook, profile = notebooks.find(options.name), options.profile or "quick"
-    values = parameters.from_text(options.values)
-    parameters.resolve(notebook, profile, values)  # a name that is no parameter may be one of run's own
+    values = parameters.from_file(options.file) if options.file else {}
+    values |= parameters.from_text(options.values)  # by hand, over the file
+    resolved = parameters.resolve(notebook, profile, values)  # a name may be one of run's own
+    if options.dry_run:
+        return _expect(notebook, resolved, options)
     book = None if options.no_notebook else _bookmaker()
     run = engine.run(
         options.name,
@@ -242,6 +259,58 @@ def _run(options):
         print(f"diverged: {', '.join(run.diverged)}")
     if executed:
         print(f"notebook: {paths.shown(executed)}")
+
+
+def _expect(notebook, values, options):
+    """What a run would compute, and its cost by what is stored."""
+    from alignbook.runs import costs, engine
+
+    units = engine.units_of(notebook, values)
+    found = {unit.name: None if options.recompute == "all" else results.peek(unit) for unit in units}
+    if options.recompute == "stale":
+        found = {name: None if item and item.stale() else item for name, item in found.items()}
+    waiting = [unit for unit in units if found[unit.name] is None]
+    seconds = costs.expected(waiting)
+    unknown = sum(second is None for second in seconds)
+    hours = None if unknown else sum(seconds) / 3600
+    if options.json:
+        rows = [{"unit": u.name, "seconds": s} for u, s in zip(waiting, seconds, strict=True)]
+        return _print_json({"units": len(units), "missing": rows, "core_hours": hours})
+    print(f"{notebook.name}: {len(units)} units, {len(waiting)} to compute")
+    if waiting and unknown:
+        print("expected: not known, since no unit of this notebook is stored")
+    elif waiting:
+        print(f"expected: {hours:.2g} core hours, by the stored units that are most like these")
+
+
+def _fetch(options):
+    from alignbook.data import images, tables
+
+    names = options.names or [*images.DOWNLOADS, "ct_slices"]
+    rows = []
+    for name in names:
+        path = tables.fetch(name) if options.names else images.location(name)
+        there = path is None or path.is_file()
+        rows.append({"name": name, "path": None if path is None else str(path), "there": there})
+    if options.json:
+        return _print_json(rows)
+    for row in rows:
+        place = row["path"] or "comes with a package"
+        print(f"{row['name']:14} {place}{'' if row['there'] else ' (missing)'}")
+
+
+def _compare(options):
+    from alignbook.runs.compare import compare
+
+    shared, found = compare(options.first, options.second)
+    if options.json:
+        _print_json({"shared": shared, "differences": [asdict(item) for item in found]})
+    else:
+        for item in found:
+            print(f"{item.name}: {item.what}")
+        equal = shared - sum(not item.what.startswith("only in ") for item in found)
+        print(f"{equal} of {shared} shared tables are equal")
+    return 1 if found else 0
 
 
 def _book(options):

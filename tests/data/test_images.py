@@ -1,5 +1,6 @@
 """Archives of images: loading, downloading, digests, and what may be wrong with them."""
 
+import io
 import json
 import os
 import threading
@@ -271,6 +272,47 @@ def test_changed_bytes_are_noticed(root):
     with pytest.raises(DataError) as error:
         load("toy")
     one_line(error, path)
+
+
+def test_flipped_bits_in_the_directory_are_one_line(root):
+    path = root / "toy.npz"
+    np.savez(path, **arrays())
+    whole, sound = path.read_bytes(), digest("toy")
+    for place in range(whole.index(b"PK\1\2"), len(whole)):
+        for bits in (0x01, 0xFF):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ bits]) + whole[place + 1 :])
+            try:
+                assert digest("toy") == sound
+            except DataError as error:
+                assert "\n" not in str(error) and "toy.npz" in str(error)
+
+
+def archived(path, **members):
+    """An archive of texts, each after the header of an array of so many bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, (size, content) in members.items():
+            header = io.BytesIO()
+            np.lib.format.write_array_header_1_0(
+                header, {"descr": "|u1", "fortran_order": False, "shape": (size,)}
+            )
+            archive.writestr(f"{key}.npy", header.getvalue() + content)
+
+
+def test_bombs_stop_before_memory_does(root, monkeypatch):
+    path = root / "toy.npz"
+    archived(path, x_train=(10**15, b"few"))
+    with pytest.raises(DataError, match="x_train.npy, which is not as large as it says; replace") as error:
+        load("toy")
+    one_line(error, path)
+    monkeypatch.setattr(images, "BOMB", 2**20)
+    archived(path, x_train=(2**22, bytes(2**22)))
+    with pytest.raises(DataError, match=r"arrays of 0\.0 GB in 0\.0 MB, which are no data; replace") as error:
+        load("toy")
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**15,)})
+    path.write_bytes(header.getvalue())
+    with pytest.raises(DataError, match="a single array, which is no .npz archive; replace"):
+        load("toy")
 
 
 @pytest.mark.parametrize(

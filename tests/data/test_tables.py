@@ -1,5 +1,6 @@
 """Tables of numbers: from a made-up archive of UCI's, what may be wrong, digests of tables and of images."""
 
+import http.client
 import io
 import zipfile
 
@@ -50,6 +51,42 @@ def test_without_a_network_one_line_names_the_remedy():
     with pytest.raises(DataError, match="download failed.*ALIGNBOOK_DATA") as caught:
         tables.load_table("ct_slices")
     assert "\n" not in str(caught.value)
+
+
+WHOLE = archive(3)
+DIRECTORY = WHOLE.index(b"PK\1\2")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http.client.IncompleteRead(b"few", 1000),
+        WHOLE[:1000],
+        WHOLE[: DIRECTORY + 10] + b"\x63" + WHOLE[DIRECTORY + 11 :],  # another compression
+        WHOLE[: DIRECTORY + 8] + b"\x01" + WHOLE[DIRECTORY + 9 :],  # encrypted
+        WHOLE.replace(b"patientId", b"patient\xff\xff"),
+        WHOLE,
+        b"<html>not found</html>",
+        b"",
+    ],
+    ids=lambda answer: repr(answer)[:30],
+)
+def test_a_download_that_is_not_whole_is_one_line(root, monkeypatch, answer):
+    def answered(*_, **__):
+        if isinstance(answer, Exception):
+            raise answer
+        return io.BytesIO(answer)
+
+    monkeypatch.setattr(tables.urllib.request, "urlopen", answered)
+    with pytest.raises(DataError, match="ct_slices is not at .* download failed .*; put ct_slices") as caught:
+        tables.fetch("ct_slices")
+    assert "\n" not in str(caught.value) and not list(root.iterdir())
+
+
+def test_what_unpacks_to_more_than_the_table_is_refused(monkeypatch):
+    monkeypatch.setattr(tables, "UNPACKED", 1000)
+    with pytest.raises(ValueError, match="larger than the table"):
+        tables.unpacked(WHOLE)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
+import tempfile
 import time
+import warnings
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -37,11 +38,11 @@ class Cluster:
     def _process(self, *arguments, root=None, first=(), data=None):
         root = root or self.checkout.root
         path = os.pathsep.join(map(str, (*first, root / "src")))
-        return subprocess.Popen(
-            [sys.executable, "-c", START, *arguments], cwd=root, start_new_session=True,
-            env=self.checkout.environment(PYTHONPATH=path, **({"ALIGNBOOK_DATA": data} if data else {})),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        more = {"PYTHONPATH": path, **({"ALIGNBOOK_DATA": data} if data else {})}
+        with open(os.devnull, "r+") as null:
+            return self.checkout.forks.start(
+                ["-c", START, *arguments], root, self.checkout.environment(**more), [null] * 3
+            )
 
     def start(self):
         where = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard", "--no-jupyter")
@@ -57,14 +58,15 @@ class Cluster:
 
     def wait(self):
         """Until all workers are there."""
-        code = f"import distributed; client = distributed.Client({self.address!r}); "
-        code += f"client.wait_for_workers({len(self.workers)}, timeout=60)"
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        with warnings.catch_warnings(action="ignore"), self.client() as client:  # of other versions
+            client.wait_for_workers(len(self.workers), timeout=60)
+
+    def client(self):
+        return distributed.Client(self.address, set_as_default=False)
 
     def stop(self):
         for process in (*self.workers, self.scheduler):
             process.kill()
-            process.wait()
 
 
 @pytest.fixture
@@ -128,6 +130,64 @@ def test_a_worker_of_another_version_is_refused_by_name(checkout, new_checkout, 
     assert status == 0 and len(csvs(checkout.results)) == 3, err
 
 
+def told(checkout):
+    """Numbers of the processes that have begun a unit, one per unit."""
+    path = checkout.root / "told"
+    return [int(line) for line in path.read_text().split()] if path.is_file() else []
+
+
+@contextmanager
+def asking(checkout, cluster, *arguments, **environment):
+    """An asker that takes 8 s for a silence, and what it has said so far."""
+    code = "import sys; from alignbook.cli import main; from alignbook.runs import cluster; "
+    code += "cluster.SILENCE, cluster.TELL_EVERY = 8, 0.5; sys.exit(main())"
+    command = ["-c", code, *RUN, *arguments, "--scheduler", cluster.address]
+    with tempfile.TemporaryFile() as err, open(os.devnull, "r+") as null:
+        environment = checkout.environment(**environment)
+        fork = checkout.forks.start(command, checkout.root, environment, (null, null, err))
+        yield fork, lambda: os.pread(err.fileno(), 1 << 20, 0).decode()
+        fork.kill()
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_two_askers_share_while_a_worker_freezes_and_another_is_ended(checkout, cluster):
+    toy = checkout.experiment.read_text()
+    telling = "    open('told', 'a').write(f'{os.getpid()}\\n')\n    time.sleep(0.5)\n"
+    checkout.experiment.write_text(toy.replace("    if label ==", telling + "    if label ==", 1))
+    for _ in range(2):
+        cluster.worker(resources="unit=1")
+    cluster.wait()
+    many = "-p", "seeds=8"
+    with (
+        asking(checkout, cluster, *many, ALIGNBOOK_RESULTS="one") as (one, said),
+        asking(checkout, cluster, *many, ALIGNBOOK_RESULTS="two") as (two, _),
+    ):
+        until(lambda: len(set(told(checkout))) == 2)
+        frozen, alive = cluster.workers
+        os.kill(frozen.pid, signal.SIGSTOP)
+        assert (one.wait(60), two.wait(60)) == (0, 0), said()
+        assert re.search(r"worker tcp://127\.0\.0\.1:\d+ is silent and dropped", said())
+    stored = [csvs(checkout.root / store) for store in ("one", "two")]
+    assert stored[0] == stored[1] and len(stored[0]) == 8
+    assert len(told(checkout)) == 9  # the unit in the frozen worker's hand began twice
+    # A unit that ends its worker, which was the last: it waits for the others and ends no second one.
+    checkout.profile("quick", "{labels: [kill, plain], rate: 0.5, seeds: 1}")
+    with asking(checkout, cluster) as (asker, said):
+        until(lambda: "1 units done" in said() or "no workers (" in said())
+        assert alive.wait(30) == -signal.SIGKILL
+        cluster.worker(resources="unit=1")
+        assert asker.wait(60) == 2, said()
+        last = said().strip().splitlines()[-1]
+    assert "unit kill-seed0 of toy/fig99_toy ended a worker and is set aside; it is not tried on the" in last
+    assert len(csvs(checkout.results)) == 1 and cluster.workers[-1].poll() is None
+
+
 def test_workers_take_as_many_units_as_they_have_resources(checkout, cluster):
     """As on a GPU, one unit at a time whatever the threads; beside it a worker that takes two."""
     told = "    open('told', 'a').write(f'{os.getpid()} SIGN\\n')\n"
@@ -163,7 +223,7 @@ def test_a_scheduler_that_is_lost_and_back_and_an_asker_that_is_killed(checkout,
     while len(csvs(checkout.results)) <= len(stored) and time.monotonic() < deadline:
         time.sleep(0.1)
     cluster.scheduler.kill()
-    cluster.scheduler.wait()
+    assert cluster.workers[0].wait(30) is not None  # so that a loop of the shell starts it again
     cluster.start()
     cluster.worker()
     out, err = asker.communicate(timeout=120)

@@ -7,7 +7,9 @@ of the same images in different orders give the same results, bit for bit.
 """
 
 import hashlib
+import importlib.util
 import json
+import math
 import os
 import re
 import shutil
@@ -37,6 +39,11 @@ DOWNLOADS = {
     "kmnist": ("KMNIST", (28, 28)),
     "svhn": ("SVHN", (32, 32, 3)),
 }
+# The packages that hold an embedded set: as they are imported, as they are installed.
+LIE_IN = {
+    "photos": {"skimage": "scikit-image", "sklearn": "scikit-learn"},
+    "digits": {"sklearn": "scikit-learn"},
+}
 # What the known sets hold, whatever packs and orders them: images to train and to test with, and the digest.
 PINNED = {
     "cifar10": (50000, 10000, "3360cceaabe5d7a1fb118eee948821ea6cae1058b16b3538fc0280a1da20b2d4"),
@@ -50,6 +57,8 @@ KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
 SCHEME = 4  # raise it when `_hash` or `_order` changes: remembered digests are then void
 # What NumPy raises for a damaged archive; the last two where the file is a bare array.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, AttributeError, TypeError)
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+BOMB, MOST_PACKED = 2**28, 100  # bytes from which on an archive may not be packed more tightly than that
 _digests = {}  # what `version` says of a file -> digest; embedded sets by name
 
 
@@ -61,7 +70,13 @@ class DataError(AlignbookError):
 class ImageSet:
     """Images with labels.
 
-    name : the set's name; x : (N, C, H, W) float32 in [-1, 1]; y : (N,) int64; classes : list of str.
+    Attributes
+    ----------
+    name : str
+    x : (N, C, H, W) float32 tensor
+        In [-1, 1].
+    y : (N,) int64 tensor
+    classes : list of str
     """
 
     name: str
@@ -77,10 +92,37 @@ class ImageSet:
 def load(name, split="train", n=None, seed=0):
     """The images and labels of ``name``.
 
-    split : ``train`` or ``test``. n : None for all, in an order fixed by their content, else a random
-    subset of that size, chosen by ``seed``. Downloads the set if it is missing and can be had.
-    Raises DataError when the set cannot be had or its file is damaged, AlignbookError where ``name``, ``n``
-    or ``seed`` has a wrong type, ValueError for a wrong ``split`` or an ``n`` that the set does not have.
+    Parameters
+    ----------
+    name : str
+        ``photos``, ``digits`` or ``shapes``, which come with the package; ``cifar10``, ``mnist`` and
+        others, which are downloaded if they are missing and can be had.
+    split : {"train", "test"}
+    n : int, optional
+        Size of a random subset; by default all, in an order fixed by their content.
+    seed : int
+        Chooses the subset.
+
+    Returns
+    -------
+    ImageSet
+
+    Raises
+    ------
+    DataError
+        When the set cannot be had or its file is damaged.
+    AlignbookError
+        Where ``name``, ``n`` or ``seed`` has a wrong type.
+    ValueError
+        For a wrong ``split`` or an ``n`` that the set does not have.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from alignbook import load
+    >>> digits = load("digits", n=100)
+    >>> digits.x.shape, digits.classes[:3]
+    (torch.Size([100, 1, 8, 8]), ['0', '1', '2'])
     """
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}; it is either 'train' or 'test'")
@@ -118,6 +160,10 @@ def fetch(name):
     a pixel, classes that are no texts, or under the name of a known set a part of it or anything else.
     """
     path = location(name)
+    if path is None:
+        for package, project in LIE_IN.get(name, {}).items():
+            if importlib.util.find_spec(package) is None:
+                raise DataError(f"{name} lie inside {project}: pip install 'alignbook[data]'")
     if path is not None and not path.is_file():
         remedy = f"put {path.name} there (see data/README.md) or set ALIGNBOOK_DATA to its folder"
         if name not in DOWNLOADS:
@@ -133,25 +179,54 @@ def fetch(name):
     return path
 
 
-def _fault_in_headers(name, path):
-    """What the arrays' headers say is wrong, or None: what cannot be read, reading the arrays tells."""
-    headers = {}
+def headers(path):
+    """({array: (shape, dtype)} of an archive, None), or ({}, what is wrong with it): nothing is unpacked.
+
+    Neither where an array cannot be read: reading it tells. Wrong is what NumPy does not write, an array that
+    is not as large as it says, and what takes more memory than any images would.
+    """
+    found, total = {}, 0
     try:
+        with open(path, "rb") as file:
+            if file.read(6) == np.lib.format.MAGIC_PREFIX:
+                return {}, "a single array, which is no .npz archive"
         with zipfile.ZipFile(path) as archive:
-            for key in ("x_train", "x_test", "classes"):
-                with archive.open(f"{key}.npy") as file:
-                    if np.lib.format.read_magic(file) == (1, 0):
-                        headers[key] = np.lib.format.read_array_header_1_0(file)
-    except (KeyError, *UNREADABLE):
-        return None
-    for key, (shape, _, kind) in headers.items():
-        if key == "classes" and kind.kind == "S":
-            return f"classes as byte strings ({kind}), not as strings"
-        if key != "classes" and 0 in shape[1:]:
-            return f"images {shape[1:]} without a pixel in {key}"
+            for entry in archive.infolist():
+                total += entry.file_size
+                with archive.open(entry) as file:
+                    read = _HEADERS.get(np.lib.format.read_magic(file))
+                    shape, _, kind = read(file) if read else ((), False, np.dtype(object))
+                    if (
+                        not kind.hasobject
+                        and file.tell() + math.prod(shape) * kind.itemsize != entry.file_size
+                    ):
+                        return {}, f"{entry.filename}, which is not as large as it says"
+                found[entry.filename.removesuffix(".npy")] = shape, kind
+    except (NotImplementedError, RuntimeError) as error:
+        return {}, f"an archive that NumPy has not written ({_reason(error)})"
+    except UNREADABLE:
+        return {}, None
+    if total > max(BOMB, MOST_PACKED * os.path.getsize(path)):
+        return (
+            {},
+            f"arrays of {total / 1e9:.1f} GB in {os.path.getsize(path) / 1e6:.1f} MB, which are no data",
+        )
+    return found, None
+
+
+def _fault_in_headers(name, path):
+    """What the arrays' headers say is wrong, or None."""
+    found, fault = headers(path)
+    if fault:
+        return fault
+    if "classes" in found and found["classes"][1].kind == "S":
+        return f"classes as byte strings ({found['classes'][1]}), not as strings"
+    for key in ("x_train", "x_test"):
+        if key in found and 0 in found[key][0][1:]:
+            return f"images {found[key][0][1:]} without a pixel in {key}"
     due = DOWNLOADS[name][1] if name in DOWNLOADS else None
-    if due and "x_train" in headers and headers["x_train"][0][1:] not in (due, (*due, 1)):
-        return f"images {headers['x_train'][0][1:]}, those of {name} are {due}"
+    if due and "x_train" in found and found["x_train"][0][1:] not in (due, (*due, 1)):
+        return f"images {found['x_train'][0][1:]}, those of {name} are {due}"
     return None
 
 

@@ -19,12 +19,14 @@ from functools import cache
 import numpy as np
 
 from .. import system
+from ..errors import on_one_line
 from . import images
 from .images import DataError
 
 URL = "https://archive.ics.uci.edu/static/public/206/relative+location+of+ct+slices+on+axial+axis.zip"
 FILE = "slice_localization_data.csv"  # in the archive: patient, 384 features, position
 ROWS, FEATURES = 53500, 384
+LARGEST, UNPACKED = 2**27, 2**29  # bytes: more than the archive, and the table in it, have
 TIMEOUT = 30  # seconds without a byte
 TABLES = ("ct_slices", "diabetes")
 
@@ -70,22 +72,26 @@ def fetch_table(name):
     if not path.is_file():
         try:
             with urllib.request.urlopen(URL, timeout=TIMEOUT) as answer:
-                arrays = unpacked(answer.read())
+                arrays = unpacked(answer.read(LARGEST))
             path.parent.mkdir(parents=True, exist_ok=True)
             whole = io.BytesIO()
             np.savez(whole, **arrays)
             system.replace(path, whole.getvalue())
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except Exception as error:  # whatever a server sends
             raise DataError(
-                f"{name} is not at {path} and its download failed ({error}); "
+                f"{name} is not at {path} and its download failed ({on_one_line(error)}); "
                 f"put {path.name} there (see data/README.md) or set ALIGNBOOK_DATA to its folder"
             ) from error
+    if fault := images.headers(path)[1]:
+        raise DataError(f"{path} holds {fault}; replace or remove it")
     return path
 
 
 def unpacked(archive, rows=ROWS):
     """{x, y, patient} of UCI's zip file, bytes. Raises ValueError unless it holds ``rows`` rows."""
     with zipfile.ZipFile(io.BytesIO(archive)) as file, file.open(FILE) as lines:
+        if file.getinfo(FILE).file_size > UNPACKED:
+            raise ValueError(f"{FILE} is larger than the table")
         reader = csv.reader(io.TextIOWrapper(lines, encoding="ascii"))
         next(reader)  # the names of the columns
         table = np.array(list(reader), dtype=np.float64)

@@ -1,7 +1,7 @@
-"""The metrics on networks of every make: what would go wrong unnoticed is refused or put right first.
+"""Layer alignments of networks of every make: what would go wrong unnoticed is refused first.
 
-The experiments call the plain functions of :mod:`alignbook.metrics`, on networks of their own. Of the layers'
-alignments, linear layers take a faster kernel here; the plain one is the reference, in the test.
+The experiments call the plain function of :mod:`alignbook.metrics.tangent_alignment`, on networks of their
+own; here linear layers take a faster kernel. The plain one is the reference, in the test.
 """
 
 from contextlib import ExitStack
@@ -17,9 +17,6 @@ from alignbook.kernels.linear_kernel import LinearKernel
 from alignbook.kernels.products import float32_products
 
 from .evaluation import evaluation_mode
-from .hessian_eigenvalues import hessian_eigenvalues as plain_eigenvalues
-from .landscape import landscape as plain_landscape
-from .loss_variation import loss_variation as plain_variation
 from .tangent_alignment import CONSTANT, LAYERS, LEFT_OUT, ROUNDING, _alignment, _check, _unfolding
 from .tangent_alignment import tangent_alignment as plain
 
@@ -98,7 +95,7 @@ def _gradients(outputs, inner):
         except RuntimeError:  # something in the network has no backward pass for all outputs at once
             pass
         else:
-            return [g.expand(k, *z.shape).contiguous() for g, z in zip(found, inner, strict=True)]
+            return [g.detach().expand(k, *z.shape).contiguous() for g, z in zip(found, inner, strict=True)]
     gradients = [z.new_empty(k, *z.shape) for z in inner]
     for a in range(k):
         found = torch.autograd.grad(outputs[:, a].sum(), inner, retain_graph=True, materialize_grads=True)
@@ -272,35 +269,3 @@ def _same(values, others):
 
 def _base(layer):
     return next(kind.__name__ for kind in LAYERS if isinstance(layer, kind))
-
-
-def unchanged(measure):
-    """``measure(model, loss, inputs, targets, …)``, for networks that write into inputs or buffers.
-
-    Each call of the network gets copies of its inputs; afterwards its buffers are as they were.
-    """
-
-    @wraps(measure)
-    def careful(model, loss, inputs, targets, *more, **named):
-        if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
-            return measure(model, loss, inputs, targets, *more, **named)
-        kept = {name: value.clone() for name, value in model.named_buffers()}
-        handle = model.register_forward_pre_hook(
-            lambda _, given: tuple(v.clone() if isinstance(v, torch.Tensor) else v for v in given),
-            prepend=True,
-        )
-        try:
-            return measure(model, loss, inputs, targets, *more, **named)
-        finally:
-            handle.remove()
-            with torch.no_grad():
-                for name, value in model.named_buffers():
-                    if name in kept:
-                        value.copy_(kept[name])
-
-    return careful
-
-
-hessian_eigenvalues = unchanged(plain_eigenvalues)
-landscape = unchanged(plain_landscape)
-loss_variation = unchanged(plain_variation)

@@ -1,7 +1,7 @@
 """What the metrics refuse, and scales that keep their numbers in range.
 
-Decorators that change no number a metric returns for arguments in range: they do not count where the
-digest of a stored result's code is taken (:mod:`alignbook.runs.digest`).
+They change no number a metric returns for arguments in range, but their code counts for stored results: what
+is refused of strangers alone stands in :mod:`alignbook.metrics.public`.
 """
 
 import inspect

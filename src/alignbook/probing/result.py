@@ -14,18 +14,26 @@ from alignbook.errors import AlignbookError, on_one_line
 class Probe:
     """What the instruments found.
 
-    network : facts about each network and the data: ``class``, ``parameters``, ``examples``, ``shape``,
+    Attributes
+    ----------
+    network : dict
+        Facts about each network and the data: ``class``, ``parameters``, ``examples``, ``shape``,
         ``outputs``, ``loss`` and for classes ``accuracy``. The networks are ``network``, those before it, and
         ``initialisation``: the same with random weights.
-    tables : {instrument: DataFrame}; the column ``network`` says whose row it is, ``layer`` names a module,
-        the same in all tables, so that they join. Columns: see :mod:`alignbook.probing.instruments`,
-        ``features`` and ``curvature``; ``layer``, ``parameter``, ``deviation`` and ``relative`` (to the norm
-        before) of ``deviation``.
-    left_out : {instrument, or ``instrument of network``: why there is nothing, one line}.
-    examples : {instrument: how many of the examples it was measured on}.
-    notes : {instrument, or ``loss`` of the facts: how many examples it saw and why, one line}.
-    said : what a reader should know about data and networks, a line each.
-    data : digits that are the same for two probes of the same examples.
+    tables : dict of DataFrame, by instrument
+        The column ``network`` says whose row it is; ``layer`` names a module, the same in all tables, so
+        that they join. ``deviation`` has ``layer``, ``parameter``, ``deviation`` and ``relative`` (to the
+        norm before).
+    left_out : dict
+        Why there is nothing, one line, by instrument or ``instrument of network``.
+    examples : dict
+        On how many of the examples each instrument measured.
+    notes : dict
+        How many examples an instrument, or the ``loss`` of the facts, saw and why, one line.
+    said : tuple of str
+        What a reader should know about data and networks, a line each.
+    data : str
+        Digits that are the same for two probes of the same examples.
     """
 
     network: dict
@@ -91,11 +99,23 @@ class Probe:
 def compare(*probes, **named):
     """Several probes as one :class:`Probe`, whose tables hold all networks side by side.
 
-    probes : two or more; named : the same with names for their networks, e.g. ``start=…, end=…``. Networks of
-    those without a name are called ``probe 1``, ``probe 2``, …; the first probe's initialisation stays.
-    What makes them hard to compare (other examples, another number of them) is in ``said``.
+    Parameters
+    ----------
+    *probes : Probe
+        Their networks are called ``probe 1``, ``probe 2``, ….
+    **named : Probe
+        Further ones, with names for their networks, e.g. ``start=…, end=…``.
 
-    Raises ValueError for fewer than two probes.
+    Returns
+    -------
+    Probe
+        The first probe's initialisation stays. What makes the probes hard to compare (other examples, another
+        number of them) is in ``said``.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two probes.
 
     Examples
     --------

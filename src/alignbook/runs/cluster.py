@@ -7,53 +7,34 @@ alone. Whoever reaches a scheduler has its workers, and its askers, run any code
 """
 
 import contextlib
+import hashlib
+import json
 import logging
 import re
 import socket
 import time
-from dataclasses import dataclass
+from collections import Counter
 
-from alignbook import system
 from alignbook.data.images import DataError
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import engine, results
+from alignbook.runs.workers import (
+    RESOURCE,
+    SILENT,
+    TOPIC,
+    Refused,
+    joined,
+    other_data,
+    present,
+    refusal,
+    shas,
+    work,
+)
 
 PATIENCE = 120.0  # seconds that a scheduler may be away
-KILLS = 3  # a unit that ends so many workers is set aside
-RESOURCE = "unit"  # where workers have it, a unit takes one
-TOPIC = "alignbook"
+SILENCE = 120.0  # seconds without a sign of life after which a worker's units are asked for again
+LOSSES = 3  # a unit that so many workers did not survive is set aside
 TELL_EVERY = 5.0
-
-
-class Refused(AlignbookError):
-    """A worker's code, versions or data are not the asker's; ``worker`` is its address."""
-
-    def __init__(self, message, worker):
-        super().__init__(message, worker)
-        self.worker = worker
-
-    def __str__(self):
-        return self.args[0]
-
-
-@dataclass(frozen=True)
-class Computed:
-    """What comes back.
-
-    table : DataFrame, None where it diverged after ``step``; ``seconds`` and ``cost`` as
-    :func:`engine.compute` says them; the ``device``, ``processor`` (:func:`alignbook.system.features`) and
-    ``host`` and ``worker`` (its address) that computed it; ``data``: the digests of its data sets there.
-    """
-
-    table: object
-    step: int | None
-    seconds: float
-    cost: float
-    device: str
-    processor: dict
-    host: str
-    worker: str
-    data: dict
 
 
 def compute(units, scheduler, *, device="auto", say):
@@ -64,9 +45,11 @@ def compute(units, scheduler, *, device="auto", say):
     device : ``auto``, ``cpu`` or ``cuda``, chosen on the worker.
 
     A worker of other code, versions or data, or without the data, is told and gets no more units. The data
-    are those at hand, else those of the first worker that returns a unit. A unit that raises, or ends three
-    workers, is told and set aside, the rest goes on. At the end AlignbookError, if any was set aside; at once
-    where there is no scheduler, or none but refused workers.
+    are those at hand, else those of the first worker that returns a unit. Two who ask for the same unit at
+    the same time share it. A unit whose worker is lost, or silent for two minutes, runs again after all
+    others; one that raises, or that three workers did not survive, is told and set aside, and so is one that
+    would end the last worker, where no nanny replaces that. At the end AlignbookError, if any was set aside;
+    at once where there is no scheduler, or none but refused workers.
     """
     distributed = _distributed()
     ours = isinstance(scheduler, str)
@@ -99,7 +82,10 @@ class _Asked:
 
     def __init__(self, units, device, say):
         self.left = {unit.name: unit for unit in units}
-        self.failures, self.refused, self.begun = {}, {}, {}  # begun: {name: worker}
+        self.failures, self.refused = {}, {}  # refused: {worker: why}
+        self.lost, self.suspects = Counter(), {}  # units with how many workers; those that wait for the end
+        self.deadly = set()  # names of those whose worker died, not only fell silent
+        self.tries = Counter()
         self.device, self.say, self.total = device, say, len(units)
         self.started = self.told = time.monotonic()
         self.stored = 0
@@ -113,64 +99,85 @@ class _Asked:
         """Until none is left; raises _Away where the connection ends before."""
         from distributed import as_completed
 
-        client.run_on_scheduler(_set_aside_after, kills=KILLS)
-        client.subscribe_topic(TOPIC, self._heard)
-        futures = {}
+        self.client = client
+        self.futures = {}  # {key: (future, unit, addresses that alone may take it, or None)}
+        self.silent = set()
+        self.begun = {}  # {key: worker}
         try:
-            waiting = as_completed(loop=client.loop)
-            self._submit(client, self.left.values(), futures, waiting)
+            self.waiting = as_completed(loop=client.loop)
+            client.subscribe_topic(TOPIC, self._heard)
+            self.begun |= client.run_on_scheduler(joined, client=client.id)
+            self._submit([unit for name, unit in self.left.items() if name not in self.suspects])
             while self.left:
-                ended = waiting.next_batch(block=False)
-                if not ended:
-                    if client.status != "running":
-                        raise _Away
-                    time.sleep(0.05)
-                again = [unit for future in ended if (unit := self._ended(future, futures.pop(future.key)))]
-                if again:
-                    self._submit(client, again, futures, waiting)
-                if self.left and not futures:
-                    raise _Away
-                self._tell(client)
+                self._step()
         except (OSError, TimeoutError):  # what Dask raises of a lost connection is one
             raise _Away from None
         finally:
             if client.status == "running":
                 client.unsubscribe_topic(TOPIC)
-                client.cancel(list(futures))
+                client.cancel([future for future, *_ in self.futures.values()])
 
-    def _submit(self, client, units, futures, waiting):
-        # Not scheduler_info: the client's own refresh, without workers, may come between its two steps.
-        workers = client.run_on_scheduler(_resources)
+    def _step(self):
+        ended = self.waiting.next_batch(block=False)
+        if not ended:
+            if self.client.status != "running":
+                raise _Away
+            time.sleep(0.05)
+        ended = [(future, self.futures.pop(future.key, None)) for future in ended]
+        again = [unit for future, asked in ended if asked and (unit := self._ended(future, asked[1]))]
+        if again:
+            self._submit(again)
+        if self.suspects and not self.futures:
+            self._submit(self._suspects())
+        if self.left and not self.futures:
+            raise _Away
+        self._tell()
+
+    def _submit(self, units):
+        workers = self._workers()
         fit = [address for address in workers if address not in self.refused]
-        if self.refused and not fit:
+        if self.refused and workers and not fit:
             raise AlignbookError(f"no worker may compute: {next(iter(self.refused.values()))}")
-        asked = {"resources": {RESOURCE: 1}} if any(RESOURCE in has for has in workers.values()) else {}
+        asked = {}
+        if any(RESOURCE in has.resources for has in workers.values()):
+            asked["resources"] = {RESOURCE: 1}
         if self.refused:
             asked["workers"] = fit
         for unit in units:
-            origin = self.origins[unit.compute]
-            key = (
-                f"{results.owner(unit)}-{results.location(unit).name}-{origin['code'][:12]}-{time.time_ns()}"
-            )
-            future = client.submit(work, unit, origin, self.data, self.device, key=key, pure=False, **asked)
-            futures[future.key] = (future, unit)
-            waiting.add(future)
+            origin, key = self.origins[unit.compute], self._key(unit)
+            arguments = unit, origin, self.data, self.device
+            future = self.client.submit(work, *arguments, key=key, pure=False, **asked)
+            self.futures[future.key] = (future, unit, asked.get("workers"))
+            self.waiting.add(future)
 
-    def _ended(self, future, of):
-        """Store what came back; returns the unit where it is to be asked for again."""
-        _, unit = of
+    def _key(self, unit):
+        """The same for all who ask for the same: the scheduler has it computed once."""
+        origin = self.origins[unit.compute]
+        self.tries[unit.name] += 1  # Dask may not have forgotten the last one
+        same = origin["code"], origin["versions"], self.data, self.device, self.tries[unit.name]
+        digest = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+        return f"{results.owner(unit)}-{results.location(unit).name}-{digest[:16]}"
+
+    def _workers(self):
+        # Not scheduler_info: the client's own refresh, without workers, may come between its two steps.
+        return self.client.run_on_scheduler(present, silence=SILENCE)
+
+    def _ended(self, future, unit):
+        """Store what came back; returns the unit where it is to be asked for again at once."""
         if future.status in ("cancelled", "lost"):
             raise _Away
         if future.status == "error":
             error = future.exception()
             if isinstance(error, Refused):
                 return self._refuse(error, unit)
+            if type(error).__name__ == "KilledWorker":
+                return self._lose(future.key, unit, error.last_worker.address)
             self._failed(unit, error)
             return None
         done = future.result()
-        if odd := _other_data(self.data, done.data):  # began before it was known whose data count
-            return self._refuse(_refusal(done.worker, odd), unit)
-        self.data |= _shas(done.data)
+        if odd := other_data(self.data, done.data):  # began before it was known whose data count
+            return self._refuse(refusal(done.worker, odd), unit)
+        self.data |= shas(done.data)
         origin = self.origins[unit.compute] | done.data
         results.store(
             unit,
@@ -184,7 +191,6 @@ class _Asked:
             host=done.host,
         )
         self.left.pop(unit.name)
-        self.begun.pop(unit.name, None)
         self.stored += 1
         if self.total <= 100:
             self.say(f"{unit.name}: {engine.ended(done.step, done.seconds)} on {done.host}")
@@ -197,68 +203,76 @@ class _Asked:
             self.say(str(error))
         return unit
 
+    def _lose(self, key, unit, worker):
+        """Its worker is gone; returns the unit where it had not begun there."""
+        if self.begun.get(key) != worker:
+            return unit
+        self.lost[unit.name] += 1
+        if worker not in self.silent:
+            self.deadly.add(unit.name)
+        if self.lost[unit.name] < LOSSES:
+            self.suspects[unit.name] = unit
+        else:
+            self._set_aside(unit)
+        return None
+
+    def _suspects(self):
+        """Those to be asked for now that nothing else runs: one by one what two workers did not survive.
+
+        Set aside are those that might end the last worker, where no nanny replaces it.
+        """
+        fit = [has for address, has in self._workers().items() if address not in self.refused]
+        if len(fit) < 2 and not any(has.nanny for has in fit):
+            for name in self.deadly & self.suspects.keys():
+                self._set_aside(self.suspects.pop(name), "; it is not tried on the last worker")
+        least = min((self.lost[name] for name in self.suspects), default=0)
+        most = 1 if least > 1 else max(1, sum(has.slots for has in fit))
+        chosen = [name for name in self.suspects if self.lost[name] == least][:most]
+        return [self.suspects.pop(name) for name in chosen]
+
+    def _set_aside(self, unit, why=""):
+        count = self.lost[unit.name]
+        workers = "a worker" if count == 1 else f"{count} workers"
+        what = f"unit {unit.name} of {results.owner(unit)} ended {workers} and is set aside{why}"
+        self._failed(unit, AlignbookError(what))
+
     def _failed(self, unit, error):
         self.left.pop(unit.name)
-        self.begun.pop(unit.name, None)
-        if type(error).__name__ == "KilledWorker":
-            why = f"unit {unit.name} of {results.owner(unit)} ended {KILLS} workers and is set aside"
-        elif isinstance(error, AlignbookError):
-            why = on_one_line(error)
-        else:
-            what = f"{type(error).__name__}: {on_one_line(error)}"
-            why = f"unit {unit.name} of {results.owner(unit)} failed: {what}"
+        why = on_one_line(error)
+        if not isinstance(error, AlignbookError):
+            why = f"unit {unit.name} of {results.owner(unit)} failed: {type(error).__name__}: {why}"
         self.failures[unit.name] = why
         self.say(why)
 
     def _heard(self, event):
-        self.begun.update([event[1]])
+        key, worker = event[1]
+        if key == SILENT:
+            self.silent.add(worker)
+            self.say(f"worker {worker} is silent and dropped; its units run elsewhere")
+        else:
+            self.begun[key] = worker
 
-    def _tell(self, client):
+    def _tell(self):
         now = time.monotonic()
         if now - self.told < TELL_EVERY:
             return
         self.told = now
-        end = ""
-        if self.stored:
-            end = f", about {(now - self.started) / self.stored * len(self.left):.0f} s to go"
-        workers = client.run_on_scheduler(_resources)
-        running = sum(name in self.left and worker in workers for name, worker in self.begun.items())
-        state = f"{running} running{end}" if workers else "no workers"
+        workers = self._workers()
+        self._unbind(workers)
+        state = "no workers (they leave with their scheduler: start them again)"
+        if workers:
+            state = f"{sum(self.begun.get(key) in workers for key in self.futures)} running"
+        if workers and self.stored:
+            state += f", about {(now - self.started) / self.stored * len(self.left):.0f} s to go"
         self.say(f"{self.stored} of {self.total} units done, {len(self.failures)} failed, {state}")
 
-
-def work(unit, origin, data, device):
-    """On a worker: :class:`Computed` of ``unit``, with one thread.
-
-    Raises Refused where its code, versions or data are not the asker's, or the data are missing.
-    """
-    from distributed import get_worker
-    from threadpoolctl import threadpool_limits
-
-    worker = get_worker()
-    differences = _differences(origin, results.origin_of_code(unit))
-    if differences:
-        raise _refusal(worker.address, differences)
-    worker.log_event(TOPIC, (unit.name, worker.address))
-    try:
-        engine.require_data([unit])
-        here = results.origin_of_data(unit)
-    except DataError as error:
-        raise _refusal(worker.address, str(error)) from None
-    if odd := _other_data(data, here):
-        raise _refusal(worker.address, odd)
-    device = engine.choose_device(device)
-    import torch
-
-    torch.set_num_threads(1)
-    with threadpool_limits(1):
-        table, step, seconds, cost = engine.compute(unit, device)
-    made_on = engine.describe(device), system.features(device), system.host(), worker.address
-    return Computed(table, step, seconds, cost, *made_on, here)
-
-
-def _refusal(worker, why):
-    return Refused(f"worker {worker} is refused: {why}", worker)
+    def _unbind(self, workers):
+        """Ask again for units that only workers may take that have left."""
+        stranded = [key for key, (_, _, fit) in self.futures.items() if fit and not set(fit) & workers.keys()]
+        asked = [self.futures.pop(key) for key in stranded]
+        if asked:
+            self.client.cancel([future for future, *_ in asked])
+            self._submit([unit for _, unit, _ in asked])
 
 
 def _digests(names):
@@ -270,38 +284,6 @@ def _digests(names):
         with contextlib.suppress(DataError):
             found[name] = tables.digest(name)
     return found
-
-
-def _other_data(ours, theirs):
-    """What differs between ``ours``, {name: SHA-256}, and a worker's data sets, as text; empty: nothing."""
-    odd = [name for name, sha in sorted(_shas(theirs).items()) if ours.get(name, sha) != sha]
-    return f"its data are others ({', '.join(odd)})" if odd else ""
-
-
-def _shas(data):
-    """{name: SHA-256} of what :func:`results.origin_of_data` says."""
-    return {made_from["name"]: made_from["sha256"] for made_from in filter(None, data.values())}
-
-
-def _differences(ours, theirs):
-    """What differs between the asker's and a worker's code and versions, as text."""
-    odd = [
-        f"{package} {theirs['versions'].get(package)} there, {version} here"
-        for package, version in ours["versions"].items()
-        if theirs["versions"].get(package) != version
-    ]
-    if ours["code"] != theirs["code"]:
-        odd.append("the experiment's code is another")
-    return ", ".join(odd)
-
-
-def _set_aside_after(dask_scheduler, kills):
-    dask_scheduler.allowed_failures = kills - 1
-
-
-def _resources(dask_scheduler):
-    """{address of a worker: its resources}."""
-    return {address: dict(worker.resources) for address, worker in dask_scheduler.workers.items()}
 
 
 def _connected(distributed, address, say):

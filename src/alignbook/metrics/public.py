@@ -1,0 +1,332 @@
+"""The metrics as :mod:`alignbook` hands them out: every argument and result is checked.
+
+Studies call the functions of :mod:`alignbook.metrics`, whose code counts for their stored results. Here,
+around the same functions, what a stranger may hand in is refused with one sentence: ValueError or TypeError,
+whatever goes wrong inside, which stays attached as the cause. Results are numbers, and the network, its
+buffers and the tensors of who calls are as before.
+"""
+
+import functools
+import inspect
+import math
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
+from numbers import Real
+
+import numpy as np
+import torch
+from torch import nn
+
+from alignbook import metrics
+from alignbook.errors import on_one_line
+
+from . import arrays
+from .checks import integer
+from .evaluation import evaluation_mode
+
+
+def _numbers(value, name):
+    """A dense array or tensor of real numbers, as it was handed in; of lists, their array."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.device.type == "meta":
+            raise ValueError(f"{name} must be a dense tensor with values, not {_kind(value)}")
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"{name} has a mask, which would be ignored: fill it first")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "buifc":
+        what = f"entries of type {array.dtype}" if array.dtype.kind != "O" else _kind(value)
+        raise ValueError(f"{name} must be an array or tensor of numbers, not {what}")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _lengths(value, name):
+    return arrays.float64(_numbers(value, name), name)
+
+
+def _tensor(value, name):
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} must be a tensor, not {_kind(value)}")
+    value = _numbers(value, name)
+    if value.ndim == 0 or value.shape[0] == 0:
+        raise ValueError(f"{name} must have one entry per example, at least one, not {tuple(value.shape)}")
+    if value.is_floating_point() and not value.isfinite().all():
+        raise ValueError(f"{name} have entries that are not finite")
+    return value
+
+
+def _images(value, name):
+    _tensor(getattr(value, "x", value), name)
+    return value
+
+
+def _integer(least, most=2**31):
+    def check(value, name):
+        integer(value, name, least)
+        if value > most:
+            raise ValueError(f"{name} must be at most {most:.3g}, not {_shown(value)}")
+        return int(value)
+
+    return check
+
+
+def _real(limits, inside):
+    def check(value, name):
+        number = not isinstance(value, bool | np.bool_) and isinstance(value, Real)
+        if not number or not abs(value) <= np.finfo(float).max or not inside(value):
+            raise ValueError(f"{name} must be a number {limits}, not {_shown(value)}")
+        return float(value)
+
+    return check
+
+
+def _switch(value, name):
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {_shown(value)}")
+    return bool(value)
+
+
+def _mode(value, name):
+    if not isinstance(value, str) or value not in ("eval", "train"):
+        raise ValueError(f"{name} must be 'eval' or 'train', not {_shown(value)}")
+    return value
+
+
+def _of(kind, what):
+    def check(value, name):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {what}, not {_kind(value)}")
+        return value
+
+    return check
+
+
+def _function(value, name):
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(f"{name} must be a function of outputs and targets, not {_kind(value)}")
+    return value
+
+
+@torch.no_grad()
+def _network(value, name):
+    if not isinstance(value, nn.Module):
+        raise TypeError(f"{name} must be a torch.nn.Module, not {_kind(value)}")
+    for place, tensor in (*value.named_parameters(), *value.named_buffers()):
+        _numbers(tensor, place)
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{place} of the {name} has entries that are not finite")
+    return value
+
+
+def _weights(value, name):
+    if not isinstance(value, nn.Module | dict):
+        raise TypeError(f"{name} must be a torch.nn.Module or a state dict, not {_kind(value)}")
+    return value
+
+
+def _directions(value, name):
+    pair = list(value) if isinstance(value, list | tuple) else []
+    if len(pair) != 2 or not all(isinstance(part, dict) for part in pair):
+        raise ValueError(f"{name} must be two dicts of tensors, not {_kind(value)}")
+    for part in pair:
+        for place, tensor in part.items():
+            _numbers(_of(torch.Tensor, "a tensor")(tensor, f"{name} of {place}"), f"{name} of {place}")
+    return pair
+
+
+def _perhaps(check):
+    return lambda value, name: None if value is None else check(value, name)
+
+
+def _kind(value):
+    if isinstance(value, torch.Tensor):
+        return f"{value.layout} on {value.device}".replace("torch.", "")
+    return type(value).__name__
+
+
+def _shown(value):
+    return on_one_line(repr(value))[:60]
+
+
+def _public(metric, *, steady=False, finite=True, **checks):
+    """``metric`` with ``checks``, {argument: function of its value and name, which returns the value}.
+
+    steady : the model is run twice first and has to answer alike; finite : what is returned has to be.
+    """
+    signature = inspect.signature(metric)
+    name = metric.__name__
+
+    @functools.wraps(metric)
+    def checked(*positional, **named):
+        try:
+            given = signature.bind(*positional, **named)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+        given.apply_defaults()
+        values = given.arguments
+        for argument, check in checks.items():
+            read = functools.partial(check, values[argument], argument)
+            values[argument] = _told(f"reading {argument}", read)
+        with ExitStack() as stack:
+            if "model" in values:
+                values |= stack.enter_context(_left_alone(steady, **values))
+            result = _told(name, functools.partial(metric, **values))
+        if finite:
+            _require_numbers(name, result)
+        return result
+
+    return checked
+
+
+def _told(what, call):
+    """``call()``; what goes wrong inside becomes a ValueError of one sentence, which says ``what``."""
+    try:
+        return call()
+    except (ValueError, TypeError) as error:
+        if _ours(error) and "\n" not in str(error):
+            raise
+        raise ValueError(f"{what} failed: {on_one_line(error)}") from error
+    except Exception as error:
+        raise ValueError(f"{what} failed: {type(error).__name__}: {on_one_line(error)}") from error
+
+
+def _ours(error):
+    """Whether it was raised by a line of this package."""
+    trace = error.__traceback__
+    while trace.tb_next:
+        trace = trace.tb_next
+    return trace.tb_frame.f_globals.get("__name__", "").startswith("alignbook.")
+
+
+@contextmanager
+def _left_alone(steady, model, inputs=None, loss=None, **_):
+    """Inside, ``model`` reads copies and ``loss``, if any, too; afterwards its buffers are as before.
+
+    Yields what to hand in instead. Raises ValueError where the model has to be ``steady`` and is not.
+    """
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    try:
+        with ExitStack() as stack:
+            if not isinstance(model, torch.jit.ScriptModule):
+                handle = model.register_forward_pre_hook(_copies, prepend=True)
+                stack.callback(handle.remove)
+            if steady:
+                _require_steady(model, inputs[:2])
+            yield {"loss": lambda outputs, wanted: loss(outputs, wanted.clone())} if loss else {}
+    finally:
+        with torch.no_grad():
+            for name, value in model.named_buffers():
+                if name in buffers and not torch.equal(value, buffers[name]):
+                    value.copy_(buffers[name])
+
+
+def _copies(_, given):
+    return tuple(value.clone() if isinstance(value, torch.Tensor) else value for value in given)
+
+
+@torch.no_grad()
+def _require_steady(model, inputs):
+    with evaluation_mode(model), torch.autocast(inputs.device.type, enabled=False):
+        first, second = (_told("running the model", functools.partial(model, inputs)) for _ in range(2))
+    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+        raise ValueError(f"the model must return one tensor, not {_kind(first)}")
+    if not first.isfinite().all():
+        raise ValueError("the model's outputs are not finite")
+    # The processor may round the same sum differently.
+    if first.shape != second.shape or not torch.allclose(first, second, rtol=1e-3, atol=1e-6):
+        raise ValueError("the model answers differently twice: it is random, or keeps count of its calls")
+
+
+def _require_numbers(name, result):
+    if not all(np.isfinite(values).all() for values in _arrays(result)):
+        raise ValueError(f"{name} of these arguments leaves the range of numbers: scale them")
+
+
+def _arrays(result):
+    if is_dataclass(result):
+        for field in fields(result):
+            yield from _arrays(getattr(result, field.name))
+    elif isinstance(result, dict):
+        yield from map(_array, result.values())
+    elif isinstance(result, list | tuple):
+        for part in result:
+            yield from _arrays(part)
+    else:
+        yield _array(result)
+
+
+def _array(value):
+    return value.detach().double().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+
+
+def _with_middle(landscape):
+    """``landscape``, whose loss may leave the range of numbers, but not at the network itself."""
+
+    @functools.wraps(landscape)
+    def checked(**given):
+        found = landscape(**given)
+        middle = found.loss[len(found.alpha) // 2, len(found.beta) // 2]
+        if not math.isfinite(middle):
+            raise ValueError(f"the loss of the model itself is {middle}")
+        return found
+
+    return checked
+
+
+_RTOL = {"rtol": _perhaps(_real("from 0 on", lambda value: value >= 0))}
+_ON_EXAMPLES = {"model": _network, "loss": _function, "inputs": _tensor, "targets": _tensor}
+
+misalignment = _public(metrics.misalignment, a=_numbers, b=_numbers, **_RTOL)
+transfer_function = _public(metrics.transfer_function, cov_x=_numbers, cov_w=_numbers, **_RTOL)
+patch_covariance = _public(metrics.patch_covariance, images=_images, size=_integer(1), stride=_integer(1))
+alignment_curve = _public(
+    metrics.alignment_curve,
+    features=_numbers,
+    labels=_numbers,
+    thresholds=_perhaps(_numbers),
+    bias=_switch,
+)
+tangent_alignment = _public(metrics.tangent_alignment, finite=False, model=_network, labels=_numbers)
+hessian_eigenvalues = _public(
+    metrics.hessian_eigenvalues,
+    steady=True,
+    **_ON_EXAMPLES,
+    k=_integer(1),
+    tol=_real("between 0 and 1", lambda value: 0 < value < 1),
+    batch_size=_integer(1),
+    basis=_perhaps(_integer(1)),
+    max_products=_integer(1),
+    seed=_integer(0, 2**63 - 1),
+)
+weight_deviation = _public(metrics.weight_deviation, before=_weights, after=_weights, n=_perhaps(_integer(1)))
+filter_normalised_directions = _public(
+    metrics.filter_normalised_directions,
+    model=_network,
+    generator=_of(torch.Generator, "a torch.Generator"),
+    count=_integer(1),
+    layer=_perhaps(_of(str, "the name of a module")),
+)
+landscape = _public(
+    _with_middle(metrics.landscape),
+    steady=True,
+    finite=False,
+    **_ON_EXAMPLES,
+    directions=_perhaps(_directions),
+    generator=_perhaps(_of(torch.Generator, "a torch.Generator")),
+    radius=_real("above 0", lambda value: value > 0),
+    points=_integer(3),
+    layer=_perhaps(_of(str, "the name of a module")),
+    mode=_mode,
+)
+loss_variation = _public(
+    metrics.loss_variation,
+    steady=True,
+    finite=False,
+    **_ON_EXAMPLES,
+    lengths=_lengths,
+    scaled=_switch,
+    mode=_mode,
+)
