@@ -112,6 +112,9 @@ def test_a_language_model_is_asked_as_its_own_loss_asks_it():
         net, {"input_ids": ids, "labels": labels, "idx": torch.arange(N)}, without=["curvature"]
     )
     assert found.network["network"]["loss"] == pytest.approx(net(ids, labels).loss.item(), rel=1e-5)
+    for form in ((ids, labels), ({"input_ids": ids}, labels)):  # the loss is the same, however they come
+        again = alignbook.probe(net, form, without=[*QUICK, "slice", "features"])
+        assert again.network["network"]["loss"] == pytest.approx(found.network["network"]["loss"])
     right = net(ids).logits[:, :-1].argmax(2) == labels[:, 1:]
     known = labels[:, 1:] != -100
     assert found.network["network"]["accuracy"] == pytest.approx(right[known].float().mean().item())

@@ -64,13 +64,14 @@ def _features(ax, rows):
     for colour, i in zip(mpl.colormaps["viridis"](np.linspace(0, 0.85, len(chosen))), chosen, strict=True):
         curve = part[part["layer"] == layers[i]]
         ax.plot(curve["k"], curve["share"], color=colour, label=plain(layers[i]))
+    last = layers[-2:][0]  # before the outputs, which are few
     if "chance" in part:
-        curve = part[part["layer"] == layers[-1]]
-        ax.plot(curve["k"], curve["chance"], color=GREY, ls=":", label="chance, at the last")
+        curve = part[part["layer"] == last]
+        ax.plot(curve["k"], curve["chance"], color=GREY, ls=":", label="chance, in the last layer")
     fresh = whole.get(FRESH)
-    if fresh is not None and (fresh["layer"] == layers[-1]).any():
-        curve = fresh[fresh["layer"] == layers[-1]]
-        ax.plot(curve["k"], curve["share"], color=GREY, ls="--", label="random weights, the last")
+    if fresh is not None and (fresh["layer"] == last).any():
+        curve = fresh[fresh["layer"] == last]
+        ax.plot(curve["k"], curve["share"], color=GREY, ls="--", label="random weights, the last layer")
     ax.set(
         xlabel="k, top singular vectors of what the layer reads",
         ylabel="share of the labels",

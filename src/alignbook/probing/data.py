@@ -30,12 +30,9 @@ class Data:
     def __len__(self):
         return len(self.targets)
 
-    def rows(self, rows, with_targets=False):
-        """The inputs of these examples, always a copy; in a dict also the targets, under their key."""
-        picked = mapped(lambda values: values[rows.to(values.device)], self.inputs)
-        if with_targets:
-            picked[self.key or KEYS[0]] = self.targets[rows.to(self.targets.device)]
-        return picked
+    def rows(self, rows):
+        """The inputs of these examples, always a copy."""
+        return mapped(lambda values: values[rows.to(values.device)], self.inputs)
 
     def to(self, device):
         """The same on a device."""
@@ -118,7 +115,11 @@ def read(data, targets=None, examples=None):
 def _one_batch(data):
     if isinstance(data, torch.Tensor | np.ndarray | Mapping):
         return True
-    return isinstance(data, tuple | list) and all(isinstance(v, torch.Tensor | np.ndarray) for v in data)
+    if not isinstance(data, tuple | list) or not data:
+        return False
+    first, *others = data
+    named = isinstance(first, Mapping) and len(others) == 1
+    return all(isinstance(v, torch.Tensor | np.ndarray) for v in (others if named else data))
 
 
 def _parts(batch, targets=None):
@@ -131,9 +132,9 @@ def _parts(batch, targets=None):
         held = named.pop(key) if key is not None else None
         return named, held if targets is None else tensor(targets, "targets"), key
     if isinstance(batch, tuple | list):
-        values = [
-            _parts(v, 0)[0] if isinstance(v, Mapping) else tensor(v, "a part of the data") for v in batch
-        ]
+        if isinstance(batch[0], Mapping) and len(batch) == 2 and targets is None:
+            return _parts(*batch)
+        values = [tensor(v, "a part of the data") for v in batch]
         if targets is None:
             *values, targets = values
         return values[0] if len(values) == 1 else tuple(values), tensor(targets, "targets"), None

@@ -19,6 +19,7 @@ from .task import Task, outputs_of, understood
 
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 BATCH = 100  # examples at once
+LABELS = "labels"  # what Hugging Face's networks call targets
 RANDOM = "the network answers differently to the same examples: its forward is random, or counts its calls"
 
 
@@ -46,21 +47,28 @@ class Network(nn.Module):
         self.model, self.data, self.own = model, data, forward
         self.until, self.changes, self.dropped, self.batch = float("inf"), False, [], BATCH
         self.script = isinstance(model, torch.jit.ScriptModule)
-        self.labelled = data.key is not None and forward is None and _takes(model, data.key)
+        # A network of Hugging Face's that is given the targets says what its own loss is.
+        self.key = next((k for k in (data.key, LABELS) if k and forward is None and _takes(model, k)), None)
 
     def forward(self, rows):
         if budget.clock() > self.until:
             raise OutOfTime("the time is over (--minutes)")
-        return outputs_of(self.returned(self.data.rows(rows, self.labelled)))
+        return outputs_of(self.answer(rows))
 
-    def returned(self, batch):
-        """What the network itself returns for inputs of its own kind."""
+    def answer(self, rows):
+        """What the network itself returns for these examples."""
+        wanted = {} if self.key is None else {self.key: self.data.targets[rows.to(self.data.targets.device)]}
+        return self.returned(self.data.rows(rows), wanted)
+
+    def returned(self, batch, named=None):
+        """What it returns for inputs of its own kind, and others by name."""
         if self.own is not None:
             return self._kept(lambda: self.own(self.model, batch))
+        given = batch if isinstance(batch, tuple) else (batch,)
         if isinstance(batch, Mapping):
             known, self.dropped = taken(self.model.forward, batch)
-            return self._kept(lambda: self._called((), known))
-        return self._kept(lambda: self._called(batch if isinstance(batch, tuple) else (batch,), {}))
+            given, named = (), {**known, **(named or {})}
+        return self._kept(lambda: self._called(given, named or {}))
 
     def _called(self, given, named):
         if not self.changes or self.script:
@@ -97,7 +105,7 @@ class Network(nn.Module):
         Buffers that a call changes are put back, from here on after every call.
         """
         kept, said = self._snapshot(), []
-        first = self(rows)
+        first = self._first(rows)
         now = dict(self.model.named_buffers())
         moved = [n for n, v in kept.items() if n in now and not _identical(v, now[n])]
         self._put_back(kept)
@@ -116,6 +124,20 @@ class Network(nn.Module):
             said.append(f"the network's forward does not take {_some(self.dropped)}: left out")
         return said
 
+    def _first(self, rows):
+        """The outputs; without the targets from here on, where the network does not take them."""
+        try:
+            return self(rows)
+        except (RuntimeError, ValueError):
+            if self.key is None:
+                raise
+            key, self.key = self.key, None
+            try:
+                return self(rows)
+            except (RuntimeError, ValueError):
+                self.key = key
+            raise
+
     def _where(self):
         state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         odd = [name for name, v in state.items() if v.is_floating_point() and not v.isfinite().all()]
@@ -125,10 +147,10 @@ class Network(nn.Module):
     def task(self, rows, loss, seed):
         """(:class:`Task` of the data, lines to be said), from what the network returns for a few examples."""
         data, said = self.data, []
-        returned = self.returned(data.rows(rows, self.labelled))
+        returned = self.answer(rows)
         outputs, targets = outputs_of(returned), data.targets
         stated = getattr(returned, "loss", None)
-        if loss is None and self.labelled and isinstance(stated, torch.Tensor) and stated.numel() == 1:
+        if loss is None and self.key and isinstance(stated, torch.Tensor) and stated.numel() == 1:
             targets, line = understood(targets, outputs, float(stated), rows.to(targets.device))
             said += [line] if line else []
         return Task.of(targets, outputs, loss, seed), said
