@@ -129,7 +129,7 @@ class Recorder:
 
     def to_csv(self, path: str | Path) -> None:
         """Write :attr:`table`; :meth:`read_csv` of a new recorder takes it up again."""
-        text = self.table.to_csv(index=False)
+        text = self.table.to_csv(index=False, na_rep="nan")  # an empty field would be no number
         part = Path(f"{path}.part")
         part.write_text(text, encoding="utf-8")
         part.replace(path)
@@ -139,14 +139,16 @@ class Recorder:
 
         Raises ValueError where the file is no such table.
         """
+        rows: dict[tuple[int, str], dict[str, float]] = {}
         try:
             table = pd.read_csv(path, keep_default_na=False)
-        except (ValueError, UnicodeError) as error:
+            if list(table.columns) != COLUMNS:
+                raise ValueError(f"its columns are {', '.join(table.columns)}")
+            for row in table.itertuples():
+                rows.setdefault((int(row.step), row.instrument), {})[str(row.layer)] = float(row.value)
+        except ValueError as error:
             raise ValueError(f"{path} is no recorder's table: {on_one_line(error)}") from None
-        if list(table.columns) != COLUMNS:
-            raise ValueError(f"{path} is no recorder's table: its columns are {', '.join(table.columns)}")
-        for row in table.itertuples():
-            self._rows.setdefault((int(row.step), row.instrument), {})[str(row.layer)] = float(row.value)
+        self._rows |= rows
         self._continued = True
 
     def state_dict(self) -> dict:
