@@ -43,7 +43,7 @@ def test_the_contents_follow_the_file_and_forget_no_notebook():
     assert [section["file"] for section in chapter["sections"]] == ["one/b", "one/a", "one/c"]
     (pages,) = parts[2]["chapters"]
     assert [section["file"] for section in pages["sections"]][:3] == [
-        "reference/commands", "reference/alignment_curve", "reference/Claim",
+        "reference/commands", "reference/alignment_curve", "reference/cka",
     ]  # fmt: skip
     assert [book.name for book in contents.in_order(TOC, known)] == ["one/b", "one/a", "one/c"]
     more = yaml.safe_load(contents.staged(TOC, [*known, *books("two/x")]))["parts"]

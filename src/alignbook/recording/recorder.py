@@ -46,6 +46,15 @@ class Recorder:
     seed : int
         Of the coordinates of wide features, and of the curvature's start.
 
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row per step, instrument and layer ("" for the whole network), with its ``value``.
+    costs : pandas.DataFrame
+        Per instrument how often it was recorded and skipped, its seconds and their share of training.
+    left_out : dict of str to str
+        Why an instrument has no number at a step, or does not apply at all.
+
     Raises
     ------
     ValueError
