@@ -2,9 +2,12 @@
 
 import importlib.metadata
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 
+import pytest
 import yaml
 
 from alignbook import paths
@@ -78,3 +81,26 @@ def test_what_is_installed_is_what_is_pinned():
     installed = {dist.name.lower().replace("_", "-"): dist.version.partition("+")[0] for dist in everything}
     wrong = {name: installed[name] for name, pin in pins().items() if installed.get(name, pin) != pin}
     assert wrong == {}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
+def test_a_moved_checkout_says_what_to_do(tmp_path):
+    made = tmp_path / "made"
+    commands = made / ".venv/bin"
+    commands.mkdir(parents=True)
+    (commands / "alignbook").write_text(f"#!{commands}/python3\nimport sys\n")
+    shutil.copy(paths.root() / "Makefile", made)
+    shutil.copytree(made, tmp_path / "copied")
+    (tmp_path / "link").symlink_to(made)
+
+    def clean(folder):
+        run = subprocess.run(["make", "clean"], cwd=tmp_path / folder, text=True, capture_output=True)
+        return run.returncode, run.stderr.strip()
+
+    assert clean("made")[0] == clean("link")[0] == 0
+    status, said = clean("copied")
+    assert status == 2 and said.endswith(
+        f'made in {made}/: remove it ("rm -rf .venv") and call make again.  Stop.'
+    )
+    shutil.rmtree(made)
+    assert clean("copied") == (status, said)
