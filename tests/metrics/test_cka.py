@@ -94,7 +94,7 @@ def test_layers_within_and_between_networks():
         assert table.iloc[i, j] == pytest.approx(expected, rel=1e-5)
     chosen = layer_cka(first, [{"input": part} for part in inputs.split(10)], second, layers=["[14]"])
     np.testing.assert_allclose(chosen, table.iloc[:2, :2], rtol=1e-6)
-    within = layer_cka(first, [(inputs,)])
+    within = layer_cka(first, [(inputs, torch.zeros(30))])
     np.testing.assert_allclose(np.diag(within), 1, rtol=1e-9)
 
 

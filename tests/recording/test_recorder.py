@@ -127,9 +127,29 @@ def test_a_run_that_goes_on_has_the_table_of_one_that_never_stopped(tmp_path):
     pd.testing.assert_frame_equal(by_state.table, whole.table)
     pd.testing.assert_frame_equal(by_csv.table, whole.table)
     assert "hand them in as start=" in without.left_out["deviation"]
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="other.csv is no recorder's table: its columns are a, b"):
-        without.read_csv(tmp_path / "other.csv")
+    for text, why in {
+        "a,b\n1,2\n": "its columns are a, b",
+        "step,instrument,layer,value\nx,loss,,1\n": "invalid literal",
+        "": "No columns",
+    }.items():
+        (tmp_path / "other.csv").write_text(text)
+        with pytest.raises(ValueError, match=f"other.csv is no recorder's table: {why}"):
+            without.read_csv(tmp_path / "other.csv")
+
+
+def test_a_run_that_diverged_is_recorded_as_far_as_it_goes(tmp_path):
+    net, record = nn.Linear(36, 3), Recorder(examples(), ["loss", "alignment", "tangent"], at=1)
+    flat = nn.Sequential(nn.Flatten(), net)
+    record.step(flat, 0)
+    nn.init.constant_(net.weight, float("nan"))
+    record.step(flat, 1)
+    rows = record.table.query("step == 1")
+    assert rows["instrument"].tolist() == ["loss"] and rows["value"].isna().all()
+    assert record.left_out["alignment"] == "step 1: ValueError: the features are not finite"
+    record.to_csv(tmp_path / "record.csv")
+    again = Recorder(examples(), ["loss"])
+    again.read_csv(tmp_path / "record.csv")
+    pd.testing.assert_frame_equal(again.table, record.table)
 
 
 def test_recording_keeps_to_its_share_and_says_what_it_cost(monkeypatch):
@@ -274,6 +294,9 @@ def test_callbacks_record_before_the_first_step_and_after_each(monkeypatch):
         ({"at": "often"}, "not 'often'"),
         ({"share": 0.0}, "share must be a number above 0"),
         ({"data": []}, "there are no examples"),
+        ({"data": 5}, "data must be .* not a int"),
+        ({"data": (torch.ones(4, 2), torch.ones(3))}, "a batch has 4 inputs and 3 targets"),
+        ({"examples": 0}, "examples must be an integer from 1 on"),
         ({"data": [{"x": [1]}]}, "a batch has no labels among x"),
         ({"data": [torch.ones(3)]}, r"a batch must be \(inputs, targets\) or a dict, not a Tensor"),
     ],

@@ -100,8 +100,9 @@ def layer_cka(
     model : torch.nn.Module
         Measured in evaluation mode, without gradients, and left as it was.
     inputs : tensor (n, ...), or an iterable of batches
-        A batch is a tensor, a dict (handed over by name) or a tuple (by position). A tensor is cut into
-        batches of at least ``batch_size`` examples. Both networks see the same ones.
+        A batch is a tensor, a dict, which is handed over by name, or a tuple whose first entry is one of
+        these, as a DataLoader gives it with the labels. A tensor is cut into batches of at least
+        ``batch_size`` examples. Both networks see the same ones.
     other : torch.nn.Module, optional
         The network for the columns; ``model`` itself if it is left out.
     layers : names or patterns, optional
@@ -171,7 +172,9 @@ def _least(values):
 
 def _enough(n):
     if n < LEAST:
-        raise ValueError(f"CKA needs at least {LEAST} examples (in every batch), not {n}")
+        raise ValueError(
+            f"CKA needs at least {LEAST} examples, in every batch, not {n}: leave a short last batch out"
+        )
 
 
 def _similarities(x, y, least, debiased):
@@ -245,13 +248,14 @@ def _outputs(network, modules, batch):
     handles = [module.register_forward_hook(keep(name)) for name, module in modules.items()]
     try:
         with evaluation_mode(network):
+            if isinstance(batch, tuple | list):
+                batch = batch[0]  # the labels do not count
             if isinstance(batch, Mapping):
                 network(**batch)
                 first = next(iter(batch.values()))
             else:
-                given = batch if isinstance(batch, tuple | list) else (batch,)
-                network(*given)
-                first = given[0]
+                network(batch)
+                first = batch
     finally:
         for handle in handles:
             handle.remove()

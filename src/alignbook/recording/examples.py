@@ -1,13 +1,15 @@
 """The fixed examples a recorder measures on, whatever form they come in, and the network that reads them."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+
+from alignbook.metrics.checks import integer
 
 LABELS = ("labels", "label", "targets", "target", "y")
 
@@ -23,9 +25,15 @@ def collected(data, most):
         batches = [tuple(data)]
     else:
         batches = [data] if isinstance(data, Mapping) else data
+    integer(most, "examples", 1)
+    if not isinstance(batches, Iterable):
+        raise ValueError(f"data must be (inputs, targets) or batches of them, not a {type(data).__name__}")
     parts, count = [], 0
     for batch in batches:
         inputs, targets = _pair(batch)
+        sizes = {len(part) for part in (inputs.values() if isinstance(inputs, Mapping) else [inputs])}
+        if sizes != {len(targets)}:
+            raise ValueError(f"a batch has {sorted(sizes)[0]} inputs and {len(targets)} targets")
         parts.append((inputs, targets))
         count += len(targets)
         if count >= most:

@@ -20,6 +20,7 @@ from alignbook.seeding import torch_stream
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 COORDINATES = 1024  # of a layer's features at most, drawn at random, the same ones at every step
 BATCH = 128
+WHOLE = "model"  # what a network that is a single layer is called
 TANGENT = 64  # examples: time and memory grow with their square
 CURVED = 128
 TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue; its own error is about the square
@@ -90,7 +91,7 @@ def first_layer(subject):
     if not entering:
         raise ValueError("the network has no linear or convolutional layer")
     name, values = next(iter(entering.items()))
-    layer = subject.model.model.get_submodule(name)
+    layer = subject.model.model.get_submodule(name if name != WHOLE else "")
     weights = layer.weight.detach().double().flatten(1).cpu().numpy()
     count, size = weights.shape
     if count <= size:
@@ -124,6 +125,8 @@ INSTRUMENTS = {
 
 def on_top(features, centred):
     """Share of ‖Ỹ‖² on as many top left singular vectors of ``features`` (n, d) as Ỹ (n, k) has columns."""
+    if not np.isfinite(features).all():
+        raise ValueError("the features are not finite")
     rows = np.column_stack([features, np.ones(len(features))])
     rows /= np.abs(rows).max(1, keepdims=True)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -147,7 +150,9 @@ def _labels(targets):
 
 
 def _names(model, kinds):
-    return {module: name for name, module in model.model.named_modules() if isinstance(module, kinds)}
+    """{module: name} of the layers; "" stands for the whole network, so that one that is a layer is named."""
+    found = {module: name for name, module in model.model.named_modules() if isinstance(module, kinds)}
+    return {module: name or WHOLE for module, name in found.items()}
 
 
 def _first_calls(model, kinds, inputs):

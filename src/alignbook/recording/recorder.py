@@ -46,6 +46,15 @@ class Recorder:
     seed : int
         Of the coordinates of wide features, and of the curvature's start.
 
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row per step, instrument and layer ("" for the whole network), with its ``value``.
+    costs : pandas.DataFrame
+        Per instrument how often it was recorded and skipped, its seconds and their share of training.
+    left_out : dict of str to str
+        Why an instrument has no number at a step, or does not apply at all.
+
     Raises
     ------
     ValueError
@@ -129,7 +138,7 @@ class Recorder:
 
     def to_csv(self, path: str | Path) -> None:
         """Write :attr:`table`; :meth:`read_csv` of a new recorder takes it up again."""
-        text = self.table.to_csv(index=False)
+        text = self.table.to_csv(index=False, na_rep="nan")  # an empty field would be no number
         part = Path(f"{path}.part")
         part.write_text(text, encoding="utf-8")
         part.replace(path)
@@ -139,14 +148,16 @@ class Recorder:
 
         Raises ValueError where the file is no such table.
         """
+        rows: dict[tuple[int, str], dict[str, float]] = {}
         try:
             table = pd.read_csv(path, keep_default_na=False)
-        except (ValueError, UnicodeError) as error:
+            if list(table.columns) != COLUMNS:
+                raise ValueError(f"its columns are {', '.join(table.columns)}")
+            for row in table.itertuples():
+                rows.setdefault((int(row.step), row.instrument), {})[str(row.layer)] = float(row.value)
+        except ValueError as error:
             raise ValueError(f"{path} is no recorder's table: {on_one_line(error)}") from None
-        if list(table.columns) != COLUMNS:
-            raise ValueError(f"{path} is no recorder's table: its columns are {', '.join(table.columns)}")
-        for row in table.itertuples():
-            self._rows.setdefault((int(row.step), row.instrument), {})[str(row.layer)] = float(row.value)
+        self._rows |= rows
         self._continued = True
 
     def state_dict(self) -> dict:
