@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alignbook import paths
+from alignbook import cli, paths
 
 
 def test_list_show_status_claims_print_text_and_json(checkout):
@@ -66,6 +66,62 @@ def test_bad_input_is_one_line_with_status_two(checkout, arguments, message):
     status, out, err = checkout.run(*arguments)
     assert (status, out, len(err.splitlines())) == (2, "", 1) and message in err
     assert not checkout.results.exists()
+
+
+def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(checkout, tmp_path):
+    file = tmp_path / "values.yaml"
+    file.write_text("seeds: 2\nrate: 1e-1\n")
+    run = ("run", "fig99", "-f", str(file), "--no-notebook")
+    assert checkout.run(*run, "--dry-run")[1].splitlines()[1].endswith("no unit of this notebook is stored")
+    assert json.loads(checkout.run(*run, "--json")[1])["parameters"]["rate"] == 0.1
+    for path in checkout.results.glob("toy/fig99_toy/*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"cost_s": 1800.0}))
+    status, out, err = checkout.run(*run, "-p", "seeds=4", "--dry-run")  # by hand, over the file
+    assert (status, err) == (0, "") and out.splitlines() == [
+        "toy/fig99_toy: 4 units, 2 to compute",
+        "expected: 1 core hours, by the stored units that are most like these",
+    ]
+    assert len(checkout.stored()) == 2
+    file.write_text("sedes: 1")
+    status, out, err = checkout.run(*run)
+    assert (status, out, len(err.splitlines())) == (2, "", 1) and "did you mean seeds?" in err
+
+
+def in_process(capsys, *arguments):
+    status = cli.main(list(arguments))
+    return status, *capsys.readouterr()
+
+
+def test_data_sets_are_listed_and_fetched(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
+    listed = json.loads(in_process(capsys, "fetch", "--json")[1])
+    assert {"cifar10", "ct_slices"} < {row["name"] for row in listed} and not any(r["there"] for r in listed)
+    assert in_process(capsys, "fetch", "digits")[1].split() == ["digits", "comes", "with", "a", "package"]
+    status, out, err = in_process(capsys, "fetch", "nothing")
+    assert (status, out) == (2, "") and "no image set 'nothing'" in err and len(err.splitlines()) == 1
+
+
+def test_two_stores_are_compared_number_by_number(tmp_path, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        (folder / "a").mkdir(parents=True)
+        (folder / "a" / "same.csv").write_text("x,y\n1,b\n")
+        (folder / "other.csv").write_text("x,y\n1.0,2\n4.0,3\n")
+    both = "compare", str(first), str(second)
+    assert in_process(capsys, *both)[:2] == (0, "2 of 2 shared tables are equal\n")
+    (second / "other.csv").write_text("x,y\n1.0,2\n4.4,3\n")
+    (first / "alone.csv").write_text("x\n1\n")
+    status, out, _ = in_process(capsys, *both)
+    assert status == 1 and out.splitlines() == [
+        "other.csv: x differs by 0.091 of its largest value",
+        f"alone.csv: only in {first}",
+        "1 of 2 shared tables are equal",
+    ]
+    (second / "a" / "same.csv").write_text("x,y\n1,c\n")
+    found = json.loads(in_process(capsys, *both, "--json")[1])
+    assert [item["what"] for item in found["differences"]][0] == "y has other texts"
+    status, out, err = in_process(capsys, "compare", str(first), str(tmp_path / "none"))
+    assert (status, out) == (2, "") and "none is no CSV file and no folder of them" in err
 
 
 def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_path):
@@ -190,7 +246,7 @@ def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
     assert "values of your own" in shown and "values are above -9" in shown
-    assert "code/toy/fig99_toy.html#compute" in shown and "Random numbers, or trouble." in shown
+    assert "notebooks/toy/fig99_toy/experiment.py" in shown and "Random numbers, or trouble." in shown
 
 
 def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):

@@ -1,9 +1,11 @@
-"""environment.yml and pyproject.toml name the same versions, all pinned, peers of the benchmark aside."""
+"""What is declared is imported; make, conda and pip users get the same versions, those that are here."""
 
+import ast
 import importlib.metadata
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -11,31 +13,77 @@ import yaml
 
 from alignbook import paths
 
+PROJECT = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"]
+OPTIONAL = PROJECT["optional-dependencies"]
+# Imported nowhere: commands, plug-ins, and where images and scripts lie.
+USED_OTHERWISE = {
+    *("jupyter-book", "papermill", "pytest-xdist", "ruff", "scikit-image", "setuptools"),
+    "sphinx-mathjax-offline",
+}
 
-def test_conda_and_pip_users_get_the_same_versions():
-    project = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"]
-    optional = project["optional-dependencies"]
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", peer) for peer in optional["bench"])
-    # The benchmark's peers are no part of the environment: make bench alone installs them.
-    groups = [project["dependencies"], optional["book"], optional["test"]]
-    pinned = {requirement for group in groups for requirement in group}
-    version = r"[\w.-]+==[\w.]+(; sys_platform == 'linux')?"
-    assert all(re.fullmatch(version, requirement) for requirement in pinned)
+
+def name_of(requirement):
+    return re.match(r"[\w.-]+", requirement)[0].lower()
+
+
+def pins():
+    lines = (paths.root() / "constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def imported(*folders):
+    """Names of the distributions that Python files in ``folders`` import."""
+    modules = set()
+    for folder in folders:
+        for path in (paths.root() / folder).rglob("*.py"):
+            if "template" in path.parts:
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    modules |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    modules.add(node.module.partition(".")[0])
+    known = importlib.metadata.packages_distributions()
+    modules -= {*sys.stdlib_module_names, "alignbook", "tests", "benchmarks"}
+    return {name.lower().replace("_", "-") for module in modules for name in known.get(module, ())}
+
+
+def test_every_package_that_is_imported_is_declared_and_the_other_way_round():
+    needed = {name_of(text) for text in PROJECT["dependencies"]}
+    extras = {name: {name_of(text) for text in texts} - {"alignbook"} for name, texts in OPTIONAL.items()}
+    used = imported("src/alignbook/metrics", "src/alignbook/recording", "src/alignbook/kernels")
+    assert used - {"triton"} <= needed
+    everything = imported("src", "notebooks", "tests", "book")
+    declared = needed | extras["data"] | extras["book"] | extras["test"] | extras["cluster"]
+    assert everything - extras["imagenet"] - extras["bench"] <= declared
+    assert declared - everything <= USED_OTHERWISE
+    assert not {"joblib", "seaborn"} & everything
+
+
+def test_make_and_conda_users_get_the_same_extras_within_the_same_versions():
     environment = yaml.safe_load((paths.root() / "environment.yml").read_text())
     python, _, pip = environment["dependencies"]
-    assert set(pip["pip"]) == pinned | {"--editable ."}
-    assert project["requires-python"] == f">={python.removeprefix('python=')}"
+    assert pip["pip"] == ["--constraint constraints.txt", "--editable .[book,test]"]
+    makefile = (paths.root() / "Makefile").read_text()
+    assert "--constraint constraints.txt --editable" in makefile and "'.[book,test]'" in makefile
+    assert PROJECT["requires-python"] == f">={python.removeprefix('python=')}"
+
+
+def test_ranges_are_declared_and_exact_versions_stand_in_one_file():
+    pinned = pins()
+    assert len(pinned) > 100 and list(pinned) == sorted(pinned)
+    texts = [text for group in (PROJECT["dependencies"], *OPTIONAL.values()) for text in group]
+    assert not [text for text in texts if "==" in text.partition(";")[0]]
+    assert {name_of(text) for text in texts} - {"alignbook"} <= set(pinned)
+    for text in PROJECT["dependencies"]:
+        lowest = re.search(r">=([\d.]+)$", text)[1].split(".")
+        assert [*map(int, lowest)] <= [*map(int, pinned[name_of(text)].split("."))]
 
 
 def test_what_is_installed_is_what_is_pinned():
-    lines = (paths.root() / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
-    assert len(pins) > 50 and list(pins) == sorted(pins)
-    project = (paths.root() / "pyproject.toml").read_text()
-    assert not [name for name in pins if re.search(rf'"{name}==', project)]
     everything = importlib.metadata.distributions()
-    installed = {dist.name.lower().replace("_", "-"): dist.version for dist in everything}
-    wrong = {name: installed[name] for name, pin in pins.items() if installed.get(name, pin) != pin}
+    installed = {dist.name.lower().replace("_", "-"): dist.version.partition("+")[0] for dist in everything}
+    wrong = {name: installed[name] for name, pin in pins().items() if installed.get(name, pin) != pin}
     assert wrong == {}
 
 

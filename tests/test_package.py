@@ -1,5 +1,7 @@
 """What the package says of itself: licence, citation, version, the same everywhere."""
 
+import ast
+import inspect
 import re
 import tomllib
 
@@ -28,3 +30,19 @@ def test_the_citation_names_this_version_and_the_papers():
 
 def test_what_is_changed_stands_under_this_version():
     assert f"## {alignbook.__version__}" in (paths.root() / "CHANGELOG.md").read_text()
+
+
+def test_the_types_of_the_public_face_are_those_of_its_functions():
+    """alignbook/__init__.pyi: the same names, arguments and defaults as at run time."""
+    stub = ast.parse((paths.root() / "src" / "alignbook" / "__init__.pyi").read_text())
+    typed = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
+    passed_on = {a.asname for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names}
+    assert set(typed) | (passed_on - {None}) == set(alignbook.PUBLIC)
+    for name, node in typed.items():
+        code = f"def {name}({ast.unparse(node.args)}): ..."
+        scope = {}
+        exec(f"from __future__ import annotations\n{code}", scope)
+        expected, found = (inspect.signature(f).parameters for f in (getattr(alignbook, name), scope[name]))
+        for own, told in zip(expected.values(), found.values(), strict=True):
+            assert (own.name, own.kind, own.default) == (told.name, told.kind, told.default), name
+            assert told.annotation is not inspect.Parameter.empty, name

@@ -1,10 +1,9 @@
-// Which pages a search shows first: what was found, then the rest; code and bookkeeping last.
+// Which pages a search shows first: what was found, then the rest; bookkeeping last.
 var Scorer = {
   score: ([page, , , , score]) => {
     if (/^(findings|(random_labels|representation_alignment|signal_propagation|transferability|synthesis)\/)/.test(page))
       return score + 100;
-    if (/^code\//.test(page)) return score - 1000;
-    return /^(status|scorecard|benchmarks|references)$/.test(page) ? score - 100 : score;
+    return /^(status|scorecard|benchmarks|references|about)$/.test(page) ? score - 100 : score;
   },
   objNameMatch: 11,
   objPartialMatch: 6,

@@ -1,9 +1,9 @@
 """alignbook: what aligns with what while a network trains, and what that means for transfer.
 
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
-``alignment_curve``, ``tangent_alignment``, ``hessian_eigenvalues``, ``weight_deviation``,
-``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``, ``run`` and ``Claim``. The
-command is ``alignbook``.
+``alignment_curve``, ``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``,
+``weight_deviation``, ``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``,
+``compare``, ``Probe``, ``Recorder``, ``run`` and ``Claim``. The command is ``alignbook``.
 """
 
 import importlib
@@ -18,12 +18,17 @@ PUBLIC = {
     "transfer_function": "alignbook.metrics.public",
     "alignment_curve": "alignbook.metrics.public",
     "tangent_alignment": "alignbook.metrics.public",
+    "cka": "alignbook.metrics.public",
+    "layer_cka": "alignbook.metrics.public",
     "hessian_eigenvalues": "alignbook.metrics.public",
     "weight_deviation": "alignbook.metrics.public",
     "filter_normalised_directions": "alignbook.metrics.public",
     "landscape": "alignbook.metrics.public",
     "loss_variation": "alignbook.metrics.public",
     "probe": "alignbook.probing",
+    "compare": "alignbook.probing",
+    "Probe": "alignbook.probing",
+    "Recorder": "alignbook.recording",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
 }
@@ -32,6 +37,8 @@ __all__ = ["__version__", *PUBLIC]
 
 def __getattr__(name):
     if name in PUBLIC:
+        if name == "load":
+            importlib.import_module("alignbook.installed").settle()
         return getattr(importlib.import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'alignbook' has no attribute {name!r}")
 

@@ -49,28 +49,61 @@ class KeyNumber:
 class Claim:
     """One statement of a paper beside what was measured.
 
-    id : short, unique within its notebook, e.g. ``below-random-basis``
-    statement : the claim in our words, one sentence
-    source : where in the paper, e.g. ``Figure 2`` or ``Section 2.3``
-    paper : the value the paper prints, or None
-    tolerance : the margin around ``paper``, or None
-    measured : mean over the seeds, or None
-    interval : (low, high), 95 %, or None
-    outcome : one of ``OUTCOMES``
-    seeds : how many measured values the verdict rests on
-    test : how the verdict was reached, one line
-    group : the statement that this claim and others are replicates of (per data set, per ε, …), or None
-    ours : whether what is judged is ours, a bound, a reading or a coefficient, and not the paper's
-    headline : whether the figure or table exists for this claim; one per notebook
-    matters : the smallest effect that matters, in ``unit``; None where nothing is directional
-    unit : of ``measured``, ``interval`` and ``matters``, e.g. ``points``
-    because : why an effect smaller than ``matters`` would not count, one line
-    requires : what had to be met for a verdict, a list of {"text", "measured", "asked", "met"}
-    post_hoc : why the reading was chosen after its data were seen, one line, or None
-    opposed_by : where the paper says the opposite, one line, or None
-    against : the value that the interval is held against, or None
-    spread : standard deviation of the measured values, or None
-    needed : what would decide an undecided claim, see :func:`needed`, or None
+    Attributes
+    ----------
+    id : str
+        Short, unique within its notebook, e.g. ``below-random-basis``.
+    statement : str
+        The claim in our words, one sentence.
+    source : str
+        Where in the paper, e.g. ``Figure 2`` or ``Section 2.3``.
+    paper : float, str or None
+        The value that the paper prints.
+    tolerance : float or None
+        The margin around ``paper``.
+    measured : float or None
+        Mean over the seeds.
+    interval : tuple of float or None
+        (low, high), 95 %.
+    outcome : str
+        One of ``OUTCOMES``.
+    seeds : int
+        How many measured values the verdict rests on.
+    test : str
+        How the verdict was reached, one line.
+    group : str or None
+        The statement that this claim and others are replicates of (per data set, per ε, …).
+    ours : bool
+        Whether what is judged is ours, a bound, a reading or a coefficient, and not the paper's.
+    headline : bool
+        Whether the figure or table exists for this claim; one per notebook.
+    matters : float or None
+        The smallest effect that matters, in ``unit``; None where nothing is directional.
+    unit : str
+        Of ``measured``, ``interval`` and ``matters``, e.g. ``points``.
+    because : str
+        Why an effect smaller than ``matters`` would not count, one line.
+    requires : tuple of dict
+        What had to be met for a verdict: {"text", "measured", "asked", "met"} each.
+    post_hoc : str or None
+        Why the reading was chosen after its data were seen, one line.
+    opposed_by : str or None
+        Where the paper says the opposite, one line.
+    against : float or None
+        The value that the interval is held against.
+    spread : float or None
+        Standard deviation of the measured values.
+    needed : dict or None
+        What would decide an undecided claim, see :func:`needed`.
+
+    Examples
+    --------
+    >>> from alignbook import Claim
+    >>> claim = Claim.greater("faster", "It is faster.", "Figure 1", [1.1, 0.9, 1.0], than=0.0)
+    >>> claim.outcome, claim.seeds
+    ('holds', 3)
+    >>> Claim.greater("faster", "It is faster.", "Figure 1", [1.1, -0.9, 1.0], than=0.0).outcome
+    'undecided'
     """
 
     id: str

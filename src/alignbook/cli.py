@@ -8,7 +8,7 @@ import warnings
 from dataclasses import asdict
 from pathlib import Path
 
-from alignbook import __version__, paths, system
+from alignbook import __version__, installed, paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import notebooks, parameters, results
 
@@ -21,12 +21,19 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     warnings.showwarning = _show_warning
     paths.settle()
+    installed.settle()
     try:
+        installed.require_checkout(options.action.__name__.strip("_"))
         status = options.action(options) or 0
         sys.stdout.flush()  # here, where a closed pipe is no error
         return status
     except AlignbookError as error:
         print(f"alignbook: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if (line := installed.missing(error)) is None:
+            raise
+        print(f"alignbook: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("alignbook: interrupted; finished units are stored", file=sys.stderr)
@@ -89,6 +96,7 @@ def _parser():
     run.add_argument(
         "-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter"
     )
+    run.add_argument("-f", dest="file", type=Path, metavar="FILE", help="parameters, YAML: name: value")
     run.add_argument(
         "--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)"
     )
@@ -97,6 +105,7 @@ def _parser():
     run.add_argument("--scheduler", metavar="ADDRESS", help="of your Dask cluster, which may run code here")
     run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
+    run.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
     book = command(_book, "execute every notebook and build the book", as_json=False)
     book.add_argument(
         "--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored"
@@ -116,18 +125,7 @@ def _parser():
     sign = command(_sign, "carry stored results over to a new rule of digests: nothing is recomputed")
     sign.add_argument("--base", metavar="COMMIT", required=True, help="whose rule says what is not stale")
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
-    probe.add_argument("network", metavar="NETWORK", help="module:callable, or a file (TorchScript, weights)")
-    probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
-    probe.add_argument("--arch", help="torchvision's name of the network that a state dict belongs to")
-    probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
-    probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
-    probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
-    probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
-    probe.add_argument("-n", dest="examples", type=_count, default=1000, help="examples (default: 1000)")
-    probe.add_argument("--seed", type=int, default=0, help="of the examples' and all other draws")
-    probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
-    probe.add_argument("--minutes", type=_above_zero, default=10.0, help="for all instruments (default: 10)")
-    probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
+    _probe_arguments(probe)
     decide = command(_decide, "what is undecided and what would decide it; with --hours, compute it")
     decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
@@ -137,9 +135,42 @@ def _parser():
     decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     new = command(_new, "write a new study from the template")
     new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
+    fetch = command(_fetch, "download data sets; without names, list them and where they lie")
+    fetch.add_argument("names", nargs="*", metavar="NAME", help="e.g. cifar10")
+    compare = command(_compare, "compare two tables, or two folders of them; exit status 1 where they differ")
+    compare.add_argument("first", metavar="A", help="a CSV file, or a folder such as data/results")
+    compare.add_argument("second", metavar="B")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser
+
+
+def _probe_arguments(probe):
+    probe.add_argument(
+        "network", metavar="NETWORK", help="module:callable, or a file (weights, safetensors, TorchScript)"
+    )
+    probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
+    probe.add_argument("--arch", help="torchvision's name of the network that weights belong to")
+    probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
+    probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
+    probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
+    probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
+    probe.add_argument("--mean", type=_numbers, help="of images from 0 to 1, e.g. 0.485,0.456,0.406")
+    probe.add_argument("--std", type=_numbers, help="that they are divided by; without both: from -1 to 1")
+    probe.add_argument("--transform", metavar="MODULE:CALLABLE", help="from a PIL image to a tensor instead")
+    probe.add_argument("-n", dest="count", type=_count, default=1000, help="examples to draw (default: 1000)")
+    probe.add_argument(
+        "--examples", type=_count, help="that each instrument sees (default: what time allows)"
+    )
+    probe.add_argument(
+        "--layers", action="append", metavar="PATTERN", help="of these names alone, e.g. 'layer4.*'"
+    )
+    probe.add_argument("--seed", type=_seed, default=0, help="of the examples' and all other draws")
+    probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
+    probe.add_argument("--minutes", type=_above_zero, default=10.0, help="for all instruments (default: 10)")
+    probe.add_argument("--memory", type=_above_zero, default=4.0, help="GB of an instrument (default: 4)")
+    probe.add_argument("--device", help="cpu, cuda, … (default: cpu)")
+    probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
 
 
 def _list(options):
@@ -193,8 +224,11 @@ def _run(options):
     from alignbook.runs import engine
 
     notebook, profile = notebooks.find(options.name), options.profile or "quick"
-    values = parameters.from_text(options.values)
-    parameters.resolve(notebook, profile, values)  # a name that is no parameter may be one of run's own
+    values = parameters.from_file(options.file) if options.file else {}
+    values |= parameters.from_text(options.values)  # by hand, over the file
+    resolved = parameters.resolve(notebook, profile, values)  # a name may be one of run's own
+    if options.dry_run:
+        return _expect(notebook, resolved, options)
     book = None if options.no_notebook else _bookmaker()
     run = engine.run(
         options.name,
@@ -225,6 +259,58 @@ def _run(options):
         print(f"diverged: {', '.join(run.diverged)}")
     if executed:
         print(f"notebook: {paths.shown(executed)}")
+
+
+def _expect(notebook, values, options):
+    """What a run would compute, and its cost by what is stored."""
+    from alignbook.runs import costs, engine
+
+    units = engine.units_of(notebook, values)
+    found = {unit.name: None if options.recompute == "all" else results.peek(unit) for unit in units}
+    if options.recompute == "stale":
+        found = {name: None if item and item.stale() else item for name, item in found.items()}
+    waiting = [unit for unit in units if found[unit.name] is None]
+    seconds = costs.expected(waiting)
+    unknown = sum(second is None for second in seconds)
+    hours = None if unknown else sum(seconds) / 3600
+    if options.json:
+        rows = [{"unit": u.name, "seconds": s} for u, s in zip(waiting, seconds, strict=True)]
+        return _print_json({"units": len(units), "missing": rows, "core_hours": hours})
+    print(f"{notebook.name}: {len(units)} units, {len(waiting)} to compute")
+    if waiting and unknown:
+        print("expected: not known, since no unit of this notebook is stored")
+    elif waiting:
+        print(f"expected: {hours:.2g} core hours, by the stored units that are most like these")
+
+
+def _fetch(options):
+    from alignbook.data import images, tables
+
+    names = options.names or [*images.DOWNLOADS, "ct_slices"]
+    rows = []
+    for name in names:
+        path = tables.fetch(name) if options.names else images.location(name)
+        there = path is None or path.is_file()
+        rows.append({"name": name, "path": None if path is None else str(path), "there": there})
+    if options.json:
+        return _print_json(rows)
+    for row in rows:
+        place = row["path"] or "comes with a package"
+        print(f"{row['name']:14} {place}{'' if row['there'] else ' (missing)'}")
+
+
+def _compare(options):
+    from alignbook.runs.compare import compare
+
+    shared, found = compare(options.first, options.second)
+    if options.json:
+        _print_json({"shared": shared, "differences": [asdict(item) for item in found]})
+    else:
+        for item in found:
+            print(f"{item.name}: {item.what}")
+        equal = shared - sum(not item.what.startswith("only in ") for item in found)
+        print(f"{equal} of {shared} shared tables are equal")
+    return 1 if found else 0
 
 
 def _book(options):
@@ -293,22 +379,22 @@ def _probe(options):
 
     if why := system.unwritable(options.out):
         raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
-    model = sources.network(options.network, options.arch, trust=options.trust)
-    before = options.before and sources.network(
-        options.before, options.arch, like=model, trust=options.trust
-    )
+    model = sources.network(options.network, options.arch, options.trust)
+    before = options.before and sources.earlier(options.before, options.arch, options.trust)
     inputs, targets = sources.examples(
-        options.data, options.examples, split=options.split, size=options.size, seed=options.seed
-    )
+        options.data, options.count, split=options.split, size=options.size, seed=options.seed,
+        mean=options.mean, std=options.std, transform=options.transform and sources.named(options.transform),
+    )  # fmt: skip
     try:
         found = probe(
-            model, inputs, targets, before=before, without=options.without, seed=options.seed,
-            minutes=options.minutes, report=engine.to_stderr,
+            model, inputs, targets, before=before, layers=options.layers, examples=options.examples,
+            without=options.without, seed=options.seed, minutes=options.minutes,
+            memory=options.memory * 1e9, device=options.device, report=engine.to_stderr,
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None
-    for name, why in found.left_out.items():
-        print(f"{name}: {why}", file=sys.stderr)
+    for line in [*found.said, *(f"{name}: {why}" for name, why in found.left_out.items())]:
+        print(line, file=sys.stderr)
     print(probe_page.write(found, options.out, f"{options.network} on {options.data}"))
 
 
@@ -437,6 +523,19 @@ def _above_zero(text):
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return value
+
+
+def _numbers(text):
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be numbers with commas between, not {text!r}") from None
+
+
+def _seed(text):
+    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2^63 - 1, not {text!r}")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ parts:
         sections: [{file: one/b}, {file: one/a}]
       - file: two/index
   - caption: Behind
-    chapters: [{file: code/index}]
+    chapters: [{file: reference/index}]
 """
 
 
@@ -41,12 +41,14 @@ def test_the_contents_follow_the_file_and_forget_no_notebook():
     parts = yaml.safe_load(contents.staged(TOC, known))["parts"]
     (chapter,) = parts[1]["chapters"]  # the second paper has no notebook
     assert [section["file"] for section in chapter["sections"]] == ["one/b", "one/a", "one/c"]
-    (code,) = parts[2]["chapters"]
-    assert [section["file"] for section in code["sections"]] == ["code/one/b", "code/one/a", "code/one/c"]
+    (pages,) = parts[2]["chapters"]
+    assert [section["file"] for section in pages["sections"]][:3] == [
+        "reference/commands", "reference/alignment_curve", "reference/Claim",
+    ]  # fmt: skip
     assert [book.name for book in contents.in_order(TOC, known)] == ["one/b", "one/a", "one/c"]
     more = yaml.safe_load(contents.staged(TOC, [*known, *books("two/x")]))["parts"]
     assert more[1]["chapters"][1] == {"file": "two/index", "sections": [{"file": "two/x"}]}
-    assert contents.files(TOC) == ["findings", "one/index", "one/b", "one/a", "two/index", "code/index"]
+    assert contents.files(TOC) == ["findings", "one/index", "one/b", "one/a", "two/index", "reference/index"]
 
 
 def test_the_contents_may_have_no_parts():
@@ -109,24 +111,6 @@ def test_findings_tell_the_papers_other_claims_from_ours():
     assert "<summary>2 beside the headlines</summary>" in text and 'href="one/a.html#claim-c1"' in text
 
 
-def test_a_chapter_shows_each_notebook_with_its_first_figure():
-    bare = replace(made("one/b"), figure=None)
-    text = glance.chapter("# One\n\nWhy.\n", [made(), bare])
-    assert text.startswith("# One\n\nWhy.\n\n2 claims of the paper are checked on 2 pages: 2 hold.")
-    assert re.findall(r'class="ab-card" id="(\w+)"', text) == ["a", "b"]
-    assert text.count("<img") == 1 and 'src="../_images/f.svg" alt="A &lt;line&gt;"' in text
-    assert '<span class="ab-letter">c<sub>l</sub></span> rises' in text
-
-
-def test_a_chapter_without_a_paper_asks_and_its_claims_are_ours():
-    own = made(f"{notebooks.OWN}/a", claims("holds", ours=True))
-    text = glance.chapter("# Own\n", [own])
-    assert "1 claims of ours are checked on 1 page: 1 holds." in text
-    assert "We ask</span>" in text and "The paper claims" not in text
-    papers = {**PAPERS, notebooks.OWN: "Ours"}
-    assert "Ours" not in glance.outcomes(papers, [made(), own]) and "Ours" in scorecard.write(papers, [own])
-
-
 def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
     monkeypatch.setattr(glance, "HOME", ("two/x", "one/a", "not/there"))
     text = glance.home([made(), made("two/x", finding="At 0.5. Then more.")])
@@ -134,11 +118,13 @@ def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
     assert "It rises to 3. " in text and "falls" not in text and "Then more" not in text
 
 
-def test_the_table_of_outcomes_counts_the_papers_claims_alone():
-    own = claims("contradicted", headline=False, ours=True)
-    text = glance.outcomes(PAPERS, [made(found=[*claims("holds", "holds"), *own])])
-    assert "scorecard.html#paper=one&amp;outcome=holds" in text and ">2</a>" in text
-    assert "contradicted" not in text and "second" not in text
+def test_the_table_of_outcomes_counts_the_papers_main_claims_alone():
+    failed = made("one/b", claims("contradicted", "holds"))
+    own = made(f"{notebooks.OWN}/a", claims("undecided", ours=True))
+    papers = {**PAPERS, notebooks.OWN: "Ours"}
+    text = glance.outcomes(papers, [made(), made("one/c"), failed, own])
+    assert 'findings.html#what-holds">2</a>' in text and 'findings.html#what-does-not-hold">1</a>' in text
+    assert "not decided" in text and "second" not in text and "Ours" not in text
 
 
 def test_the_scorecard_has_a_sign_for_every_claim_and_a_fold_for_every_statement():

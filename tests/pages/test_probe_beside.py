@@ -19,7 +19,7 @@ def found(**tables):
 
 
 def features(share, who="network"):
-    rows = [("first", 0, 0.9), ("last", 1, share), ("output", 2, 0.8)]
+    rows = [("first", 0, 0.9), ("last", 1, share), ("(output)", 2, 0.8)]
     return [{"layer": a, "depth": d, "k": 10, "share": s, "sigma": 0.1, "network": who} for a, d, s in rows]
 
 

@@ -10,8 +10,11 @@ from torch.nn import functional
 
 import alignbook
 from alignbook.errors import AlignbookError
-from alignbook.probing import INSTRUMENTS, instruments, probe
+from alignbook.probing import INSTRUMENTS, curvature, features, instruments, probe
+from alignbook.probing.data import Data
+from alignbook.probing.network import Network, Signal
 from alignbook.probing.tangents import parameter_alignment
+from alignbook.probing.task import Task
 from alignbook.studies.random_labels.fig02_misalignment.reading import expected_floor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -81,7 +84,7 @@ NETWORKS = {
 LEFT_OUT = {
     "mlp": {"filters": "no two-dimensional convolution"},
     "tied": {"filters": "no two-dimensional convolution"},
-    "script": {"filters": "TorchScript", "features": "TorchScript"},
+    "script": {"filters": "TorchScript", "features": "TorchScript", "initialisation": "TorchScript"},
 }
 
 
@@ -94,7 +97,7 @@ def test_every_instrument_on_networks_of_every_make(make):
     expected = {"deviation": "no network before", **LEFT_OUT.get(make, {})}
     assert found.left_out.keys() == expected.keys()
     assert all(said in found.left_out[name] for name, said in expected.items())
-    assert {*found.tables, *found.left_out} == {*INSTRUMENTS}
+    assert {*found.tables, *found.left_out} >= {*INSTRUMENTS}
     for table in found.tables.values():
         assert len(table) and table.select_dtypes("number").drop(
             columns=["misalignment", "floor", "random_bases"], errors="ignore"
@@ -115,10 +118,12 @@ def test_beside_the_network_before():
     with torch.no_grad():
         after[0].weight.add_(0.5)
     found = probe(after, *images(), before=before, without=["curvature", "tangent"])
-    assert set(found.tables["filters"]["network"]) == {"before", "network"}
-    deviation = found.tables["deviation"].set_index("layer")["deviation"]
-    assert deviation["0.weight"] == pytest.approx(0.5 * (32 * 27) ** 0.5)
-    assert deviation.drop("0.weight").eq(0).all()
+    assert set(found.tables["filters"]["network"]) == {"before", "network", "initialisation"}
+    deviation = found.tables["deviation"].set_index("layer")
+    assert deviation["deviation"]["0"] == pytest.approx(0.5 * (32 * 27) ** 0.5)
+    norm = before[0].weight.norm().item()
+    assert deviation["relative"]["0"] == pytest.approx(deviation["deviation"]["0"] / norm)
+    assert deviation["deviation"].drop("0").eq(0).all()
     assert found.left_out == {"curvature": "left out as asked", "tangent": "left out as asked"}
 
 
@@ -134,10 +139,10 @@ def test_numbers_as_targets():
 def test_features_are_those_of_alignment_curve():
     x, y = images()
     net = NETWORKS["mlp"]()
-    table = probe(net, x, y, without=["tangent", "curvature"]).tables["features"]
+    table = probe(net, x, y, without=["tangent", "curvature", "initialisation"]).tables["features"]
     hidden = net[1](x.flatten(1)).relu().detach()
-    centred = instruments.labels(y).numpy()
-    for layer, values in (("1", x.flatten(1)), ("3", hidden), ("output", net(x).detach())):
+    centred = features.labels(y).numpy()
+    for layer, values in (("1", x.flatten(1)), ("3", hidden), ("(output)", net(x).detach())):
         rows = table[table["layer"] == layer]
         curves = []
         for column in centred.T:
@@ -149,11 +154,25 @@ def test_features_are_those_of_alignment_curve():
         assert rows["sigma"].to_numpy() == pytest.approx(sigma[rows["k"] - 1] / sigma[0], abs=1e-6)
 
 
+def network(model, x, y):
+    """The arguments that an instrument takes."""
+    seen = Network(model.eval(), Data(x, y))
+    return seen, Task(y), torch.arange(len(y)), 0
+
+
+def test_chance_is_the_mean_over_orders_of_the_labels():
+    x = torch.randn(N, 5)
+    _, chance, _ = features.spectrum(x, features.labels(torch.arange(N) % CLASSES))
+    orders = [features.labels((torch.arange(N) % CLASSES)[torch.randperm(N)]) for _ in range(400)]
+    mean = np.mean([features.spectrum(x, order)[0] for order in orders], 0)
+    assert chance == pytest.approx(mean, rel=0.06)
+
+
 def test_of_wide_features_some_coordinates_are_drawn():
     x = torch.randn(N, 1, 1, 9000)
     net = nn.Sequential(nn.Flatten(), nn.Linear(9000, CLASSES))
-    rows = instruments.features(net.eval(), x, torch.arange(N) % CLASSES, 0)
-    assert set(rows.loc[rows["layer"] == "1", "coordinates"]) == {instruments.COORDINATES}
+    rows = features.features(*network(net, x, torch.arange(N) % CLASSES))
+    assert set(rows.loc[rows["layer"] == "1", "coordinates"]) == {features.COORDINATES}
     assert set(rows.loc[rows["layer"] == "1", "width"]) == {9000}
 
 
@@ -162,25 +181,59 @@ def test_alignment_of_parameters_is_that_of_layers(buckets, error):
     x, y = images()
     net = conv().eval()
     centred = functional.one_hot(y, CLASSES).double() - 1 / CLASSES
-    names, alignment, exact = parameter_alignment(net, x, centred, buckets=buckets)
-    assert names == ["0.weight", "3.weight", "7.weight"] and exact.all() == (buckets > 300)
-    reference = alignbook.tangent_alignment(net, x, y)
-    assert alignment == pytest.approx(reference, rel=error)
+    seen, task, rows, _ = network(net, x, y)
+    order = torch.randperm(N)
+    names, alignment, chance, exact = parameter_alignment(
+        Signal(seen, task), seen, rows, centred, centred[order], buckets=buckets
+    )
+    assert names == [("0", "weight"), ("3", "weight"), ("7", "weight")] and exact.all() == (buckets > 300)
+    assert alignment == pytest.approx(alignbook.tangent_alignment(net, x, y), rel=error)
+    assert chance == pytest.approx(alignbook.tangent_alignment(net, x, y[order]), rel=error)
 
 
 def test_the_slice_is_the_loss_along_one_direction():
     x, y = images()
     net = conv().eval()
-    rows = instruments.slice_(net, x, y, seed=3, radius=0.2, points=3)
+    arguments = network(net, x, y)
+    rows = instruments.slice_(*arguments[:3], seed=3, radius=0.2, points=3)
     start = functional.cross_entropy(net(x), y).item()
     assert rows["alpha"].tolist() == [-0.2, 0.0, 0.2] and rows["loss"][1] == pytest.approx(start, rel=1e-6)
     assert (rows["loss"][[0, 2]] - start).abs().min() > 1e-4
+    half = instruments.slice_(*arguments[:3], seed=3, radius=0.1, points=5)  # a line, whatever its points
+    moved = instruments.slice_(*arguments[:3], seed=3, radius=0.2, points=5)
+    assert moved["loss"][1] == pytest.approx(half["loss"][0], rel=1e-6)
+
+
+def test_curvature_without_a_basis_and_the_trace_are_those_of_the_hessian():
+    x = torch.randn(N, 6)
+    y = torch.arange(N) % CLASSES
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, CLASSES)).double()
+    weights = dict(net.named_parameters())
+
+    def loss(flat):
+        parts = flat.split([w.numel() for w in weights.values()])
+        named = {name: p.view_as(w) for (name, w), p in zip(weights.items(), parts, strict=True)}
+        return functional.cross_entropy(torch.func.functional_call(net, named, (x.double(),)), y)
+
+    start = torch.cat([w.detach().flatten() for w in weights.values()])
+    values = torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss, start))
+    plan = curvature.Plan(N, N, k=1, basis=0, products=60)
+    net.float()
+    rows = curvature.curvature(*network(net, x, y), plan)
+    assert rows["eigenvalue"][0] == pytest.approx(values[values.abs().argmax()].item(), rel=2e-2)
+    nearest = (values - rows["eigenvalue"][0]).abs().min().item()
+    assert nearest <= rows["residual"][0] + 1e-4 and rows["converged"].all()
+    low, middle, high = (rows[name][0] for name in ("trace_low", "trace", "trace_high"))
+    assert low < values.sum().item() < high and middle == pytest.approx((low + high) / 2)
+    basis = curvature.curvature(*network(net, x, y), curvature.Plan(N, N))
+    assert basis["eigenvalue"][0] == pytest.approx(rows["eigenvalue"][0], rel=2e-2)
 
 
 def test_filters_are_measured_as_on_the_page():
     x, _ = images()
     net = conv(filters=40).eval()
-    rows = instruments.filters(net, x, None, 0)
+    y = torch.arange(N) % CLASSES
+    rows = instruments.filters(*network(net, x, y))
     flat = net[0].weight.detach().flatten(1).double().numpy()
     covariance = np.cov(flat, rowvar=False, bias=True)
     patches = alignbook.patch_covariance(x).cov
@@ -189,7 +242,7 @@ def test_filters_are_measured_as_on_the_page():
     # Gaussian filters: neither the data's eigenvectors nor random bases come nearer than sampling alone.
     floor = expected_floor(40, 27)
     assert rows["floor"][0] == pytest.approx(floor, rel=0.25) == rows["random_bases"][0] and len(rows) == 27
-    few = instruments.filters(conv(filters=16).eval(), x, None, 0)
+    few = instruments.filters(*network(conv(filters=16), x, y))
     assert few["misalignment"].isna().all() and few["tau"].notna().all()
 
 
@@ -197,11 +250,21 @@ def test_filters_are_measured_as_on_the_page():
     ("change", "error", "said"),
     [
         ({"without": ["colour"]}, ValueError, "no instrument colour"),
-        ({"inputs": torch.zeros(N, 3, 8, 8, dtype=torch.int64)}, ValueError, "floating-point"),
+        ({"inputs": torch.zeros(N, 3, 8, 8, dtype=torch.int64)}, AlignbookError, "Input type"),
+        ({"layers": "block.9"}, ValueError, "no layer 'block.9'"),
+        ({"examples": 3}, ValueError, "examples must be an integer from 8 on"),
+        ({"memory": 0}, ValueError, "memory must be a number above 0"),
+        ({"seed": 2**70}, ValueError, "seed must be an integer"),
+        ({"targets": torch.full((N,), torch.nan)}, ValueError, "not finite"),
+        ({"targets": torch.zeros(N, 2)}, AlignbookError, "do not fit targets"),
         ({"inputs": torch.full((N, 3, 8, 8), torch.nan)}, ValueError, "not finite"),
         ({"targets": torch.zeros(N - 1, dtype=torch.int64)}, ValueError, "24 inputs and 23 targets"),
         ({"targets": torch.full((N,), -1)}, ValueError, "from 0 on"),
-        ({"targets": torch.full((N,), 7)}, AlignbookError, "fails on these inputs"),
+        (
+            {"targets": torch.full((N,), 7)},
+            AlignbookError,
+            "fails on these inputs.*3 outputs, and classes up to 7",
+        ),
         ({"inputs": torch.zeros(N, 3, 9, 9)}, AlignbookError, "fails on these inputs"),
         ({"model": lambda x: x}, ValueError, "must be an nn.Module"),
     ],

@@ -13,11 +13,12 @@ from torch import nn
 from alignbook import cli
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.probing import sources
+from alignbook.probing import data, ranges, sources
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 
 MODULE = """
+import numpy as np
 import torch
 from torch import nn
 
@@ -30,6 +31,15 @@ def number():
 
 def broken():
     raise KeyError("weights")
+
+def leaves():
+    raise SystemExit(0)
+
+def centred(image):
+    return torch.from_numpy(np.array(image, dtype=np.float32))[None] / 255 - 0.5
+
+def transform():
+    return centred
 """
 
 
@@ -46,8 +56,9 @@ def test_networks_by_callable_weights_and_script(mine):
     with torch.no_grad():
         net[0].weight.zero_()
     torch.save({"epoch": 3, "state_dict": net.state_dict()}, "weights.pt")
-    again = sources.network("weights.pt", like=sources.network("my_network:make"))
-    assert all(torch.equal(a, b) for a, b in zip(net.parameters(), again.parameters(), strict=True))
+    state = sources.earlier("weights.pt")
+    assert state.keys() == net.state_dict().keys()
+    assert all(torch.equal(values, state[name]) for name, values in net.state_dict().items())
     torch.jit.script(net).save("script.pt")
     x = torch.randn(2, 1, 8, 8)
     assert torch.equal(sources.network("script.pt", trust=True)(x), net(x))
@@ -89,6 +100,7 @@ class Touch:
         ("nothing", None, "no file nothing"),
         ("my_network:number", None, "no nn.Module but a int"),
         ("my_network:broken", None, "cannot be called: KeyError"),
+        ("my_network:leaves", None, "cannot be called: SystemExit: 0"),
         ("my_network:absent", None, "cannot be called: AttributeError"),
         ("absent:make", None, "cannot be called: ModuleNotFoundError"),
         ("weights.pt", None, "say of which network"),
@@ -126,6 +138,39 @@ def test_archives(mine):
     np.savez("vectors.npz", x=rng.standard_normal((7, 4)), y=rng.standard_normal(7))
     x, y = sources.examples("vectors.npz", 5)
     assert x.shape == (5, 4) and y.is_floating_point()
+    for kind in (">f8", "longdouble", "float16", ">i4", "uint16", "bool"):
+        np.savez("mine.npz", x=np.ones((7, 4), kind), y=np.arange(7, dtype=">i2"))
+        x, y = sources.examples("mine.npz", 7)
+        assert (
+            x.eq(1).all() and x.dtype in (torch.float32, torch.int32, torch.int64) and y.dtype == torch.int64
+        )
+
+
+def test_images_in_the_range_that_is_asked_for(mine):
+    values = np.random.default_rng(0).integers(0, 256, (12, 5, 6, 3), np.uint8)
+    np.savez("mine.npz", x=values, y=np.arange(12))
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    x, y = sources.examples("mine.npz", 12, mean=mean, std=std)
+    expected = (values[y[3], :, :, 1] / 255 - 0.456) / 0.224
+    assert x[3, 1].numpy() == pytest.approx(expected, abs=1e-6)
+    plain = sources.examples("digits", 20)[0]
+    for name in ("my_network:centred", "my_network:transform"):  # a callable, and what makes one
+        x, _ = sources.examples("digits", 20, transform=sources.named(name))
+        assert (x - plain / 2).abs().max() < 1 / 255
+
+
+def test_networks_that_expect_another_range_say_so():
+    net = nn.Sequential(nn.Conv2d(3, 2, 1))
+    net.pretrained_cfg = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+    pictures = torch.rand(20, 3, 9, 9)
+    mean, std = (torch.tensor(v).view(3, 1, 1) for v in net.pretrained_cfg.values())
+
+    def said(x):
+        return ranges.ranges(data.Data(x, torch.zeros(20, dtype=torch.int64)), net)
+
+    assert len(said((pictures - mean) / std)) == 1
+    assert "another range (--mean" in said(2 * pictures - 1)[1] and "from -" in said(2 * pictures - 1)[0]
+    assert "another range" in said(pictures)[1] and "another range" in said(255 * pictures)[1]
 
 
 def test_a_folder_of_images(mine):
@@ -142,9 +187,24 @@ def test_a_folder_of_images(mine):
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [("broken.npz", "cannot be read"), ("uneven.npz", "3 inputs"), ("empty", "cannot be read")],
+    [
+        ("broken.npz", "cannot be read"),
+        ("uneven.npz", "3 inputs"),
+        ("empty", "cannot be read"),
+        ("text.npz", "x holds text, not numbers"),
+        ("dates.npz", "x holds dates"),
+        ("records.npz", "x holds rows of different lengths"),
+        ("single.npz", "a single number of inputs"),
+        ("missing.npz", "cannot be read"),
+    ],
 )
 def test_data_that_cannot_be_had_are_one_line(mine, source, said):
+    y = np.zeros(2)
+    np.savez("text.npz", x=np.array(["a", "b"]), y=y)
+    np.savez("dates.npz", x=np.array(["2020-01-01"] * 2, "M8[D]"), y=y)
+    np.savez("records.npz", x=np.zeros(2, [("a", "f4"), ("b", "i4")]), y=y)
+    np.savez("single.npz", x=np.array(3.0), y=y)
+    np.savez("missing.npz", inputs=y, y=y)
     (mine / "broken.npz").write_text("no archive")
     (mine / "empty").mkdir()
     np.savez("uneven.npz", x=np.zeros((3, 2)), y=np.zeros(2))
@@ -166,6 +226,7 @@ def test_the_command_writes_a_page_and_numbers(mine, capsys):
     )
     assert {path.name for path in (mine / "report").iterdir()} == {"report.html", "report.json"}
     assert "my_network:make on digits" in page and len(said["tables"]) == 6
+    assert "inputs from -1 to 1" in page and any("inputs from -1 to 1" in line for line in said["said"])
     # Nothing has moved, and logarithms show no zero.
     assert {*said["book"]} == {"filters", "features", "tangent", "curvature"}
     assert page.count("<figure") == 6 + 4 == page.count("<h2") + page.count("<h3")
@@ -185,14 +246,9 @@ def test_the_command_refuses_in_one_line(mine, capsys):
             "no instrument colour",
         ),
         (("my_network:make", "--data", "photos", "--out", "r", "-n", "20"), "fails on these inputs"),
+        (("my_network:make", "--data", "digits", "--out", "r", "--layers", "conv*"), "no layer 'conv*'"),
+        (("my_network:make", "--data", "digits", "--out", "r", "--mean", "1,2"), "--mean has 2 numbers"),
     ):
         assert run(*arguments) == 2
         assert words in capsys.readouterr().err.strip().splitlines()[-1]
     assert not list(mine.glob("r*/*"))
-
-
-def test_nets_of_modules_are_unchanged_by_loading(mine):
-    like = nn.Linear(2, 2)
-    before = like.weight.clone()
-    torch.save({"weight": torch.ones(2, 2), "bias": torch.ones(2)}, "ones.pt")
-    assert sources.network("ones.pt", like=like).weight.eq(1).all() and torch.equal(like.weight, before)

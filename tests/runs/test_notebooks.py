@@ -209,21 +209,6 @@ def test_printed_python_runs(tmp_path):
     assert "checkpoint" in done.stdout and "Claim(" in done.stdout and len(list(store.rglob("*.json"))) == 2
 
 
-def test_code_pages_split_a_module_at_its_functions(notebook):
-    import ast
-
-    from alignbook.pages import generated
-
-    blocks = re.findall(r"```python\n(.*?)```", generated._code_page(notebook), re.DOTALL)
-    for block in blocks:
-        ast.parse(block)
-    firsts = [node for block in blocks for node in ast.parse(block).body[:1]]
-    functions = [node.name for node in firsts if isinstance(node, ast.FunctionDef)]
-    assert len(functions) == len(blocks) - len(notebook.modules)
-    assert functions == re.findall(r"^## `(\w+)`$", generated._code_page(notebook), re.MULTILINE)
-    assert {"units", "finding"} <= set(functions)
-
-
 def test_the_readme_leads_from_every_figure_to_its_folder():
     parts = [(*book.title.split(" · "), book.name) for book in BOOKS]
     rows = [f"| {first} | {last} | [{name}](notebooks/{name}) |" for first, *_, last, name in parts]

@@ -7,6 +7,7 @@ of the same images in different orders give the same results, bit for bit.
 """
 
 import hashlib
+import importlib.util
 import json
 import math
 import os
@@ -38,6 +39,11 @@ DOWNLOADS = {
     "kmnist": ("KMNIST", (28, 28)),
     "svhn": ("SVHN", (32, 32, 3)),
 }
+# The packages that hold an embedded set: as they are imported, as they are installed.
+LIE_IN = {
+    "photos": {"skimage": "scikit-image", "sklearn": "scikit-learn"},
+    "digits": {"sklearn": "scikit-learn"},
+}
 # What the known sets hold, whatever packs and orders them: images to train and to test with, and the digest.
 PINNED = {
     "cifar10": (50000, 10000, "3360cceaabe5d7a1fb118eee948821ea6cae1058b16b3538fc0280a1da20b2d4"),
@@ -64,7 +70,13 @@ class DataError(AlignbookError):
 class ImageSet:
     """Images with labels.
 
-    name : the set's name; x : (N, C, H, W) float32 in [-1, 1]; y : (N,) int64; classes : list of str.
+    Attributes
+    ----------
+    name : str
+    x : (N, C, H, W) float32 tensor
+        In [-1, 1].
+    y : (N,) int64 tensor
+    classes : list of str
     """
 
     name: str
@@ -80,10 +92,37 @@ class ImageSet:
 def load(name, split="train", n=None, seed=0):
     """The images and labels of ``name``.
 
-    split : ``train`` or ``test``. n : None for all, in an order fixed by their content, else a random
-    subset of that size, chosen by ``seed``. Downloads the set if it is missing and can be had.
-    Raises DataError when the set cannot be had or its file is damaged, AlignbookError where ``name``, ``n``
-    or ``seed`` has a wrong type, ValueError for a wrong ``split`` or an ``n`` that the set does not have.
+    Parameters
+    ----------
+    name : str
+        ``photos``, ``digits`` or ``shapes``, which come with the package; ``cifar10``, ``mnist`` and
+        others, which are downloaded if they are missing and can be had.
+    split : {"train", "test"}
+    n : int, optional
+        Size of a random subset; by default all, in an order fixed by their content.
+    seed : int
+        Chooses the subset.
+
+    Returns
+    -------
+    ImageSet
+
+    Raises
+    ------
+    DataError
+        When the set cannot be had or its file is damaged.
+    AlignbookError
+        Where ``name``, ``n`` or ``seed`` has a wrong type.
+    ValueError
+        For a wrong ``split`` or an ``n`` that the set does not have.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from alignbook import load
+    >>> digits = load("digits", n=100)
+    >>> digits.x.shape, digits.classes[:3]
+    (torch.Size([100, 1, 8, 8]), ['0', '1', '2'])
     """
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}; it is either 'train' or 'test'")
@@ -121,6 +160,10 @@ def fetch(name):
     a pixel, classes that are no texts, or under the name of a known set a part of it or anything else.
     """
     path = location(name)
+    if path is None:
+        for package, project in LIE_IN.get(name, {}).items():
+            if importlib.util.find_spec(package) is None:
+                raise DataError(f"{name} lie inside {project}: pip install 'alignbook[data]'")
     if path is not None and not path.is_file():
         remedy = f"put {path.name} there (see data/README.md) or set ALIGNBOOK_DATA to its folder"
         if name not in DOWNLOADS:

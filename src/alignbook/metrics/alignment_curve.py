@@ -14,27 +14,59 @@ NEARLY = 0.1  # bound on the norm of QᵀQ - I of a first factor that a second m
 def alignment_curve(features, labels, thresholds=None, bias=True):
     """Alignment(Φ, y, τ) = Σ over {i: σᵢ ≥ τ} of (uᵢᵀ y)², for Φ = Σᵢ σᵢ uᵢ vᵢᵀ.
 
-    features : (n, d) array or tensor, d may exceed n; labels : (n,), used as they are (not centred, not
-    scaled: divide the curve by ‖y‖² for fractions; of several classes each column of the one-hot labels has a
-    curve of its own).
-    bias : append a constant feature of 1, which stands for the bias unit (Section 2). Rows are scaled to
-    length one after that, so that the whole row meets the paper's |xᵢ| ≤ 1; the paper does not say
-    whether the constant is part of the row it normalises. A row of zeros, possible only without bias,
-    stays zero.
-    thresholds : (m,) values of τ, or None for 0 and then all singular values, ascending.
-    Returns (thresholds, alignment), both (m,) float64. Singular values that are zero to rounding count
-    as absent, hence the alignment at threshold 0 is the squared length of y projected on the span of the
-    features. (The paper completes u₁ … u_d to a basis of Rⁿ with σ = 0, so that its sum is ‖y‖² there for
-    every Φ; at any threshold above 0 the two are the same.)
+    Parameters
+    ----------
+    features : (n, d) array or tensor
+        One row per example; d may exceed n.
+    labels : (n,) array or tensor
+        Used as they are, neither centred nor scaled: divide the curve by ‖y‖² for fractions. Of several
+        classes, each column of the one-hot labels has a curve of its own.
+    thresholds : (m,) array, optional
+        Values of τ; by default 0 and then all singular values, ascending.
+    bias : bool
+        Append a constant feature of 1, which stands for the bias unit (Section 2). Rows are scaled to
+        length one after that, so that the whole row meets the paper's ‖xᵢ‖ ≤ 1; the paper does not say
+        whether the constant is part of the row it normalises. A row of zeros, possible only without bias,
+        stays zero.
+
+    Returns
+    -------
+    thresholds, alignment : (m,) float64 arrays
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not match, and for entries that are complex, not finite or, of the labels,
+        without squares in the range of float64.
+
+    Notes
+    -----
+    Imani, Hu and White 2022, Equation 2. Singular values that are zero to rounding count as absent, hence
+    the alignment at threshold 0 is the squared length of y projected on the span of the features. (The
+    paper completes u₁ … u_d to a basis of Rⁿ with σ = 0, so that its sum is ‖y‖² there for every Φ; at any
+    threshold above 0 the two are the same.)
 
     The triangular factor R of Φ = QR (of Φᵀ, where d > n) and its small singular value decomposition give
     the curve. Features of condition number up to about 10⁷ go through Cholesky factors of Gram matrices,
     twice (CholeskyQR2, Yamamoto et al. 2015); where the Gram matrix is not positive definite or the first
     factor is not nearly orthonormal (dependent or nearly dependent features), a Householder factorisation
     takes its place. Both are accurate to rounding: projections to 1e-6 ‖y‖² and far better for singular
-    values of 1e-6 of the largest. Memory: one float64 copy of the features, another where they are handed in
-    as anything else, and a few (m, m) matrices, m = min(n, d). Raises ValueError for wrong shapes and for
-    entries that are complex, not finite or, of the labels, without squares in the range of float64.
+    values of 1e-6 of the largest.
+
+    Cost: O(n d m) for m = min(n, d). Memory: one float64 copy of the features, another where they are
+    handed in as anything else, and a few (m, m) matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from alignbook import alignment_curve
+    >>> points = np.array([[2.0, 0.1], [2.0, -0.1], [-2.0, 0.1], [-2.0, -0.1]])
+    >>> _, along = alignment_curve(points, np.array([1, 1, -1, -1]), thresholds=[0.0, 1.0], bias=False)
+    >>> print(along.round(2))  # all of ‖y‖² = 4 lies along the large direction
+    [4. 4.]
+    >>> _, across = alignment_curve(points, np.array([1, -1, 1, -1]), thresholds=[0.0, 1.0], bias=False)
+    >>> print(across.round(2))  # here along the small one
+    [4. 0.]
     """
     features = arrays.float64(features, "features")
     labels = arrays.float64(labels, "labels")

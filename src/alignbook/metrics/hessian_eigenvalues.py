@@ -17,11 +17,19 @@ from .evaluation import evaluation_mode
 class HessianEigenvalues:
     """The eigenvalues of largest magnitude, and how well they are known.
 
-    eigenvalues : (k,) float64, signed, |λ₁| ≥ |λ₂| ≥ …; residuals : (k,) float64, ‖H v - λ v‖ of each, so
-    that some eigenvalue lies within that distance of it; eigenvectors : (k, parameters) tensor in the
-    model's precision, unit rows, entries in the order of ``model.parameters()`` (those that require
-    gradients); products : how many Hessian-vector products it took; converged : whether all met the
-    tolerance.
+    Attributes
+    ----------
+    eigenvalues : (k,) float64 array
+        Signed, largest magnitude first.
+    residuals : (k,) float64 array
+        ‖H v - λ v‖ of each, so that some eigenvalue lies within that distance of it.
+    eigenvectors : (k, parameters) tensor
+        In the model's precision, unit rows, entries in the order of ``model.parameters()`` (those that
+        require gradients).
+    products : int
+        How many Hessian-vector products it took.
+    converged : bool
+        Whether all met the tolerance.
     """
 
     eigenvalues: np.ndarray
@@ -37,34 +45,66 @@ def hessian_eigenvalues(
 ):
     """The k eigenvalues of largest magnitude of H = ∇² L(θ), L the mean loss over the examples.
 
-    θ are all parameters that require gradients, H is exact, not the Gauss-Newton matrix. Figure 3a of the
-    paper shows the top 20, found by power iteration (its Appendix A), which is by magnitude: a negative
-    eigenvalue counts, and keeps its sign. At a minimum these are the largest ones.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Parameters in float32 or float64; measured in evaluation mode, left as it was. θ are all its
+        parameters that require gradients.
+    loss : callable
+        ``loss(outputs, targets)`` returns a scalar, twice differentiable, the plain mean over examples
+        (like ``torch.nn.functional.cross_entropy``); where all fit in one batch it is taken as it is.
+    inputs, targets : (n, …) tensors
+        On the model's device.
+    k : int
+        From 1 to below the number of parameters.
+    tol : float
+        Converged where ‖H v - λ v‖ ≤ tol abs(λ) for all k (or ≤ 10 rounding units of abs(λ₁), if larger). The
+        error of an eigenvalue is of the order tol² abs(λ), if it lies apart from the others. Where training
+        has brought a float32 loss near its rounding, products are noise, and residuals say so: use float64.
+    batch_size : int
+        Examples per pass. Where all fit in one batch its graph is kept, and a linear layer on fewer
+        examples than it has features is measured on their span, exactly (see
+        :mod:`alignbook.kernels.hessian_product`); else every product goes through all batches.
+    basis : int, optional
+        Most vectors held, at least k + 10; by default 3k, at least 60. (5k saved at most a twentieth of the
+        products on the spectra tried, and made each dearer.)
+    max_products : int
+        Above k; after that many Hessian-vector products the result is returned with ``converged`` False and
+        the residuals reached.
+    seed : int
+        Of the starting vectors. The same seed on the same machine gives the same result.
 
-    model : network with float32 or float64 parameters; measured in evaluation mode, left as it was.
-    loss : callable (outputs, targets) → scalar, twice differentiable, the plain mean over examples (like
-    ``torch.nn.functional.cross_entropy``); where all fit in one batch it is taken as it is.
-    inputs, targets : tensors (n, …) on the model's device.
-    k : 1 ≤ k < number of parameters.
-    tol : converged where ‖H v - λ v‖ ≤ tol |λ| for all k (or ≤ 10 rounding units of |λ₁|, if larger). The
-    error of an eigenvalue is of the order tol² |λ|, if it lies apart from the others. Where training has
-    brought a float32 loss near its rounding, products are noise, and residuals say so: use float64.
-    batch_size : examples per pass. Where all fit in one batch its graph is kept, and a linear layer on
-    fewer examples than it has features is measured on their span, exactly (see
-    :mod:`alignbook.kernels.hessian_product`); else every product goes through all batches. Memory is that
-    of one batch in either case. The paper's landscapes use 256 examples; for eigenvalues it does not say.
-    basis : most vectors held, ≥ k + 10; None: 3k, at least 60. (5k saved at most a twentieth of the products
-    on the spectra tried, and made each dearer.) Memory is about (basis + 4) · parameters numbers.
-    max_products : > k; after that many Hessian-vector products the result is returned with ``converged``
-    False and the residuals reached.
-    seed : of the starting vectors. Same seed and machine, same result.
+    Returns
+    -------
+    HessianEigenvalues
 
-    Lanczos with full reorthogonalisation and thick restarts: :func:`alignbook.kernels.lanczos.lanczos`,
-    which says how repeated eigenvalues are found.
-    Returns :class:`HessianEigenvalues`. Raises ValueError for arguments out of range, a model without
-    parameters that require gradients, a loss that is no scalar, values that are not finite, eigenvalues below
-    the normal range of the model's precision and, in several batches, a loss that is no plain mean or a model
-    that mixes examples.
+    Raises
+    ------
+    ValueError
+        For arguments out of range, a model without parameters that require gradients, a loss that is no
+        scalar, values that are not finite, eigenvalues below the normal range of the model's precision and,
+        in several batches, a loss that is no plain mean or a model that mixes examples.
+
+    Notes
+    -----
+    H is exact, not the Gauss-Newton matrix. Figure 3a of the ICLR 2020 submission shows the top 20, found
+    by power iteration (its Appendix A), which is by magnitude: a negative eigenvalue counts, and keeps its
+    sign. At a minimum these are the largest ones. Lanczos with full reorthogonalisation and thick restarts:
+    :func:`alignbook.kernels.lanczos.lanczos`, which says how repeated eigenvalues are found.
+
+    Cost: each Hessian-vector product takes about as long as two to four gradients, and there are some
+    hundreds. Memory: (basis + 4) · parameters numbers, and one batch's graph.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from alignbook import hessian_eigenvalues
+    >>> model = torch.nn.Linear(2, 1, bias=False).double()
+    >>> inputs = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
+    >>> loss = torch.nn.functional.mse_loss  # its Hessian is XᵀX here: diag(1, 4)
+    >>> found = hessian_eigenvalues(model, loss, inputs, torch.zeros(2, 1).double(), k=1)
+    >>> print(found.eigenvalues.round(3), found.converged)
+    [4.] True
     """
     integer(k, "k", 1)
     integer(max_products, "max_products", 1)

@@ -21,7 +21,13 @@ NORMS = nn.modules.batchnorm._BatchNorm
 @dataclass(frozen=True)
 class Landscape:
     """alpha, beta : (points,) float64, how far along the first and the second direction; loss : (points,
-    points) float64, ``loss[i, j]`` is that at θ + alpha[i] a + beta[j] b. It may be inf or nan.
+
+    Attributes
+    ----------
+    alpha, beta : (points,) float64 arrays
+        How far along the first and the second direction.
+    loss : (points, points) float64 array
+        ``loss[i, j]`` is that at θ + alpha[i] a + beta[j] b. It may be inf or nan.
     """
 
     alpha: np.ndarray
@@ -33,15 +39,44 @@ class Landscape:
 def filter_normalised_directions(model, generator, count=2, layer=None):
     """Random directions in which every filter has the norm of the model's own filter (Appendix A).
 
-    Gaussian vectors over all weights that move are made orthogonal to each other and of length one; then
-    a_ij ← a_ij ‖θ_ij‖ / ‖a_ij‖ for the j-th filter of the i-th layer. (The last step leaves them orthogonal
-    only nearly.) A filter is what one output channel or unit reads, ``weight[j]``. Parameters of fewer than
-    two dimensions, biases and those of batch norm, do not move: their direction is zero (Li et al.).
+    Parameters
+    ----------
+    model : torch.nn.Module
+    generator : torch.Generator
+        On the CPU.
+    count : int
+        How many directions, at least 1.
+    layer : str, optional
+        Name of a module (``model.named_modules()``): only what it holds moves. By default all.
 
-    model : nn.Module. generator : CPU torch.Generator. count : ≥ 1.
-    layer : name of a module (``model.named_modules()``): only what it holds moves. None: all.
-    Returns ``count`` dicts {name of the parameter: tensor of its shape, precision and device}, those that
-    move only. Raises ValueError for an unknown layer, or one without weights.
+    Returns
+    -------
+    list of dict
+        {name of the parameter: tensor of its shape, precision and device}, those that move only.
+
+    Raises
+    ------
+    ValueError
+        For an unknown layer, or one without weights.
+
+    Notes
+    -----
+    Gaussian vectors over all weights that move are made orthogonal to each other and of length one; then
+    a_ij ← a_ij ‖θ_ij‖ / ‖a_ij‖ for the j-th filter of the i-th layer, after which they are orthogonal only
+    nearly (ICLR 2020 submission, Appendix A; Li et al. 2018). A filter is what one output channel or unit
+    reads, ``weight[j]``. Parameters of fewer than two dimensions, biases and those of batch norm, do not
+    move.
+
+    Cost: a few passes over the weights, in float64.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from alignbook import filter_normalised_directions
+    >>> model = torch.nn.Linear(3, 2)
+    >>> (direction,) = filter_normalised_directions(model, torch.Generator().manual_seed(0), count=1)
+    >>> torch.allclose(direction["weight"].norm(dim=1), model.weight.norm(dim=1))
+    True
     """
     if not isinstance(count, Integral) or count < 1:
         raise ValueError(f"count must be an integer from 1 on, not {count}")
@@ -83,17 +118,52 @@ def landscape(
 ):
     """The loss at θ + α a + β b, α and β from -radius to radius (Figures 3, 5, 10, 12, 13; Appendix A).
 
-    model : nn.Module; left as it was, bit for bit, running statistics included.
-    loss : callable (outputs, targets) → scalar. inputs, targets : tensors on the model's device, taken in
-    one batch; the paper takes 256 fixed examples.
-    directions : two of :func:`filter_normalised_directions`, {name of the parameter: tensor}; None draws them
-    from ``generator``, for ``layer`` alone if that is given.
-    radius : > 0. The paper's η of 0.001 times its 100 points to a side are 0.1 (our default).
-    points : a side, odd, so that the middle is θ itself; the paper has 200.
-    mode : "eval" normalises with the running statistics, "train" with those of the inputs themselves, as a
-    training step does. All but batch norm is in evaluation mode in both (no dropout).
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Left as it was, bit for bit, running statistics included.
+    loss : callable
+        ``loss(outputs, targets)`` returns a scalar.
+    inputs, targets : (n, …) tensors
+        On the model's device, taken in one batch; the paper takes 256 fixed examples.
+    directions : pair of dict, optional
+        Two of :func:`filter_normalised_directions`, {name of the parameter: tensor}.
+    generator : torch.Generator, optional
+        Draws the directions where none are given.
+    radius : float
+        Above 0. The paper's η of 0.001 times its 100 points to a side are 0.1 (our default).
+    points : int
+        Along a side, odd, so that the middle is θ itself; the paper has 200.
+    layer : str, optional
+        Draw directions for this layer alone.
+    mode : {"eval", "train"}
+        "eval" normalises with the running statistics, "train" with those of the inputs themselves, as a
+        training step does. All but batch norm is in evaluation mode in both (no dropout).
 
-    Returns :class:`Landscape`. Raises ValueError for arguments out of range.
+    Returns
+    -------
+    Landscape
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range.
+
+    Notes
+    -----
+    The loss is taken at θ + α a + β b for α and β from -radius to radius. Cost: points² forward passes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from alignbook import landscape
+    >>> model = torch.nn.Linear(2, 1, bias=False)
+    >>> inputs, targets = torch.eye(2), torch.zeros(2, 1)
+    >>> draws, loss = torch.Generator().manual_seed(0), torch.nn.functional.mse_loss
+    >>> plane = landscape(model, loss, inputs, targets, generator=draws, radius=1.0, points=5)
+    >>> plane.loss.shape, bool(np.isclose(plane.loss[2, 2], loss(model(inputs), targets).item()))
+    ((5, 5), True)
     """
     if not radius > 0 or not isinstance(points, Integral) or points < 3 or points % 2 == 0:
         raise ValueError(f"radius = {radius} must be positive, points = {points} odd and at least 3")

@@ -11,7 +11,18 @@ from .landscape import batch_norm, loss_at
 @dataclass(frozen=True)
 class LossVariation:
     """lengths : (k,) float64; loss : (k,) float64, after a step of each length; start : float, before;
-    gradient_norm : float, ‖∇L‖; variation : float, largest minus smallest of all, the start included.
+
+    Attributes
+    ----------
+    lengths : (k,) float64 array
+    loss : (k,) float64 array
+        After a step of each length; it may be inf or nan.
+    start : float
+        The loss before.
+    gradient_norm : float
+        ‖∇L‖.
+    variation : float
+        Largest minus smallest of all losses, the start included.
     """
 
     lengths: np.ndarray
@@ -25,18 +36,48 @@ class LossVariation:
 def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="train"):
     """The loss at θ - s ∇L(θ) for step lengths s (Section 4, Appendix A; after Santurkar et al. 2018).
 
-    model : nn.Module; left as it was, bit for bit, gradients and running statistics included.
-    loss : callable (outputs, targets) → scalar. inputs, targets : tensors on the model's device, taken in
-    one batch. The gradient is that of all parameters that require gradients.
-    lengths : the s, floats in any order; the paper's range is left open.
-    scaled : True steps by s ‖∇L‖, "the size of gradient" (Figure 6); False along the gradient of length
-    one, by s itself (Figure 11).
-    mode : "train" normalises batches with their own statistics, as the step in training does; "eval" with
-    the running ones. All but batch norm is in evaluation mode in both.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Left as it was, bit for bit, gradients and running statistics included. The gradient is that of all
+        parameters that require gradients.
+    loss : callable
+        ``loss(outputs, targets)`` returns a scalar.
+    inputs, targets : (n, …) tensors
+        On the model's device, taken in one batch.
+    lengths : sequence of float
+        The s, in any order; the paper leaves its range open.
+    scaled : bool
+        True steps by s ‖∇L‖, "the size of gradient" (Figure 6); False along the gradient of length one, by
+        s itself (Figure 11).
+    mode : {"train", "eval"}
+        "train" normalises batches with their own statistics, as the step in training does; "eval" with the
+        running ones. All but batch norm is in evaluation mode in both.
 
-    Returns :class:`LossVariation`; losses may be inf or nan. Raises ValueError where lengths are none, not
-    finite, or the loss at the start or its gradient is not finite, or the gradient is zero and to be scaled
-    to length one.
+    Returns
+    -------
+    LossVariation
+
+    Raises
+    ------
+    ValueError
+        Where lengths are none or not finite, the loss at the start or its gradient is not finite, or the
+        gradient is zero and to be scaled to length one.
+
+    Notes
+    -----
+    ICLR 2020 submission, Section 4 and Appendix A. Cost: one gradient and a forward pass per length.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from alignbook import loss_variation
+    >>> model = torch.nn.Linear(1, 1, bias=False).double()
+    >>> _ = model.weight.data.fill_(1.0)
+    >>> one = torch.ones(1, 1, dtype=torch.float64)
+    >>> found = loss_variation(model, torch.nn.functional.mse_loss, one, 0 * one, [0.5, 1.0], scaled=False)
+    >>> print(found.loss, found.variation)  # of w² at w = 1, steps of a half and of one
+    [0.25 0.  ] 1.0
     """
     lengths = np.asarray(lengths, dtype=np.float64)
     if lengths.ndim != 1 or len(lengths) == 0 or not np.isfinite(lengths).all():

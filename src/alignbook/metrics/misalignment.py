@@ -13,16 +13,45 @@ ORTHONORMAL = 1e-6  # largest |VᵀV - I| taken for rounding (float32 bases are 
 def misalignment(a, b, rtol=None):
     """M(A, B) = inf over Σ ≻ 0 aligned with A of tr(Σ⁻¹B + B⁻¹Σ)/2 - d, in closed form.
 
-    M(A, B) + d = Σᵢ √(tr(B|Vᵢ) · tr(B⁻¹|Vᵢ)) over the eigenspaces Vᵢ of A (Proposition 2.7). It is zero
-    exactly if B is aligned with A, and not symmetric in A and B.
+    Parameters
+    ----------
+    a, b : (d, d) array or tensor
+        Symmetric matrices, ``b`` positive definite. Of ``a`` only the eigenspaces count.
+    rtol : float, optional
+        Eigenvalues of ``a`` that are closer than ``rtol`` times the largest share an eigenspace. By default
+        1e-9, or four rounding units of the precision in which ``a`` is handed in, if larger: hand in a
+        spectrum over many decades in float64, or its small eigenvalues become one.
 
-    a, b : symmetric (d, d) arrays or tensors; b positive definite. Of ``a`` only the eigenspaces count:
-    eigenvalues closer than ``rtol`` times the largest share one. By default that is 1e-9, or four rounding
-    units of the precision in which ``a`` is handed in, if larger: hand in a spectrum over many decades in
-    float64, or its small eigenvalues become one. Returns a float ≥ 0.
-    Raises ValueError for matrices that are not symmetric, differ in shape or have entries that are not
-    finite, and where b is not positive definite to rounding in its precision, as the covariance of d or fewer
-    vectors never is.
+    Returns
+    -------
+    float
+        At least 0. It is 0 exactly if ``b`` is aligned with ``a``, and not symmetric in the two.
+
+    Raises
+    ------
+    ValueError
+        For matrices that are not symmetric, differ in shape or have entries that are not finite, and where
+        ``b`` is not positive definite to rounding in its precision, as the covariance of d or fewer vectors
+        never is.
+
+    Notes
+    -----
+    With the eigenspaces Vᵢ of A and the restrictions B|Vᵢ of B to them (Maennel et al. 2020, Definition 2
+    and Proposition 2.7),
+
+    .. math:: M(A, B) + d = \\sum_i \\sqrt{\\mathrm{tr}(B|_{V_i}) \\, \\mathrm{tr}(B^{-1}|_{V_i})}.
+
+    Cost: two eigendecompositions, O(d³); a millisecond at d = 27, the patches of 3 × 3 in three colours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from alignbook import misalignment
+    >>> data, turned = np.diag([1.0, 2.0]), np.array([[1.5, 0.5], [0.5, 1.5]])
+    >>> round(misalignment(data, np.diag([5.0, 3.0])), 3)  # the same eigenvectors
+    0.0
+    >>> round(misalignment(data, turned), 3)  # turned by 45 degrees
+    0.121
     """
     matrix_a, matrix_b = arrays.symmetric(a, "A"), arrays.symmetric(b, "B")
     arrays.same_shape(matrix_a, matrix_b, "A and B")
@@ -34,8 +63,22 @@ def misalignment(a, b, rtol=None):
 def misalignment_basis(basis, b):
     """M(A, B) for an A whose eigenspaces are the lines along the columns of ``basis``.
 
-    basis : (d, d), orthonormal columns; b : as for :func:`misalignment`. Returns a float ≥ 0.
-    Raises ValueError where the columns are not orthonormal, and like :func:`misalignment`.
+    Parameters
+    ----------
+    basis : (d, d) array or tensor
+        Orthonormal columns.
+    b : (d, d) array or tensor
+        As for :func:`misalignment`.
+
+    Returns
+    -------
+    float
+        At least 0.
+
+    Raises
+    ------
+    ValueError
+        Where the columns are not orthonormal, and as :func:`misalignment` does.
     """
     basis, matrix_b = arrays.float64(basis, "the basis"), arrays.symmetric(b, "B")
     arrays.same_shape(basis, matrix_b, "the basis and B")

@@ -18,27 +18,55 @@ CONSTANT = 1e-7  # ‖CKC‖ / ‖K‖ below which only rounding is left
 def tangent_alignment(model, inputs, labels):
     """A_l = Ỹᵀ K_l Ỹ / (‖C K_l C‖_F ‖Ỹ‖²), one value per linear or convolutional layer, in forward order.
 
-    K_l = Ψ_lᵀ Ψ_l is the kernel of the outputs' gradients with respect to the *weights* of layer l. Biases
-    are left out, since the networks of the paper's Equation 8 have none, and so are the parameters of
-    normalisation layers. Rows run over all n·k pairs of an example i and an output a; labels are one-hot,
-    Y ∈ R^{nk}; C = I - 11ᵀ/(nk), Ỹ = CY.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Every parameter belongs to an nn.Linear on (n, features), an nn.Conv2d without groups, or a batch,
+        group or layer normalisation, each linear or convolutional layer used once and called by position;
+        evaluated in evaluation mode, left as it was.
+    inputs : (n, …) tensor
+        Floating point, finite, on the model's device.
+    labels : (n,) int64 tensor
+        0 … k - 1 for k ≥ 2 outputs.
 
-    model : network in which every parameter belongs to an nn.Linear on (n, features), an nn.Conv2d without
-    groups, or a batch, group or layer normalisation, each linear or convolutional layer used once and called
-    by position; evaluated in evaluation mode, left as it was. ``alignbook.tangent_alignment`` runs it on two
-    examples first and refuses what would be wrong: examples that mix, outputs that are random, layers that
-    share a weight, compute it, use it otherwise than their class does, are not called or see other rows than
-    the examples. The function of this module, which the experiments call, does not look.
-    inputs : (n, …) floating-point tensor on the model's device, finite;
-    labels : (n,) int64, 0 … k - 1 for k ≥ 2 outputs.
-    Returns (layers,) float64 in [0, 1], in the order in which the layers are called; nan where the centred
-    kernel is below 1e-7 of the kernel (a dead or constant layer).
+    Returns
+    -------
+    (layers,) float64 array
+        Values in [0, 1], in the order in which the layers are called; nan where the centred kernel is below
+        1e-7 of the kernel (a dead or constant layer).
+
+    Raises
+    ------
+    ValueError
+        For other networks or labels. ``alignbook.tangent_alignment`` runs the network on two examples first
+        and refuses what would be wrong: examples that mix, outputs that are random, layers that share a
+        weight, compute it, use it otherwise than their class does, are not called or see other rows than
+        the examples. The function of the module ``metrics.tangent_alignment``, which the experiments call,
+        does not look.
+
+    Notes
+    -----
+    Lou et al. 2022, Equations 6, 7 and 9. K_l = Ψ_lᵀ Ψ_l is the kernel of the outputs' gradients with
+    respect to the *weights* of layer l. Biases are left out, since the networks of the paper's Equation 8
+    have none, and so are the parameters of normalisation layers. Rows run over all n·k pairs of an example
+    and an output; labels are one-hot, Y ∈ R^{nk}; C = I - 11ᵀ/(nk), Ỹ = CY.
+
     Kernel entries are formed in the model's precision, row means and numerators in float64
     (``alignbook.tangent_alignment`` on a CPU, linear layers: in the model's, at least float32), and all in
     float64 for a layer whose kernel is so close to constant that centring would lose digits; sums over the
-    kernel are float64. Memory: the layers' inputs, n·k output gradients each, and blocks of bounded size
-    (kernels/layer_kernel.py).
-    Raises ValueError for other networks or labels.
+    kernel are float64.
+
+    Cost: k backward passes and O((nk)²) products a layer. Memory: the layers' inputs, n·k output gradients
+    each, and blocks of bounded size; no kernel is held.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from alignbook import tangent_alignment
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False)).double()
+    >>> inputs = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], dtype=torch.float64)
+    >>> tangent_alignment(model, inputs, torch.tensor([0, 0, 1])).round(2)
+    array([0.61])
     """
     layers, (n, k) = _signals(model, inputs)
     labels = torch.as_tensor(labels, device=inputs.device)

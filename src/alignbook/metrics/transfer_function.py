@@ -8,15 +8,39 @@ from .checks import scaled_back
 
 @scaled_back
 def transfer_function(cov_x, cov_w, rtol=None):
-    """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and |vᵢ| = 1.
+    """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and ‖vᵢ‖ = 1.
 
-    cov_x, cov_w : symmetric positive semidefinite (d, d) arrays or tensors.
-    Returns (sigma, tau), both (d,) float64, sigma ascending: standard deviations, not variances.
-    Where eigenvalues of ``cov_x`` coincide (to ``rtol`` times the largest, by default as in
-    :func:`misalignment`) the vectors are not unique; τ² is then the mean over the eigenspace, which is
-    Definition 3 whenever Σ_w is aligned with Σ_x.
-    Raises ValueError for matrices that, beyond the rounding of their precision, are not symmetric or have a
-    negative eigenvalue, and where they differ in shape.
+    Parameters
+    ----------
+    cov_x, cov_w : (d, d) array or tensor
+        Symmetric and positive semidefinite: the covariance of the data and that of the weights.
+    rtol : float, optional
+        When eigenvalues of ``cov_x`` count as equal, as for :func:`misalignment`.
+
+    Returns
+    -------
+    sigma, tau : (d,) float64 arrays
+        Standard deviations, not variances, of the data and of the weights, sigma ascending.
+
+    Raises
+    ------
+    ValueError
+        For matrices that, beyond the rounding of their precision, are not symmetric or have a negative
+        eigenvalue, and where they differ in shape.
+
+    Notes
+    -----
+    Maennel et al. 2020, Definition 3. Where eigenvalues of ``cov_x`` coincide the vectors are not unique;
+    τ² is then the mean over the eigenspace, which is Definition 3 whenever Σ_w is aligned with Σ_x. Cost:
+    O(d³).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from alignbook import transfer_function
+    >>> sigma, tau = transfer_function(np.diag([1.0, 4.0]), np.diag([9.0, 16.0]))
+    >>> print(sigma, tau)
+    [1. 2.] [3. 4.]
     """
     handed = cov_x, cov_w
     cov_x, cov_w = arrays.symmetric(cov_x, "cov_x"), arrays.symmetric(cov_w, "cov_w")

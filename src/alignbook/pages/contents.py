@@ -2,6 +2,8 @@
 
 import yaml
 
+from alignbook.pages import reference
+
 LANDING = "index"
 
 
@@ -9,7 +11,7 @@ def staged(text, books):
     """The text of ``_toc.yml`` for the notebooks ``books``.
 
     A chapter ``<paper>/index`` without a notebook is left out; notebooks of its paper that it does not list
-    stand at its end. Below ``code/index`` stands the code page of each notebook, in the same order.
+    stand at its end. Below ``reference/index`` stand the pages of the reference.
     """
     toc = yaml.safe_load(text)
     names = [book.name for book in in_order(text, books)]
@@ -37,7 +39,7 @@ def files(text):
 
 def _wanted(entry, names):
     folder, _, file = entry["file"].rpartition("/")
-    if file != LANDING or folder == "code":
+    if file != LANDING or folder == reference.FOLDER:
         return True
     return any(name.startswith(f"{folder}/") for name in names)
 
@@ -46,8 +48,8 @@ def _chapter(entry, names):
     folder, _, file = entry["file"].rpartition("/")
     if file != LANDING:
         return entry
-    if folder == "code":
-        sections = [f"code/{name}" for name in names]
+    if folder == reference.FOLDER:
+        sections = [f"{folder}/{name}" for name in reference.names()]
     else:
         sections = [section["file"] for section in entry.get("sections", [])]
         sections += [name for name in names if name.startswith(f"{folder}/") and name not in sections]

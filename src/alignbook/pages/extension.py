@@ -1,8 +1,8 @@
 """A Sphinx extension: what the book does beyond Jupyter Book.
 
 Plots are numbered per page, every figure is drawn for the dark mode, too, each page says in its head what it
-shows, the first use of a term leads to the glossary, searches find findings first, and notebooks are offered
-as they run on a reader's machine.
+shows, the first use of a term leads to the glossary, searches find findings first and know synonyms, pages
+lead to the folder that made them, and notebooks are offered as they run on a reader's machine.
 """
 
 import html
@@ -11,7 +11,8 @@ import re
 
 from docutils import nodes
 
-from alignbook.pages import download, terms
+from alignbook import paths
+from alignbook.pages import accessibility, download, repository, terms
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/[^"/]+)\.svg"(?P<after>[^>]*)>')
@@ -24,10 +25,13 @@ def setup(app):
     app.connect("config-inited", rank_search)
     app.connect("env-check-consistency", number_per_page)
     app.connect("doctree-resolved", terms.link_terms)
+    app.connect("doctree-resolved", terms.name_synonyms)
     app.connect("html-page-context", pair_figures)
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", lead_to_the_folder)
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
+    app.connect("build-finished", mend)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -79,6 +83,14 @@ def describe(app, pagename, templatename, context, doctree):
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
 
 
+def lead_to_the_folder(app, pagename, templatename, context, doctree):
+    """Below a study's heading: links to its folder, to report an error and to run it, where there are any."""
+    url = repository.address()
+    if url and (paths.root() / "notebooks" / pagename / "notebook.md").is_file():
+        links = repository.links(pagename, url, repository.commit(pagename))
+        context["body"] = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
+
+
 def _first_paragraph(doctree):
     found = doctree.findall(nodes.paragraph) if doctree is not None else ()
     return next((" ".join(paragraph.astext().split()) for paragraph in found), "")
@@ -94,6 +106,16 @@ def offer_notebooks(app, error):
         texts = download.Texts(app.env, app.srcdir)
         for path in sorted((app.outdir / "_sources").rglob("*.ipynb")):
             download.rewrite(path, texts)
+
+
+def mend(app, error):
+    """Mend what pages lack for keyboards and screen readers; see :mod:`~alignbook.pages.accessibility`."""
+    if error is None:
+        for path in app.outdir.rglob("*.html"):
+            text = path.read_text(encoding="utf-8")
+            better = accessibility.mended(text)
+            if better != text:
+                path.write_text(better, encoding="utf-8")
 
 
 def draw_for_dark(app, error):

@@ -1,19 +1,22 @@
-"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, each experiment's code."""
+"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, reference, about."""
 
 import html
-import inspect
 import json
 import shutil
 
 from alignbook import paths, system
 from alignbook.pages import (
+    about,
     bench_page,
+    chapter,
     executed,
     glance,
     ideas,
     page,
     probe_beside,
     probe_page,
+    recorder_page,
+    reference,
     scorecard,
     tables,
 )
@@ -34,7 +37,6 @@ def write(books, records, pages):
     books : list of Notebook, in the order of the book; records : {name: record.Record}
     """
     ordered = [records[book.name] for book in books]
-    introductions = pages / "chapters"
     (pages / "outcomes.txt").write_text(glance.outcomes(PAPERS, ordered), encoding="utf-8")
     (pages / "home.txt").write_text(glance.home(ordered), encoding="utf-8")
     (pages / "findings.md").write_text(glance.findings(PAPERS, ordered), encoding="utf-8")
@@ -43,24 +45,22 @@ def write(books, records, pages):
     for paper in PAPERS:
         group = [record for record in ordered if record.paper == paper]
         if group:
-            introduction = (introductions / f"{paper}.md").read_text(encoding="utf-8")
-            (pages / paper / "index.md").write_text(glance.chapter(introduction, group), encoding="utf-8")
+            prose = [pages / part / f"{paper}.md" for part in ("chapters", "exercises")]
+            texts = [path.read_text(encoding="utf-8") if path.is_file() else "" for path in prose]
+            text = chapter.write(paper, *texts, group)
+            (pages / paper / "index.md").write_text(text, encoding="utf-8")
     shown = {r.name: {"description": r.finding, "figure": r.figure and r.figure["file"]} for r in ordered}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
     _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE, probe_beside.STORED)
+    _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
     _drawn(pages, ideas, ideas.draw)
     ideas.tell(ordered, pages)
     if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
         with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
             benchmarks.write(_before(ordered))
-    code = pages / "code"
-    links = "".join(f"- [{book.name}](/code/{book.name})\n" for book in books)
-    (code / "pages.txt").write_text(links, encoding="utf-8")
-    for book in books:
-        path = code / f"{book.name}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_code_page(book), encoding="utf-8")
+    reference.write(books, pages)
+    (pages / "about.md").write_text(about.page(), encoding="utf-8")
 
 
 def _drawn(pages, module, draw, *shows):
@@ -146,22 +146,3 @@ def _status_row(record):
         "Rendering": f"{record.rendering:.1f} s",
         "Device": html.escape(", ".join(record.devices)),
     }
-
-
-def _code_page(book):
-    """The study's modules as a page with a heading per function."""
-    parts = [f"# Code: {book.name}", "", f"What computes and judges the page [{book.title}](/{book.name})."]
-    return "\n".join(parts + [line for module in book.modules for line in _code(module)]) + "\n"
-
-
-def _code(module):
-    source = inspect.getsource(module).splitlines()
-    names = page.functions_of(module)
-    starts = [page.first_line(getattr(module, name)) - 1 for name in names]
-    head = source[: starts[0]] if starts else source
-    parts = ["", f"`{page.place_of(module)}`", "", "```python", *head, "```"]
-    for number, (name, start) in enumerate(zip(names, starts, strict=True)):
-        end = starts[number + 1] if number + 1 < len(starts) else len(source)
-        body = "\n".join(source[start:end]).rstrip().splitlines()
-        parts += ["", f"## `{name}`", "", "```python", *body, "```"]
-    return parts

@@ -6,7 +6,8 @@ from collections import Counter
 
 from alignbook import claims
 from alignbook.pages import page
-from alignbook.pages.tables import badge, folded, marked, table
+from alignbook.pages.tables import folded, marked, table
+from alignbook.runs import notebooks
 
 # What the home page shows: notebooks, in this order.
 HOME = (
@@ -22,6 +23,13 @@ SECTIONS = {
     PART: "It holds on some replicates (data sets, tasks, depths) and not, or not decidedly, on others.",
     NOT: "It is contradicted by what we measured, or what it says is absent, and it holds on no replicate.",
     OPEN: "Seeds or sizes do not decide it, or nothing is judged at the profile that is shown.",
+}
+SHORT = {HOLDS: "holds", PART: "in part", NOT: "does not hold", OPEN: "not decided"}  # as a table's column
+SAID = {  # of one main claim, of several
+    HOLDS: ("holds", "hold"),
+    PART: ("holds in part", "hold in part"),
+    NOT: ("does not hold", "do not hold"),
+    OPEN: ("is not decided", "are not decided"),
 }
 _PLURAL = {claims.HOLDS: "hold"}
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
@@ -50,46 +58,36 @@ def told(records):
 
 
 def outcomes(papers, records):
-    """HTML of the home page's table: how many claims of each paper came out how.
+    """HTML of the home page's table: how many headlines of each paper came out how.
 
     papers : {key: title}
     """
+    columns = [word for word in SECTIONS if any(_section(record) == word for record in records)]
     rows = []
-    total = count(claim for record in records for claim in record.claims if not claim.ours)
-    columns = [outcome for outcome in claims.OUTCOMES if total[outcome]]
     for paper, title in papers.items():
-        group = [record for record in records if record.paper == paper]
-        counts = count(claim for record in group for claim in record.claims if not claim.ours)
-        if counts:  # a chapter of ours has no claims of a paper
+        counts = Counter(_section(record) for record in records if record.paper == paper)
+        if counts and paper != notebooks.OWN:  # a chapter of ours has no claims of a paper
             row = {"Paper": f'<a href="{paper}/index.html">{html.escape(title)}</a>'}
-            rows.append(row | {badge(o): _linked(counts[o], paper, o) for o in columns})
+            rows.append(row | {SHORT[word]: _linked(counts[word], word) for word in columns})
     return table(rows, "outcomes") + "\n"
 
 
-def _linked(number, paper, outcome):
-    state = f"paper={paper}&amp;outcome={outcome.replace(' ', '-')}"
-    return f'<a href="scorecard.html#{state}">{number}</a>' if number else "0"
+def _linked(number, section):
+    return f'<a href="findings.html#{section.lower().replace(" ", "-")}">{number}</a>' if number else "0"
 
 
-def chapter(introduction, records):
-    """A chapter's landing page: its hand-written introduction, then a card per notebook."""
-    theirs = [claim for record in records for claim in record.claims if not claim.ours]
-    counts = count(theirs or (claim for record in records for claim in record.claims))
-    whose = "the paper" if theirs else "ours"
-    parts = [
-        introduction.rstrip(),
-        "",
-        f"{sum(counts.values())} claims of {whose} are checked on {len(records)} "
-        f"page{'s' * (len(records) != 1)}: {listed(counts)}.",
-        "",
-        f'<div class="ab-cards">{"".join(_card(record) for record in records)}</div>',
-        "",
-    ]
-    return "\n".join(parts)
+def headlines(records):
+    """How the main claims of ``records`` came out, and how many statements stand behind them, a sentence."""
+    counts = Counter(_section(record) for record in records)
+    said = ", ".join(f"{counts[word]} {SAID[word][counts[word] > 1]}" for word in SECTIONS if counts[word])
+    more = sum(len(page.grouped(record.claims)) for record in records) - len(records)
+    pages = f"{len(records)} page{'s' * (len(records) != 1)}"
+    return f"{pages}, each with one main claim: {said}. Behind these stand {more} further statements."
 
 
-def _card(record):
-    slug, word = record.name.split("/")[1], page.says(record.paper)
+def card(record):
+    """HTML of a page on its chapter's landing: figure, claim, finding and verdict."""
+    slug, word = record.slug, page.says(record.paper)
     return (
         f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
         f'<p class="ab-card-title">{_link(record, slug)}</p>'
@@ -127,9 +125,11 @@ def findings(papers, records):
     parts = [
         "# Findings",
         "",
-        "One line per page: what we found about the statement that its figure, table or theorem exists",
-        "for, with the verdict, and how its other statements came out. Nothing here is typed in: the lines",
-        "follow the results. Where a bound, a reading or a coefficient of ours is judged, this is said.",
+        headlines(records),
+        "",
+        "One line per page: what we found about its main claim, with the verdict, and how its other",
+        "statements came out. No line is typed in: numbers and words follow the stored results. “Ours”",
+        "marks our own interpretation, bound or threshold.",
         "",
     ]
     for section, group in by_section.items():
@@ -157,7 +157,12 @@ def findings(papers, records):
 
 
 def _section(record):
-    found = {claim.outcome for claim in record.headline}
+    return section_of(record.headline)
+
+
+def section_of(group):
+    """Where claims of one statement stand among the findings, one of ``SECTIONS``."""
+    found = {claim.outcome for claim in group}
     if claims.HOLDS in found:
         return HOLDS if found == {claims.HOLDS} else PART
     return NOT if found & {claims.CONTRADICTED, claims.ABSENT, claims.OPPOSED} else OPEN

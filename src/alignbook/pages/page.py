@@ -98,18 +98,12 @@ class Page:
         return rows
 
     def source(self):
-        """All code of the page in one fold: experiment, links to its functions, and the notebook's cells."""
-        target = f"../code/{self.notebook.name}.html"
+        """All code of the page in one fold: the study's modules, and the notebook's cells."""
         parts = []
         for module in self.notebook.modules:
-            functions = " · ".join(
-                f'<a href="{target}#{anchor(name)}"><code>{name}</code></a>' for name in functions_of(module)
-            )
             does = "Judged" if module.__name__.endswith(".reading") else "Computed"
-            parts.append(
-                f"<p>{does} by <code>{place_of(module)}</code>: {functions}</p>"
-                f"{highlighted(inspect.getsource(module))}"
-            )
+            code = highlighted(inspect.getsource(module))
+            parts.append(f"<p>{does} by <code>{place_of(module)}</code>:</p>{code}")
         cells = "\n\n\n".join(notebooks.cells(self.notebook))
         drawn = self.notebook.source.relative_to(paths.root()).as_posix()
         parts.append(f"<p>Drawn by <code>{drawn}</code>:</p>{highlighted(cells)}")
@@ -203,26 +197,6 @@ def place_of(module):
     """Where the source of ``module`` stands in the checkout."""
     place = f"src/{module.__name__.replace('.', '/')}.py"
     return place.replace("src/alignbook/studies/", "notebooks/")
-
-
-def functions_of(module):
-    """Names of the functions that ``module`` itself defines, in their order."""
-    own = [
-        (first_line(value), name)
-        for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
-    ]
-    return [name for _, name in sorted(own)]
-
-
-def first_line(function):
-    """The line, from 1, on which the source of ``function`` starts, decorators included."""
-    return inspect.unwrap(function).__code__.co_firstlineno
-
-
-def anchor(function):
-    """The HTML anchor of a function on its code page."""
-    return function.strip("_").replace("_", "-")
 
 
 def claim_cells(claim):

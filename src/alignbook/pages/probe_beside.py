@@ -133,7 +133,7 @@ def _ratio(rows):
 
 def _last_features(rows):
     """Of what the last layer reads, on ten singular vectors."""
-    hidden = rows[(rows["layer"] != "output") & (rows["k"] == 10)]
+    hidden = rows[(rows["layer"] != "(output)") & (rows["k"] == 10)]
     return math.nan if hidden.empty else hidden.loc[hidden["depth"].idxmax(), "share"]
 
 

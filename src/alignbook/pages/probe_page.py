@@ -1,73 +1,19 @@
 """The probe's report: one page that stands by itself, drawn for light and dark, and the numbers as JSON."""
 
 import html
-import io
 import json
 import re
 
-import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
+import matplotlib as mpl
 
 from alignbook import paths, system
-from alignbook.errors import AlignbookError
-from alignbook.pages import probe_beside, style
+from alignbook.errors import AlignbookError, on_one_line
+from alignbook.pages import probe_beside, probe_figures, style
+from alignbook.pages.probe_words import ABOUT, sentences
 from alignbook.pages.tables import folded, number, table
 from alignbook.probing import Probe
 
 EXAMPLE = "data/probe-example.json"
-COLOURS = {"network": style.SEQUENCE[0], "before": style.SEQUENCE[1]}
-ABOUT = {
-    "filters": (
-        "First-layer filters and image patches",
-        "Maennel et al. 2020",
-        "random_labels/fig02_misalignment",
-        "Training aligns the covariance of the first layer's filters with that of the image patches: the "
-        "same "
-        "eigenvectors, and eigenvalues that are a function f(σ) = τ of the patches'. Misalignment is 0 "
-        "where they "
-        "share all eigenvectors; sampling alone gives the floor, and random bases what no alignment would "
-        "give.",
-    ),
-    "features": (
-        "Features and labels",
-        "Imani et al. 2022",
-        "representation_alignment/fig10_peaks_alignment",
-        "How much of the labels lies along the top singular vectors of what each layer reads. A curve "
-        "that rises "
-        "early belongs to features on which a linear model learns these labels fast.",
-    ),
-    "tangent": (
-        "Tangent kernels and labels, layer by layer",
-        "Lou et al. 2022",
-        "signal_propagation/fig03_peak_law",
-        "Aₗ says how much a step along layer l's weights moves the outputs towards the labels. In deep "
-        "networks it "
-        "peaks in a hidden layer, which moves with depth.",
-    ),
-    "curvature": (
-        "Curvature of the loss",
-        "ICLR 2020 submission on transferability",
-        "transferability/fig03_flat_minima",
-        "The Hessian's eigenvalues of largest magnitude: how sharp the place is at which training ended. "
-        "A residual "
-        "bounds how far the nearest true eigenvalue is.",
-    ),
-    "slice": (
-        "The loss around the network",
-        "ICLR 2020 submission on transferability",
-        "transferability/fig05_landscapes_at_initialisation",
-        "The loss along one random direction in which every filter is as long as the network's own: 0.1 "
-        "moves each "
-        "filter by a tenth of its length.",
-    ),
-    "deviation": (
-        "How far the weights have moved",
-        "ICLR 2020 submission on transferability",
-        "transferability/tab01_weight_deviation",
-        "The Frobenius norm of each layer's change since the network before.",
-    ),
-}
 CSS = """
 :root { color-scheme: light dark; --muted: #5f6670; --line: #d0d4da; --link: #0b5cad; }
 @media (prefers-color-scheme: dark) { :root { --muted: #aab2bd; --line: #41464d; --link: #7db8f0; } }
@@ -94,37 +40,44 @@ def write(probe, folder, title):
     """
     if why := system.unwritable(folder):
         raise AlignbookError(f"cannot write to {paths.shown(folder)}: {why}")
-    style.apply()
-    beside = probe_beside.strips(probe)
-    page = _page(probe, title, beside)
-    book = {name: strip.as_dict() for name, strip in beside.items()}
+    book = {name: strip.as_dict() for name, strip in _beside(probe).items()}
     data = json.dumps({"title": title, **probe.as_dict(), "book": book}, indent=1, allow_nan=False)
-    system.replace(folder / "report.json", data.encode())
-    system.replace(folder / "report.html", page.encode())
+    system.replace(folder / "report.json", data.encode("utf-8", "replace"))
+    system.replace(folder / "report.html", page(probe, title).encode("utf-8", "replace"))
     return folder / "report.html"
 
 
+def page(probe, title):
+    """The report as HTML. What cannot be drawn is a line in it that says why."""
+    with mpl.rc_context():
+        style.apply()
+        return _page(probe, str(title), _beside(probe))
+
+
+def summary(probe):
+    """HTML of the facts, what was found and what was left out, for a notebook's cell."""
+    left = "".join(
+        f"<li>{html.escape(name)}: {html.escape(why)}</li>" for name, why in probe.left_out.items()
+    )
+    missing = f"<p>Not measured:</p><ul>{left}</ul>" if left else ""
+    return f"{table(_facts(probe), 'facts')}{_found(probe, None)}{_said(probe)}{missing}"
+
+
+def _beside(probe):
+    try:
+        return probe_beside.strips(probe)
+    except Exception:  # numbers of any kind: the report does without the book's
+        return {}
+
+
 def _page(probe, title, beside):
-    parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe)]
+    parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe), _said(probe)]
     if "loss" in probe.notes:
         parts.append(f'<p class="muted">Loss and accuracy: {html.escape(probe.notes["loss"])}.</p>')
     if not probe_beside.stored():
         parts.append(f'<p class="muted">{probe_beside.NONE}</p>')
-    for name, (heading, paper, page, meaning) in ABOUT.items():
-        parts.append(
-            f'<h2 id="{name}">{heading}</h2>'
-            f'<p>{meaning} <span class="muted">{paper}: {_link(page)}.</span></p>'
-        )
-        if name in probe.left_out:
-            parts.append(f'<p class="muted">Not measured: {html.escape(probe.left_out[name])}.</p>')
-            continue
-        rows = probe.tables[name]
-        if name in probe.notes:
-            parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
-        parts.append(_figure(name, _drawn(name, rows), ABOUT[name][0]))
-        if name in beside:
-            parts.append(_strip(name, beside[name]))
-        parts.append(folded("The numbers", table(_cells(rows), name)))
+    for name in ABOUT:
+        parts += _section(probe, name, beside)
     body = "\n".join(parts)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -133,19 +86,54 @@ def _page(probe, title, beside):
     )
 
 
+def _section(probe, name, beside):
+    heading, paper, book, meaning, reading = ABOUT[name]
+    parts = [
+        f'<h2 id="{name}">{heading}</h2>'
+        f'<p>{meaning} {reading} <span class="muted">{paper}: {_link(book)}.</span></p>'
+    ]
+    missing = {key: why for key, why in probe.left_out.items() if key.partition(" ")[0] == name}
+    for key, why in missing.items():
+        of = html.escape(key.removeprefix(name))
+        parts.append(f'<p class="muted">Not measured{of}: {html.escape(why)}.</p>')
+    if name not in probe.tables:
+        return parts if missing else [*parts, '<p class="muted">Not measured.</p>']
+    rows = probe.tables[name]
+    if name in probe.notes:
+        parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
+    parts.append(_tried(lambda: _figure(name, probe_figures.drawn(name, rows), heading)))
+    if name in beside:
+        parts.append(_tried(lambda: _strip(name, beside[name])))
+    parts.append(folded("The numbers", table(_cells(rows), name)))
+    return parts
+
+
+def _tried(draw):
+    try:
+        return draw()
+    except Exception as error:  # whatever numbers and names a network may have
+        why = html.escape(on_one_line(f"{type(error).__name__}: {error}"))
+        return f'<p class="muted">The figure cannot be drawn: {why}.</p>'
+
+
 def _facts(probe):
+    columns = dict.fromkeys(name for known in probe.network.values() for name in known)
     return [
-        {
-            "": who,
-            **{
-                name: number(value)
-                if isinstance(value, float)
-                else html.escape(f"{value:,}" if isinstance(value, int) else value)
-                for name, value in known.items()
-            },
-        }
+        {"": html.escape(str(who)), **{name: _cell(known.get(name)) for name in columns}}
         for who, known in probe.network.items()
     ]
+
+
+def _cell(value):
+    if isinstance(value, float) or value is None:
+        return number(value)
+    return html.escape(f"{value:,}" if isinstance(value, int) else str(value))
+
+
+def _said(probe):
+    """What a reader should know about the data and the networks."""
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in probe.said)
+    return f'<ul class="muted">{lines}</ul>' if lines else ""
 
 
 def _link(page):
@@ -167,60 +155,18 @@ def _cells(rows):
 
 
 def _found(probe, prefix=""):
-    """A line per instrument, with numbers from its table, each a link to the anchor ``prefix`` + its name."""
+    """A line per instrument, with numbers from its table; a link to ``prefix`` + its name, None: no link."""
     lines = []
     for name, rows in probe.tables.items():
-        said = _sentences(name, rows)
+        try:
+            said = sentences(name, rows)
+        except (KeyError, ValueError, TypeError, IndexError):  # a table of other numbers than these
+            continue
+        heading = ABOUT[name][0]
+        linked = heading if prefix is None else f'<a href="#{prefix}{name}">{heading}</a>'
         if said:
-            lines.append(f'<li><a href="#{prefix}{name}">{ABOUT[name][0]}</a>: {html.escape(said)}.</li>')
+            lines.append(f"<li>{linked}: {html.escape(said)}.</li>")
     return f"<ul>{''.join(lines)}</ul>"
-
-
-def _sentences(name, rows):
-    return "; ".join(filter(None, (_sentence(name, part) for part in _parts(rows))))
-
-
-def _parts(rows):
-    """[(who, that network's rows)], before first."""
-    if "network" not in rows:
-        return [(None, rows)]
-    return [(who, part) for who, part in rows.groupby("network", sort=True)]
-
-
-def _sentence(name, part):
-    who, rows = part
-    whose = "" if who in (None, "network") else f"{who}: "
-    if name == "filters":
-        first = rows.iloc[0]
-        if not np.isfinite(first["misalignment"]):
-            count = f"{first['filters']} filters of {first['dimension']} entries"
-            return f"{whose}{count}: too few for a misalignment"
-        return (
-            f"{whose}misalignment {first['misalignment']:.3g}, with random bases "
-            f"{first['random_bases']:.3g}, "
-            f"by sampling alone {first['floor']:.3g}"
-        )
-    if name == "features":
-        top = rows[rows["k"] == 10].set_index("layer")["share"]
-        if top.empty:
-            return ""
-        return (
-            f"{whose}on the top 10 singular vectors lie {top.iloc[0]:.0%} of the labels at the input, "
-            f"{top.iloc[-1]:.0%} at the output, most at {top.idxmax()} ({top.max():.0%})"
-        )
-    if name == "tangent":
-        if not rows["alignment"].notna().any():
-            return ""
-        top = rows.loc[rows["alignment"].idxmax()]
-        where = f"{top['layer']}, layer {top['depth'] + 1} of {len(rows)}"
-        return f"{whose}largest in {where} ({top['alignment']:.3g})"
-    if name == "curvature":
-        return f"{whose}the largest eigenvalue is {rows['eigenvalue'].iloc[0]:.3g}"
-    if name == "slice":
-        rise = rows["loss"].max() - rows["loss"].iloc[len(rows) // 2]
-        return f"{whose}the loss rises by {rise:.3g} within {rows['alpha'].max():g}"
-    far = rows.loc[rows["deviation"].idxmax()]
-    return f"farthest in {far['layer']} ({far['deviation']:.3g})"
 
 
 def guide(pages):
@@ -233,25 +179,21 @@ def guide(pages):
     if not path.is_file():
         (pages / "probe-example.txt").write_text("No example is stored.\n", encoding="utf-8")
         return
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
-    found = Probe(
-        stored["network"], tables, stored["left_out"], stored.get("examples", {}), stored.get("notes", {})
-    )
+    found = Probe.from_json(path)
     beside = probe_beside.strips(found)
     folder = pages / "probe"
     folder.mkdir(exist_ok=True)
     parts = [table(_facts(found), "probe"), "", _found(found, "probe-"), ""]
-    for name, rows in tables.items():
-        heading, paper, page, meaning = ABOUT[name]
-        (folder / f"{name}.svg").write_text(_drawn(name, rows), encoding="utf-8")
-        parts += [f"(probe-{name})=", f"### {heading}", "", f"{meaning} {paper}: [](/{page}).", ""]
+    for name, rows in found.tables.items():
+        heading, paper, book, meaning, reading = ABOUT[name]
+        (folder / f"{name}.svg").write_text(probe_figures.drawn(name, rows), encoding="utf-8")
+        parts += [f"(probe-{name})=", f"### {heading}", "", f"{meaning} {reading} {paper}: [](/{book}).", ""]
         parts += [
             f"```{{figure}} probe/{name}.svg",
             f":alt: {heading}",
             ":width: 100%",
         ]
-        parts += ["", f"{heading}: {_sentences(name, rows)}.", "```", ""]
+        parts += ["", f"{heading}: {sentences(name, rows)}.", "```", ""]
         if name in beside:
             parts += _guide_strip(name, beside[name], folder)
     (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")
@@ -269,29 +211,6 @@ def _guide_strip(name, strip, folder):
         "```",
         "",
     ]
-
-
-def _frame(rows):
-    """A table from JSON: columns without a number hold nan, which JSON does not have."""
-    frame = pd.DataFrame(rows)
-    empty = [name for name in frame if frame[name].isna().all()]
-    return frame.astype(dict.fromkeys(empty, float))
-
-
-def _drawn(name, rows):
-    fig, ax = plt.subplots()
-    {
-        "filters": _filters,
-        "features": _features,
-        "tangent": _tangent,
-        "curvature": _curvature,
-        "slice": _slice,
-        "deviation": _deviation,
-    }[name](ax, rows)
-    drawn = io.StringIO()
-    fig.savefig(drawn, format="svg", metadata={"Date": None})
-    plt.close(fig)
-    return drawn.getvalue()
 
 
 def _figure(name, svg, label, caption=""):
@@ -312,66 +231,3 @@ def _strip(name, strip):
     caption = f"<figcaption>{said}</figcaption>"
     figure = _figure(f"{name}-beside", probe_beside.drawn(strip), strip.said, caption)
     return f"<h3>Beside the book's networks</h3>{figure}"
-
-
-def _filters(ax, rows):
-    for who, part in _parts(rows):
-        ax.plot(part["sigma"], part["tau"], "o-", ms=3, color=COLOURS[who], label=who)
-    ax.set(
-        xlabel="σ, standard deviation of patches along an eigenvector", ylabel="τ, of filters", xscale="log"
-    )
-    ax.legend()
-
-
-def _features(ax, rows):
-    part = rows[rows["network"] == "network"]
-    layers = list(dict.fromkeys(part["layer"]))
-    shown = (
-        layers
-        if len(layers) <= 6
-        else [layers[i] for i in np.linspace(0, len(layers) - 1, 6).round().astype(int)]
-    )
-    for colour, layer in zip(plt.cm.viridis(np.linspace(0, 0.85, len(shown))), shown, strict=True):
-        curve = part[part["layer"] == layer]
-        ax.plot(curve["k"], curve["share"], color=colour, label=layer)
-    ax.set(
-        xlabel="k, top singular vectors of what the layer reads",
-        ylabel="share of the labels",
-        xscale="log",
-        ylim=(0, 1.02),
-    )
-    ax.legend(fontsize=10)
-
-
-def _tangent(ax, rows):
-    for who, part in _parts(rows):
-        ax.plot(part["depth"] + 1, part["alignment"], "o-", ms=4, color=COLOURS[who], label=who)
-    ax.set(xlabel="layer, from the input", ylabel="alignment $A_l$", ylim=(0, None))
-    ax.legend()
-
-
-def _curvature(ax, rows):
-    for shift, (who, part) in enumerate(_parts(rows)):
-        ax.errorbar(
-            part["index"] + 0.1 * shift,
-            part["eigenvalue"],
-            part["residual"],
-            fmt="o",
-            color=COLOURS[who],
-            label=who,
-        )
-    ax.axhline(0, color="#7F7F7F", lw=0.8)
-    ax.set(xlabel="index, by magnitude", ylabel="eigenvalue ± residual")
-    ax.legend()
-
-
-def _slice(ax, rows):
-    for who, part in _parts(rows):
-        ax.plot(part["alpha"], part["loss"], color=COLOURS[who], label=who)
-    ax.set(xlabel="α, in lengths of each filter", ylabel="loss")
-    ax.legend()
-
-
-def _deviation(ax, rows):
-    ax.plot(range(1, len(rows) + 1), rows["deviation"], "o-", ms=4)
-    ax.set(xlabel="weight, from the input", ylabel="‖W − W₀‖", ylim=(0, None))

@@ -45,6 +45,10 @@ class Record:
         return self.name.split("/")[0]
 
     @property
+    def slug(self):
+        return self.name.split("/")[1]
+
+    @property
     def label(self):
         """The title's first part, ``Maennel Fig. 2``."""
         return self.title.split(" · ")[0]
@@ -58,6 +62,16 @@ class Record:
     def headline(self):
         """The claims of the headline's statement: one, or its replicates."""
         return grouped(self.claims)[0][1]
+
+    def of_statement(self, statement):
+        """The claims of the statement called ``statement``: one, its replicates, or none."""
+        known = {each.id for each in notebooks.find(self.name).reading.STATEMENTS}
+
+        def owner(claim):
+            fits = [name for name in known if claim.id == name or claim.id.startswith(f"{name}-")]
+            return max(fits, key=len, default=None)
+
+        return [claim for claim in self.claims if owner(claim) == statement]
 
     def written(self):
         """The record as JSON text, of which :func:`read` makes it again."""

@@ -4,7 +4,6 @@ import html
 import re
 
 import pandas as pd
-from IPython.display import HTML
 
 from alignbook.claims import interval  # noqa: F401, which pages take from here
 
@@ -89,6 +88,8 @@ def numbers(frame, ready=False):
     text = frame.to_html(index=not counted, index_names=False, border=0, escape=False, classes="ab-numbers")
     for name in names:
         text = text.replace("<th></th>", f"<th>{marked(name)}</th>", 1)
+    from IPython.display import HTML  # here: the probe's report has tables and no IPython
+
     return HTML(f'<div class="ab-scroll">{text}</div>')
 
 

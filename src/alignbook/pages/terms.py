@@ -30,7 +30,7 @@ def link_terms(app, doctree, docname):
     entry that the page links to already is left alone, and so are the glossary, headings, code, formulas,
     tables, the bibliography and what is a link.
     """
-    if docname == GLOSSARY or docname.startswith("code/") or GLOSSARY not in app.env.found_docs:
+    if docname == GLOSSARY or GLOSSARY not in app.env.found_docs:
         return
     if not hasattr(app, "alignbook_terms"):
         app.alignbook_terms = entries(app.env.get_doctree(GLOSSARY))
@@ -41,6 +41,18 @@ def link_terms(app, doctree, docname):
     for paragraph in doctree.findall(nodes.paragraph):
         if known and not _within(paragraph, SKIPPED):
             _link(paragraph, known, place)
+
+
+def name_synonyms(app, doctree, docname):
+    """Give ``doctree`` the other names of the terms that it uses as keywords, which a search finds."""
+    if docname == GLOSSARY or GLOSSARY not in app.env.found_docs:
+        return
+    known = entries(app.env.get_doctree(GLOSSARY))
+    text = " ".join(paragraph.astext() for paragraph in doctree.findall(nodes.paragraph))
+    used = {known[name][0] for name in known if _pattern([name]).search(text)}
+    words = [name for name, (ids, _) in known.items() if ids in used]
+    if words:
+        doctree.insert(0, nodes.meta("", name="keywords", content=", ".join(words)))
 
 
 def entries(glossary):

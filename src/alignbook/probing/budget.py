@@ -1,10 +1,12 @@
 """How many of the examples an instrument sees, so that a probe ends in time and fits into memory."""
 
 import time
+from dataclasses import dataclass
+from numbers import Integral, Real
 
-from .instruments import DoesNotApply
+from .errors import DoesNotApply, OutOfTime
 
-MEMORY = 4e9  # bytes that an instrument holds at most for its examples, and for vectors of parameters
+MEMORY = 4e9  # bytes, unless the reader says otherwise
 LEAST = 8  # examples, or the instrument is left out
 TRIAL = 2
 GROWTH = 4
@@ -13,11 +15,38 @@ SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768)
 clock = time.perf_counter
 
 
-def seconds(minutes):
-    """Of a budget. Raises ValueError where it is no number above 0 (infinity is: no limit)."""
-    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not minutes > 0:
-        raise ValueError(f"minutes must be a number above 0, not {minutes!r}")
-    return 60.0 * minutes
+@dataclass(frozen=True)
+class Limits:
+    """minutes : for everything, infinity: no limit. memory : bytes that an instrument holds at most for its
+    examples, and for vectors of parameters. examples : how many each instrument sees, where it takes as many;
+    None: as many as the time allows. Raises ValueError, one line, for what is none of these.
+    """
+
+    minutes: float = 10.0
+    memory: float = MEMORY
+    examples: int | None = None
+
+    def __post_init__(self):
+        for name in ("minutes", "memory"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
+                raise ValueError(f"{name} must be a number above 0, not {value!r}")
+        few = self.examples
+        if few is not None and (isinstance(few, bool) or not isinstance(few, Integral) or few < LEAST):
+            raise ValueError(f"examples must be an integer from {LEAST} on, not {few!r}")
+
+    @property
+    def seconds(self):
+        return 60.0 * self.minutes
+
+    def fits(self, held, most, what="examples"):
+        """How many examples ≤ ``most`` that take so many bytes each. Raises DoesNotApply for too few."""
+        n = size(self.memory / max(held, 1), most)
+        if not n or (self.examples is not None and n < most):
+            least = LEAST if self.examples is None else most
+            needed = f"{least} {what} take {gigabytes(least * held)}"
+            raise DoesNotApply(f"{needed}, more than {gigabytes(self.memory)} (--memory)")
+        return n
 
 
 def size(count, most):
@@ -26,7 +55,7 @@ def size(count, most):
 
 
 def spread(values, n):
-    """n of the rows, evenly from first to last: sorted targets keep their classes."""
+    """n of the values, evenly from first to last: sorted targets keep their classes."""
     if n == len(values):
         return values
     return values[[i * len(values) // n for i in range(n)]]
@@ -45,7 +74,7 @@ def predicted(times, n):
     return (took / count - slope * count) * n + slope * n**2
 
 
-def within(measure, most, share, left, say=None):
+def within(measure, most, share, left, say=None, fixed=False):
     """(what ``measure(n)`` returns, n, its seconds): n ≤ ``most`` examples, as many as ``share`` allows.
 
     measure : callable, number of examples → result. It is tried on 2, 8, 32, … examples until the trials
@@ -53,24 +82,29 @@ def within(measure, most, share, left, say=None):
     called once more with what fits, if that is more than the last trial, whose result it is otherwise.
     share, left : seconds; ``left`` is what ``LEAST`` examples may take, at the others' cost.
     say : callable (n, expected seconds) before a call that is more than a trial.
+    fixed : whether ``most`` examples are to be taken or none; they may take all that is left.
     Raises what ``measure`` raises at last (DoesNotApply, ValueError or RuntimeError on few examples may be
     otherwise on more), and DoesNotApply where ``LEAST`` examples would take more than ``left``.
     """
     begun, times = clock(), []
     n = min(TRIAL, most)
+    least = most if fixed else LEAST
     while True:
         start, error = clock(), None
         try:
             result = measure(n)
+        except OutOfTime:
+            raise
         except (DoesNotApply, ValueError, RuntimeError) as caught:
             error = caught
         now = (n, clock() - start)
-        rest = share - (clock() - begun)
+        rest = (left if fixed else share) - (clock() - begun)
         if error is None:
             times.append(now)
-            larger, last = _following(times, most, rest)
-            if n < LEAST and not last and now[1] / n * LEAST > left - (clock() - begun):
-                raise DoesNotApply(too_long(f"{LEAST} examples", now[1] / n * LEAST))
+            larger, last = (_all if fixed else _following)(times, most, rest)
+            needed = now[1] / n * least
+            if n < least and (fixed or not last) and needed > left - (clock() - begun):
+                raise DoesNotApply(too_long(f"{least} examples", needed))
         else:  # how long the whole takes is not known yet
             larger, last = min(GROWTH * n, most), False
             if n == most or predicted([now], larger) > rest:
@@ -82,6 +116,10 @@ def within(measure, most, share, left, say=None):
         n = larger
         if last and say is not None:
             say(n, predicted(times, n))
+
+
+def _all(times, most, rest):
+    return (None, True) if times[-1][0] == most else (most, True)
 
 
 def _following(times, most, rest):
@@ -100,12 +138,14 @@ def _following(times, most, rest):
 
 def too_long(what, needed):
     """Why an instrument is left out for time; with what would do."""
-    return f"{what} would take about {duration(needed)}, more than is left of the time (--minutes)"
+    return f"{what} would take about {duration(needed)}, more than is left (--minutes)"
 
 
 def duration(needed):
     """``needed`` seconds in words."""
-    return f"{needed:.0f} s" if needed < 100 else f"{needed / 60:.0f} min"
+    if needed < 100:
+        return f"{needed:.2g} s" if needed < 10 else f"{needed:.0f} s"
+    return f"{needed / 60:.0f} min"
 
 
 def gigabytes(count):

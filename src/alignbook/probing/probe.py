@@ -1,250 +1,207 @@
-"""All instruments on one network, and on what it was before."""
+"""All instruments on one network, on what it was before, and on the same with random weights."""
 
-import copy
-import functools
-import io
-import math
-from dataclasses import dataclass, field
+import difflib
+from collections.abc import Mapping
 
-import pandas as pd
 import torch
 from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.metrics import weight_deviation
-from alignbook.metrics.evaluation import evaluation_mode
 
-from . import budget, costs, instruments
-from .instruments import DoesNotApply, measurable
+from . import budget, features, instruments, weights
+from .budget import Limits
+from .curvature import curvature
+from .data import read
+from .errors import DoesNotApply
+from .measure import Session
+from .network import Network, copied, initialised, measurable
+from .ranges import ranges
 
 # name -> (function, how many examples it takes at most)
 MEASURES = {
     "filters": (instruments.filters, instruments.PATCH_IMAGES),
-    "features": (instruments.features, 1000),
+    "features": (features.features, 1000),
     "tangent": (instruments.tangent, 100),
-    "curvature": (instruments.curvature, 128),
+    "curvature": (curvature, 128),
     "slice": (instruments.slice_, 256),
 }
 INSTRUMENTS = (*MEASURES, "deviation")
-# What mostly takes little time first: each has its share of what the others have left.
-ORDER = ("filters", "slice", "features", "tangent", "curvature")
-FACTS = 1000  # examples that loss and accuracy are of at most, in a tenth of the time
+FRESH = "initialisation"
 
 
-@dataclass(frozen=True)
-class Probe:
-    """What the instruments found.
+@torch.inference_mode(False)
+def probe(
+    model,
+    data,
+    targets=None,
+    *,
+    before=None,
+    forward=None,
+    loss=None,
+    layers=None,
+    examples=None,
+    without=(),
+    seed=0,
+    minutes=10.0,
+    memory=4e9,
+    device=None,
+    report=None,
+):
+    """Measure a network with the instruments of the four papers.
 
-    network : facts about the network and the data: ``parameters``, ``layers``, ``examples``, ``shape``,
-        ``loss`` and for classes ``accuracy``, each of ``network`` and, where there is one, of ``before``.
-    tables : {instrument: DataFrame}; the column ``network`` says whose row it is, ``network`` or ``before``.
-        Columns: see :mod:`alignbook.probing.instruments`, and ``layer``, ``deviation`` of ``deviation``.
-    left_out : {instrument: why it does not apply, one line}.
-    examples : {instrument: how many of the examples it was measured on}.
-    notes : {instrument, or ``loss`` of the facts: how many examples it saw and why, one line}.
+    Parameters
+    ----------
+    model : nn.Module
+        The network; wrapped or compiled, or TorchScript. A copy is measured, in float32 and evaluation mode;
+        the network, its buffers and the data are never changed.
+    data : tensor, array, tuple, dict, Dataset, DataLoader or iterable of batches
+        The inputs, floats or integers (n, …), with ``targets``; ``(inputs, targets)``; a dict such as Hugging
+        Face's, with the targets under ``labels``; or batches of these. The network is called with a tensor,
+        with a tuple's parts, or with a dict's entries by name.
+    targets : tensor or array, optional
+        Classes (n,) or numbers (n,) or (n, k); classes of positions (n, T) or (n, H, W), for outputs
+        (n, T, classes) or (n, classes, H, W). −100 stands for no class.
+    before : nn.Module, state dict, or dict of name → either, optional
+        The network at other times, measured beside it. Where the weights of a state dict do not fit, as with
+        another head, those that both have are compared, and the rest is named.
+    forward : callable, optional
+        ``forward(model, inputs) → outputs`` for a network that is called otherwise, or returns something else
+        than a tensor, ``.logits``, ``["out"]`` or a tuple that begins with one.
+    loss : callable, optional
+        ``loss(outputs, targets)`` → scalar, a mean over the examples. None: cross-entropy for classes, mean
+        squared error for numbers.
+    layers : str or list of str, optional
+        Names of modules, or patterns such as ``"encoder.*.attention.*"``; None: all.
+    examples : int, optional
+        How many examples each instrument sees (1,000 at most for features and filters, 256 for the slice, 128
+        for curvature, 100 for tangent kernels), so that two networks see the same. None: as many as the time
+        allows, at least eight, evenly from first to last.
+    without : list of str
+        Names of ``INSTRUMENTS`` to leave out; ``initialisation`` leaves the network at random weights out.
+    seed : int
+        Of all draws.
+    minutes : float
+        For everything; infinity: no limit. An instrument that needs more than is left is left out.
+    memory : float
+        Bytes that an instrument holds at most for its examples, and for vectors of parameters.
+    device : str or torch.device, optional
+        Where it is measured; None: where the network is.
+    report : callable, optional
+        ``report(text)`` before each measurement, with the seconds that it may take.
+
+    Returns
+    -------
+    Probe
+        Tables, facts, what was left out and why. A network that answers differently when asked twice is not
+        measured; one that changes buffers is, and they are put back after each call.
+
+    Raises
+    ------
+    ValueError
+        For arguments that do not fit together.
+    AlignbookError
+        Where the network cannot be copied, or fails on the inputs and nothing can be measured.
+
+    Examples
+    --------
+    >>> import torch, alignbook
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> found = alignbook.probe(net, torch.randn(40, 4), torch.arange(40) % 2)
+    >>> sorted(found.tables)
+    ['curvature', 'features', 'slice', 'tangent']
+    >>> found.left_out["filters"]
+    'the network has no two-dimensional convolution'
     """
-
-    network: dict
-    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    examples: dict[str, int] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-
-    def as_dict(self):
-        """All of it as numbers, texts and lists, for JSON; nan and infinity become None."""
-        tables = {
-            name: [{key: _plain(value) for key, value in row.items()} for row in table.to_dict("records")]
-            for name, table in self.tables.items()
-        }
-        facts = {who: {k: _plain(v) for k, v in facts.items()} for who, facts in self.network.items()}
-        said = {"left_out": self.left_out, "examples": self.examples, "notes": self.notes}
-        return {"network": facts, "tables": tables, **said}
-
-
-def _plain(value):
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def probe(model, inputs, targets, *, before=None, without=(), seed=0, minutes=10.0, report=None):
-    """Measure ``model`` with the instruments of the four papers; returns :class:`Probe`.
-
-    model : nn.Module, ScriptModule included, that maps ``inputs`` (n, …) to outputs (n, k). Measured in
-    evaluation mode on a copy in float32; the model itself is never changed.
-    inputs : floating-point tensor; targets : (n,) int64 classes, or (n,) or (n, k) floats. The first of them
-    count: 1,000 for features and filters, 100 for tangent kernels, 128 for curvature, 256 for the slice;
-    where time or memory forbid, fewer of these, evenly from first to last.
-    before : the same network at another time (its initialisation, say), measured beside it.
-    without : names of ``INSTRUMENTS`` to leave out.
-    minutes : above 0, for everything; infinity: no limit. Each instrument is tried on a few examples, and
-    then sees as many as fit into its share of what is left: an equal one with those to come, the slowest
-    last. It has 8 at least, for which it may take all that is left; the Hessian has fewer products before
-    that. One that needs more is left out. How many were seen, and why, is in ``notes``; where time decides,
-    a faster machine may see more.
-    report : ``report(text)`` before each measurement, with the seconds that it may take.
-
-    One that does not apply is in ``left_out`` with the reason. Memory beside the model's own: 4 GB at most
-    for what is kept of the examples (features, tangent kernels, the graph of the loss's gradient), and 4 GB
-    for vectors of the parameters (curvature; fewer vectors, then fewer eigenvalues); 4 copies of the
-    parameters.
-    Raises ValueError for arguments that do not fit together, AlignbookError where the network cannot be
-    copied or fails on the inputs.
-    """
-    unknown = set(without) - set(INSTRUMENTS)
+    limits = Limits(minutes, memory, examples)
+    seed = _seed(seed)
+    without = [without] if isinstance(without, str) else list(without)
+    unknown = set(without) - {*INSTRUMENTS, FRESH}
     if unknown:
         raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {', '.join(INSTRUMENTS)}")
-    total = budget.seconds(minutes)
-    end = budget.clock() + total
-    inputs, targets = _checked(inputs, targets)
-    networks = {"network": model} if before is None else {"before": before, "network": model}
-    copies = {who: _copied(network) for who, network in networks.items()}
-    left_out = dict.fromkeys(without, "left out as asked")
-    if before is None:
-        left_out.setdefault("deviation", "there is no network before")
-    found = {}
-    with measurable(), torch.inference_mode(False):
-        facts, n = _facts(copies, inputs, targets, total / 10)
-        notes = {"loss": _note(n, len(inputs), FACTS, minutes)}
-        todo = [name for name in ORDER if name not in left_out]
-        for position, name in enumerate(todo):
-            left = end - budget.clock()
-            share = left / (len(todo) - position)
-            try:
-                found[name] = _measured(name, copies, inputs, targets, seed, share, left, minutes, report)
-            except (DoesNotApply, ValueError, RuntimeError) as error:
-                left_out[name] = on_one_line(error)
-    found = {name: found[name] for name in MEASURES if name in found}
-    tables = {name: table for name, (table, _, _) in found.items()}
-    taken = {name: n for name, (_, n, _) in found.items()}
-    notes |= {name: note for name, (_, _, note) in found.items()}
-    if "deviation" not in left_out:
-        try:
-            layers = weight_deviation(copies["before"], copies["network"], n=len(inputs)).layers
-            tables["deviation"] = pd.DataFrame({"layer": layers.keys(), "deviation": layers.values()})
-        except ValueError as error:
-            left_out["deviation"] = on_one_line(error)
-    return Probe(facts, tables, left_out, taken, notes)
-
-
-def _measured(name, copies, inputs, targets, seed, share, left, minutes, report):
-    """(table, n, note) of one instrument on all networks, which see the same examples."""
-    measure, most = MEASURES[name]
-    given, inputs, targets = len(inputs), inputs[:most], targets[:most]
-    share, left = share / len(copies), left / len(copies)
-    settings = {}
-
-    def say(who, what):
-        if report is not None:
-            report(f"{name} of the network{' before' if who == 'before' else ''}: {what}")
-
-    def measured(network, n):
-        return measure(network, budget.spread(inputs, n), budget.spread(targets, n), seed, **settings)
-
-    (first, network), *others = copies.items()
-    say(first, "a trial on a few examples")
-    extra = ""
-    with evaluation_mode(network):
-        if name == "curvature":
-            plan = costs.curvature(network, inputs, targets, seed, share, left)
-            n, fit, expected, extra = plan.n, plan.fit, plan.seconds, plan.note
-            settings.update(k=plan.k, basis=plan.basis, products=plan.products)
-            say(first, _about(n, expected))
-            tables = {first: measured(network, n)}
+    end = budget.clock() + limits.seconds
+    given = read(data, targets, examples)
+    network = copied(model, device)
+    said = [*given.said, *ranges(given, network)]
+    where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
+    given = given.to(where)
+    networks = {"network": Network(network, given, forward)}
+    left_out = dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
+    states = {"network": network.state_dict()}
+    for who, earlier in _earlier(before).items():
+        made, state, why = _before(earlier, network, where)
+        states[who] = state
+        if made is not None:
+            networks[who] = Network(made, given, forward)
         else:
-            fit = costs.room(name, network, inputs, targets, len(inputs))
-            table, n, expected = budget.within(
-                functools.partial(measured, network), fit, share, left, lambda *now: say(first, _about(*now))
-            )
-            tables = {first: table}
-    for who, network in others:
-        say(who, _about(n, expected))
-        with evaluation_mode(network):
-            tables[who] = measured(network, n)
-    rows = pd.concat([table.assign(network=who) for who, table in tables.items()], ignore_index=True)
-    return rows, n, _note(n, given, most, minutes, fit) + extra
+            said.append(f"{who}: {why}; only its weights are compared")
+    _fresh(networks, without, seed, limits, left_out, given, forward)
+    layers = _layers(layers, networks["network"])
+    with measurable():
+        session = Session(networks, given, limits, layers, seed, end, left_out, said, report)
+        session.begin(loss)
+        for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
+            session.measure(name, *MEASURES[name], len(todo) - position)
+    session.deviations(states)
+    if session.failed and not session.tables:
+        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}")
+    return session.found(INSTRUMENTS, given.digest)
 
 
-def _about(n, expected):
-    return f"{n:,} examples, about {budget.duration(expected)}"
+# What mostly takes little time first: each has its share of what the others have left.
+ORDER = ("filters", "slice", "features", "tangent", "curvature")
 
 
-def _note(n, given, most, minutes, fit=math.inf):
-    """How many examples were seen, and why no more."""
-    if n == min(given, most):
-        return f"{n:,} examples, " + ("the most it takes" if n == most else "all there are")
-    why = f"more do not fit into {budget.gigabytes(budget.MEMORY)}"
-    if n < fit:
-        why = f"more would take too much of the {minutes:g} minutes"
-    return f"{n:,} of {min(given, most):,} examples: {why}"
+def _seed(seed):
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise ValueError(f"seed must be an integer from 0 to 2^63 - 1, not {seed!r}")
+    return seed
 
 
-def _checked(inputs, targets):
-    if not isinstance(inputs, torch.Tensor) or not inputs.is_floating_point() or inputs.ndim < 2:
-        raise ValueError("inputs must be a floating-point tensor (n, …)")
-    targets = torch.as_tensor(targets)
-    if len(inputs) < 10 or len(targets) != len(inputs):
-        raise ValueError(f"{len(inputs)} inputs and {len(targets)} targets: at least 10, as many of each")
-    if not inputs.isfinite().all():
-        raise ValueError("inputs have entries that are not finite")
-    if not targets.is_floating_point():
-        if targets.ndim != 1 or targets.dtype == torch.bool or targets.min() < 0:
-            raise ValueError("classes must be (n,) integers from 0 on")
-        targets = targets.long()
-    else:
-        targets = targets.float()
-    return inputs.detach().clone().float(), targets.detach().to(inputs.device)
+def _earlier(before):
+    """{name: module or state dict}."""
+    if before is None:
+        return {}
+    if isinstance(before, Mapping) and not any(isinstance(v, torch.Tensor) for v in before.values()):
+        if taken := {"network", FRESH} & {*before}:
+            raise ValueError(f"a network before cannot be called {taken.pop()!r}")
+        return dict(before)
+    return {"before": before}
 
 
-def _copied(model):
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"the network must be an nn.Module, not {type(model).__name__}")
+def _before(earlier, network, device):
+    """(a copy to be measured or None, its weights, why it is None)."""
+    if isinstance(earlier, nn.Module):
+        made = copied(earlier, device)
+        return made, made.state_dict(), None
+    if not isinstance(earlier, Mapping):
+        raise ValueError(f"before must be an nn.Module or a state dict, not {type(earlier).__name__}")
+    state = weights.plain(earlier)
+    made, why = weights.fitted(network, state)
+    return made, state, why
+
+
+def _fresh(networks, without, seed, limits, left_out, given, forward):
+    """Add the network at random weights to the others, where that can be had."""
+    if FRESH in without:
+        return
+    model = networks["network"].model
     try:
-        network = _again(model).float()
-    except (RuntimeError, TypeError) as error:
-        raise AlignbookError(f"the network cannot be copied: {on_one_line(error)}") from None
-    for parameter in network.parameters():
-        parameter.requires_grad_(True)
-    return network
+        held = 4 * sum(p.numel() for p in model.parameters())
+        if held > limits.memory:
+            raise DoesNotApply("another copy of the weights does not fit into the memory (--memory)")
+        networks[FRESH] = Network(initialised(model, seed), given, forward)
+    except Exception as error:  # a reader's own module may initialise in any way
+        left_out[FRESH] = on_one_line(error)
 
 
-def _again(model):
-    if not isinstance(model, torch.jit.ScriptModule):
-        return copy.deepcopy(model)
-    kept = io.BytesIO()  # its deep copy has parameters that are no leaves
-    torch.jit.save(model, kept)
-    kept.seek(0)
-    return torch.jit.load(kept)
-
-
-def _facts(copies, inputs, targets, share):
-    """({who: facts}, how many examples loss and accuracy are of)."""
-    count, x, y = len(inputs), inputs[:FACTS], targets[:FACTS]
-
-    def known(network, n):
-        return {**_known(network, budget.spread(x, n), budget.spread(y, n)), "examples": count}
-
-    (first, network), *others = copies.items()
-    facts, n, _ = budget.within(functools.partial(known, network), len(x), share / len(copies), math.inf)
-    return {first: facts, **{who: known(network, n) for who, network in others}}, n
-
-
-def _known(network, inputs, targets):
-    try:
-        with evaluation_mode(network):
-            outputs = instruments._forward(network, inputs)
-            loss = float(instruments.loss_of(targets)(outputs, targets))
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
-        raise AlignbookError(f"the network fails on these inputs and targets: {on_one_line(error)}") from None
-    if outputs.ndim != 2:
-        raise AlignbookError(f"the network's outputs must be (n, k), not {tuple(outputs.shape)}")
-    facts = {
-        "class": getattr(network, "original_name", type(network).__name__),
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "examples": len(inputs),
-        "shape": " × ".join(map(str, inputs.shape[1:])),
-        "outputs": outputs.shape[1],
-        "loss": loss,
-    }
-    if not targets.is_floating_point():
-        facts["accuracy"] = float((outputs.argmax(1) == targets).float().mean())
-    return facts
+def _layers(layers, network):
+    """The patterns, of which each must be some module's. Raises ValueError with the nearest name."""
+    if layers is None:
+        return None
+    patterns = [layers] if isinstance(layers, str) else list(layers)
+    names = list(network.names().values())
+    for pattern in patterns:
+        if not any(features.selected(name, [pattern]) for name in [*names, features.OUTPUT]):
+            near = difflib.get_close_matches(str(pattern), names, 1)
+            raise ValueError(f"no layer {pattern!r}" + (f"; the nearest is {near[0]!r}" if near else ""))
+    return patterns

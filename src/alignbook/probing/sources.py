@@ -1,8 +1,10 @@
-"""Where the probe's network and data come from: callables, weights, TorchScript; images or vectors."""
+"""Where the command's network and data come from: callables, weights, TorchScript; images or vectors."""
 
 import contextlib
-import copy
+import functools
 import importlib
+import inspect
+import operator
 import sys
 import zipfile
 from pathlib import Path
@@ -15,16 +17,18 @@ from alignbook.data import load
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError, on_one_line
 
-CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
+from . import weights
+from .data import tensor
+
+SIDE = 224  # pixels of a folder's images, unless the reader says otherwise
 
 
-def network(source, arch=None, like=None, trust=False):
+def network(source, arch=None, trust=False):
     """The network that ``source`` names.
 
     source : ``module:callable`` that returns an nn.Module (the working directory is searched first), or a
-        file: TorchScript, or a state dict, which is read with ``weights_only=True``.
-    arch : a classifier of torchvision that the state dict belongs to, e.g. ``resnet18``.
-    like : a network whose copy takes the state dict in its place.
+        file: TorchScript, or weights (see :func:`alignbook.probing.weights.read`).
+    arch : a network of torchvision that the weights belong to, e.g. ``resnet18``.
     trust : whether a file of TorchScript may be read: it is code, which may write files and more.
 
     Raises AlignbookError, one line, for whatever goes wrong.
@@ -35,21 +39,31 @@ def network(source, arch=None, like=None, trust=False):
             if not trust:
                 raise AlignbookError(f"{source} is TorchScript, which is code: --trust runs it")
             return _tried(lambda: torch.jit.load(path, map_location="cpu"), f"{source} cannot be read")
-        state = _tried(
-            lambda: torch.load(path, map_location="cpu", weights_only=True), f"{source} cannot be read"
-        )
-        for key in CHECKPOINT_KEYS:
-            if isinstance(state, dict) and isinstance(state.get(key), dict):
-                state = state[key]
-        if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
-            raise AlignbookError(f"{source} holds no state dict: names with tensors")
-        if arch is None and like is None:
+        state = weights.read(path)
+        if arch is None:
             raise AlignbookError(
                 f"{source} holds weights only: say of which network, by --arch or module:callable"
             )
-        net = copy.deepcopy(like) if arch is None else _torchvision(arch, state)
-        _tried(lambda: net.load_state_dict(state), f"{source} does not fit the network")
-        return net
+        made, why = weights.fitted(_torchvision(arch, state), state)
+        if made is None:
+            raise AlignbookError(f"{source} does not fit the network: {why}")
+        return made
+    made = _tried(lambda: named(source)(), f"{source} cannot be called")
+    if not isinstance(made, nn.Module):
+        raise AlignbookError(f"{source} returns no nn.Module but a {type(made).__name__}")
+    return made
+
+
+def earlier(source, arch=None, trust=False):
+    """The network before: as :func:`network` has it, or of a file of weights the state dict alone."""
+    path = Path(source)
+    if arch is None and path.is_file() and not _is_script(path):
+        return weights.read(path)
+    return network(source, arch, trust)
+
+
+def named(source):
+    """What ``module:name`` or ``module:name.attribute`` names. Raises AlignbookError, one line."""
     module, separator, name = source.partition(":")
     if not separator:
         raise AlignbookError(f"there is no file {source}, and module:callable would have a colon")
@@ -57,10 +71,9 @@ def network(source, arch=None, like=None, trust=False):
         sys.path.insert(0, "")
     with contextlib.suppress(ImportError):  # the reader's module may import it, which fails without this
         import_torchvision()
-    made = _tried(lambda: getattr(importlib.import_module(module), name)(), f"{source} cannot be called")
-    if not isinstance(made, nn.Module):
-        raise AlignbookError(f"{source} returns no nn.Module but a {type(made).__name__}")
-    return made
+    return _tried(
+        lambda: operator.attrgetter(name)(importlib.import_module(module)), f"{source} cannot be called"
+    )
 
 
 def _tried(action, what):
@@ -68,7 +81,7 @@ def _tried(action, what):
         return action()
     except AlignbookError:
         raise
-    except Exception as error:  # the reader's own code, or a file of any content
+    except (Exception, SystemExit) as error:  # the reader's own code, or a file of any content
         raise AlignbookError(f"{what}: {type(error).__name__}: {on_one_line(error)}") from None
 
 
@@ -88,31 +101,84 @@ def _torchvision(arch, state):
     if arch not in list_models():
         raise AlignbookError(f"torchvision has no network {arch!r}")
     classes = len(next(reversed(state.values())))  # the head's bias comes last
-    return _tried(lambda: get_model(arch, weights=None, num_classes=classes), f"{arch} cannot be made")
+    made = functools.partial(get_model, arch, weights=None, num_classes=classes)
+    inner = {"weights_backbone": None} if "segmentation" in str(_tried(made, arch).__class__) else {}
+    return _tried(lambda: made(**inner), f"{arch} cannot be made")
 
 
-def examples(source, n, *, split="test", size=None, seed=0):
-    """(inputs (n, …) float32, targets): ``n`` of them, drawn by ``seed``; fewer where there are fewer.
+def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, transform=None):
+    """(inputs (n, …), targets): ``n`` of them, drawn by ``seed``; fewer where there are fewer.
 
     source : an image set of ours (:func:`alignbook.load`, ``split`` of it); an ``.npz`` archive with ``x``
-        (n, …) and ``y`` (n,) or (n, k); or a folder of images, a folder for each class.
-    Images (uint8, (n, H, W) or (n, H, W, channels)) become (n, C, H, W) in [-1, 1]; other arrays stay as they
-    are. size : images are resized so that they are square, of so many pixels to a side.
+        (n, …) and ``y`` (n, …); or a folder of images, a folder for each class.
+    Images (ours, uint8 arrays (n, H, W) or (n, H, W, channels), and folders) become (n, C, H, W) in [-1, 1],
+    or with ``mean`` and ``std``, a number or one for each channel, what lies in [0, 1] less mean over std.
+    Other arrays stay as they are: floats, or integers such as the numbers of words.
+    size : images are resized so that they are square, of so many pixels to a side.
+    transform : a callable, from a PIL image to a tensor, in place of ``size``, ``mean`` and ``std``; or one
+        that makes such a callable.
 
     Raises AlignbookError, one line, for whatever goes wrong.
     """
     path = Path(source)
+    if transform is not None:
+        if (size, mean, std) != (None, None, None):
+            raise AlignbookError("--transform does what --size, --mean and --std do: give one or the other")
+        transform = _applied(transform)
     if path.is_dir():
-        inputs, targets = _folder(path, n, size or 224, seed)
+        images, targets = _folder(path, n, seed, size or SIDE, transform)
     elif path.suffix == ".npz":
-        inputs, targets = _archive(path, n, seed)
+        images, targets = _archive(path, n, seed)
+        if images.dtype != torch.uint8:
+            if (mean, std, transform) != (None, None, None):
+                raise AlignbookError(f"{source} has no images of bytes, for --mean, --std and --transform")
+            return images, targets
     else:
-        images = load(source, split)
-        chosen = _chosen(len(images), n, seed)
-        inputs, targets = images.x[chosen], images.y[chosen]
-    if size is not None and inputs.ndim == 4 and inputs.shape[2:] != (size, size):
-        inputs = nn.functional.interpolate(inputs, (size, size), mode="bilinear", antialias=True)
-    return inputs, targets
+        ours = load(source, split)
+        chosen = _chosen(len(ours), n, seed)
+        images, targets = (ours.x[chosen] + 1) / 2, ours.y[chosen]
+    if transform is None:
+        return _scaled(images, size, mean, std), targets
+    made = images if isinstance(images, list) else [transform(_picture(image)) for image in images]
+    if not all(isinstance(v, torch.Tensor) for v in made) or len({v.shape for v in made}) != 1:
+        raise AlignbookError(f"the transform must make tensors of one shape of the images in {source}")
+    return torch.stack(made), targets
+
+
+def _scaled(images, size, mean, std):
+    """(n, C, H, W) floats, of bytes or of what lies in [0, 1]."""
+    images = images / 255 if images.dtype == torch.uint8 else images
+    if size is not None and images.shape[2:] != (size, size):
+        images = nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
+    for name, values in (("mean", mean), ("std", std)):
+        if values is not None and len(values) not in (1, images.shape[1]):
+            raise AlignbookError(f"--{name} has {len(values)} numbers, the images {images.shape[1]} channels")
+    if mean is None and std is None:
+        mean, std = [0.5], [0.5]
+    middle, spread = (torch.tensor(v).view(1, -1, 1, 1) for v in (mean or [0.0], std or [1.0]))
+    if not (spread > 0).all():
+        raise AlignbookError("--std must be above 0")
+    return (images - middle) / spread
+
+
+def _applied(transform):
+    """The callable itself; or what it makes, where it takes nothing."""
+    try:
+        parameters = inspect.signature(transform).parameters.values()
+    except (TypeError, ValueError):
+        return transform
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    takes = any(p.kind in (*kinds, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
+    plain = takes and not inspect.isclass(transform)
+    return transform if plain else _tried(transform, "the transform cannot be made")
+
+
+def _picture(image):
+    from PIL import Image
+
+    pixels = image if image.dtype == torch.uint8 else (image * 255).round().to(torch.uint8)
+    array = pixels.permute(1, 2, 0).numpy()
+    return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
 
 
 def _chosen(count, n, seed):
@@ -121,26 +187,28 @@ def _chosen(count, n, seed):
 
 
 def _archive(path, n, seed):
-    def read():
+    def opened():
         with np.load(path, allow_pickle=False) as archive:
             return archive["x"], archive["y"]
 
-    x, y = _tried(read, f"{path} cannot be read (an archive with x and y)")
-    if len(x) != len(y):
-        raise AlignbookError(f"{path}: {len(x)} inputs and {len(y)} targets")
+    x, y = _tried(opened, f"{path} cannot be read (an archive with x and y)")
+    if not x.ndim or not y.ndim or len(x) != len(y):
+        sizes = [len(v) if v.ndim else "a single number of" for v in (x, y)]
+        raise AlignbookError(f"{path}: {sizes[0]} inputs and {sizes[1]} targets")
     chosen = _chosen(len(x), n, seed).numpy()
-    x, y = (
-        torch.from_numpy(np.ascontiguousarray(x[chosen])),
-        torch.from_numpy(np.ascontiguousarray(y[chosen])),
-    )
+    try:
+        x, y = tensor(x[chosen], "x"), tensor(y[chosen], "y")
+    except ValueError as error:
+        raise AlignbookError(f"{path}: {error}") from None
     if x.dtype == torch.uint8 and x.ndim >= 3:
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
-        x = x.float() / 127.5 - 1
-    y = y.float() if y.is_floating_point() else y.long()
-    return x.float().contiguous(), y
+    elif x.dtype in (torch.uint8, torch.bool):
+        x = x.float()
+    return x.contiguous(), y if y.is_floating_point() else y.long()
 
 
-def _folder(path, n, size, seed):
+def _folder(path, n, seed, size, transform):
+    """(bytes (n, 3, size, size), or what the transform made of each image, classes)."""
     try:
         import_torchvision()
         from torchvision.datasets import ImageFolder
@@ -152,7 +220,10 @@ def _folder(path, n, size, seed):
 
     def read():
         pairs = [images[i] for i in chosen]
-        x = [functional.pil_to_tensor(functional.resize(image, (size, size))) for image, _ in pairs]
-        return torch.stack(x).float() / 127.5 - 1, torch.tensor([label for _, label in pairs])
+        labels = torch.tensor([label for _, label in pairs])
+        if transform is not None:
+            return [transform(image) for image, _ in pairs], labels
+        resized = [functional.resize(image, (size, size)) for image, _ in pairs]
+        return torch.stack([functional.pil_to_tensor(image) for image in resized]), labels
 
     return _tried(read, f"{path} cannot be read")

@@ -11,59 +11,71 @@ import torch
 
 from alignbook.seeding import torch_stream
 
+from .features import selected
+
 BUCKETS = 2048  # of each of the two sketches of a gradient that is longer
 
 
-def parameter_alignment(model, inputs, centred, outputs=None, buckets=BUCKETS, seed=0):
+def parameter_alignment(model, network, rows, centred, shuffled, layers=None, buckets=BUCKETS, seed=0):
     """A_l (Lou et al. 2022, Equation 7) of every parameter of two or more dimensions.
 
-    model : maps ``inputs`` (n, …) to (n, k') ; in evaluation mode, its parameters of one precision. They need
-    not require gradients, and are left as they are.
-    centred : (n, k) float64, Ỹ: targets less their mean. outputs : the k columns of the model's outputs that
-    they belong to; None: all.
+    model : maps rows (n,) to (n, k); network : whose parameters they are, in evaluation mode.
+    They need not require gradients, and are left as they are.
+    centred : (n, k) float64, Ỹ: targets less their mean; shuffled : the same in another order.
+    layers : names and patterns of modules, or None.
     buckets : gradients with more than twice as many entries are replaced by two sketches of that length
     (Charikar et al. 2002), drawn from ``seed``: signed sums of entries, whose inner products have the right
     mean. ‖C K C‖² is the inner product of the two sketches' kernels, so that it has the right mean as well.
 
-    Returns ([names], (layers,) float64, (layers,) bool: exact). A layer whose kernel is constant has nan.
-    One backward pass for each example and output; memory is 16 · n · k · layers · buckets bytes at most.
-    Raises ValueError where the outputs are not (n, k').
+    Returns ([(module, parameter)], (layers,) float64, the same for shuffled targets, (layers,) bool: exact).
+    A layer whose kernel is constant has nan. One backward pass for each example and output; memory is
+    16 · n · k · layers · buckets bytes at most. Raises ValueError where the outputs are not (n, k).
     """
-    weights = {name: w for name, w in model.named_parameters() if w.ndim >= 2 and w.is_floating_point()}
+    weights = {whose: w for whose, w in named_weights(network.model).items() if selected(whose[0], layers)}
     if not weights:
         raise ValueError("the network has no parameters of two or more dimensions")
-    n, k = centred.shape
     generator = torch_stream(seed, "sketch")
-    sketches = {name: _sketches(w, buckets, generator) for name, w in weights.items()}
-    rows = {name: [[] for _ in sketches[name]] for name in weights}
-    required = {name: w.requires_grad for name, w in weights.items()}
+    sketches = {whose: _sketches(w, buckets, generator) for whose, w in weights.items()}
+    kept = {whose: [[] for _ in sketches[whose]] for whose in weights}
+    required = {whose: w.requires_grad for whose, w in weights.items()}
     try:
         for w in weights.values():
             w.requires_grad_(True)
         with torch.enable_grad():
-            for i in range(n):
-                signal = model(inputs[i : i + 1])
-                if signal.ndim != 2 or len(signal) != 1:
-                    raise ValueError(f"outputs must be (n, k), not {tuple(signal.shape)} for one example")
-                signal = signal[0] if outputs is None else signal[0, outputs]
-                if len(signal) != k:
-                    raise ValueError(f"the network has {len(signal)} outputs, the targets {k}")
-                for a in range(k):
-                    gradients = torch.autograd.grad(
-                        signal[a], list(weights.values()), retain_graph=a + 1 < k, allow_unused=True
-                    )
-                    for (name, w), gradient in zip(weights.items(), gradients, strict=True):
-                        flat = (torch.zeros_like(w) if gradient is None else gradient).flatten()
-                        for kept, sketch in zip(rows[name], sketches[name], strict=True):
-                            kept.append(flat if sketch is None else sketch(flat))
+            for row in rows.split(1):
+                _of_example(model(row), centred.shape[1], weights, sketches, kept)
     finally:
-        for name, w in weights.items():
-            w.requires_grad_(required[name])
-    target = centred.flatten().to(inputs.device)
-    alignment = [
-        _alignment([torch.stack(kept).double() for kept in rows.pop(name)], target) for name in weights
-    ]
-    return list(weights), np.array(alignment), np.array([len(sketches[name]) == 1 for name in weights])
+        for whose, w in weights.items():
+            w.requires_grad_(required[whose])
+    targets = torch.stack([centred.flatten(), shuffled.flatten()], 1).to(next(iter(weights.values())).device)
+    found = np.array(
+        [_alignment([torch.stack(parts).double() for parts in kept.pop(whose)], targets) for whose in weights]
+    )
+    exact = np.array([len(sketches[whose]) == 1 for whose in weights])
+    return list(weights), found[:, 0], found[:, 1], exact
+
+
+def named_weights(model):
+    """{(module, parameter): tensor} of two or more dimensions, of floats, each once."""
+    return {
+        (name.rpartition(".")[0] or "(network)", name.rpartition(".")[2]): w
+        for name, w in model.named_parameters()
+        if w.ndim >= 2 and w.is_floating_point()
+    }
+
+
+def _of_example(signal, k, weights, sketches, kept):
+    """Add the gradients of one example's outputs (1, k), or their sketches, to what is ``kept``."""
+    if signal.shape != (1, k):
+        raise ValueError(f"outputs must be (n, {k}), not {tuple(signal.shape)} for one example")
+    for a in range(k):
+        gradients = torch.autograd.grad(
+            signal[0, a], list(weights.values()), retain_graph=a + 1 < k, allow_unused=True
+        )
+        for (whose, w), gradient in zip(weights.items(), gradients, strict=True):
+            flat = (torch.zeros_like(w) if gradient is None else gradient).flatten()
+            for parts, sketch in zip(kept[whose], sketches[whose], strict=True):
+                parts.append(flat if sketch is None else sketch(flat))
 
 
 def _sketches(weight, buckets, generator):
@@ -81,8 +93,11 @@ def _sketches(weight, buckets, generator):
     return [drawn(), drawn()]
 
 
-def _alignment(features, target):
-    """From one or two (n·k, ·) float64 matrices whose products with their transposes are the kernel."""
+def _alignment(features, targets):
+    """One for each of the targets (n·k, m), from one or two (n·k, ·) float64 matrices.
+
+    The matrices' products with their transposes are the kernel.
+    """
     features = [f / (f.abs().max() if f.any() else 1) for f in features]
     means = [f - f.mean(0) for f in features]
     whole = math.prod(float((f @ f.T).norm()) for f in (features[0], features[-1])) ** 0.5
@@ -90,6 +105,6 @@ def _alignment(features, target):
     if squares is None:
         squares = float(((means[0] @ means[0].T) * (means[1] @ means[1].T)).sum())
     if not squares > (1e-6 * whole) ** 2:
-        return math.nan
-    numerator = sum(float((target @ f).square().sum()) for f in means) / len(means)
-    return numerator / (math.sqrt(squares) * float(target.square().sum()))
+        return [math.nan] * targets.shape[1]
+    numerators = sum((f.T @ targets).square().sum(0) for f in means) / len(means)
+    return (numerators / (math.sqrt(squares) * targets.square().sum(0))).tolist()

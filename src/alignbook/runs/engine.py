@@ -53,12 +53,23 @@ FAITHFUL = tuple(name for name in parameters.PROFILES if name != "smoke")  # the
 class Run:
     """A notebook's results.
 
-    name : the notebook; profile : the profile whose values these are, or None
-    near : the profile from which the fewest values differ
-    parameters : values of all its parameters
-    stored : list of results.Stored, one per unit
-    joined : of a more faithful profile that is not stored whole, what is stored of it, for an experiment
-        that shows both (its ``JOINED``); joined_profile : that profile, and how many units it has
+    Attributes
+    ----------
+    name : str
+        The notebook.
+    profile : str or None
+        The profile whose values these are.
+    near : str
+        The profile from which the fewest values differ.
+    parameters : dict
+        Values of all its parameters.
+    stored : list of results.Stored
+        One per unit.
+    joined : list of results.Stored
+        Of a more faithful profile that is not stored whole, what is stored of it, for an experiment that
+        shows both (its ``JOINED``).
+    joined_profile : tuple
+        That profile, and how many units it has.
     """
 
     name: str
@@ -189,15 +200,41 @@ def run(
 ):
     """Compute or load the results of notebook ``name``, e.g. ``random_labels/fig02_misalignment``.
 
-    profile : ``smoke``, ``quick`` or ``paper``; None takes the notebook's own values
-    device : ``auto``, ``cpu`` or ``cuda``, for what is computed: what is stored may be of another, which is
-        warned about where the device is named; workers : processes at once, by default one per core
-    scheduler : of a Dask cluster that computes instead, its address or a ``distributed.Client``
-    recompute : ``missing``, ``stale`` (units whose code or data have changed, too) or ``all``
-    progress : callable(text) for lines of progress, by default none
-    overrides : any parameter of the notebook
+    Parameters
+    ----------
+    name : str
+        E.g. ``random_labels/fig02_misalignment``; a beginning will do where only one notebook has it.
+    profile : {"smoke", "quick", "paper"}, optional
+        By default the notebook's own values, which are those of quick.
+    device : {"auto", "cpu", "cuda"}
+        For what is computed. What is stored may be of another, which is warned about where the device is
+        named.
+    workers : int, optional
+        Processes at once, by default one per core.
+    scheduler : str or distributed.Client, optional
+        A Dask cluster that computes instead, or its address.
+    recompute : {"missing", "stale", "all"}
+        What is computed: units without a result, units whose code or data have changed, too, or all.
+    progress : callable, optional
+        ``progress(text)`` for lines of progress, by default none.
+    **overrides
+        Any parameter of the notebook.
 
-    Returns a :class:`Run`. Raises AlignbookError for bad input, missing data or a unit that fails.
+    Returns
+    -------
+    Run
+        Its ``table`` has one row per measurement, its ``claims`` the verdicts.
+
+    Raises
+    ------
+    AlignbookError
+        For bad input, missing data or a unit that fails.
+
+    Notes
+    -----
+    What is stored already is not computed again. Workers are processes that import the calling script: put
+    the call below ``if __name__ == "__main__":``. Cost: from seconds (smoke) to hours (paper); ``alignbook
+    show`` says more.
     """
     notebook = notebooks.find(name)
     values = parameters.resolve(notebook, profile, overrides)

@@ -265,6 +265,19 @@ def from_text(assignments):
     return values
 
 
+def from_file(path):
+    """The values of a YAML file ``name: value``. Raises AlignbookError, one line, where it is none."""
+    where = paths.shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except ValueError as error:  # no UTF-8
+        raise AlignbookError(f"cannot read {where}: {on_one_line(error)}") from None
+    values = loaded(text, where)
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise AlignbookError(f"{where}: parameters are written name: value")
+    return dict(values)
+
+
 def written(value):
     """A value as a reader sees it: the items of a list with commas between them."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,91 @@
+# Types of the public face, which is imported on first use. Arrays may be NumPy's, tensors or nested lists.
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Generator, Tensor, nn
+
+from alignbook.claims import Claim as Claim
+from alignbook.data.images import ImageSet
+from alignbook.metrics.cka import cka as cka
+from alignbook.metrics.cka import layer_cka as layer_cka
+from alignbook.metrics.hessian_eigenvalues import HessianEigenvalues
+from alignbook.metrics.landscape import Landscape
+from alignbook.metrics.loss_variation import LossVariation
+from alignbook.metrics.patch_covariance import PatchCovariance
+from alignbook.metrics.weight_deviation import WeightDeviation
+from alignbook.probing import probe as probe
+from alignbook.recording import Recorder as Recorder
+from alignbook.runs.engine import Run
+
+__version__: str
+PUBLIC: dict[str, str]
+
+_Array: TypeAlias = ArrayLike | Tensor
+_Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+_Direction: TypeAlias = Mapping[str, Tensor]
+
+def load(
+    name: str, split: Literal["train", "test"] = "train", n: int | None = None, seed: int = 0
+) -> ImageSet: ...
+def patch_covariance(images: Tensor | ImageSet, size: int = 3, stride: int = 1) -> PatchCovariance: ...
+def misalignment(a: _Array, b: _Array, rtol: float | None = None) -> float: ...
+def transfer_function(
+    cov_x: _Array, cov_w: _Array, rtol: float | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def alignment_curve(
+    features: _Array, labels: _Array, thresholds: _Array | None = None, bias: bool = True
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def tangent_alignment(model: nn.Module, inputs: Tensor, labels: Tensor) -> NDArray[np.float64]: ...
+def hessian_eigenvalues(
+    model: nn.Module,
+    loss: _Loss,
+    inputs: Tensor,
+    targets: Tensor,
+    k: int = 20,
+    tol: float = 0.001,
+    batch_size: int = 256,
+    basis: int | None = None,
+    max_products: int = 2000,
+    seed: int = 0,
+) -> HessianEigenvalues: ...
+def weight_deviation(
+    before: nn.Module | Mapping[str, Tensor], after: nn.Module | Mapping[str, Tensor], n: int | None = None
+) -> WeightDeviation: ...
+def filter_normalised_directions(
+    model: nn.Module, generator: Generator, count: int = 2, layer: str | None = None
+) -> list[dict[str, Tensor]]: ...
+def landscape(
+    model: nn.Module,
+    loss: _Loss,
+    inputs: Tensor,
+    targets: Tensor,
+    directions: Sequence[_Direction] | None = None,
+    *,
+    generator: Generator | None = None,
+    radius: float = 0.1,
+    points: int = 21,
+    layer: str | None = None,
+    mode: Literal["eval", "train"] = "eval",
+) -> Landscape: ...
+def loss_variation(
+    model: nn.Module,
+    loss: _Loss,
+    inputs: Tensor,
+    targets: Tensor,
+    lengths: Iterable[float],
+    scaled: bool = True,
+    mode: Literal["eval", "train"] = "train",
+) -> LossVariation: ...
+def run(
+    name: str,
+    *,
+    profile: Literal["smoke", "quick", "paper"] | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    workers: int | None = None,
+    scheduler: Any = None,
+    recompute: Literal["missing", "stale", "all"] = "missing",
+    progress: Callable[[str], object] | None = None,
+    **overrides: Any,
+) -> Run: ...

@@ -1,0 +1,54 @@
+"""The package without its book: installed from a wheel, no notebooks beside it."""
+
+import importlib.metadata
+import os
+from pathlib import Path
+
+from alignbook import paths
+from alignbook.errors import AlignbookError
+
+# Commands that need neither notebooks nor stored results.
+ANYWHERE = ("compare", "fetch", "probe")
+# What an optional package is imported as → the extra that brings it.
+EXTRAS = {
+    "distributed": "cluster", "IPython": "book", "ipykernel": "book", "jupyter_client": "book",
+    "jupytext": "book", "nbclient": "book", "nbformat": "book", "papermill": "book", "pygments": "book",
+    "skimage": "data", "sklearn": "data", "threadpoolctl": "book", "torchvision": "data",
+}  # fmt: skip
+
+
+def has_checkout():
+    """Whether there are notebooks: beside the package's source, or where ALIGNBOOK_ROOT says."""
+    return bool(os.environ.get("ALIGNBOOK_ROOT")) or (paths.root() / "notebooks").is_dir()
+
+
+def settle():
+    """Where there is no checkout, data belong in the user's cache, not beside the interpreter's libraries."""
+    if not has_checkout():
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        os.environ.setdefault("ALIGNBOOK_DATA", str(Path(cache) / "alignbook"))
+
+
+def require_checkout(command):
+    """Raise AlignbookError where ``command`` has no notebooks to work on; it says where to get them."""
+    if command not in ANYWHERE and not has_checkout():
+        where = address("Repository")
+        raise AlignbookError(
+            f"{command} works on the book's notebooks, which the installed package does not bring: clone the "
+            f"project's repository{f' ({where})' if where else ''} and set ALIGNBOOK_ROOT to the clone"
+        )
+
+
+def missing(error):
+    """One line for a ModuleNotFoundError of an optional package; None where it is another one."""
+    extra = EXTRAS.get((error.name or "").partition(".")[0])
+    return extra and f"this needs {error.name}: pip install 'alignbook[{extra}]'"
+
+
+def address(label):
+    """The address under ``label`` in ``[project.urls]`` of pyproject.toml; None where there is none."""
+    try:
+        told = importlib.metadata.metadata("alignbook").get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return dict(entry.split(", ", 1) for entry in told).get(label)

@@ -1,0 +1,77 @@
+"""A paper's landing page: its argument, our answer, its figures, what is covered, exercises.
+
+The argument is prose, ``book/chapters/<paper>.md``, and so are the exercises, ``book/exercises/<paper>.md``.
+The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a statement each and have
+words for every way in which its verdict can turn.
+"""
+
+import html
+
+import yaml
+
+from alignbook import paths
+from alignbook.errors import AlignbookError
+from alignbook.pages import coverage, glance, page
+from alignbook.pages.tables import marked
+
+# How an answer calls the sections of the findings.
+WORDS = {"holds": glance.HOLDS, "part": glance.PART, "fails": glance.NOT, "open": glance.OPEN}
+
+
+def write(paper, argument, exercises, records):
+    """The landing's MyST text.
+
+    Parameters
+    ----------
+    paper : str
+        The chapter's folder.
+    argument, exercises : str
+        MyST of the opening and of the exercises.
+    records : list of record.Record
+        The chapter's pages, in the book's order.
+    """
+    cards = "".join(glance.card(record) for record in records)
+    parts = [argument.rstrip(), "", *answer(paper, records), "## Figure by figure", ""]
+    parts += [glance.headlines(records), "", f'<div class="ab-cards">{cards}</div>', ""]
+    parts += [coverage.section(paper, records), exercises]
+    return "\n".join(parts)
+
+
+def answer(paper, records):
+    """Lines of MyST: the chapter's question, and our answer as the stored verdicts have it."""
+    asked = read(paper)
+    if asked is None:
+        return []
+    by_slug = {record.slug: record for record in records}
+    said = []
+    for sentence in asked["sentences"]:
+        slug, _, statement = sentence["by"].partition("#")
+        if slug in by_slug:
+            said.append(_sentence(sentence, by_slug[slug], by_slug[slug].of_statement(statement)))
+    return [f"## {asked['question']}", "", f'<ul class="ab-answer">{"".join(said)}</ul>', ""]
+
+
+def read(paper):
+    """The question and the sentences of ``paper``'s answer, or None where it has none.
+
+    Raises
+    ------
+    AlignbookError
+        Where a sentence lacks words for a verdict.
+    """
+    path = paths.root() / "notebooks" / paper / "answer.yaml"
+    if not path.is_file():
+        return None
+    asked = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for sentence in asked["sentences"]:
+        if set(sentence) != {"by", *WORDS}:
+            raise AlignbookError(f"{paths.shown(path)}, {sentence.get('by')}: needs by, {', '.join(WORDS)}")
+    return asked
+
+
+def _sentence(sentence, record, claims):
+    section = glance.section_of(claims)
+    words = next(sentence[key] for key, known in WORDS.items() if known == section)
+    link = f'<a href="{record.slug}.html">{html.escape(record.label)}</a>'
+    verdict = f'<span class="ab-verdict">{page.spread(claims)}</span>'
+    return f"<li>{marked(words)} {verdict} <small>({link})</small></li>"

@@ -1,0 +1,125 @@
+"""The probe's figures, as SVG."""
+
+import io
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from alignbook.pages import style
+from alignbook.pages.probe_words import FRESH, parts
+
+GREY = style.COLOURS["random basis"]
+SHOWN = 6  # layers' curves in one figure
+# Colours of networks: the reader's, the one before, and any others in their order.
+OTHERS = [style.SEQUENCE[i] for i in (2, 3, 4, 5, 6)]
+
+
+def drawn(name, rows):
+    """SVG of an instrument's table. Raises whatever goes wrong in it."""
+    fig = Figure()
+    ax = fig.subplots()
+    DRAW[name](ax, rows)
+    out = io.StringIO()
+    fig.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
+
+
+def looks(rows):
+    """[(who, that network's rows, {color, ls, label})]."""
+    colours, found = iter(OTHERS * 9), []
+    for who, part in parts(rows):
+        known = {
+            "network": style.SEQUENCE[0],
+            None: style.SEQUENCE[0],
+            "before": style.SEQUENCE[1],
+            FRESH: GREY,
+        }
+        colour = known[who] if who in known else next(colours)
+        label = "random weights" if who == FRESH else plain(who or "network")
+        found.append((who, part, {"color": colour, "ls": "--" if who == FRESH else "-", "label": label}))
+    return found
+
+
+def plain(text):
+    """A layer's or a network's name as matplotlib may take it: no mathematics, no broken characters."""
+    text = str(text).encode("utf-8", "replace").decode()
+    return text.replace("$", r"\$") if len(text) <= 60 else f"…{text[-59:]}".replace("$", r"\$")
+
+
+def _filters(ax, rows):
+    for _, part, look in looks(rows):
+        ax.plot(part["sigma"], part["tau"], marker="o", ms=3, **look)
+    ax.set(
+        xlabel="σ, standard deviation of patches along an eigenvector", ylabel="τ, of filters", xscale="log"
+    )
+    ax.legend()
+
+
+def _features(ax, rows):
+    whole = dict(parts(rows))
+    part = whole.get("network", rows[rows["network"] == rows["network"].iloc[0]])
+    layers = list(dict.fromkeys(part["layer"]))
+    chosen = np.linspace(0, len(layers) - 1, min(SHOWN, len(layers))).round().astype(int)
+    for colour, i in zip(mpl.colormaps["viridis"](np.linspace(0, 0.85, len(chosen))), chosen, strict=True):
+        curve = part[part["layer"] == layers[i]]
+        ax.plot(curve["k"], curve["share"], color=colour, label=plain(layers[i]))
+    if "chance" in part:
+        curve = part[part["layer"] == layers[-1]]
+        ax.plot(curve["k"], curve["chance"], color=GREY, ls=":", label="chance, at the last")
+    fresh = whole.get(FRESH)
+    if fresh is not None and (fresh["layer"] == layers[-1]).any():
+        curve = fresh[fresh["layer"] == layers[-1]]
+        ax.plot(curve["k"], curve["share"], color=GREY, ls="--", label="random weights, the last")
+    ax.set(
+        xlabel="k, top singular vectors of what the layer reads",
+        ylabel="share of the labels",
+        xscale="log",
+        ylim=(0, 1.02),
+    )
+    ax.legend(fontsize=9)
+
+
+def _tangent(ax, rows):
+    for who, part, look in looks(rows):
+        ax.plot(part["depth"] + 1, part["alignment"], marker="o", ms=4, **look)
+        if who == "network" and "chance" in part:
+            ax.plot(part["depth"] + 1, part["chance"], color=GREY, ls=":", label="shuffled labels")
+    ax.set(xlabel="layer, from the input", ylabel="alignment $A_l$", ylim=(0, None))
+    ax.legend()
+
+
+def _curvature(ax, rows):
+    for shift, (_, part, look) in enumerate(looks(rows)):
+        place = part["index"] + 0.1 * shift
+        look = {"color": look["color"], "label": look["label"]}
+        ax.errorbar(place, part["eigenvalue"], part["residual"], fmt="o", **look)
+    ax.axhline(0, color=GREY, lw=0.8)
+    ax.set(xlabel="index, by magnitude", ylabel="eigenvalue ± residual")
+    ax.legend()
+
+
+def _slice(ax, rows):
+    for _, part, look in looks(rows):
+        ax.plot(part["alpha"], part["loss"], **look)
+    ax.set(xlabel="α, in lengths of each filter", ylabel="loss")
+    ax.legend()
+
+
+def _deviation(ax, rows):
+    groups = rows.groupby("since", sort=False) if "since" in rows else [("before", rows)]
+    for since, part in groups:
+        ax.plot(range(1, len(part) + 1), part["deviation"], "o-", ms=4, label=f"since {plain(since)}")
+    ax.set(xlabel="weight, from the input", ylabel="‖W − W₀‖", ylim=(0, None))
+    if len(list(groups)) > 1:
+        ax.legend()
+
+
+DRAW = {
+    "filters": _filters,
+    "features": _features,
+    "tangent": _tangent,
+    "curvature": _curvature,
+    "slice": _slice,
+    "deviation": _deviation,
+}

@@ -1,0 +1,144 @@
+"""What the probe's report says: about each instrument, and one sentence beside its floor."""
+
+import numpy as np
+
+FRESH = "initialisation"
+# instrument: (heading, paper, page of the book, what is measured, how to read the number)
+ABOUT = {
+    "filters": (
+        "First-layer filters and image patches",
+        "Maennel et al. 2020",
+        "random_labels/fig02_misalignment",
+        "Training aligns the covariance of the first layer's filters with that of the image patches: "
+        "the same eigenvectors, and eigenvalues that are a function f(σ) = τ of the patches'.",
+        "Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many "
+        "Gaussian filters have whose covariance is aligned; random bases show what no alignment would "
+        "give.",
+    ),
+    "features": (
+        "Features and labels",
+        "Imani et al. 2022",
+        "representation_alignment/fig10_peaks_alignment",
+        "How much of the labels lies along the top singular vectors of what each layer reads.",
+        "A curve that rises early belongs to features on which a linear model learns these labels fast. "
+        "Chance is the mean over all orders of the labels: a layer at chance knows nothing of them.",
+    ),
+    "tangent": (
+        "Tangent kernels and labels, layer by layer",
+        "Lou et al. 2022",
+        "signal_propagation/fig03_peak_law",
+        "Aₗ says how much a step along layer l's weights moves the outputs towards the labels: 1 if "
+        "nowhere else.",
+        "Chance is the same with shuffled labels. In deep networks Aₗ peaks in a hidden layer, which "
+        "moves with depth.",
+    ),
+    "curvature": (
+        "Curvature of the loss",
+        "ICLR 2020 submission on transferability",
+        "transferability/fig03_flat_minima",
+        "The Hessian's eigenvalues of largest magnitude, and its trace: how sharp the place is at which "
+        "training ended.",
+        "The residual bounds how far the nearest true eigenvalue is; the trace has a 95 % interval over "
+        "random vectors. Both grow with the scale of the loss: compare with the same network at random "
+        "weights.",
+    ),
+    "slice": (
+        "The loss around the network",
+        "ICLR 2020 submission on transferability",
+        "transferability/fig05_landscapes_at_initialisation",
+        "The loss along one random direction in which every filter is as long as the network's own: 0.1 "
+        "moves each filter by a tenth of its length.",
+        "A loss that hardly rises belongs to a flat place. At random weights it may be flat, too, since "
+        "nothing is lost there.",
+    ),
+    "deviation": (
+        "How far the weights have moved",
+        "ICLR 2020 submission on transferability",
+        "transferability/tab01_weight_deviation",
+        "The Frobenius norm of each layer's change since the network before, and that over the norm before.",
+        "0 means that a layer has not moved. Two independent random layers of one scale differ by 1.4 "
+        "of their norm.",
+    ),
+}
+
+
+def parts(rows):
+    """[(who, that network's rows)], in the order of the table; the network at random weights last."""
+    if "network" not in rows:
+        return [(None, rows)]
+    every = list(rows.groupby("network", sort=False))
+    return sorted(every, key=lambda part: part[0] == FRESH)
+
+
+def sentences(name, rows):
+    """What was found, a clause for each network; at random weights, the number that it is read against."""
+    said = []
+    for who, part in parts(rows):
+        found = SAID[name](part)
+        if found:
+            names = {"network": "", None: "", FRESH: "at random weights: "}
+            said.append(names.get(who, f"{who}: ") + found)
+    return "; ".join(said)
+
+
+def _filters(rows):
+    first = rows.iloc[0]
+    if not np.isfinite(first["misalignment"]):
+        count = f"{first['filters']} filters of {first['dimension']} entries"
+        return f"{count} are too few for a misalignment"
+    return (
+        f"misalignment {first['misalignment']:.3g}, with random bases {first['random_bases']:.3g}, "
+        f"by sampling alone {first['floor']:.3g}"
+    )
+
+
+def _features(rows):
+    top = rows[rows["k"] <= 10].groupby("layer", sort=False).tail(1).set_index("layer")  # or all there are
+    share, best = top["share"], top.iloc[int(top["share"].to_numpy().argmax())]
+    chance = f", where chance is {best['chance']:.0%}" if "chance" in top else ""
+    return (
+        f"on the top 10 singular vectors lie {share.iloc[0]:.0%} of the labels at the input, "
+        f"{share.iloc[-1]:.0%} at the output, most at {share.idxmax()} ({share.max():.0%}{chance})"
+    )
+
+
+def _tangent(rows):
+    if not rows["alignment"].notna().any():
+        return ""
+    place = int(rows["alignment"].reset_index(drop=True).idxmax())
+    top = rows.iloc[place]
+    chance = f", with shuffled labels {top['chance']:.3g}" if "chance" in rows else ""
+    return f"largest in {top['layer']}, layer {place + 1} of {len(rows)} ({top['alignment']:.3g}{chance})"
+
+
+def _curvature(rows):
+    first = rows.iloc[0]
+    said = f"the largest eigenvalue is {first['eigenvalue']:.3g}"
+    if "trace" not in rows:
+        return said
+    return f"{said}, the trace {first['trace']:.3g} ({first['trace_low']:.3g} to {first['trace_high']:.3g})"
+
+
+def _slice(rows):
+    rise = rows["loss"].max() - rows["loss"].iloc[len(rows) // 2]
+    return f"the loss rises by {rise:.3g} within {rows['alpha'].max():g}"
+
+
+def _deviation(rows):
+    said = []
+    for since, part in rows.groupby("since", sort=False) if "since" in rows else [(None, rows)]:
+        far = part.iloc[int(part["deviation"].to_numpy().argmax())]
+        of = f", {far['relative']:.0%} of its norm" if np.isfinite(far.get("relative", np.nan)) else ""
+        whose = f"since {since} " if since not in (None, "before") else ""
+        said.append(f"{whose}farthest in {far['layer']} ({far['deviation']:.3g}{of})")
+    return "; ".join(said)
+
+
+SAID = {
+    "filters": _filters,
+    "features": _features,
+    "tangent": _tangent,
+    "curvature": _curvature,
+    "slice": _slice,
+    "deviation": _deviation,
+}

@@ -1,0 +1,179 @@
+"""The reference: a page for every public name, made of its docstring, and one for the commands.
+
+What a function returns, if it is a class of ours, stands on the function's page; and so do the studies that
+call it. Sphinx's autodoc and napoleon render the docstrings, which are in NumPy's form.
+"""
+
+import argparse
+import hashlib
+import html
+import inspect
+import re
+import sys
+
+import alignbook
+from alignbook import paths
+from alignbook.pages.tables import table
+
+FOLDER = "reference"
+_RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
+_SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
+
+
+def names():
+    """The pages of the reference, without their folder, in the order of the contents."""
+    return ["commands", *sorted(alignbook.PUBLIC, key=str.lower)]
+
+
+def write(books, pages):
+    """Write the reference into the folder ``pages``.
+
+    Parameters
+    ----------
+    books : list of Notebook
+        The studies, in the book's order.
+    pages : Path
+    """
+    folder = pages / FOLDER
+    folder.mkdir(exist_ok=True)
+    used = uses(books)
+    for name in alignbook.PUBLIC:
+        (folder / f"{name}.md").write_text(_page(name, used[name]), encoding="utf-8")
+    (folder / "index.md").write_text(_index(used), encoding="utf-8")
+    (folder / "commands.md").write_text(commands(), encoding="utf-8")
+
+
+def uses(books):
+    """{public name: the books whose code calls it}."""
+    sources = {book.name: _source(book) for book in books}
+    return {
+        name: [book for book in books if re.search(rf"\b{name}\(", sources[book.name])]
+        for name in alignbook.PUBLIC
+    }
+
+
+def _source(book):
+    """All code of the study, with that of its paper's modules that it imports."""
+    files = [*sorted(book.folder.glob("*.py")), book.source]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    shared = (book.folder.parent / f"{module}.py" for module in set(_SHARED.findall(text)))
+    return "\n".join([text, *(path.read_text(encoding="utf-8") for path in sorted(shared) if path.is_file())])
+
+
+def returned(thing):
+    """The class of ours that the docstring of the function ``thing`` says it returns, or None."""
+    found = _RETURNS.search(inspect.getdoc(thing) or "")
+    module = sys.modules[inspect.unwrap(thing).__module__] if found else None
+    kind = getattr(module, found[1], None) if found else None
+    return kind if inspect.isclass(kind) else None
+
+
+def _page(name, books):
+    thing = getattr(alignbook, name)
+    shown = [inspect.getdoc(each) or "" for each in (thing, returned(thing)) if each]
+    mark = hashlib.sha256("".join([*shown, str(inspect.signature(thing))]).encode()).hexdigest()
+    # The mark makes the page another one where a docstring has changed.
+    parts = [f"# {name}", "", f"% {mark}", "", "```{eval-rst}", ".. currentmodule:: alignbook", ""]
+    if inspect.isclass(thing):
+        parts += [f".. autoclass:: alignbook.{name}", "   :members:"]
+    else:
+        parts.append(f".. autofunction:: alignbook.{name}")
+        kind = returned(thing)
+        if kind and kind.__name__ not in alignbook.PUBLIC:
+            parts += ["", f".. autoclass:: {kind.__module__}.{kind.__name__}", "   :members:"]
+    parts += ["```", ""]
+    if books:
+        linked = ", ".join(f"[{_label(book)}](/{book.name})" for book in books)
+        parts += ["## Used by", "", linked, ""]
+    return "\n".join(parts)
+
+
+def _label(book):
+    return book.title.split(" · ")[0]
+
+
+def _index(used):
+    rows = [
+        {
+            "Name": f'<a href="{name}.html"><code>{name}</code></a>',
+            "What it is": html.escape((inspect.getdoc(getattr(alignbook, name)) or "").split("\n")[0]),
+            "Pages that use it": str(len(used[name])) if used[name] else "–",
+        }
+        for name in names()[1:]
+    ]
+    return "\n".join(
+        [
+            "# Reference",
+            "",
+            "Every public function and class: its parameters, what it returns and raises, the formula, its",
+            "source, what it costs, and an example that the tests run. [](commands) has the command line.",
+            "",
+            "```python",
+            "import alignbook",
+            "```",
+            "",
+            table(rows, "reference"),
+            "",
+            "All names in alphabetical order stand in the {ref}`index <genindex>`.",
+            "",
+        ]
+    )
+
+
+def commands():
+    """MyST of the page on the command line: every command with its arguments, defaults and an example."""
+    from alignbook.cli import _parser
+
+    given = examples()
+    parts = [
+        "# Commands",
+        "",
+        "In a checkout the command is `.venv/bin/alignbook`. Bad input ends in one line on standard error",
+        "and exit status 2, a failed build or verification in 1.",
+        "",
+    ]
+    for name, command in subcommands(_parser()).items():
+        usage = " ".join(command.format_usage().removeprefix("usage: ").split())
+        parts += [f"## {name}", "", f"{command.description[0].upper()}{command.description[1:]}.", ""]
+        parts += ["```text", usage, "```", "", table(_arguments(command), "arguments"), ""]
+        if given.get(name):
+            parts += ["```bash", *(f".venv/bin/alignbook {line}" for line in given[name]), "```", ""]
+    return "\n".join(parts)
+
+
+def subcommands(parser):
+    """{name: its parser} of the commands of ``parser``."""
+    (chosen,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return chosen.choices
+
+
+def examples():
+    """{command: the lines that call it in the book's prose, without the program}."""
+    found = {}
+    for page in sorted((paths.root() / "book").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for line in re.findall(r"^(?:\$ )?\.venv/bin/alignbook ([^\n#\\]+)$", text, re.MULTILINE):
+            lines = found.setdefault(line.split()[0], [])
+            if line.strip() not in lines:
+                lines.append(line.strip())
+    return found
+
+
+def _arguments(command):
+    rows = []
+    for each in command._actions:
+        if each.dest == "help":
+            continue
+        shown = ", ".join(each.option_strings) or str(each.metavar or each.dest)
+        if each.option_strings and each.nargs != 0:
+            shown += f" {each.metavar or each.dest.upper()}"
+        choices = ", ".join(map(str, each.choices or ()))
+        default = "" if each.default in (None, False, []) or each.required else str(each.default)
+        rows.append(
+            {
+                "Argument": f"<code>{html.escape(shown)}</code>",
+                "Meaning": html.escape(each.help or (f"one of {choices}" if choices else "")),
+                "Default": html.escape(default),
+            }
+        )
+    return rows

@@ -1,0 +1,246 @@
+"""The network as the instruments see it: a function of examples' numbers that never changes anything."""
+
+import copy
+import inspect
+import io
+from collections.abc import Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from alignbook.errors import AlignbookError, on_one_line
+from alignbook.seeding import torch_stream
+
+from . import budget
+from .data import taken
+from .errors import DoesNotApply, OutOfTime
+from .task import Task, outputs_of, understood
+
+WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
+BATCH = 100  # examples at once
+RANDOM = "the network answers differently to the same examples: its forward is random, or counts its calls"
+
+
+@contextmanager
+def measurable():
+    """Inside, attention takes the plain path, which has second derivatives and calls its parts."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+class Network(nn.Module):
+    """A network's copy, called with numbers of examples ``rows`` (n,) int64 in place of the examples.
+
+    Each call hands it copies of these inputs, and buffers that it changes are as they were afterwards. It
+    returns the tensor of outputs. ``until`` is when calls are refused with :class:`OutOfTime`.
+    """
+
+    def __init__(self, model, data, forward=None):
+        super().__init__()
+        self.model, self.data, self.own = model, data, forward
+        self.until, self.changes, self.dropped, self.batch = float("inf"), False, [], BATCH
+        self.script = isinstance(model, torch.jit.ScriptModule)
+        self.labelled = data.key is not None and forward is None and _takes(model, data.key)
+
+    def forward(self, rows):
+        if budget.clock() > self.until:
+            raise OutOfTime("the time is over (--minutes)")
+        return outputs_of(self.returned(self.data.rows(rows, self.labelled)))
+
+    def returned(self, batch):
+        """What the network itself returns for inputs of its own kind."""
+        if self.own is not None:
+            return self._kept(lambda: self.own(self.model, batch))
+        if isinstance(batch, Mapping):
+            known, self.dropped = taken(self.model.forward, batch)
+            return self._kept(lambda: self._called((), known))
+        return self._kept(lambda: self._called(batch if isinstance(batch, tuple) else (batch,), {}))
+
+    def _called(self, given, named):
+        if not self.changes or self.script:
+            return self.model(*given, **named)
+        buffers = {name: value.clone() for name, value in self.model.named_buffers()}
+        return torch.func.functional_call(self.model, buffers, given, named)
+
+    def _kept(self, call):
+        """``call()``, its buffers put back; whatever a reader's code raises is a RuntimeError, one line."""
+        kept = self._snapshot() if self.changes and (self.script or self.own) else {}
+        try:
+            return call()
+        except (RuntimeError, ValueError, DoesNotApply):
+            raise
+        except (Exception, SystemExit) as error:
+            raise RuntimeError(f"{type(error).__name__}: {on_one_line(error)}") from error
+        finally:
+            if kept:
+                self._put_back(kept)
+
+    def _snapshot(self):
+        return {name: value.clone() for name, value in self.model.named_buffers()}
+
+    @torch.no_grad()
+    def _put_back(self, kept):
+        for name, value in self.model.named_buffers():
+            if name in kept:
+                value.copy_(kept[name])
+
+    @torch.no_grad()
+    def tried(self, rows):
+        """Lines on how the network behaves on a few examples. Raises DoesNotApply where it is random.
+
+        Buffers that a call changes are put back, from here on after every call.
+        """
+        kept, said = self._snapshot(), []
+        first = self(rows)
+        now = dict(self.model.named_buffers())
+        moved = [n for n, v in kept.items() if n in now and not _identical(v, now[n])]
+        self._put_back(kept)
+        if moved:
+            self.changes = True
+            first = self(rows)
+            said.append(f"a call changes {_some(moved)}: put back after each")
+        again = self(rows)
+        if not first.isfinite().all():
+            raise DoesNotApply(f"the network's outputs are not finite{self._where()}")
+        if not _same(first, again):
+            raise DoesNotApply(RANDOM)
+        if len(rows) > 1 and not _same(first[:1], self(rows[:1])):
+            said.append("outputs depend on the other examples of a batch: numbers hold for batches as here")
+        if self.dropped:
+            said.append(f"the network's forward does not take {_some(self.dropped)}: left out")
+        return said
+
+    def _where(self):
+        state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        odd = [name for name, v in state.items() if v.is_floating_point() and not v.isfinite().all()]
+        return f"; nor are {_some(odd)}" if odd else ""
+
+    @torch.no_grad()
+    def task(self, rows, loss, seed):
+        """(:class:`Task` of the data, lines to be said), from what the network returns for a few examples."""
+        data, said = self.data, []
+        returned = self.returned(data.rows(rows, self.labelled))
+        outputs, targets = outputs_of(returned), data.targets
+        stated = getattr(returned, "loss", None)
+        if loss is None and self.labelled and isinstance(stated, torch.Tensor) and stated.numel() == 1:
+            targets, line = understood(targets, outputs, float(stated), rows.to(targets.device))
+            said += [line] if line else []
+        return Task.of(targets, outputs, loss, seed), said
+
+    def names(self):
+        """{module: its name in the reader's network}."""
+        return {module: name or "(network)" for name, module in self.model.named_modules()}
+
+
+class Signal(nn.Module):
+    """rows → (n, k): some of the outputs, at the drawn positions where there are positions."""
+
+    def __init__(self, network, task, outputs=None):
+        super().__init__()
+        self.network, self.task, self.outputs = network, task, outputs
+
+    def forward(self, rows):
+        found = self.task.signal(self.network(rows), rows)
+        return found if self.outputs is None else found[:, self.outputs.to(found.device)]
+
+
+class Direct(nn.Module):
+    """A tensor of inputs → (n, k): for what differentiates by the inputs."""
+
+    def __init__(self, network, outputs):
+        super().__init__()
+        self.network, self.outputs = network, outputs
+
+    def forward(self, inputs):
+        found = outputs_of(self.network.returned(inputs))
+        return found[:, self.outputs.to(found.device)]
+
+
+def unwrapped(model):
+    """The network inside of wrappers for several devices or compilation."""
+    while (name := WRAPPERS.get(type(model).__name__)) and isinstance(getattr(model, name, None), nn.Module):
+        model = getattr(model, name)
+    return model
+
+
+def copied(model, device):
+    """A copy of the network in float32 on ``device``. Raises ValueError or AlignbookError, one line."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"the network must be an nn.Module, not {type(model).__name__}")
+    try:
+        network = _again(unwrapped(model)).float().to(device)
+    except Exception as error:  # a reader's own class may refuse in any way
+        raise AlignbookError(
+            f"the network cannot be copied: {type(error).__name__}: {on_one_line(error)}"
+        ) from None
+    for parameter in network.parameters():
+        if parameter.is_floating_point():
+            parameter.requires_grad_(True)
+    return network
+
+
+def _again(model):
+    if not isinstance(model, torch.jit.ScriptModule):
+        return copy.deepcopy(model)
+    kept = io.BytesIO()  # its deep copy has parameters that are no leaves
+    torch.jit.save(model, kept)
+    kept.seek(0)
+    return torch.jit.load(kept)
+
+
+@torch.no_grad()
+def initialised(network, seed):
+    """A copy of the network with random weights: each module's own initialisation where it has one.
+
+    Weights that no module initialises keep their entries, in random order. Raises DoesNotApply where there
+    is nothing to initialise.
+    """
+    if isinstance(network, torch.jit.ScriptModule):
+        raise DoesNotApply("TorchScript hides its layers, which cannot be initialised anew")
+    device = next((p.device for p in network.parameters()), None)
+    fresh = copy.deepcopy(network).cpu()  # where its draws are the same on every device
+    start = {name: weight.clone() for name, weight in fresh.named_parameters()}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(
+            int(torch.randint(2**31, (), generator=torch_stream(seed, "probe", "initialisation")))
+        )
+        for module in fresh.modules():
+            own = getattr(module, "reset_parameters", None) or getattr(module, "_reset_parameters", None)
+            if callable(own):
+                own()
+            if hasattr(fresh, "_init_weights"):  # of a family of networks, which may scale otherwise
+                fresh._init_weights(module)
+        for name, weight in fresh.named_parameters():
+            if weight.ndim >= 2 and weight.is_floating_point() and torch.equal(weight, start[name]):
+                weight.copy_(weight.flatten()[torch.randperm(weight.numel())].view_as(weight))
+    return fresh.to(device)
+
+
+def _takes(model, key):
+    try:
+        parameters = inspect.signature(model.forward).parameters
+    except (TypeError, ValueError):
+        return False
+    return key in parameters
+
+
+def _identical(one, other):
+    return one.shape == other.shape and torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
+def _same(one, other):
+    """Whether two outputs differ by no more than rounding."""
+    if one.shape != other.shape:
+        return False
+    return bool((one - other).norm() <= torch.finfo(one.dtype).eps ** 0.5 * one.norm())
+
+
+def _some(names):
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

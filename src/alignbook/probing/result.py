@@ -1,0 +1,168 @@
+"""What a probe found: tables, what was left out and why, as a file and as a page."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from alignbook.errors import AlignbookError, on_one_line
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What the instruments found.
+
+    Attributes
+    ----------
+    network : dict
+        Facts about each network and the data: ``class``, ``parameters``, ``examples``, ``shape``,
+        ``outputs``, ``loss`` and for classes ``accuracy``. The networks are ``network``, those before it, and
+        ``initialisation``: the same with random weights.
+    tables : dict of DataFrame, by instrument
+        The column ``network`` says whose row it is; ``layer`` names a module, the same in all tables, so
+        that they join. ``deviation`` has ``layer``, ``parameter``, ``deviation`` and ``relative`` (to the
+        norm before).
+    left_out : dict
+        Why there is nothing, one line, by instrument or ``instrument of network``.
+    examples : dict
+        On how many of the examples each instrument measured.
+    notes : dict
+        How many examples an instrument, or the ``loss`` of the facts, saw and why, one line.
+    said : tuple of str
+        What a reader should know about data and networks, a line each.
+    data : str
+        Digits that are the same for two probes of the same examples.
+    """
+
+    network: dict
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    examples: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+    data: str = ""
+
+    def as_dict(self):
+        """All of it as numbers, texts and lists, for JSON; nan and infinity become None."""
+        tables = {
+            name: [
+                {str(key): _plain(value) for key, value in row.items()} for row in table.to_dict("records")
+            ]
+            for name, table in self.tables.items()
+        }
+        facts = {who: {k: _plain(v) for k, v in facts.items()} for who, facts in self.network.items()}
+        said = {"left_out": self.left_out, "examples": self.examples, "notes": self.notes}
+        return {"network": facts, "tables": tables, **said, "said": list(self.said), "data": self.data}
+
+    @classmethod
+    def from_dict(cls, stored):
+        """The probe that :meth:`as_dict` gives. Raises AlignbookError for another dict."""
+        try:
+            tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
+            parts = {name: dict(stored.get(name, {})) for name in ("left_out", "examples", "notes")}
+            said = tuple(stored.get("said", ()))
+            return cls(dict(stored["network"]), tables, **parts, said=said, data=stored.get("data", ""))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise AlignbookError(f"this is no probe: {type(error).__name__}: {on_one_line(error)}") from None
+
+    def to_json(self, path):
+        """Write it to a file that :meth:`from_json` reads."""
+        text = json.dumps(self.as_dict(), indent=1, allow_nan=False)
+        Path(path).write_text(text.encode("utf-8", "replace").decode(), encoding="utf-8")
+
+    @classmethod
+    def from_json(cls, path):
+        """The probe of a file, ``report.json`` of the command among them. Raises AlignbookError, one line."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise AlignbookError(f"{path} cannot be read: {on_one_line(error)}") from None
+        return cls.from_dict(stored)
+
+    def to_html(self, path=None, title="A probe"):
+        """The page of the report as text, written to ``path`` where one is given."""
+        from alignbook.pages import probe_page
+
+        page = probe_page.page(self, title)
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+    def _repr_html_(self):
+        from alignbook.pages import probe_page
+
+        return probe_page.summary(self)
+
+
+def compare(*probes, **named):
+    """Several probes as one :class:`Probe`, whose tables hold all networks side by side.
+
+    probes : two or more; named : the same with names for their networks, e.g. ``start=…, end=…``. Networks of
+    those without a name are called ``probe 1``, ``probe 2``, …; the first probe's initialisation stays.
+    What makes them hard to compare (other examples, another number of them) is in ``said``.
+
+    Raises ValueError for fewer than two probes.
+
+    Examples
+    --------
+    >>> import torch, alignbook
+    >>> x, y = torch.randn(20, 4), torch.arange(20) % 2
+    >>> only = ["tangent", "curvature", "slice", "initialisation"]
+    >>> found = [alignbook.probe(torch.nn.Linear(4, 2), x, y, without=only) for _ in range(3)]
+    >>> both = alignbook.compare(a=found[0], b=found[1], c=found[2])
+    >>> sorted(both.tables["features"]["network"].unique())
+    ['a', 'b', 'c']
+    """
+    every = {f"probe {i}": probe for i, probe in enumerate(probes, 1)} | named
+    odd = [name for name, probe in every.items() if not isinstance(probe, Probe)]
+    if len(every) < 2 or odd:
+        raise ValueError("compare takes two or more probes" + (f": {odd[0]} is none" if odd else ""))
+    facts, tables, left_out, said = {}, {}, {}, []
+    for i, (name, probe) in enumerate(every.items()):
+        names = {
+            who: name if who == "network" else f"{who} ({name})"
+            for who in probe.network
+            if who != "initialisation"
+        }
+        if i == 0 and "initialisation" in probe.network:
+            names["initialisation"] = "initialisation"
+        facts |= {new: probe.network[who] for who, new in names.items()}
+        for instrument, rows in probe.tables.items():
+            rows = rows[rows["network"].isin(names)]
+            tables.setdefault(instrument, []).append(rows.assign(network=rows["network"].map(names)))
+        left_out |= {f"{key} ({name})": why for key, why in probe.left_out.items()}
+        said += [f"{name}: {line}" for line in probe.said]
+    first = next(iter(every.values()))
+    if len({probe.data for probe in every.values()}) > 1:
+        said.insert(0, "the probes saw different examples: their numbers differ for that reason, too")
+    for instrument in tables:
+        seen = {name: probe.examples.get(instrument) for name, probe in every.items()}
+        counts = ", ".join(f"{name} {n}" for name, n in seen.items() if n)
+        if len({n for n in seen.values() if n}) > 1:
+            said.insert(
+                0, f"{instrument} saw another number of examples each ({counts}): fix it by examples="
+            )
+    joined = {instrument: pd.concat(rows, ignore_index=True) for instrument, rows in tables.items()}
+    joined = {instrument: rows for instrument, rows in joined.items() if len(rows)}
+    missing = {i: "not measured in any" for i in _instruments(every) if i not in joined}
+    return Probe(facts, joined, left_out | missing, dict(first.examples), {}, tuple(said), first.data)
+
+
+def _instruments(every):
+    return {key.partition(" of ")[0] for probe in every.values() for key in probe.left_out}
+
+
+def _frame(rows):
+    """A table from JSON: columns without a number hold nan, which JSON does not have."""
+    frame = pd.DataFrame(rows)
+    empty = [name for name in frame if frame[name].isna().all()]
+    return frame.astype(dict.fromkeys(empty, float))
+
+
+def _plain(value):
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, str):  # a lone surrogate is no text that a file can hold
+        return value.encode("utf-8", "replace").decode()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

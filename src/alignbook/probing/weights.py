@@ -1,0 +1,164 @@
+"""Weights as trainers keep them: state dicts, checkpoints, safetensors; and fitted to a network."""
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from alignbook.errors import AlignbookError, on_one_line
+
+CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
+PREFIXES = ("_orig_mod.", "module.", "model.")  # of compiled networks, of DDP's, of Lightning's
+# safetensors' names of types, with how many bytes an entry takes.
+TYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
+    "BOOL": torch.bool,
+}  # fmt: skip
+HEADER = 100_000_000  # bytes of a safetensors header at most
+
+
+def read(path):
+    """{name: tensor} of a file: safetensors, or what ``torch.load`` reads with ``weights_only=True``.
+
+    Raises AlignbookError, one line.
+    """
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        return plain(_tried(lambda: safetensors(path), path))
+    state = _tried(lambda: torch.load(path, map_location="cpu", weights_only=True), path)
+    for key in CHECKPOINT_KEYS:
+        if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
+            state = state[key]
+    tensors = isinstance(state, Mapping) and all(isinstance(v, torch.Tensor) for v in state.values())
+    if not tensors or not state:
+        raise AlignbookError(f"{path} holds no state dict: names with tensors")
+    return plain(state)
+
+
+def _tried(action, path):
+    try:
+        return action()
+    except Exception as error:  # a file of any content
+        hint = ""
+        if "weights_only" in str(error) or "WeightsUnpickler" in str(error):
+            hint = "it holds more than weights (save the state dict alone): "
+        what = on_one_line(
+            f"{hint}{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        )
+        raise AlignbookError(f"{path} cannot be read: {what}") from None
+
+
+def safetensors(path):
+    """{name: tensor}: eight bytes that count a header's, the header in JSON, then the entries."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if not 2 <= size <= HEADER:
+            raise ValueError("this is no safetensors file")
+        header = json.loads(file.read(size))
+        content = bytearray(file.read())
+    found = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] not in TYPES:
+            raise ValueError(f"{name} has entries of type {entry['dtype']}, which are not read here")
+        kind, (start, stop) = TYPES[entry["dtype"]], entry["data_offsets"]
+        shape = entry["shape"]
+        count = torch.Size(shape).numel()
+        if not 0 <= start <= stop <= len(content) or stop - start != count * kind.itemsize:
+            raise ValueError(f"{name} does not fit into the file")
+        values = torch.frombuffer(content, dtype=kind, count=count, offset=start) if count else torch.empty(0)
+        found[name] = values.to(kind).reshape(shape).clone()
+    return found
+
+
+def plain(state):
+    """The state dict without the prefixes that wrappers put before all names."""
+    state = {str(name): v for name, v in state.items() if isinstance(v, torch.Tensor)}
+    found = True
+    while found and state:
+        found = next((p for p in PREFIXES if all(name.startswith(p) for name in state)), None)
+        if found:
+            state = {name.removeprefix(found): v for name, v in state.items()}
+    return state
+
+
+def shared(state, other):
+    """({name: (tensor, tensor)} of floats that both have in one shape and finite, lines on the rest)."""
+    state, other = _alike(plain(state), other)
+    both = {name: (state[name], other[name]) for name in other if name in state}
+    same = {name: pair for name, pair in both.items() if pair[0].shape == pair[1].shape}
+    finite = {
+        name: (a.detach().cpu(), b.detach().cpu())
+        for name, (a, b) in same.items()
+        if a.is_floating_point() and b.is_floating_point() and a.isfinite().all() and b.isfinite().all()
+    }
+    odd = [name for name, (a, _) in same.items() if a.is_floating_point() and name not in finite]
+    lines = [
+        f"{what} {_some(names)}"
+        for what, names in (
+            ("of other shapes, left out:", [name for name in both if name not in same]),
+            ("only before, left out:", [name for name in state if name not in other]),
+            ("only now, left out:", [name for name in other if name not in state]),
+            ("not finite, left out:", odd),
+        )
+        if names
+    ]
+    return finite, lines
+
+
+def fitted(network, state):
+    """(a copy of the network with these weights, None), or (None, why they do not fit).
+
+    A linear or convolutional layer of another number of outputs, as another head has it, takes their shape.
+    Integers that one of the two does not keep, such as counts of batches, are left as they are.
+    """
+    if isinstance(network, torch.jit.ScriptModule):
+        return None, "the weights of a TorchScript network are not exchanged"
+    made = copy.deepcopy(network)
+    state, own = _alike(plain(state), made.state_dict())
+    missing = [name for name in own if name not in state and own[name].is_floating_point()]
+    extra = [name for name in state if name not in own and state[name].is_floating_point()]
+    if missing or extra:
+        what = [f"lack {_some(missing)}"] * bool(missing) + [f"have {_some(extra)} beside"] * bool(extra)
+        return None, f"its weights {' and '.join(what)}"
+    odd = [name for name in state if own[name].shape != state[name].shape and not _resized(made, name, state)]
+    if odd:
+        return None, f"its weights have other shapes: {_some(odd)}"
+    try:
+        made.load_state_dict(state, strict=False)
+    except RuntimeError as error:
+        return None, on_one_line(error)
+    return made, None
+
+
+def _alike(state, own):
+    """The state dict, under the names of ``own`` where wrappers of one of them made all the difference."""
+    for prefix in PREFIXES:
+        if not set(state) & set(own):
+            longer = {prefix + name: v for name, v in state.items()}
+            state = longer if set(longer) & set(own) else state
+    return state, own
+
+
+def _resized(made, name, state):
+    """Whether the parameter could take another number of outputs."""
+    place, _, parameter = name.rpartition(".")
+    module, values = made.get_submodule(place), state[name]
+    old = getattr(module, parameter)
+    kinds = {nn.Linear: "out_features", nn.Conv1d: "out_channels", nn.Conv2d: "out_channels"}
+    size = next((size for kind, size in kinds.items() if isinstance(module, kind)), None)
+    if size is None or values.ndim != old.ndim or values.shape[1:] != old.shape[1:]:
+        return False
+    setattr(module, parameter, nn.Parameter(torch.empty_like(values, dtype=old.dtype, device=old.device)))
+    setattr(module, size, len(values))
+    return True
+
+
+def _some(names):
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

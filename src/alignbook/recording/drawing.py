@@ -1,0 +1,34 @@
+"""The recorder's figure."""
+
+
+def drawn(table):
+    """A matplotlib figure of a recorder's table: a panel per instrument, a line per layer over the steps."""
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(table["instrument"]))
+    if not names:
+        raise ValueError("nothing is recorded yet")
+    columns = min(len(names), 2)
+    rows = -(-len(names) // columns)
+    figure, panels = plt.subplots(rows, columns, figsize=(3.5 * columns, 2.6 * rows), squeeze=False)
+    for panel, name in zip(panels.flat, names, strict=False):
+        _panel(panel, name, table[table["instrument"] == name], plt.cm.viridis)
+    for panel in panels.flat[len(names) :]:
+        panel.remove()
+    figure.tight_layout()
+    return figure
+
+
+def _panel(panel, name, rows, colours):
+    layers = list(dict.fromkeys(rows["layer"]))
+    if "" in layers:  # the whole network says it in one line
+        layers = [""]
+    for i, layer in enumerate(layers):
+        line = rows[rows["layer"] == layer]
+        colour = colours(0.85 * i / max(1, len(layers) - 1))
+        panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=layer or None)
+    panel.set_xscale("symlog", linthresh=1)
+    panel.set_xlim(left=0)
+    panel.set(xlabel="step", title=name)
+    if 1 < len(layers) <= 6:
+        panel.legend(fontsize="small", frameon=False)

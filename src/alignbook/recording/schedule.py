@@ -1,0 +1,60 @@
+"""At which steps a recorder looks, and for how long it may."""
+
+import math
+from collections.abc import Iterable
+from numbers import Integral
+
+PER_DECADE = 8
+FREE = 10.0  # seconds of recording that no share of the training bounds: a short run is recorded whole
+
+
+def due(at):
+    """The rule step → bool that ``at`` stands for: a period, a list of steps, or ``"logarithmic"``.
+
+    Raises ValueError for anything else.
+    """
+    if at == "logarithmic":
+        return _logarithmic
+    if isinstance(at, Integral) and not isinstance(at, bool) and at >= 1:
+        return lambda step: step % at == 0
+    if isinstance(at, Iterable) and not isinstance(at, str):
+        steps = list(at)
+        if all(isinstance(step, Integral) and step >= 0 for step in steps):
+            return frozenset(map(int, steps)).__contains__
+    raise ValueError(f"at must be a period, a list of steps or 'logarithmic', not {at!r}")
+
+
+def _logarithmic(step):
+    """0, 1, 2, 3, 4, 6, 7, 10, 13, 18, …: eight to a decade."""
+    if step < 1:
+        return step == 0
+    nearest = round(PER_DECADE * math.log10(step))
+    return step == round(10 ** (nearest / PER_DECADE))
+
+
+class Budget:
+    """Seconds of recording, instrument by instrument, held to a share of the seconds of training."""
+
+    def __init__(self, share):
+        if share is not None and not 0 < share < math.inf:
+            raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
+        self.share, self.trained = share, 0.0
+        self.seconds, self.last, self.records, self.skipped = {}, {}, {}, {}
+
+    def allows(self, name):
+        """Whether the instrument may run, at what it took the last time; a refusal is counted."""
+        bound = math.inf if self.share is None else max(FREE, self.share * self.trained)
+        if sum(self.seconds.values()) + self.last.get(name, 0.0) <= bound:
+            return True
+        self.skipped[name] = self.skipped.get(name, 0) + 1
+        return False
+
+    def spend(self, name, seconds):
+        """Count one record of the instrument."""
+        self.last[name] = seconds
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.records[name] = self.records.get(name, 0) + 1
+
+    def state_dict(self):
+        """Plain numbers."""
+        return {name: value for name, value in vars(self).items() if name != "share"}

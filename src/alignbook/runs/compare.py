@@ -1,0 +1,80 @@
+"""Two tables, or two folders of them, number by number."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignbook.errors import AlignbookError, on_one_line
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the table ``name`` differs: ``what``; ``largest``, a share of its column's largest value."""
+
+    name: str
+    what: str
+    largest: float | None = None
+
+
+def compare(first, second):
+    """(how many tables the two share, list of :class:`Difference`) of CSV files or folders of them.
+
+    first, second : paths; in folders, files of the same name below them belong together.
+    Raises AlignbookError where one is missing or holds no tables, or a table cannot be read.
+    """
+    ours, theirs = _tables(Path(first)), _tables(Path(second))
+    if len(ours) == len(theirs) == 1 and Path(first).is_file() and Path(second).is_file():
+        name = Path(first).name
+        ours, theirs = {name: Path(first)}, {name: Path(second)}
+    shared = sorted(set(ours) & set(theirs))
+    found = [Difference(name, f"only in {first}") for name in sorted(set(ours) - set(theirs))]
+    found += [Difference(name, f"only in {second}") for name in sorted(set(theirs) - set(ours))]
+    pairs = (_difference(name, ours[name], theirs[name]) for name in shared)
+    return len(shared), [*filter(None, pairs), *found]
+
+
+def _tables(path):
+    if path.is_file():
+        return {path.name: path}
+    files = sorted(path.rglob("*.csv")) if path.is_dir() else []
+    found = {str(file.relative_to(path)): file for file in files}
+    if not found:
+        raise AlignbookError(f"{path} is no CSV file and no folder of them")
+    return found
+
+
+def _difference(name, ours, theirs):
+    import pandas as pd
+
+    if ours.read_bytes() == theirs.read_bytes():
+        return None
+    tables = []
+    for path in (ours, theirs):
+        try:
+            tables.append(pd.read_csv(path, keep_default_na=False, na_values=[""]))
+        except (OSError, ValueError) as error:
+            raise AlignbookError(f"cannot read {path}: {on_one_line(error)}") from None
+    a, b = tables
+    if list(a.columns) != list(b.columns):
+        return Difference(name, f"other columns: {', '.join(sorted(set(a.columns) ^ set(b.columns)))}")
+    if len(a) != len(b):
+        return Difference(name, f"{len(a)} and {len(b)} rows")
+    return _of_columns(name, a, b)
+
+
+def _of_columns(name, a, b):
+    worst = None
+    for column in a.columns:
+        numbers = all(table[column].dtype.kind in "fiu" for table in (a, b))
+        if not numbers:
+            if not a[column].equals(b[column]):
+                return Difference(name, f"{column} has other texts")
+            continue
+        if (a[column].isna() != b[column].isna()).any():
+            return Difference(name, f"{column} lacks other numbers")
+        scale = max(a[column].abs().max(), b[column].abs().max())
+        largest = float((a[column] - b[column]).abs().max() / scale) if scale else 0.0
+        if largest > (worst[0] if worst else 0.0):
+            worst = largest, column
+    if worst is None:
+        return None
+    return Difference(name, f"{worst[1]} differs by {worst[0]:.2g} of its largest value", worst[0])

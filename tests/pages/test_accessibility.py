@@ -1,0 +1,52 @@
+"""Every page of the book under axe-core, the checker of accessibility rules, in the light and the dark mode.
+
+axe-core is no part of the environment. The test takes the file ``axe.min.js`` that ``ALIGNBOOK_AXE`` names
+(``npm pack axe-core`` has it); without it, it is skipped.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from alignbook.pages.accessibility import mended
+from tests.pages.test_book import PAGES, Reader, built  # noqa: F401, a fixture
+
+RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(
+    rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(" ")}`)))"""
+
+
+@pytest.fixture(scope="module")
+def checker():
+    path = Path(os.environ.get("ALIGNBOOK_AXE") or "axe.min.js")
+    if not path.is_file():
+        pytest.skip("no axe-core: set ALIGNBOOK_AXE to its axe.min.js (npm pack axe-core)")
+    return path.read_text(encoding="utf-8")
+
+
+def test_repairs_are_made_once():
+    fold = '<details><summary><span class="toctree-toggle">v</span></summary></details>'
+    switch = '<button class="btn theme-switch-button" aria-label="Color mode"><i class="theme-switch fa" data-mode='
+    switch += '"auto"  title="System Settings"></i></button>'
+    text = f'{fold}{switch}<tr><th class="head"><p></p></th><th></th><th>width</th></tr>'
+    better = mended(text)
+    assert '<summary aria-label="Its pages">' in better and better.count("<td></td><td></td><th>width</th>") == 1
+    assert 'aria-label="Color mode"' not in better and better.count(">Colours<") == 1
+    assert mended(better) == better
+
+
+@pytest.mark.book
+@pytest.mark.parametrize("built", ["stored"], indirect=True)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_breaks_a_rule_of_accessibility(built, browser, checker, scheme):  # noqa: F811
+    html, _ = built
+    tab = Reader(browser, f"{html.as_uri()}/", color_scheme=scheme)
+    broken = []
+    try:
+        for name in [*PAGES, "search", "genindex"]:
+            page = tab.open(name)
+            page.evaluate(checker)
+            broken += [f"{name}: {found}" for found in page.evaluate(RUN)]
+    finally:
+        tab.context.close()
+    assert broken == []

@@ -1,0 +1,158 @@
+"""Landings: what is covered of a paper, the answer that follows the verdicts, the exercises."""
+
+import doctest
+import re
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from alignbook import cli, paths
+from alignbook.claims import Claim
+from alignbook.errors import AlignbookError
+from alignbook.pages import chapter, coverage
+from alignbook.runs import notebooks
+from tests.pages.test_generated import made
+
+EXERCISES = paths.root() / "book" / "exercises"
+PAPERS = sorted({book.paper for book in notebooks.every()})
+WITH_PAPER = [paper for paper in PAPERS if paper != notebooks.OWN]
+
+
+def numbered(**kinds):
+    return {f"{kind} {number}" for kind, numbers in kinds.items() for number in numbers}
+
+
+# What the papers number, from our reading of them; without equations that define nothing and state nothing.
+NUMBERED = {
+    "random_labels": numbered(Figure=range(1, 25), Table=[*range(1, 8), "D.1"], Definition=range(1, 4),
+                              Proposition=(1, 2)),
+    "representation_alignment": numbered(Figure=range(1, 22), Table=[1], Proposition=(1, 2), Equation=[2]),
+    "signal_propagation": numbered(
+        Figure=range(1, 24), Table=range(1, 5), Definition=range(1, 4), Theorem=(1, 2, "A"), Corollary=[1],
+        Lemma=(1, 2), Remark=[1], Approximation=[1], Equation=(4, 5, 6, 9, 23, 24, 25, 26, 27),
+    ),
+    "transferability": numbered(
+        Figure=range(1, 14), Table=(1, 2), Theorem=(1, 2, 3), Corollary=[1], Lemma=range(1, 7),
+        Equation=(19, 42),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def statements():
+    """{page: its statements}"""
+    return {book.name: book.reading.STATEMENTS for book in notebooks.every()}
+
+
+@pytest.mark.parametrize("paper", WITH_PAPER)
+def test_nothing_of_a_paper_is_without_a_row(paper, statements):
+    rows = coverage.read(paper)
+    told = {row["item"] for row in rows}
+    assert NUMBERED[paper] <= told
+    named = {}
+    for page, known in statements.items():
+        if page.startswith(f"{paper}/"):
+            for statement in known:
+                for item in coverage.items(statement.source):
+                    named.setdefault(item, set()).add(page)
+    # What a statement judges has a row, figures and tables, theorems and the like.
+    assert {item for item in named if not item.startswith(("Equation", "Approximation"))} <= told
+    for row in rows:
+        for entry in row.get("by", ()):
+            slug, _, statement = entry.partition("#")
+            assert statement in {known.id for known in statements[f"{paper}/{slug}"]}, entry
+        assert all(f"{paper}/{slug}" in statements for slug in row.get("page", ())), row
+        assert row["item"] in named or {"by", "page", "without"} & set(row), row
+
+
+def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
+    def claim(id, source, outcome, group=None, ours=False):
+        given = (id, "s", source, None, None, 1.0, (0.5, 1.5), outcome, 3, "rule")
+        return replace(Claim(*given), group=group, ours=ours)
+
+    rows = [
+        {"item": "Figure 7", "says": "A figure", "without": "a half of it"},
+        {"item": "Section 5", "says": "A sentence", "by": ["fig07_layers#rises"]},
+        {"item": "Figure 9", "says": "Another", "without": "no data"},
+        {"item": "Figure 10", "says": "A drawing", "page": ["fig07_layers"]},
+    ]
+    monkeypatch.setattr(coverage, "read", lambda paper: rows)
+    found = [
+        claim("order", "Figures 6 and 7", "absent"),
+        claim("rises-mnist", "Section 5", "holds", "g"),
+        claim("rises-further-mnist", "Section 5", "contradicted", "h", ours=True),
+    ]
+    record = made("representation_alignment/fig07_layers", found)
+    text = coverage.section("representation_alignment", [record])
+    assert "Of the 4 figures" in text and "judges 2 and shows 1 without a verdict; 1 are not here" in text
+    first, second, third, fourth = re.findall(r"<tr>(?=<td)(.*?)</tr>", text)
+    assert "absent" in first and "Not in full: a half of it." in first and "holds" not in first
+    assert "holds" in second and "contradicted" not in second
+    assert "Not here: no data." in third and "shown, not judged" in fourth
+    assert first.count('href="fig07_layers.html"') == 1
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_an_answer_follows_the_verdicts(paper, statements):
+    sentences = chapter.read(paper)["sentences"]
+    assert len(sentences) == 3
+    for sentence in sentences:
+        assert len({sentence[word] for word in chapter.WORDS}) == len(chapter.WORDS)
+        slug, _, statement = sentence["by"].partition("#")
+        page = f"{paper}/{slug}"
+        assert statement in {known.id for known in statements[page]}
+        for word, outcomes in {
+            "holds": ["holds"], "part": ["holds", "contradicted"], "fails": ["absent"], "open": ["undecided"],
+        }.items():  # fmt: skip
+            given = [
+                Claim(f"{statement}-{n}" if len(outcomes) > 1 else statement, "s", "", None, None, 1.0, None,
+                      outcome, 3, "rule", group="g")
+                for n, outcome in enumerate(outcomes)
+            ]  # fmt: skip
+            text = "\n".join(chapter.answer(paper, [made(page, given)]))
+            assert chapter.marked(sentence[word]) in text
+            assert sum(chapter.marked(sentence[other]) in text for other in chapter.WORDS) == 1
+
+
+def test_an_answer_without_words_for_a_verdict_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
+    folder = tmp_path / "notebooks" / "one"
+    folder.mkdir(parents=True)
+    (folder / "answer.yaml").write_text("question: Why?\nsentences: [{by: a#b, holds: Yes, open: Perhaps}]\n")
+    (folder / "coverage.yaml").write_text("- {item: Figure 1, say: This}\n")
+    with pytest.raises(AlignbookError, match="a#b: needs by, holds, part"):
+        chapter.read("one")
+    with pytest.raises(AlignbookError, match="row 1: needs item and says"):
+        coverage.read("one")
+
+
+def test_a_landing_argues_answers_shows_and_counts():
+    records = [made(), replace(made("one/b"), figure=None)]
+    text = chapter.write("one", "# One\n\nWhy.\n", "## Exercises\n", records)
+    begin = "# One\n\nWhy.\n\n## Figure by figure\n\n2 pages, each with one main claim: 2 hold."
+    assert text.startswith(begin)
+    assert re.findall(r'class="ab-card" id="(\w+)"', text) == ["a", "b"]
+    assert text.count("<img") == 1 and 'src="../_images/f.svg" alt="A &lt;line&gt;"' in text
+    assert '<span class="ab-letter">c<sub>l</sub></span> rises' in text and text.endswith("## Exercises\n")
+    for paper in WITH_PAPER:
+        argument = (paths.root() / "book" / "chapters" / f"{paper}.md").read_text(encoding="utf-8")
+        first = argument.split("\n\n")[1]
+        assert len(re.findall(r"[.:](?=\s|$)", first)) == 5, paper
+
+
+def test_every_exercise_of_every_chapter_runs(tmp_path, monkeypatch, capsys):
+    for paper in PAPERS:
+        text = (EXERCISES / f"{paper}.md").read_text(encoding="utf-8")
+        assert len(re.findall(r"^### \d", text, re.MULTILINE)) == text.count(":::{dropdown} Solution") == 3
+        code = "\n".join(re.findall(r"```pycon\n(.*?)```", text, re.DOTALL))
+        examples = doctest.DocTestParser().get_doctest(code, {}, paper, paper, 0)
+        report = []
+        failed = doctest.DocTestRunner(verbose=False).run(examples, out=report.append).failed
+        assert not failed, "".join(report)
+        for solution in re.findall(r"Solution\n(.*?)\n:::", text, re.DOTALL):
+            commands = re.findall(r"^\$ .venv/bin/alignbook (.*)$", solution, re.MULTILINE)
+            assert len(re.findall(r"^(?:>>>|\.\.\.) ", solution, re.MULTILINE)) <= 10
+            monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
+            for command in commands:
+                assert cli.main([*shlex.split(command), *["--no-notebook"] * command.startswith("run")]) == 0

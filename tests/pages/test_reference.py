@@ -1,0 +1,95 @@
+"""The reference, the page about the book and links into the repository, without building the book."""
+
+import doctest
+import inspect
+import re
+import shlex
+
+import pytest
+
+import alignbook
+from alignbook import cli
+from alignbook.pages import about, reference, repository
+from alignbook.runs import notebooks
+
+SECTIONS = re.compile(r"^(\w+)\n-+$", re.MULTILINE)
+UNSEEDED = {"probe", "run"}  # their examples stand on pages of their own, where they are run
+
+
+@pytest.mark.parametrize("name", sorted(alignbook.PUBLIC))
+def test_a_public_docstring_is_whole_and_its_example_runs(name):
+    thing = getattr(alignbook, name)
+    found = set(SECTIONS.findall(inspect.getdoc(thing)))
+    if name in UNSEEDED:
+        return
+    needed = {"Attributes"} if inspect.isclass(thing) else {"Parameters", "Returns", "Raises"}
+    assert needed | {"Examples"} <= found
+    kind = None if inspect.isclass(thing) else reference.returned(thing)
+    if kind:
+        assert SECTIONS.findall(inspect.getdoc(kind))[0] == "Attributes"
+    if not inspect.isclass(thing):
+        described = re.findall(r"^([\w*, ]+) :", inspect.getdoc(thing).split("Returns\n")[0], re.MULTILINE)
+        assert {each.strip("* ") for line in described for each in line.split(",")} >= {
+            known for known in inspect.signature(thing).parameters
+        } - {"model"}
+    (test,) = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})  # with nothing imported
+    report = []
+    assert test.examples
+    assert not doctest.DocTestRunner(verbose=False).run(test, out=report.append).failed, "".join(report)
+
+
+def test_every_public_name_has_a_page_with_the_studies_that_use_it(tmp_path):
+    books = notebooks.every()
+    reference.write(books, tmp_path)
+    written = {path.stem for path in (tmp_path / "reference").iterdir()}
+    assert written == {"index", "commands", *alignbook.PUBLIC} == {"index", *reference.names()}
+    page = (tmp_path / "reference" / "patch_covariance.md").read_text()
+    assert ".. autofunction:: alignbook.patch_covariance" in page
+    assert ".. autoclass:: alignbook.metrics.patch_covariance.PatchCovariance" in page
+    assert "(/random_labels/fig02_misalignment)" in page and "signal_propagation" not in page
+
+
+def test_every_command_has_its_arguments_and_every_command_of_the_book_is_one():
+    text, parser = reference.commands(), cli._parser()
+    known = reference.subcommands(parser)
+    assert [*known] == re.findall(r"^## (\w+)$", text, re.MULTILINE)
+    for name, command in known.items():
+        part = text.split(f"## {name}\n")[1].split("\n## ")[0]
+        for action in command._actions:
+            if action.dest != "help":
+                assert all(option in part for option in action.option_strings), (name, action.dest)
+    called = reference.examples()
+    assert {"run", "probe", "verify", "decide", "show"} <= set(called)
+    for lines in called.values():
+        for line in lines:
+            assert parser.parse_args(shlex.split(line)).action
+            assert f".venv/bin/alignbook {line}" in text
+
+
+def test_links_into_the_repository_are_there_only_where_it_has_an_address(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
+    repository.address.cache_clear()
+    try:
+        assert repository.address() == "" and repository.links("one/a", "", "abc") == ""
+        repository.address.cache_clear()
+        (tmp_path / "pyproject.toml").write_text('[project.urls]\nRepository = "https://github.com/o/r/"\n')
+        assert repository.address() == "https://github.com/o/r"
+        found = re.findall(r'href="([^"]*)"', repository.links("one/a", repository.address(), "abc"))
+        assert found == [
+            "https://github.com/o/r/tree/abc/notebooks/one/a",
+            "https://github.com/o/r/issues/new?title=one/a%3A%20",
+            "https://mybinder.org/v2/gh/o/r/abc?labpath=notebooks/one/a/notebook.md",
+        ]
+        elsewhere = repository.links("one/a", "https://example.org/r", "abc")
+        assert "mybinder" not in elsewhere and elsewhere.count("<a ") == 2
+        assert repository.commit("one/a") == "HEAD"
+        assert about.page().startswith("# About this book") and "https://github.com/o/r" in about.page()
+    finally:
+        repository.address.cache_clear()
+
+
+def test_the_page_about_the_book_says_how_to_cite_and_what_changed():
+    text = about.page()
+    assert f"version {alignbook.__version__}" in text and "@software{alignbook," in text
+    assert "Redistribution" in text and "### 0.1.0" in text
+    assert text.count("\n# ") == 0 and text.count("\n## ") == 3

@@ -1,0 +1,286 @@
+"""Data and networks of every make: what is measured is right, or refused in one line; nothing is changed."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import alignbook
+from alignbook.errors import AlignbookError
+from alignbook.pages import probe_page
+from alignbook.probing import data, features
+from alignbook.probing.network import Network, measurable
+from alignbook.probing.task import Task
+
+N, CLASSES, WORDS = 24, 3, 11
+QUICK = ["curvature", "tangent", "initialisation"]
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def vectors():
+    return torch.randn(N, 6), torch.arange(N) % CLASSES
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, CLASSES))
+
+
+def test_the_same_data_in_every_form():
+    x, y = vectors()
+    pairs = torch.utils.data.TensorDataset(x, y)
+    batches = [{"x": x[i : i + 8], "label": y[i : i + 8]} for i in (0, 8, 16)]
+    forms = [
+        ((x, y),), (x, y), ([x, y],), (x.numpy(), y.numpy()), (x.double(), y.int()), ((x.numpy(), y),),
+        (pairs,), (torch.utils.data.DataLoader(pairs, 7),), ([(x[:9], y[:9]), (x[9:], y[9:])],),
+        (iter([(x, y)]),),
+    ]  # fmt: skip
+    found = [data.read(*form) for form in forms]
+    assert len({each.digest for each in found}) == 1 and all(torch.equal(each.inputs, x) for each in found)
+    for form in (batches, {"x": x, "label": y}, iter(batches)):
+        read = data.read(form)
+        assert read.key == "label" and torch.equal(read.inputs["x"], x) and torch.equal(read.targets, y)
+    two = data.read((x, 2 * x), y)
+    assert torch.equal(two.inputs[1], 2 * x) and len(data.read(x, y, examples=12)) == 12
+    assert "shuffles" in data.read(torch.utils.data.DataLoader(pairs, 7, shuffle=True)).said[0]
+
+
+def test_batches_of_different_lengths_are_padded_where_there_is_a_mask():
+    batches = [
+        {"input_ids": ones.long(), "attention_mask": ones, "labels": ones.long()}
+        for ones in (torch.ones(8, 3), torch.ones(8, 5))
+    ]
+    read = data.read(batches)
+    assert read.inputs["input_ids"].shape == (16, 5) and read.inputs["attention_mask"][:8, 3:].eq(0).all()
+    assert read.targets[:8, 3:].eq(-100).all() and read.targets[8:].eq(1).all()
+    for batch in batches:
+        del batch["attention_mask"]
+    with pytest.raises(ValueError, match="different shapes"):
+        data.read(batches)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((torch.zeros(N, 2),), "there are no targets"),
+        (({"x": torch.zeros(N, 2)},), "a dict needs targets"),
+        (({"labels": torch.zeros(N)},), "no inputs"),
+        (({"x": ["a"] * N, "labels": torch.zeros(N)},), "holds text, not numbers"),
+        (([],), "no inputs|no batches|not enough|at least"),
+        ((3,), "data must be"),
+        ((torch.zeros(N, 2), torch.zeros(N, dtype=torch.bool)), "True or False"),
+        ((torch.zeros(N, 2), torch.full((N,), -1)), "from 0 on, or -100"),
+        ((torch.zeros(N, 2), torch.full((N,), -100)), "nothing is labelled"),
+        ((torch.zeros(N, 2, dtype=torch.complex64), torch.zeros(N)), "complex64"),
+    ],
+)
+def test_data_that_cannot_be_understood_are_one_line(given, said):
+    with pytest.raises(ValueError, match=said):
+        data.read(*given)
+
+
+class Language(nn.Module):
+    """A causal language model as Hugging Face has them: words' numbers in, ``.loss`` and ``.logits`` out."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.block, self.head = (
+            nn.Embedding(WORDS, 8),
+            nn.GRU(8, 8, batch_first=True),
+            nn.Linear(8, WORDS),
+        )
+
+    def forward(self, input_ids, labels=None):
+        logits, loss = self.head(self.block(self.words(input_ids))[0]), None
+        if labels is not None:
+            loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        return SimpleNamespace(logits=logits, loss=loss)
+
+
+def test_a_language_model_is_asked_as_its_own_loss_asks_it():
+    ids = torch.randint(0, WORDS, (N, 7))
+    labels = torch.where(torch.rand(N, 7) < 0.3, -100, ids)
+    net = Language()
+    found = alignbook.probe(
+        net, {"input_ids": ids, "labels": labels, "idx": torch.arange(N)}, without=["curvature"]
+    )
+    assert found.network["network"]["loss"] == pytest.approx(net(ids, labels).loss.item(), rel=1e-5)
+    right = net(ids).logits[:, :-1].argmax(2) == labels[:, 1:]
+    known = labels[:, 1:] != -100
+    assert found.network["network"]["accuracy"] == pytest.approx(right[known].float().mean().item())
+    assert any("next token" in line for line in found.said) and any("idx" in line for line in found.said)
+    assert {"words", "block", "head"} == set(found.tables["tangent"]["layer"])
+    assert found.tables["tangent"].query("layer == 'block'")["parameter"].nunique() == 2
+    assert set(found.left_out) == {"filters", "curvature", "deviation"}
+
+
+class Segments(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Conv2d(3, 6, 3, stride=2, padding=1), nn.Conv2d(6, CLASSES, 1)
+
+    def forward(self, x):
+        return {"out": functional.interpolate(self.head(self.body(x).relu()), x.shape[2:]), "aux": x}
+
+
+def test_segmentation_is_measured_at_the_positions_that_are_drawn():
+    x, y = torch.randn(N, 3, 8, 6), torch.randint(0, CLASSES, (N, 8, 6))
+    y[:, :3] = -100
+    net = Segments()
+    found = alignbook.probe(net, x, y, without=["curvature", "initialisation"])
+    expected = functional.cross_entropy(net(x)["out"], y, ignore_index=-100).item()
+    assert found.network["network"]["loss"] == pytest.approx(expected, rel=1e-5)
+    task = Task.of(y, net(x)["out"], None, 0)
+    rows = torch.arange(N)
+    at = task.at(rows)
+    assert (y.flatten(1)[rows, at] != -100).all() and at.unique().numel() > 8
+    kept = features.layer_inputs(Network(net, data.Data(x, y)), task, rows, 0)
+    assert list(kept) == ["body", "head", "(output)"]
+    assert torch.equal(kept["body"][0], x[rows, :, at // 6, at % 6])  # one pixel of each image
+    hidden = net.body(x).relu()
+    assert torch.allclose(kept["head"][0], hidden[rows, :, (at // 6) // 2, (at % 6) // 2].detach())
+    assert torch.allclose(kept["(output)"][0], net(x)["out"][rows, :, at // 6, at % 6].detach())
+
+
+def test_attention_projections_are_among_the_features():
+    net = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    x = torch.randn(N, 5, 8)
+    head = nn.Sequential(net, nn.Flatten(), nn.Linear(40, CLASSES))
+    table = alignbook.probe(head, x, torch.arange(N) % CLASSES, without=QUICK, layers=["0.*", "2"]).tables[
+        "features"
+    ]
+    layers = ["0.self_attn", "0.self_attn.out_proj", "0.linear1", "0.linear2", "2"]
+    assert list(dict.fromkeys(table["layer"])) == layers
+    seen = []
+    net.self_attn.register_forward_hook(lambda module, given, output: seen.append(output[0].detach()))
+    y = torch.arange(N) % CLASSES
+    with measurable():
+        kept = features.layer_inputs(Network(head, data.Data(x, y)), Task(y), torch.arange(N), 0)
+    read = kept["0.self_attn.out_proj"][0].view(N, 5, 8)
+    projected = functional.linear(read, net.self_attn.out_proj.weight, net.self_attn.out_proj.bias)
+    assert torch.allclose(projected, seen[0], atol=1e-6)
+
+
+def test_networks_called_otherwise_and_losses_of_the_readers():
+    x, y = torch.randn(N, 6), torch.rand(N, 2)
+    net = nn.Linear(6, 2)
+    found = alignbook.probe(
+        net, (x, y), without=["curvature"], forward=lambda model, inputs: [model(2 * inputs)],
+        loss=functional.binary_cross_entropy_with_logits,
+    )  # fmt: skip
+    expected = functional.binary_cross_entropy_with_logits(net(2 * x), y).item()
+    assert found.network["network"]["loss"] == pytest.approx(expected, rel=1e-5)
+    assert found.tables["slice"].query("network == 'network' and alpha == 0")["loss"].item() == pytest.approx(
+        expected
+    )
+
+
+class InPlace(nn.Module):
+    def __init__(self, changes):
+        super().__init__()
+        self.net, self.changes = mlp(), changes
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("scale", torch.ones(()))
+
+    def forward(self, x):
+        if self.changes:
+            self.calls += 1
+            self.scale = self.scale * 0.5
+            return self.net(x.mul_(0.5) / self.scale)
+        return self.net(x)
+
+
+def test_networks_that_write_into_inputs_and_buffers_are_measured_as_if_they_did_not():
+    x, y = vectors()
+    start = x.clone()
+    plain, writing = InPlace(False), InPlace(True)
+    writing.load_state_dict(plain.state_dict())
+    expected, found = (alignbook.probe(net, x, y, without=["initialisation"]) for net in (plain, writing))
+    assert torch.equal(x, start) and writing.calls == 0 and writing.scale == 1
+    assert "a call changes calls, scale: put back after each" in found.said
+    assert found.network["network"]["loss"] == pytest.approx(expected.network["network"]["loss"])
+    for name in ("features", "slice", "curvature", "tangent"):
+        mine, theirs = (p.tables[name].select_dtypes("number") for p in (found, expected))
+        columns = [c for c in mine if not c.startswith("residual")]
+        assert mine[columns].to_numpy() == pytest.approx(theirs[columns].to_numpy(), rel=1e-3, abs=1e-5), name
+
+
+class Fails(nn.Module):
+    """Answers as ``how`` says, always or only where gradients are asked for."""
+
+    def __init__(self, how, always=True):
+        super().__init__()
+        self.net, self.how, self.always = mlp(), how, always
+
+    def forward(self, x):
+        if self.always or torch.is_grad_enabled():
+            if self.how == "dropout":
+                return functional.dropout(self.net(x))
+            if self.how == "batch":
+                return self.net(x) - self.net(x).mean(0)
+            raise {"key": KeyError("hidden"), "exit": SystemExit(0), "zero": ZeroDivisionError("by zero")}[
+                self.how
+            ]
+        return self.net(x)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("key", "KeyError: 'hidden'"), ("exit", "SystemExit: 0"), ("zero", "by zero")]
+)
+def test_a_network_that_fails_now_and_then_loses_only_what_it_fails_in(how, said, tmp_path):
+    x, y = vectors()
+    with pytest.raises(AlignbookError, match=said):
+        alignbook.probe(Fails(how), x, y)
+    found = alignbook.probe(Fails(how, always=False), x, y, before=mlp())
+    assert {*found.tables} == {"features", "slice"} and said in found.left_out["curvature"]
+    assert "loss" in found.network["network"] and "share no weights" in found.left_out["deviation"]
+    page = probe_page.write(found, tmp_path, "mine").read_text()
+    assert "Not measured" in page and page.count("<svg") >= 2
+
+
+def test_random_networks_are_refused_and_mixing_ones_told(tmp_path):
+    x, y = vectors()
+    found = alignbook.probe(Fails("dropout"), x, y)
+    assert not found.tables and "answers differently" in found.left_out["features"]
+    assert "answers differently" in probe_page.write(found, tmp_path, "mine").read_text()
+    mixed = alignbook.probe(Fails("batch"), x, y, without=QUICK)
+    assert any("other examples of a batch" in line for line in mixed.said)
+
+
+def test_numbers_and_names_of_any_kind_leave_a_report(tmp_path):
+    x, y = vectors()
+    broken = mlp()
+    with torch.no_grad():
+        broken[0].weight[0, 0] = torch.nan
+    found = alignbook.probe(broken, x, y, before=mlp())
+    assert "outputs are not finite; nor are 0.weight" in found.left_out["features"]
+    assert found.tables["deviation"]["layer"].tolist() == ["2"]
+    probe_page.write(found, tmp_path, "mine")
+    odd = nn.Sequential()
+    for name, module in (("$\\foo$", nn.Linear(6, 8)), ("a\ud800<b>", nn.Linear(8, CLASSES))):
+        odd.add_module(name, module)
+    odd.register_parameter("steps", nn.Parameter(torch.ones(2, 2, dtype=torch.int64), requires_grad=False))
+    found = alignbook.probe(odd, x, y)
+    assert {*found.tables} == {"features", "tangent", "curvature", "slice"}
+    page = probe_page.write(found, tmp_path, "mine \ud800 $x$").read_text()
+    assert "cannot be drawn" not in page and "&lt;b&gt;" in page
+    wrong = alignbook.Probe(found.network, {"slice": pd.DataFrame({"alpha": ["a"]})}, {"tangent": "left out"})
+    assert "cannot be drawn" in wrong.to_html()
+
+
+def test_wrapped_networks_have_the_names_of_what_they_wrap():
+    x, y = vectors()
+    net = mlp()
+    wrapped = nn.DataParallel(net)
+    found = alignbook.probe(wrapped, x, y, without=["curvature"])
+    expected = alignbook.probe(net, x, y, without=["curvature"])
+    assert found.network == expected.network
+    assert np.array_equal(found.tables["tangent"]["alignment"], expected.tables["tangent"]["alignment"])
+    assert found.tables["tangent"]["layer"].tolist()[:2] == ["0", "2"]

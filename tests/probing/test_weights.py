@@ -1,0 +1,133 @@
+"""Weights as trainers keep them, under the names of the network; another head; several networks."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import alignbook
+from alignbook.errors import AlignbookError
+from alignbook.probing import weights
+
+N = 24
+
+
+def make(classes=3):
+    torch.manual_seed(classes)
+    return nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, classes))
+
+
+def data():
+    return torch.randn(N, 5, generator=torch.Generator().manual_seed(0)), torch.arange(N) % 3
+
+
+def safetensors(state, path):
+    """The file as its format says it is written."""
+    kinds = {torch.float32: "F32", torch.int64: "I64", torch.bfloat16: "BF16"}
+    header, content = {"__metadata__": {"format": "pt"}}, b""
+    for name, values in state.items():
+        entries = values.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        offsets = [len(content), len(content) + len(entries)]
+        header[name] = {"dtype": kinds[values.dtype], "shape": list(values.shape), "data_offsets": offsets}
+        content += entries
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "module.", "_orig_mod.", "model.", "module._orig_mod.", "model.module."]
+)
+def test_wrappers_prefixes_go(tmp_path, prefix):
+    net = make()
+    state = {prefix + name: values for name, values in net.state_dict().items()}
+    torch.save({"epoch": 3, "state_dict": state}, tmp_path / "a.ckpt")
+    safetensors(state, tmp_path / "a.safetensors")
+    for name in ("a.ckpt", "a.safetensors"):
+        made, why = weights.fitted(make(), weights.read(tmp_path / name))
+        assert why is None
+        for mine, theirs in zip(made.state_dict().values(), net.state_dict().values(), strict=True):
+            assert torch.equal(mine, theirs) and mine.dtype == theirs.dtype
+    inner = nn.Sequential(nn.ModuleDict({"model": make()})["model"])
+    assert weights.fitted(inner, net.state_dict())[0] is None  # "0.0.weight" is no wrapper's name
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff" * 40,
+        (10).to_bytes(8, "little") + b"{}" + b" " * 8 + b"x",
+        (99).to_bytes(8, "little") + b"{}",
+    ],
+)
+def test_a_broken_safetensors_file_is_one_line(tmp_path, content):
+    (tmp_path / "a.safetensors").write_bytes(content)
+    with pytest.raises(AlignbookError, match="a.safetensors (cannot be read|holds no)") as error:
+        read = weights.read(tmp_path / "a.safetensors")
+        raise AlignbookError("a.safetensors holds no weights") if not read else AssertionError
+    assert "\n" not in str(error.value)
+    bad = {"w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 8]}}
+    text = json.dumps(bad).encode()
+    (tmp_path / "b.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"\0" * 8)
+    with pytest.raises(AlignbookError, match="w does not fit into the file"):
+        weights.read(tmp_path / "b.safetensors")
+
+
+def test_another_head_is_measured_as_the_network_that_it_is():
+    before = make(7)
+    found = alignbook.probe(make(), *data(), before=before.state_dict(), without=["initialisation"])
+    assert found.network["before"]["outputs"] == "7" and found.network["network"]["outputs"] == "3"
+    same = alignbook.probe(make(), *data(), before=before, without=["initialisation"])
+    for name in ("features", "tangent", "slice"):
+        mine, theirs = (p.tables[name].query("network == 'before'") for p in (found, same))
+        numbers = mine.select_dtypes("number").to_numpy()
+        assert len(mine) and numbers == pytest.approx(theirs.select_dtypes("number").to_numpy(), rel=1e-5)
+    assert set(found.tables["deviation"]["layer"]) == {"0"}
+    assert "since before: of other shapes, left out: 3.weight, 3.bias" in found.said
+
+
+def test_weights_that_do_not_fit_are_compared_where_both_have_them():
+    state = make().state_dict()
+    state["extra.weight"] = state.pop("3.weight")
+    net = make()
+    with torch.no_grad():
+        net[0].weight += 1
+    found = alignbook.probe(net, *data(), before={"early": state, "late": make(4)}, without=["curvature"])
+    assert any(
+        line.startswith("early: its weights lack 3.weight and have extra.weight beside")
+        for line in found.said
+    )
+    assert {"late", "network", "initialisation"} == set(found.tables["features"]["network"])
+    early = found.tables["deviation"].query("since == 'early'")
+    assert early["layer"].tolist() == ["0"] and early["deviation"].iloc[0] == pytest.approx(40**0.5)
+
+
+def test_probes_compared_and_read_back(tmp_path):
+    x, y = data()
+    first, second = (alignbook.probe(make(c), x, y, examples=16) for c in (3, 4))
+    assert set(first.examples.values()) == {16}
+    first.to_json(tmp_path / "first.json")
+    again = alignbook.Probe.from_json(tmp_path / "first.json")
+    assert again.as_dict() == first.as_dict() and again.data == second.data
+    joined = again.tables["features"].merge(again.tables["tangent"], on=["layer", "network"])
+    assert set(joined["layer"]) == {"0", "3"}
+    both = alignbook.compare(start=again, end=second)
+    assert set(both.tables["tangent"]["network"]) == {"start", "end", "initialisation"}
+    of_end = both.tables["slice"].query("network == 'end'")["loss"].to_numpy()
+    assert np.array_equal(of_end, second.tables["slice"].query("network == 'network'")["loss"].to_numpy())
+    assert not any("different examples" in line for line in both.said)
+    other = alignbook.probe(make(), x + 1, y, examples=8, without=["curvature"])
+    said = alignbook.compare(first, other).said
+    assert any("different examples" in line for line in said) and any(
+        "slice saw another" in line for line in said
+    )
+    page = both.to_html(tmp_path / "both.html")
+    assert page.count("<svg") >= 6 and (tmp_path / "both.html").read_text() == page
+    assert "<svg" not in both._repr_html_() and "chance is" in both._repr_html_()
+    with pytest.raises(ValueError, match="two or more"):
+        alignbook.compare(first)
+    (tmp_path / "first.json").write_text('{"tables": 3}')
+    with pytest.raises(AlignbookError, match="no probe"):
+        alignbook.Probe.from_json(tmp_path / "first.json")

@@ -1,0 +1,306 @@
+"""The recorder: what it measures, that it leaves training alone, resuming, its budget, and where rows go."""
+
+import copy
+import doctest
+import random
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import alignbook
+from alignbook import Recorder
+from alignbook.recording import INSTRUMENTS, instruments, recorder, schedule
+from alignbook.recording.examples import collected, loss_of
+
+EVERYTHING = list(INSTRUMENTS)
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    layers = [nn.Conv2d(1, 12, 3), nn.BatchNorm2d(12), nn.ReLU(), nn.Dropout(0.2), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(12 * 16, 3))
+
+
+def examples(n=48):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(n, 1, 6, 6, generator=generator)
+    return x, (x.mean((1, 2, 3)) > 0).long() + (x[:, 0, 0, 0] > 1).long()
+
+
+def trained(net, recorder=None, steps=range(5)):
+    """A loop as a reader has it; what can tell whether anything else took part."""
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    x, y = examples()
+    torch.manual_seed(7)
+    random.seed(7)
+    np.random.seed(7)
+    for n in steps:
+        if recorder:
+            recorder.step(net, n)
+        some = torch.randperm(len(x))[:16]
+        optimiser.zero_grad()
+        functional.cross_entropy(net(x[some]), y[some]).backward()
+        optimiser.step()
+    draws = [random.random(), np.random.rand(), float(torch.rand(()))]
+    return draws, [p.grad.clone() for p in net.parameters()], copy.deepcopy(net.state_dict())
+
+
+def test_training_is_the_same_bit_for_bit_with_all_instruments():
+    class Counting(nn.Module):  # a buffer that even evaluation changes, and a draw in the forward pass
+        def __init__(self, net):
+            super().__init__()
+            self.net = net
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            torch.rand(1)
+            return self.net(x)
+
+    plain, watched = Counting(network()), Counting(network())
+    watched.net[3].eval()
+    plain.net[3].eval()
+    record = Recorder(examples(), EVERYTHING, at=2)
+    expected, found = trained(plain), trained(watched, record)
+    assert found[0] == expected[0]
+    assert all(map(torch.equal, found[1], expected[1]))
+    assert all(torch.equal(found[2][name], value) for name, value in expected[2].items())
+    assert watched.training and watched.net[1].training and not watched.net[3].training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in watched.modules())
+    assert record.left_out == {} and set(record.table["instrument"]) == set(EVERYTHING)
+
+
+@torch.no_grad()
+def test_each_number_is_the_instruments_own():
+    net, (x, y) = network(), examples()
+    record = Recorder((x, y), EVERYTHING, at=[0, 3], share=None)
+    record.step(net, 0)
+    start = copy.deepcopy(net)
+    with torch.enable_grad():
+        trained(net)
+    record.step(net, 3)
+    net.eval()
+    rows = record.table.query("step == 3").set_index(["instrument", "layer"])["value"]
+    features = {"0": x.flatten(1), "5": net[:5](x).detach(), "output": net(x).detach()}
+    onehot = functional.one_hot(y).double()
+    centred = (onehot - onehot.mean(0)).numpy()
+    for layer, values in features.items():
+        along = [alignbook.alignment_curve(values, column)[1] for column in centred.T]
+        share = sum(curve[-3] for curve in along) / np.square(centred).sum()
+        assert rows["alignment", layer] == pytest.approx(share, rel=1e-5)
+    np.testing.assert_allclose(rows["tangent"], alignbook.tangent_alignment(net, x, y), rtol=1e-5)
+    assert rows["loss", ""] == pytest.approx(float(functional.cross_entropy(net(x), y)), rel=1e-6)
+    top = alignbook.hessian_eigenvalues(net, functional.cross_entropy, x, y, k=1).eigenvalues[0]
+    assert rows["curvature", ""] == pytest.approx(top, rel=0.01)
+    weights = np.cov(net[0].weight.detach().flatten(1).double().numpy(), rowvar=False, bias=True)
+    expected = alignbook.misalignment(alignbook.patch_covariance(x).cov, weights)
+    assert rows["misalignment", "0"] == pytest.approx(expected, rel=1e-9)
+    moved = alignbook.weight_deviation(start, net)
+    assert rows["deviation"].to_dict() == {"0": moved.layers["0.weight"], "5": moved.layers["5.weight"],
+                                           "": moved.total}  # fmt: skip
+    assert (record.table.query("instrument == 'deviation' and step == 0")["value"] == 0).all()
+
+
+def test_a_run_that_goes_on_has_the_table_of_one_that_never_stopped(tmp_path):
+    names = ["loss", "deviation"]
+    whole = Recorder(examples(), names, at=2)
+    trained(network(), whole, steps=range(7))
+    net, first = network(), Recorder(examples(), names, at=2)
+    start = copy.deepcopy(net)
+    first.step(net, 0)
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    first.to_csv(tmp_path / "record.csv")
+    by_state, by_csv = Recorder(examples(), names, at=2), Recorder(examples(), names, at=2, start=start)
+    by_state.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    by_csv.read_csv(tmp_path / "record.csv")
+    without = Recorder(examples(), names, at=2)
+    without.read_csv(tmp_path / "record.csv")
+    for later in (by_state, by_csv, without):
+        again = network()
+        trained(again, SimpleNamespace(step=lambda model, n: n and later.step(model, n)), steps=range(7))  # noqa: B023
+    pd.testing.assert_frame_equal(by_state.table, whole.table)
+    pd.testing.assert_frame_equal(by_csv.table, whole.table)
+    assert "hand them in as start=" in without.left_out["deviation"]
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="other.csv is no recorder's table: its columns are a, b"):
+        without.read_csv(tmp_path / "other.csv")
+
+
+def test_recording_keeps_to_its_share_and_says_what_it_cost(monkeypatch):
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(recorder, "clock", lambda: now.seconds)
+
+    def dear(model, inputs, targets):
+        now.seconds += 4
+        return len(inputs)
+
+    record = Recorder(examples(), [dear, "loss"], at=1, share=0.1)
+    for n in range(200):
+        record.step(nn.Linear(1, 1), n)
+        now.seconds += 1
+    costs = record.costs.set_index("instrument")
+    # Two in the ten seconds that are free; the next once a tenth of the training pays for three.
+    assert record.table.query("instrument == 'dear'")["step"].tolist() == [0, 1, 120, 160]
+    assert costs.loc["dear", ["recorded", "skipped", "seconds"]].tolist() == [4, 196, 16.0]
+    assert costs.loc["dear", "share"] == pytest.approx(16 / 199)
+    assert record.left_out.keys() == {"loss"} and "step 0: RuntimeError" in record.left_out["loss"]
+
+
+@pytest.mark.parametrize(
+    ("at", "steps"),
+    [(4, [0, 4, 8, 12]), ([5, 2], [2, 5]), ("logarithmic", [0, 1, 2, 3, 4, 6, 7, 10, 13])],
+)
+def test_when_it_looks(at, steps):
+    assert [n for n in range(15) if schedule.due(at)(n)] == steps
+
+
+def test_networks_that_take_dicts_and_batches_of_them():
+    class Output(dict):
+        logits = property(lambda self: self["logits"])
+
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = nn.Embedding(9, 5), nn.Linear(5, 3)
+
+        def forward(self, ids, mask):
+            mean = (self.embed(ids) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+            return Output(logits=self.head(mean))
+
+    torch.manual_seed(0)
+    ids, labels = torch.randint(0, 9, (30, 4)), torch.randint(0, 3, (30,))
+    parts = zip(ids.split(10), torch.ones(30, 4).split(10), labels.split(10), strict=True)
+    batches = [dict(zip(("ids", "mask", "labels"), part, strict=True)) for part in parts]
+    record = Recorder(batches, ["loss", "alignment", "tangent", "curvature"], at=1, examples=25)
+    net = Tokens()
+    record.step(net, 0)
+    logits = net(ids[:25], torch.ones(25, 4)).logits.detach()
+    values = record.table.set_index(["instrument", "layer"])["value"]
+    assert values["loss", ""] == pytest.approx(float(functional.cross_entropy(logits, labels[:25])), rel=1e-6)
+    assert 0 < values["alignment", "head"] < 1 and values["curvature", ""] > 0
+    assert record.left_out.keys() == {"tangent"} and "embed (Embedding)" in record.left_out["tangent"]
+
+
+def test_other_ranks_record_nothing_and_wrappers_come_off(monkeypatch):
+    wrapped = nn.DataParallel(network())
+    wrapped._orig_mod = None
+    record = Recorder(examples(), ["loss", "deviation"], at=1)
+    record.step(wrapped, 0)
+    assert record.table["layer"].tolist() == ["", "0", "5", ""]
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    record.step(network(), 1)
+    assert record.table["step"].tolist() == [0] * 4
+
+
+def test_rows_go_to_every_kind_of_tracker_past_and_future():
+    sent = {"tensorboard": [], "mlflow": [], "wandb": []}
+    scalars = sent["tensorboard"]
+    trackers = [
+        SimpleNamespace(add_scalar=lambda name, value, step: scalars.append((step, {name: value}))),
+        SimpleNamespace(log_metrics=lambda values, step: sent["mlflow"].append((step, values))),
+        SimpleNamespace(log=lambda values, step: sent["wandb"].append((step, values))),
+    ]
+
+    def size(model, inputs, targets):
+        return {"a.b": 2.0}
+
+    record = Recorder(examples(), [size], at=1)
+    record.step(network(), 0)
+    for tracker in trackers:
+        record.log_to(tracker)
+    record.step(network(), 1)
+    expected = [(n, {"alignbook/size/a.b": 2.0}) for n in (0, 1)]
+    assert sent == dict.fromkeys(sent, expected)
+    with pytest.raises(ValueError, match="a list has no add_scalar, log_metrics or log"):
+        record.log_to([])
+
+
+def test_the_figure_has_a_panel_per_instrument_and_a_line_per_layer():
+    record = Recorder(examples(), ["alignment", "deviation"], at=1)
+    for n in range(2):
+        record.step(network(n), n)
+    first, second = record.plot().axes
+    assert [len(panel.lines) for panel in (first, second)] == [3, 1]
+    values = record.table.query("instrument == 'alignment' and layer == '5'")["value"]
+    np.testing.assert_array_equal(first.lines[1].get_ydata(), values)
+
+
+def stand_in(monkeypatch, module, name):
+    parent = module.partition(".")[0]
+    base = type(name, (), {})
+    monkeypatch.setitem(sys.modules, parent, SimpleNamespace())
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{name: base}))
+    return base
+
+
+def test_callbacks_record_before_the_first_step_and_after_each(monkeypatch):
+    net = network()
+    base = stand_in(monkeypatch, "lightning.pytorch", "Callback")
+    record = Recorder(examples(), ["loss"], at=1)
+    callback = alignbook.recording.lightning(record)
+    assert isinstance(callback, base)
+    callback.on_train_start(SimpleNamespace(global_step=0), net)
+    for step in (1, 1, 2):  # two batches make one step where gradients are accumulated
+        callback.on_train_batch_end(SimpleNamespace(global_step=step), net, None, None, 0)
+    assert record.table["step"].tolist() == [0, 1, 2] and record.costs["recorded"].tolist() == [3]
+    resumed = Recorder(examples(), ["loss"], at=1)
+    alignbook.recording.lightning(resumed).load_state_dict(callback.state_dict())
+    assert resumed.table["step"].tolist() == [0, 1, 2]
+    base = stand_in(monkeypatch, "transformers", "TrainerCallback")
+    record = Recorder(examples(), ["loss"], at=1)
+    callback = alignbook.recording.hugging_face(record)
+    assert isinstance(callback, base)
+    callback.on_train_begin(None, SimpleNamespace(global_step=0), None, model=net, optimizer=None)
+    callback.on_step_end(None, SimpleNamespace(global_step=1), None, model=net)
+    assert record.table["step"].tolist() == [0, 1]
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match="needs transformers"):
+        alignbook.recording.hugging_face(record)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"instruments": ["los"]}, "there is no instrument 'los': loss, alignment"),
+        ({"instruments": []}, "there are no instruments"),
+        ({"at": 0}, "at must be a period, a list of steps or 'logarithmic', not 0"),
+        ({"at": "often"}, "not 'often'"),
+        ({"share": 0.0}, "share must be a number above 0"),
+        ({"data": []}, "there are no examples"),
+        ({"data": [{"x": [1]}]}, "a batch has no labels among x"),
+        ({"data": [torch.ones(3)]}, r"a batch must be \(inputs, targets\) or a dict, not a Tensor"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(arguments, message):
+    with pytest.raises(ValueError, match=message) as error:
+        Recorder(**{"data": examples(), **arguments})
+    assert "\n" not in str(error.value)
+
+
+def test_a_loader_that_shuffles_draws_from_no_state_of_the_readers():
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*examples()), 10, shuffle=True)
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    record = Recorder(loader, ["loss"], examples=20)
+    assert torch.equal(torch.get_rng_state(), state) and len(record._targets) == 20
+    inputs, targets = collected(examples(), 5)
+    assert torch.equal(inputs, examples()[0][:5]) and torch.equal(targets, examples()[1][:5])
+
+
+def test_positions_have_a_loss_of_their_own():
+    outputs, classes = torch.randn(2, 5, 7), torch.randint(0, 7, (2, 5))
+    expected = functional.cross_entropy(outputs.flatten(0, 1), classes.flatten())
+    assert float(loss_of(outputs, classes)) == pytest.approx(float(expected), rel=1e-6)
+    with pytest.raises(ValueError, match="not one class for each example"):
+        instruments._labels(classes)
+
+
+def test_the_docstrings_examples_run():
+    assert doctest.testmod(sys.modules["alignbook.recording.recorder"]).failed == 0

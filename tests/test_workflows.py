@@ -1,0 +1,75 @@
+"""What runs on a forge and in containers: every script that is named is there, and versions agree."""
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+
+import pytest
+import yaml
+
+from alignbook import paths
+
+ROOT = paths.root()
+CI = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def steps():
+    return [step for job in CI["jobs"].values() for step in job["steps"]]
+
+
+def test_every_job_calls_a_script_that_is_there_and_can_be_run():
+    called = {step["run"].split()[0] for step in steps() if "run" in step}
+    assert called == {".ci/run", *(f"scripts/{path.name}" for path in SCRIPTS)}
+    assert all(os.access(ROOT / name, os.X_OK) for name in called)
+    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) for step in steps() if "uses" in step)
+    assert all(job["runs-on"] and job["timeout-minutes"] for job in CI["jobs"].values())
+
+
+@pytest.mark.parametrize("script", [ROOT / ".ci" / "run", *SCRIPTS], ids=lambda path: path.name)
+def test_scripts_stop_at_the_first_fault_and_can_be_parsed(script):
+    assert "set -euo pipefail" in script.read_text()
+    assert subprocess.run(["bash", "-n", script], capture_output=True).stderr == b""
+
+
+def test_the_workflow_covers_what_the_project_promises():
+    jobs = CI["jobs"]
+    stated = {text.rpartition(":: ")[2] for text in PROJECT["classifiers"] if ":: 3." in text}
+    versions = sorted(stated, key=lambda version: int(version.split(".")[1]))
+    assert jobs["test"]["strategy"]["matrix"]["python"] == [versions[0], versions[-1]]
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+    (artefact,) = (step["with"] for step in jobs["smoke-book"]["steps"] if "upload" in step.get("uses", ""))
+    assert artefact["path"] == "_build/html" and artefact["if-no-files-found"] == "error"
+    assert "test -f _build/html/index.html" in (ROOT / "scripts" / "book.sh").read_text()
+    assert "refs/heads/main" in jobs["pages"]["if"] and jobs["unpinned"]["continue-on-error"] is True
+
+
+def test_containers_and_hooks_use_what_the_project_pins():
+    python = PROJECT["requires-python"].removeprefix(">=")
+    assert f"FROM python:{python}-slim" in (ROOT / "Dockerfile").read_text()
+    assert (ROOT / "binder" / "runtime.txt").read_text() == f"python-{python}\n"
+    built = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())["build"]
+    assert (ROOT / ".devcontainer" / built["dockerfile"]).resolve() == (ROOT / "Dockerfile").resolve()
+    (pin,) = re.findall(r"^ruff==.*$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert [hook["additional_dependencies"] for hook in hooks] == [[pin], [pin]]
+
+
+def test_the_archives_record_says_what_the_package_says():
+    record = json.loads((ROOT / ".zenodo.json").read_text())
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert record["license"] == PROJECT["license"] and record["keywords"] == PROJECT["keywords"]
+    assert record["title"] == citation["title"] and record["creators"] == PROJECT["authors"]
+
+
+def test_a_source_distribution_has_every_tracked_file():
+    rules = (ROOT / "MANIFEST.in").read_text().split()
+    tracked = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("no checkout of git")
+    always = {"src", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"}
+    tops = {line.split("/")[0] for line in tracked.stdout.splitlines()}
+    assert tops - always <= set(rules)
