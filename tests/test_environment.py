@@ -1,6 +1,5 @@
 """What is declared is imported; make, conda and pip users get the same versions, those that are here."""
 
-import ast
 import importlib.metadata
 import re
 import shutil
@@ -20,6 +19,7 @@ USED_OTHERWISE = {
     *("jupyter-book", "papermill", "pytest-xdist", "ruff", "scikit-image", "setuptools"),
     "sphinx-mathjax-offline",
 }
+IMPORT = re.compile(r"^ *(?:import|from) (\w+)", re.MULTILINE)  # of prose it finds words that are no package
 
 
 def name_of(requirement):
@@ -38,11 +38,7 @@ def imported(*folders):
         for path in (paths.root() / folder).rglob("*.py"):
             if "template" in path.parts:
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Import):
-                    modules |= {alias.name.partition(".")[0] for alias in node.names}
-                elif isinstance(node, ast.ImportFrom) and not node.level:
-                    modules.add(node.module.partition(".")[0])
+            modules |= set(IMPORT.findall(path.read_text(encoding="utf-8")))
     known = importlib.metadata.packages_distributions()
     modules -= {*sys.stdlib_module_names, "alignbook", "tests", "benchmarks"}
     return {name.lower().replace("_", "-") for module in modules for name in known.get(module, ())}

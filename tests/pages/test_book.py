@@ -39,10 +39,11 @@ PROSE = [
     "references",
     "about",
     "reference/index",
-    *(f"reference/{name}" for name in reference.names()),
+    "reference/commands",
 ]
 CHAPTERS = sorted({f"{book.paper}/index" for book in notebooks.every()})
-PAGES = [*NAMES, *PROSE, *CHAPTERS]
+REFERENCE = [f"reference/{name}" for name in reference.names()[1:]]
+PAGES = [*NAMES, *PROSE, *REFERENCE, *CHAPTERS]
 PHONE = {"width": 390, "height": 844}
 
 

@@ -140,8 +140,8 @@ SAID = by_verdict(
     contradicted="When the task changes, fewer neurons fall silent where pre-training hurts",
     absent="When the task changes, about as many neurons fall silent where pre-training hurts as elsewhere",
     undecided="It is undecided whether more neurons fall silent where pre-training hurts",
-    not_judged="Whether more neurons fall silent where pre-training hurts is left to new seeds: these "
-    "suggested where to look",
+    not_judged="We do not judge yet whether more neurons fall silent where pre-training hurts, because these "
+    "seeds suggested where to look: new ones must decide",
 )
 
 
@@ -153,7 +153,7 @@ def finding(table, parameters, claims):
     if outcome not in SAID:
         return "The two cases are not both among the results: there is nothing to compare."
     text = f"{SAID[outcome]}. With {KINDS[kind]} the share of dead neurons changes by {hurts:+.0f} points "
-    text += f"where it hurts and {helps:+.0f} where it helps."
+    text += f"where pre-training hurts and by {helps:+.0f} where it helps."
     text += others(outcome, {KINDS[other]: claims[f"dies-{other}"].outcome for other in rest})
     return text + f" VGG-16 is scaled down to width {parameters['width']}."
 

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from alignbook.claims import KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Statement
 
 from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
 from ..names import by_set, title
-from ..wording import held, opening
+from ..wording import opening
 
 SEEN = 5  # seeds 0 to 4 were seen before the second stop was judged, too
 STATES = {"before": "before", "after": "after", "further": "trained on"}
@@ -99,16 +99,29 @@ def finding(table, parameters, claims):
     if said is None:
         return "Not every data set has a finished run."
     rise, later, fall = (
-        held({title(name): claims[f"{id}-{name}"].outcome for name in parameters["datasets"]}, "data sets")
-        for id in ("rises", "rises-further", "falls")
-    )
-    more = f" After longer training it rises on {later.replace(' data sets', '')}." if later != rise else ""
+        _where({title(name): claims[f"{id}-{name}"].outcome for name in parameters["datasets"]}, verb, other)
+        for id, verb, other in (
+            ("rises", "rises", "falls somewhere"), ("rises-further", "rises", "falls somewhere"),
+            ("falls", "falls", "rises somewhere"),
+        )
+    )  # fmt: skip
+    more = f" After longer training it {later}." if later != rise else ""
     rows = at(table, kind="training", dataset="ct_slices")
     few = not rows.empty and rows["examples"].max() < parameters["points"]
     slices = " CT Position: slices of two patients." if few else ""
-    return (
-        f"{said}: alignment rises after training on {rise} and falls before training on {fall}.{more}{slices}"
-    )
+    after = f"after training, alignment from layer to layer {rise}"
+    return f"{said}: {after}; before training it {fall}.{more}{slices}"
+
+
+def _where(outcomes, holds, contradicted):
+    """``rises on MNIST and hardly changes on CT Position``: what alignment does on which data sets."""
+    verbs = {
+        HOLDS: holds, CONTRADICTED: contradicted, ABSENT: "hardly changes", UNDECIDED: "is undecided",
+    }  # fmt: skip
+    groups = {}
+    for name, outcome in outcomes.items():
+        groups.setdefault(verbs.get(outcome, "is not judged"), []).append(name)
+    return " and ".join(f"{verb} on {' and '.join(names)}" for verb, names in groups.items())
 
 
 def key_numbers(table, parameters):

@@ -149,10 +149,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = {
-    HOLDS: "In wide networks a fresh copy may replace W^T",
-    CONTRADICTED: "A fresh copy may not replace W^T, however wide the network is",
-    ABSENT: "Width hardly changes how far a fresh copy for W^T leads off",
-    UNDECIDED: "It is undecided whether a fresh copy may replace W^T in wide networks",
+    HOLDS: "In wide networks the backward pass may use fresh weights",
+    CONTRADICTED: "The backward pass may not use fresh weights, however wide the network is",
+    ABSENT: "Width hardly changes how far fresh weights in the backward pass lead off",
+    UNDECIDED: "It is undecided whether the backward pass may use fresh weights in wide networks",
 }
 
 
@@ -169,7 +169,7 @@ def finding(table, parameters, claims):
     here, width = off(table, parameters).mean(), max(parameters["widths"])
     narrows = "narrows" if claims[id].outcome == HOLDS else "does not clearly narrow"
     said = (
-        f"{SAID[claims[id].outcome]}: with one, the tangent kernel of {min(parameters['depths'])} layers is "
+        f"{SAID[claims[id].outcome]}: with them, the tangent kernel of {min(parameters['depths'])} layers is "
     )
     said += f"{here:.0f} % off at width {width}, a gap that {narrows} as the width grows."
     if claims["printed"].outcome == CONTRADICTED:

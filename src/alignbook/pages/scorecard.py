@@ -7,7 +7,7 @@ import html
 
 from alignbook import claims
 from alignbook.pages import page
-from alignbook.pages.glance import count, listed
+from alignbook.pages.glance import count, headlines, listed
 from alignbook.pages.tables import badge, folded, marked, table
 
 # Outcomes are told apart by shape, too.
@@ -40,7 +40,9 @@ def write(papers, records):
     parts = [
         "# Scorecard",
         "",
-        said,
+        headlines(records),
+        "",
+        f"Counted one by one, with every replicate of a statement: {said}",
         "",
         f'<p class="ab-signs">{key}; in a dashed frame: ours, not the paper\'s.</p>',
         "",

@@ -99,11 +99,23 @@ class Probe:
 def compare(*probes, **named):
     """Several probes as one :class:`Probe`, whose tables hold all networks side by side.
 
-    probes : two or more; named : the same with names for their networks, e.g. ``start=…, end=…``. Networks of
-    those without a name are called ``probe 1``, ``probe 2``, …; the first probe's initialisation stays.
-    What makes them hard to compare (other examples, another number of them) is in ``said``.
+    Parameters
+    ----------
+    *probes : Probe
+        Their networks are called ``probe 1``, ``probe 2``, ….
+    **named : Probe
+        Further ones, with names for their networks, e.g. ``start=…, end=…``.
 
-    Raises ValueError for fewer than two probes.
+    Returns
+    -------
+    Probe
+        The first probe's initialisation stays. What makes the probes hard to compare (other examples, another
+        number of them) is in ``said``.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two probes.
 
     Examples
     --------

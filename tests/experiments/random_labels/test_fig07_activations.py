@@ -155,7 +155,7 @@ def test_the_seeds_that_chose_the_step_are_not_judged():
     found = {claim.id: claim for claim in judged(reading.STATEMENTS, old, PARAMETERS)}
     for id in ("dies-random", "falls-random", "falls-cnn1", "spared-random"):
         assert found[id].outcome == NOT_JUDGED and found[id].measured is not None and found[id].post_hoc
-    assert found["ends-random"].outcome == HOLDS and "left to new seeds" in said(old)
+    assert found["ends-random"].outcome == HOLDS and "new ones must decide" in said(old)
     other = {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, old, PARAMETERS | {"width": 64})}
     assert other["dies-random"] == HOLDS  # other networks
 
@@ -168,7 +168,7 @@ def test_moments_hold_both_ends_and_those_right_after():
 def test_deaths_in_the_negative_case_alone():
     table = made_up(**PRINTED)
     assert set(outcomes(table).values()) == {HOLDS}
-    assert "more neurons fall silent" in said(table) and "+29 points where it hurts" in said(table)
+    assert "more neurons fall silent" in said(table) and "+29 points where pre-training hurts" in said(table)
     found = [key.here for key in reading.key_numbers(table, PARAMETERS)]
     assert found[1].startswith("60 → 89")
 
