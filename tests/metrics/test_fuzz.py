@@ -109,6 +109,31 @@ def tangent_case(rng):
     return {"model": model, "inputs": x, "labels": y}, np.array(wanted)
 
 
+def debiased_cka(x, y):
+    """By Song et al.'s unbiased HSIC, written out."""
+
+    def hsic(a, b):
+        n = len(a)
+        k, m = a @ a.T, b @ b.T
+        np.fill_diagonal(k, 0)
+        np.fill_diagonal(m, 0)
+        sums = k.sum() * m.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (k @ m).sum()
+        return (np.trace(k @ m) + sums) / (n * (n - 3))
+
+    return hsic(x, y) / np.sqrt(hsic(x, x) * hsic(y, y))
+
+
+def cka_case(rng):
+    x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, int(rng.integers(2, 12))))
+    return {"x": x, "y": y}, debiased_cka(x, y)
+
+
+def layer_cka_case(rng):
+    model, (x, _) = network(rng), examples(rng, 9)
+    inner = model[0](x).detach().numpy(), model(x).detach().numpy()
+    return {"model": model, "inputs": x}, np.array([[debiased_cka(a, b) for b in inner] for a in inner])
+
+
 def hessian_case(rng):
     model, (x, y) = network(rng), examples(rng)
     loss, start = flat_loss(model, x, y)
@@ -189,6 +214,8 @@ METRICS = {
     "patch_covariance": (patches_case, lambda found: (found.mean, found.cov, found.count)),
     "alignment_curve": (curve_case, lambda found: found),
     "tangent_alignment": (tangent_case, lambda found: found),
+    "cka": (cka_case, lambda found: found),
+    "layer_cka": (layer_cka_case, lambda found: found.to_numpy()),
     "hessian_eigenvalues": (hessian_case, lambda found: found.eigenvalues),
     "weight_deviation": (deviation_case, lambda found: found.total),
     "filter_normalised_directions": (directions_case, norms_of),
@@ -364,7 +391,7 @@ def test_refuses_in_one_sentence_or_gives_numbers(name, data, seed):
     values, _ = METRICS[name][0](rng)
     arguments = list(inspect.signature(getattr(alignbook, name)).parameters)
     for argument in data.draw(st.lists(st.sampled_from(arguments), min_size=1, max_size=2, unique=True)):
-        if argument in ("model", "before", "after") and data.draw(st.booleans()):
+        if argument in ("model", "other", "before", "after") and data.draw(st.booleans()):
             values[argument] = data.draw(st.sampled_from(NETWORKS))(rng)
         else:
             values[argument] = copy.copy(data.draw(st.sampled_from(ODD)))

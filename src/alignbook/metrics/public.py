@@ -22,6 +22,7 @@ from alignbook.errors import on_one_line
 
 from . import arrays
 from .checks import integer
+from .cka import LEAST
 from .evaluation import evaluation_mode
 
 
@@ -137,6 +138,13 @@ def _directions(value, name):
     return pair
 
 
+def _patterns(value, name):
+    patterns = [value] if isinstance(value, str) else value
+    if not isinstance(patterns, list | tuple | set) or not all(isinstance(part, str) for part in patterns):
+        raise TypeError(f"{name} must be names of modules, or patterns of them, not {_kind(value)}")
+    return list(patterns)
+
+
 def _perhaps(check):
     return lambda value, name: None if value is None else check(value, name)
 
@@ -202,25 +210,26 @@ def _ours(error):
 
 
 @contextmanager
-def _left_alone(steady, model, inputs=None, loss=None, **_):
-    """Inside, ``model`` reads copies and ``loss``, if any, too; afterwards its buffers are as before.
+def _left_alone(steady, model, other=None, inputs=None, loss=None, **_):
+    """Inside, networks read copies and ``loss``, if any, too; afterwards their buffers are as before.
 
     Yields what to hand in instead. Raises ValueError where the model has to be ``steady`` and is not.
     """
-    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    networks = [model] if other is None else [model, other]
+    buffers = [(value, value.clone()) for network in networks for value in network.buffers()]
     try:
         with ExitStack() as stack:
-            if not isinstance(model, torch.jit.ScriptModule):
-                handle = model.register_forward_pre_hook(_copies, prepend=True)
-                stack.callback(handle.remove)
+            for network in networks:
+                if not isinstance(network, torch.jit.ScriptModule):
+                    stack.callback(network.register_forward_pre_hook(_copies, prepend=True).remove)
             if steady:
                 _require_steady(model, inputs[:2])
             yield {"loss": lambda outputs, wanted: loss(outputs, wanted.clone())} if loss else {}
     finally:
         with torch.no_grad():
-            for name, value in model.named_buffers():
-                if name in buffers and not torch.equal(value, buffers[name]):
-                    value.copy_(buffers[name])
+            for value, before in buffers:
+                if not torch.equal(value, before):
+                    value.copy_(before)
 
 
 def _copies(_, given):
@@ -290,6 +299,14 @@ alignment_curve = _public(
     bias=_switch,
 )
 tangent_alignment = _public(metrics.tangent_alignment, finite=False, model=_network, labels=_numbers)
+cka = _public(metrics.cka, x=_numbers, y=_numbers, debiased=_switch, batch_size=_perhaps(_integer(LEAST)))
+layer_cka = _public(
+    metrics.layer_cka,
+    model=_network,
+    other=_perhaps(_network),
+    layers=_perhaps(_patterns),
+    batch_size=_integer(LEAST),
+)
 hessian_eigenvalues = _public(
     metrics.hessian_eigenvalues,
     steady=True,
