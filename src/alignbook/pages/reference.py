@@ -92,11 +92,17 @@ def _label(book):
     return book.title.split(" · ")[0]
 
 
+def _summary(thing):
+    """The first line of its docstring, as plain text."""
+    first = (inspect.getdoc(thing) or "").split("\n")[0]
+    return re.sub(r"(?::\w+:)?`+([^`]*)`+", r"\1", first)
+
+
 def _index(used):
     rows = [
         {
             "Name": f'<a href="{name}.html"><code>{name}</code></a>',
-            "What it is": html.escape((inspect.getdoc(getattr(alignbook, name)) or "").split("\n")[0]),
+            "What it is": html.escape(_summary(getattr(alignbook, name))),
             "Pages that use it": str(len(used[name])) if used[name] else "–",
         }
         for name in names()[1:]
