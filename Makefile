@@ -10,6 +10,14 @@ READY := $(VENV)/.ready
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PEERS := $(VENV)/.peers
 
+# The commands of an environment name the place where it was made: elsewhere they would run that place's code.
+WAS := $(shell sed -n '1s|^..\(/.*\)/bin/python.*|\1|p' $(BIN)/alignbook 2>/dev/null)
+ifneq ($(WAS),)
+ifneq ($(realpath $(WAS)),$(realpath $(VENV)))
+$(error $(VENV) was made in $(dir $(WAS)): remove it ("rm -rf $(VENV)") and call make again)
+endif
+endif
+
 .PHONY: book test fuzz bench bench-list bench-notebooks bench-cluster env lint clean
 
 book: $(READY)

@@ -1,5 +1,6 @@
 """Checkpoints: by what they are kept apart, who waits for whom, and what they spare."""
 
+import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -87,6 +88,14 @@ def test_the_digest_of_the_code_covers_all_that_the_functions_call(monkeypatch):
         missing = {"load", "colour32", "train", *names} - {name for _, name in seen}
         assert not missing, (function, missing)
         assert not {module for module, _ in seen} & {"alignbook.checkpoints", "alignbook.runs.digest"}
+
+
+def test_a_full_disk_costs_the_checkpoint_alone(folder, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(system, "replace", full)
+    assert kept()["value"].tolist() == [0, 1, 2] and not list(folder.glob("*.pt"))
 
 
 def test_what_a_checkpoint_spares_is_counted():

@@ -1,11 +1,13 @@
 """What is declared is imported; make, conda and pip users get the same versions, those that are here."""
 
-import ast
 import importlib.metadata
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 
+import pytest
 import yaml
 
 from alignbook import paths
@@ -17,6 +19,7 @@ USED_OTHERWISE = {
     *("jupyter-book", "papermill", "pytest-xdist", "ruff", "scikit-image", "setuptools"),
     "sphinx-mathjax-offline",
 }
+IMPORT = re.compile(r"^ *(?:import|from) (\w+)", re.MULTILINE)  # of prose it finds words that are no package
 
 
 def name_of(requirement):
@@ -35,11 +38,7 @@ def imported(*folders):
         for path in (paths.root() / folder).rglob("*.py"):
             if "template" in path.parts:
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Import):
-                    modules |= {alias.name.partition(".")[0] for alias in node.names}
-                elif isinstance(node, ast.ImportFrom) and not node.level:
-                    modules.add(node.module.partition(".")[0])
+            modules |= set(IMPORT.findall(path.read_text(encoding="utf-8")))
     known = importlib.metadata.packages_distributions()
     modules -= {*sys.stdlib_module_names, "alignbook", "tests", "benchmarks"}
     return {name.lower().replace("_", "-") for module in modules for name in known.get(module, ())}
@@ -82,3 +81,26 @@ def test_what_is_installed_is_what_is_pinned():
     installed = {dist.name.lower().replace("_", "-"): dist.version.partition("+")[0] for dist in everything}
     wrong = {name: installed[name] for name, pin in pins().items() if installed.get(name, pin) != pin}
     assert wrong == {}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
+def test_a_moved_checkout_says_what_to_do(tmp_path):
+    made = tmp_path / "made"
+    commands = made / ".venv/bin"
+    commands.mkdir(parents=True)
+    (commands / "alignbook").write_text(f"#!{commands}/python3\nimport sys\n")
+    shutil.copy(paths.root() / "Makefile", made)
+    shutil.copytree(made, tmp_path / "copied")
+    (tmp_path / "link").symlink_to(made)
+
+    def clean(folder):
+        run = subprocess.run(["make", "clean"], cwd=tmp_path / folder, text=True, capture_output=True)
+        return run.returncode, run.stderr.strip()
+
+    assert clean("made")[0] == clean("link")[0] == 0
+    status, said = clean("copied")
+    assert status == 2 and said.endswith(
+        f'made in {made}/: remove it ("rm -rf .venv") and call make again.  Stop.'
+    )
+    shutil.rmtree(made)
+    assert clean("copied") == (status, said)

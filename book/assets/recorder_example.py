@@ -6,17 +6,19 @@ from torch import nn
 import alignbook
 
 torch.manual_seed(0)
-train, test = alignbook.load("digits", "train"), alignbook.load("digits", "test")
-layers = [nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(), nn.Flatten()]
-net = nn.Sequential(*layers, nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10))
+train = alignbook.load("digits", "train")
+test = alignbook.load("digits", "test")
+filters = [nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU()]
+dense = [nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10)]
+net = nn.Sequential(*filters, *dense)
 optimiser = torch.optim.SGD(net.parameters(), lr=0.02)
 instruments = ["misalignment", "alignment", "tangent", "curvature"]
 
 recorder = alignbook.Recorder((test.x, test.y), instruments, share=None)
 for n in range(2001):
     recorder.step(net, n)
-    batch = torch.randint(len(train.x), (32,))
-    loss = nn.functional.cross_entropy(net(train.x[batch]), train.y[batch])
+    some = torch.randint(len(train.x), (32,))
+    loss = nn.functional.cross_entropy(net(train.x[some]), train.y[some])
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()

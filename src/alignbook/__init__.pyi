@@ -15,6 +15,8 @@ from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
 from alignbook.metrics.weight_deviation import WeightDeviation
+from alignbook.probing import Probe as Probe
+from alignbook.probing import compare as compare
 from alignbook.probing import probe as probe
 from alignbook.recording import Recorder as Recorder
 from alignbook.runs.engine import Run

@@ -5,6 +5,7 @@ counted as results count theirs, its arguments with the digest of the data, the 
 the versions and the features of the processor.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -50,7 +51,8 @@ def kept(make, arguments):
         seconds = time.monotonic() - began + _spared - before  # it may have found others
         content = io.BytesIO()
         torch.save({"made": made, "seconds": seconds}, content)
-        system.replace(path, content.getvalue())
+        with contextlib.suppress(OSError):  # a full disk costs the checkpoint, not what was trained
+            system.replace(path, content.getvalue())
         content.seek(0)
         return torch.load(content, map_location="cpu", weights_only=True)["made"]
 

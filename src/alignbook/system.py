@@ -4,6 +4,7 @@ import ctypes
 import importlib.metadata
 import os
 import platform
+import secrets
 import tempfile
 from contextlib import contextmanager
 from functools import cache
@@ -57,14 +58,13 @@ def host():
 
 def replace(path, content):
     """Write bytes to ``path``, a Path in an existing folder: whole or not at all."""
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(partial, "xb") as file:  # not tempfile, which takes no notice of the umask
             file.write(content)
-        os.chmod(partial, 0o644)
         os.replace(partial, path)
     except BaseException:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
 
 

@@ -414,3 +414,36 @@ def test_frozen_weights_behind_a_step_without_gradients():
 def test_no_layers():
     with pytest.raises(ValueError, match="the model has no linear or convolutional layers"):
         alignbook.tangent_alignment(nn.Sequential(nn.Flatten(), nn.ReLU()), *data())
+
+
+class Writes(nn.Module):
+    """A linear network that writes into its inputs and counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(6, 3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.net(x.mul_(0.5))
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda a, *given: a.hessian_eigenvalues(*given, k=3).eigenvalues,
+        lambda a, *given: a.landscape(*given, generator=torch.Generator().manual_seed(0), points=3).loss,
+        lambda a, *given: a.loss_variation(*given, [0.1, 0.2]).loss,
+    ],
+)
+def test_networks_that_write_into_inputs_and_buffers(measure):
+    torch.manual_seed(0)
+    net, x, y = Writes(), torch.randn(12, 6), torch.arange(12) % 3
+    given = x.clone()
+    found = measure(alignbook, net, nn.functional.cross_entropy, given, y)
+    assert torch.equal(given, x) and net.calls == 0
+    half = nn.Linear(6, 3)
+    half.load_state_dict(net.net.state_dict())
+    expected = measure(alignbook, nn.Sequential(half), nn.functional.cross_entropy, 0.5 * x, y)
+    assert found == pytest.approx(expected, rel=1e-4)

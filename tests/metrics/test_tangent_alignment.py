@@ -264,7 +264,7 @@ def test_the_cheapest_route_by_count():
 @pytest.mark.parametrize(
     ("part", "dtype", "rtol"),
     # In the first, ‖CKC‖² is 1e-11 of ‖K‖²: float64 itself leaves nearly as much, by the weights drawn.
-    [(3e-3, torch.float64, 1e-5), (1e-2, torch.float64, 1e-6), (3e-2, torch.float32, 1e-3)],
+    [(3e-3, torch.float64, 2e-5), (1e-2, torch.float64, 1e-6), (3e-2, torch.float32, 1e-3)],
 )
 def test_a_kernel_close_to_constant_keeps_its_digits(part, dtype, rtol, function):
     inputs, labels = case(7, 30, 3)

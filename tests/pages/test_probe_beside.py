@@ -72,7 +72,7 @@ def test_the_report_shows_the_strip_or_says_that_there_is_nothing(tmp_path, monk
     assert re.search(
         r'aria-label="place of the largest Aₗ, % of the layers: 75 yours\. In the book: 10', page
     )
-    monkeypatch.setattr(probe_beside, "DIGEST", tmp_path / "none.json")
+    monkeypatch.setattr(probe_beside, "STORED", tmp_path / "none.json")
     probe_beside.stored.cache_clear()
     try:
         page = probe_page.write(probe, tmp_path, "mine").read_text()

@@ -4,8 +4,10 @@ import re
 
 import matplotlib.pyplot as plt
 import pytest
+from nbformat import v4
 
 from alignbook.pages import style
+from alignbook.pages.book import _write_notebook
 from alignbook.pages.extension import pair_figures
 
 
@@ -49,6 +51,27 @@ def test_a_real_figure_has_no_ground_and_keeps_its_hues(tmp_path):
     light = (tmp_path / "one.svg").read_text()
     assert "#ffffff" not in light and "#0072b2" in light
     assert "#0072b2" not in style.darkened(light)
+
+
+def test_drawn_or_executed_twice_a_page_is_the_same(tmp_path):
+    def drawn(name):
+        with plt.rc_context():
+            style.apply()
+            figure, axis = plt.subplots()
+            axis.plot([0, 1], marker="o", clip_on=True)
+            axis.fill_between([0, 1], [0, 1], hatch="//")
+            figure.savefig(tmp_path / name, format="svg", metadata={"Date": None})
+            plt.close(figure)
+        return (tmp_path / name).read_bytes()
+
+    def executed(name, when):
+        cells = [v4.new_markdown_cell("A"), v4.new_code_cell("1", metadata={"execution": {"shell": when}})]
+        notebook = v4.new_notebook(cells=cells, metadata={"papermill": {"start": when}})
+        _write_notebook(notebook, tmp_path / name)
+        return (tmp_path / name).read_bytes()
+
+    assert drawn("one.svg") == drawn("two.svg")
+    assert executed("one.ipynb", "now") == executed("two.ipynb", "later")
 
 
 def test_pages_hold_both_drawings_of_a_vector_figure():

@@ -1,6 +1,8 @@
 """The probe: each instrument against a plain reference, networks of every make, and nothing changed by it."""
 
 import copy
+import doctest
+import importlib
 
 import numpy as np
 import pytest
@@ -154,6 +156,11 @@ def test_features_are_those_of_alignment_curve():
         assert rows["sigma"].to_numpy() == pytest.approx(sigma[rows["k"] - 1] / sigma[0], abs=1e-6)
 
 
+def test_the_examples_of_the_docstrings_run():
+    for module in ("probe", "result"):
+        assert doctest.testmod(importlib.import_module(f"alignbook.probing.{module}")).failed == 0
+
+
 def network(model, x, y):
     """The arguments that an instrument takes."""
     seen = Network(model.eval(), Data(x, y))
@@ -253,6 +260,7 @@ def test_filters_are_measured_as_on_the_page():
         ({"inputs": torch.zeros(N, 3, 8, 8, dtype=torch.int64)}, AlignbookError, "Input type"),
         ({"layers": "block.9"}, ValueError, "no layer 'block.9'"),
         ({"examples": 3}, ValueError, "examples must be an integer from 8 on"),
+        ({"device": "cuda:99"}, ValueError, "there is no device 'cuda:99' here"),
         ({"memory": 0}, ValueError, "memory must be a number above 0"),
         ({"seed": 2**70}, ValueError, "seed must be an integer"),
         ({"targets": torch.full((N,), torch.nan)}, ValueError, "not finite"),

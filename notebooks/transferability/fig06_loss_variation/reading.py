@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import HOLDS, KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import factor
@@ -148,9 +148,11 @@ def finding(table, parameters, claims):
     over_all, at_first = (claims[f"{id}-{own}"].measured for id in ("smaller", "early"))
     if said is None or early is None or over_all is None or at_first is None:
         return "There is nothing to compare."
+    verdict = claims[f"smaller-{own}"].outcome
+    whose = "Figure 6's setting" + ("" if verdict == HOLDS else f", where that is {verdict}")
     return (
-        f"{said}: {2**over_all:.1f} times in Figure 6's own ({claims[f'smaller-{own}'].outcome}). {early}: "
-        f"{2**at_first:.1f} times. A small network and source."
+        f"{said}: {2**over_all:.1f} times as much in {whose}. "
+        f"{early}: {2**at_first:.1f} times as much there. A small network and source."
     )
 
 

@@ -95,7 +95,7 @@ def _gradients(outputs, inner):
         except RuntimeError:  # something in the network has no backward pass for all outputs at once
             pass
         else:
-            return [g.expand(k, *z.shape).contiguous() for g, z in zip(found, inner, strict=True)]
+            return [g.detach().expand(k, *z.shape).contiguous() for g, z in zip(found, inner, strict=True)]
     gradients = [z.new_empty(k, *z.shape) for z in inner]
     for a in range(k):
         found = torch.autograd.grad(outputs[:, a].sum(), inner, retain_graph=True, materialize_grads=True)

@@ -11,7 +11,7 @@ import inspect
 import math
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from alignbook import metrics
 from alignbook.errors import on_one_line
 
 from . import arrays
+from .checks import integer
 from .evaluation import evaluation_mode
 
 
@@ -64,8 +65,7 @@ def _images(value, name):
 
 def _integer(least, most=2**31):
     def check(value, name):
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise ValueError(f"{name} must be an integer from {least} on, not {_shown(value)}")
+        integer(value, name, least)
         if value > most:
             raise ValueError(f"{name} must be at most {most:.3g}, not {_shown(value)}")
         return int(value)

@@ -260,12 +260,16 @@ def _set_parameters(text, spec, values):
 
 
 def _write_notebook(executed, path):
-    """Write the notebook without papermill's record, which holds this machine's paths."""
+    """Write the notebook without papermill's record, which holds this machine's paths, and without what
+    differs from one execution to the next: times, and names of cells that were drawn at random.
+    """
     import nbformat
 
     executed.metadata.pop("papermill", None)
-    for cell in executed.cells:
+    for number, cell in enumerate(executed.cells):
         cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+        cell["id"] = f"cell-{number}"
     nbformat.write(executed, path)
 
 

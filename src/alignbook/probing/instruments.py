@@ -196,20 +196,25 @@ def slice_(network, task, rows, seed, layers=None, radius=0.1, points=21):
     weights = [w for w in network.parameters() if w.ndim >= 2 and w.is_floating_point()]
     if not weights:
         raise DoesNotApply("the network has no weights of two or more dimensions")
-    start = [w.clone() for w in weights]
+    generator, start = torch_stream(seed, "probe", "slice"), [w.clone() for w in weights]
+    direction = [_filters_like(w, generator) for w in weights]
     alphas, losses = np.linspace(-radius, radius, points), []
     try:
         for alpha in alphas:
-            generator = torch_stream(seed, "probe", "slice")  # the same direction again: it is not kept
-            for w, middle in zip(weights, start, strict=True):
-                filters = torch.randn(w.shape, generator=generator).to(w).flatten(1)
-                norms = middle.flatten(1).norm(dim=1, keepdim=True) / filters.norm(dim=1, keepdim=True)
-                w.copy_(middle + float(alpha) * (norms * filters).view_as(w))
+            for w, middle, step in zip(weights, start, direction, strict=True):
+                torch.add(middle, step, alpha=float(alpha), out=w)
             losses.append(mean_loss(network, task, rows)[0])
     finally:
         for w, middle in zip(weights, start, strict=True):
             w.copy_(middle)
     return pd.DataFrame({"alpha": alphas, "loss": losses})
+
+
+def _filters_like(weight, generator):
+    """Gaussian filters, each of the norm of the weight's own."""
+    drawn = torch.randn(weight.shape, generator=generator).to(weight).flatten(1)
+    norms = weight.flatten(1).norm(dim=1, keepdim=True) / drawn.norm(dim=1, keepdim=True)
+    return (norms * drawn).view_as(weight)
 
 
 @torch.no_grad()

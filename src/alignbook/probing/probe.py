@@ -120,7 +120,7 @@ def probe(
         raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {', '.join(INSTRUMENTS)}")
     end = budget.clock() + limits.seconds
     given = read(data, targets, examples)
-    network = copied(model, device)
+    network = copied(model, _device(device))
     said = [*given.said, *ranges(given, network)]
     where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
     given = given.to(where)
@@ -155,6 +155,14 @@ def _seed(seed):
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"seed must be an integer from 0 to 2^63 - 1, not {seed!r}")
     return seed
+
+
+def _device(device):
+    """The device, or None. Raises ValueError for one that PyTorch does not know or has not got here."""
+    try:
+        return device if device is None else torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError):
+        raise ValueError(f"there is no device {str(device)!r} here") from None
 
 
 def _earlier(before):

@@ -106,7 +106,7 @@ class _Asked:
         try:
             self.waiting = as_completed(loop=client.loop)
             client.subscribe_topic(TOPIC, self._heard)
-            self.begun |= client.run_on_scheduler(joined)
+            self.begun |= client.run_on_scheduler(joined, client=client.id)
             self._submit([unit for name, unit in self.left.items() if name not in self.suspects])
             while self.left:
                 self._step()

@@ -155,7 +155,7 @@ class Run:
         seeds = self.parameters.get("seeds")
         if need is None or need["seeds"] is None or not seeds:
             return need and need | {"core_hours": None}
-        spent = sum(item.provenance["wall_time_s"] for item in self.stored)
+        spent = sum(item.cost for item in self.stored)
         return need | {"core_hours": round(need["seeds"] * spent / seeds / 3600, 2)}
 
     @property

@@ -11,10 +11,7 @@ where it makes it of the sources of COMMIT, and today's rule finds no difference
 """
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,8 +19,7 @@ from pathlib import Path
 
 from alignbook import paths, system
 from alignbook.data import tables
-from alignbook.errors import AlignbookError, on_one_line
-from alignbook.runs import digest, engine, notebooks, parameters, results, verified, verify
+from alignbook.runs import apart, digest, engine, notebooks, parameters, results, verified, verify
 
 RULE = Path("alignbook/runs/digest.py")
 
@@ -108,7 +104,7 @@ import json, sys
 from types import SimpleNamespace
 from alignbook.runs.digest import code_digest
 
-computes, data, answer = json.load(sys.stdin)
+answer, (computes, data) = json.load(sys.stdin)
 
 def code(module, name):
     try:
@@ -130,24 +126,8 @@ def _ask(sources, root, computes, data):
 
     root : the checkout whose studies are meant
     """
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        environment = os.environ | {
-            "PYTHONPATH": str(sources),
-            "ALIGNBOOK_ROOT": str(root),
-            "ALIGNBOOK_DATA": str(paths.data()),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", _ASKED],
-            env=environment,
-            input=json.dumps([computes, data, str(answer)]),
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            reason = on_one_line((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
-            raise AlignbookError(f"the base cannot say its digests: {reason}")
-        return json.loads(answer.read_text(encoding="utf-8"))
+    asked = [computes, data]
+    return apart.answered(_ASKED, asked, sources, to="say its digests", ALIGNBOOK_ROOT=root)
 
 
 def _sign(unit, codes, data, base):

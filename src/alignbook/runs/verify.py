@@ -21,11 +21,8 @@ one differs, nothing is recorded for its compute function, and what was is withd
 """
 
 import io
-import json
 import math
-import os
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -40,7 +37,7 @@ import numpy as np
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.runs import digest, engine, notebooks, parameters, results, verified
+from alignbook.runs import apart, digest, engine, notebooks, parameters, results, verified
 
 TOLERANCE = 1e-6
 MINUTES = 10.0
@@ -288,7 +285,7 @@ from alignbook.errors import Diverged
 from alignbook.runs.digest import code_digest
 
 torch.set_num_threads(1)
-module, function, arguments, device, answer = json.load(sys.stdin)
+answer, (module, function, arguments, device) = json.load(sys.stdin)
 compute, table, step = getattr(importlib.import_module(module), function), None, None
 try:
     table = compute(**arguments, device=torch.device(device), report=lambda done, text="": None)
@@ -305,26 +302,11 @@ def _ask(sources, unit, device, own):
 
     own : folder for what it keeps: it finds nothing in the results store, where other code has kept things
     """
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        asked = [unit.compute.__module__, unit.compute.__name__, unit.arguments, device, str(answer)]
-        environment = os.environ | {
-            "PYTHONPATH": str(sources),
-            "ALIGNBOOK_DATA": str(paths.data()),
-            "ALIGNBOOK_RESULTS": str(own),
-            "ALIGNBOOK_CHECKPOINTS": str(own / ".checkpoints"),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", _ASKED],
-            env=environment,
-            input=json.dumps(asked),
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            reason = on_one_line((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
-            raise AlignbookError(f"the base cannot compute {unit.name}: {reason}")
-        return json.loads(answer.read_text(encoding="utf-8"))
+    asked = [unit.compute.__module__, unit.compute.__name__, unit.arguments, device]
+    return apart.answered(
+        _ASKED, asked, sources, to=f"compute {unit.name}",
+        ALIGNBOOK_RESULTS=own, ALIGNBOOK_CHECKPOINTS=own / ".checkpoints",
+    )  # fmt: skip
 
 
 def _git(*arguments, fault="it failed"):

@@ -113,12 +113,14 @@ def _differences(ours, theirs):
     return ", ".join(odd)
 
 
-def joined(dask_scheduler):
-    """On a scheduler that is asked: {key of a task: worker that has begun it}, of the tasks it has.
+def joined(dask_scheduler, client):
+    """On a scheduler that ``client`` asks: {key of a task: worker that has begun it}, of the tasks it has.
 
-    A task is lost with its first worker: who asked decides whether and when it is asked for again.
+    From here on the client hears all events: its own subscription may arrive later. A task is lost with its
+    first worker: who asked decides whether and when it is asked for again.
     """
     dask_scheduler.allowed_failures = 0
+    dask_scheduler.subscribe_topic(TOPIC, client)
     events = [message for _, message in dask_scheduler.get_events(TOPIC)]
     return {key: worker for key, worker in events if key in dask_scheduler.tasks}
 

@@ -1,0 +1,123 @@
+"""Networks as other packages make them, of small configurations; a test without its package is skipped."""
+
+import pytest
+import torch
+from torch import nn
+
+import alignbook
+from alignbook.data.torchvision_shim import import_torchvision
+from alignbook.probing import weights
+
+pytestmark = pytest.mark.filterwarnings("default")  # the packages' own warnings are not ours
+N = 16
+IDS = torch.randint(0, 50, (N, 7), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    import_torchvision()
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def transformers():
+    return pytest.importorskip("transformers", reason="transformers is not installed")
+
+
+def test_a_bert_of_hugging_faces(transformers):
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        num_labels=3,
+    )  # fmt: skip
+    net = transformers.BertForSequenceClassification(config)
+    labels = torch.arange(N) % 3
+    batches = [
+        {"input_ids": IDS[i : i + 8], "attention_mask": torch.ones(8, 7).long(), "labels": labels[i : i + 8]}
+        for i in (0, 8)
+    ]
+    found = alignbook.probe(net, batches)
+    assert {*found.left_out} == {"filters", "deviation"}
+    own = net.eval()(input_ids=IDS, labels=labels).loss.item()
+    assert found.network["network"]["loss"] == pytest.approx(own, rel=1e-4)
+    assert "bert.encoder.layer.1.attention.self.query" in set(found.tables["features"]["layer"])
+    start = found.network["initialisation"]["loss"]  # its own: weights of standard deviation 0.02
+    assert start == pytest.approx(own, rel=0.1) and start != own
+
+
+def test_a_gpt2_of_hugging_faces(transformers):
+    net = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=50, n_positions=8, n_embd=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
+        )
+    )
+    found = alignbook.probe(net, {"input_ids": IDS, "labels": IDS}, layers=["transformer.h.*"])
+    assert {*found.left_out} == {"filters", "deviation"}
+    own = net.eval()(input_ids=IDS, labels=IDS).loss.item()
+    assert found.network["network"]["loss"] == pytest.approx(own, rel=1e-4)
+    assert {"transformer.h.0.attn.c_attn", "transformer.h.1.attn.c_proj"} < set(
+        found.tables["features"]["layer"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("resnet18", {}),
+        ("vit_tiny_patch16_224", {"img_size": 32, "depth": 2}),
+        ("convnext_atto", {}),
+    ],
+)
+def test_networks_of_timms(name, options):
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    net = timm.create_model(name, pretrained=False, num_classes=3, **options)
+    images = torch.rand(N, 3, 32, 32) * 2 - 1
+    found = alignbook.probe(
+        net, images, torch.arange(N) % 3, without=["curvature", "tangent", "slice", "initialisation"]
+    )
+    assert {*found.tables} == {"features", "filters"}
+    warned = any("the network's configuration expects" in line for line in found.said)
+    assert warned == (name != "vit_tiny_patch16_224")  # which expects images from -1 to 1
+
+
+def test_lightnings_modules_and_checkpoints(tmp_path):
+    lightning = pytest.importorskip("lightning", reason="lightning is not installed")
+
+    class Lit(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+
+        def forward(self, x):
+            return self.model(x)
+
+        def training_step(self, batch, _):
+            return nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    net = Lit()
+    start = {name: values.clone() for name, values in net.state_dict().items()}
+    pairs = torch.utils.data.TensorDataset(torch.randn(N, 6), torch.arange(N) % 3)
+    loader = torch.utils.data.DataLoader(pairs, 8)
+    trainer = lightning.Trainer(
+        max_epochs=1, logger=False, enable_progress_bar=False, enable_model_summary=False, accelerator="cpu",
+        default_root_dir=tmp_path,
+    )  # fmt: skip
+    trainer.fit(net, loader)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    found = alignbook.probe(net, loader, before=start)
+    assert {*found.left_out} == {"filters"} and (found.tables["deviation"]["deviation"] > 0).all()
+    made, why = weights.fitted(Lit().model, weights.read(tmp_path / "a.ckpt"))
+    assert why is None and torch.equal(made[0].weight, net.model[0].weight)
+
+
+def test_segmentation_of_torchvisions():
+    from torchvision.models.segmentation import lraspp_mobilenet_v3_large
+
+    net = lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4)
+    images, masks = torch.rand(10, 3, 32, 32), torch.randint(0, 4, (10, 32, 32))
+    masks[:, :8] = -100
+    found = alignbook.probe(net, images, masks, without=["curvature", "tangent", "slice", "initialisation"])
+    assert {*found.tables} == {"features", "filters"} and 0 < found.network["network"]["accuracy"] < 1
+    assert any("torchvision's weights for this network expect" in line for line in found.said)
