@@ -19,10 +19,10 @@ HOME = (
 )
 HOLDS, PART, NOT, OPEN = "What holds", "What holds in part", "What does not hold", "What is not decided"
 SECTIONS = {
-    HOLDS: "The statement that the figure, table or theorem exists for holds, on every replicate of it.",
-    PART: "It holds on some replicates (data sets, tasks, depths) and not, or not decidedly, on others.",
-    NOT: "It is contradicted by what we measured, or what it says is absent, and it holds on no replicate.",
-    OPEN: "Seeds or sizes do not decide it, or nothing is judged at the profile that is shown.",
+    HOLDS: "The main claim holds on every data set and setting that we tried.",
+    PART: "The main claim holds on some data sets or settings and not, or not clearly, on others.",
+    NOT: "The main claim is contradicted, or the effect is too small to matter, and it holds nowhere.",
+    OPEN: "Seeds or sizes do not decide the main claim, or something that it requires is not met.",
 }
 SHORT = {HOLDS: "holds", PART: "in part", NOT: "does not hold", OPEN: "not decided"}  # as a table's column
 SAID = {  # of one main claim, of several

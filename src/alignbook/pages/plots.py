@@ -6,7 +6,7 @@ from alignbook.claims import t_interval
 
 
 def band(ax, frame, colour, spread="range", line="-", **style):
-    """The mean over the seeds of a (seeds × x) ``frame`` as a line, and a band around it; nothing of no seeds.
+    """The mean over the seeds of a (seeds × x) ``frame`` as a line in a band; nothing of no seeds.
 
     Parameters
     ----------

@@ -17,7 +17,6 @@ from alignbook.pages.tables import table
 
 FOLDER = "reference"
 _RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
-_CODE = re.compile(r"(?:``|:\w+:`[~!]?)([^`]+)`{1,2}")
 _SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
 
 
@@ -94,16 +93,16 @@ def _label(book):
 
 
 def _summary(thing):
-    """The first line of its docstring as HTML, names in the type of code."""
-    text = html.escape((inspect.getdoc(thing) or "").split("\n")[0], quote=False)
-    return _CODE.sub(r"<code>\1</code>", text)
+    """The first line of its docstring, as plain text."""
+    first = (inspect.getdoc(thing) or "").split("\n")[0]
+    return re.sub(r"(?::\w+:)?`+([^`]*)`+", r"\1", first)
 
 
 def _index(used):
     rows = [
         {
             "Name": f'<a href="{name}.html"><code>{name}</code></a>',
-            "What it is": _summary(getattr(alignbook, name)),
+            "What it is": html.escape(_summary(getattr(alignbook, name))),
             "Pages that use it": str(len(used[name])) if used[name] else "–",
         }
         for name in names()[1:]
