@@ -146,33 +146,30 @@ STAND_IN = {
 
 
 def finding(table, parameters, claims):
-    """Whether alignment and accuracy fall, in how many pairs, and by how much on average."""
+    """In how many pairs alignment and accuracy fall, and in how many they do not."""
     aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
     if aligned.empty or accurate.empty:
         return "No run has finished."
     one, other = (
-        [claims[f"{id}-{case.id}"].outcome for case in each_pair(parameters)]
+        Counter(claims[f"{id}-{case.id}"].outcome for case in each_pair(parameters))
         for id in ("alignment", "accuracy")
     )
     return (
-        f"Pre-training on random labels of another domain {_verb(one)} alignment with the target "
-        f"({_tally(one)}; {-aligned.mean().mean():+.0f} % on average) and {_verb(other)} accuracy there "
-        f"({_tally(other)}; {-accurate.mean().mean():+.1f} points). {STAND_IN[parameters['domains']]}"
+        f"Pre-training on random labels of another domain lowers alignment with the target in {_tally(one)}. "
+        f"It lowers accuracy there in {_tally(other)}. {STAND_IN[parameters['domains']]}"
     )
 
 
-def _verb(outcomes):
-    if set(outcomes) == {HOLDS}:
-        return "lowers"
-    return "does not always lower" if {CONTRADICTED, ABSENT} & set(outcomes) else "may not always lower"
-
-
-def _tally(outcomes):
-    """``4 of 6 pairs, 1 undecided, 1 raised``"""
-    words = {CONTRADICTED: "raised", ABSENT: "unchanged"}
-    counts = Counter(outcomes)
-    others = [f"{n} {words.get(outcome, outcome)}" for outcome, n in counts.items() if outcome != HOLDS]
-    return ", ".join([f"{counts[HOLDS]} of {len(outcomes)} pairs", *others])
+def _tally(counts):
+    """``4 of 6 pairs and raises it in 1 (1 undecided)``"""
+    said = f"{counts[HOLDS] or 'none'} of {counts.total()} pairs"
+    said += f" and raises it in {counts[CONTRADICTED]}" if counts[CONTRADICTED] else ""
+    others = [
+        f"{n} {'unchanged' if outcome == ABSENT else outcome}"
+        for outcome, n in counts.items()
+        if outcome not in (HOLDS, CONTRADICTED)
+    ]
+    return said + (f" ({', '.join(others)})" if others else "")
 
 
 def key_numbers(table, parameters):
