@@ -50,10 +50,7 @@ def test_the_types_of_the_public_face_are_those_of_its_functions():
 
 def test_every_file_that_the_guides_name_is_there():
     guides = [*paths.root().glob("*.md"), *(paths.root() / "book").rglob("*.md")]
-    named = {
-        name
-        for guide in guides
-        for name in re.findall(r"(?<![\w./])(?:notebooks|src|tests|scripts|book)/[\w./-]+\w", guide.read_text())
-    }
+    place = re.compile(r"(?<![\w./])(?:notebooks|src|tests|scripts|book)/[\w./-]+\w")
+    named = {name for guide in guides for name in place.findall(guide.read_text())}
     assert len(named) > 50
     assert not {name for name in named if not (paths.root() / name).exists()}
