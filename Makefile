@@ -44,7 +44,8 @@ bench-cluster: $(READY)
 env: $(READY)
 
 lint: $(READY)
-	$(BIN)/ruff check src notebooks tests benchmarks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alignbook needs Python 3.11 or newer; set PYTHON=")'

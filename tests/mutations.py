@@ -27,7 +27,14 @@ UNITS = (
 )  # fmt: skip
 PEAKS = "data/peaks.py"
 DRAWN = "dtype=torch.float64)\n\n\ndef encode"
-USED = {PEAKS: [("import torch\n", "import torch\n\nimport alignbook.extra\nfrom alignbook import extra\nfrom alignbook.extra import scale\n")]}
+USED = {
+    PEAKS: [
+        (
+            "import torch\n",
+            "import torch\n\nimport alignbook.extra\nfrom alignbook import extra\nfrom alignbook.extra import scale\n",
+        )
+    ]
+}
 
 
 def edit(file, *pairs):
@@ -37,7 +44,9 @@ def edit(file, *pairs):
 def helper(before, after, use="scale()", **aside):
     """A module ``extra`` that the peaks' values are multiplied by; ``aside`` holds modules of the second state."""
     uses = {PEAKS: [*USED[PEAKS], (DRAWN, f"dtype=torch.float64) * {use}\n\n\ndef encode")]}
-    return {"extra.py": before} | uses, {"extra.py": after} | {f"{name}.py": text for name, text in aside.items()}
+    return {"extra.py": before} | uses, {"extra.py": after} | {
+        f"{name}.py": text for name, text in aside.items()
+    }
 
 
 def within(old, new, file=PEAKS):
@@ -122,7 +131,10 @@ MUTATIONS = {
 FIRST = {
     "import_module": {"aside.py": "ONE = 1\n"},
     "import *": {"aside.py": "ONE = 1\n"},
-    "same-named helpers exchanged": {"aside.py": "def one():\n    return 1\n", "aside2.py": "def one():\n    return 2\n"},
+    "same-named helpers exchanged": {
+        "aside.py": "def one():\n    return 1\n",
+        "aside2.py": "def one():\n    return 2\n",
+    },
     "a file beside the module": {"extra.txt": "1"},
 }
 SECOND = {"a file beside the module": {"extra.txt": "2"}}
@@ -189,12 +201,14 @@ def numbers(folder, units, scale="1"):
 
 
 def outcome(kind, units, unchanged):
-    """"counted", "refused", "missed", or what makes the mutation prove nothing; unchanged : numbers of today."""
+    """ "counted", "refused", "missed", or what makes the mutation prove nothing; unchanged : numbers of today."""
     before, after = MUTATIONS[kind]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "src"
         for part in ("src/alignbook", digest.STUDIES):
-            shutil.copytree(digest.SOURCES.parent / part, Path(place) / part, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                digest.SOURCES.parent / part, Path(place) / part, ignore=shutil.ignore_patterns("__pycache__")
+            )
         scales = ENVIRONMENT.get(kind, ("1", "1"))
         write(folder, FIRST.get(kind, {}) | before)
         first = numbers(folder, units, scales[0]) if before else unchanged

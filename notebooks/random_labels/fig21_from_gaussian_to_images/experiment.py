@@ -41,8 +41,7 @@ class TwoConvolutions(nn.Module):
         super().__init__()
         channels = [3, *filters]
         self.convs = nn.ModuleList(
-            nn.Conv2d(before, after, SIZE, stride)
-            for before, after in zip(channels, filters, strict=False)
+            nn.Conv2d(before, after, SIZE, stride) for before, after in zip(channels, filters, strict=False)
         )
         for _ in filters:
             side = (side - SIZE) // stride + 1

@@ -62,9 +62,7 @@ def shapes():
     """The five arrays of ``shapes``: x (N, 32, 32, 3) uint8, y (N,) uint8, classes (10,) str."""
     arrays = {"classes": np.array(list(SHAPES))}
     for split, count in (("train", TRAIN), ("test", TEST)):
-        x = np.concatenate(
-            [_images(name, count, numpy_stream(0, "shapes", split, name)) for name in SHAPES]
-        )
+        x = np.concatenate([_images(name, count, numpy_stream(0, "shapes", split, name)) for name in SHAPES])
         y = np.repeat(np.arange(len(SHAPES), dtype=np.uint8), count)
         order = numpy_stream(0, "shapes", split).permutation(len(y))
         arrays[f"x_{split}"], arrays[f"y_{split}"] = x[order], y[order]

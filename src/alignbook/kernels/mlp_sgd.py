@@ -51,6 +51,7 @@ class MLP:
 
     def _buffer(self, batch):
         if batch not in self._buffers:
+
             def empty(columns):
                 return torch.empty(batch, columns, device=self.flat.device, dtype=self.flat.dtype)
 

@@ -71,9 +71,7 @@ def alignment_curve(features, labels, thresholds=None, bias=True):
     features = arrays.float64(features, "features")
     labels = arrays.float64(labels, "labels")
     if features.ndim != 2 or 0 in features.shape or labels.shape != features.shape[:1]:
-        raise ValueError(
-            f"features (n, d) and labels (n,) do not match: {features.shape} and {labels.shape}"
-        )
+        raise ValueError(f"features (n, d) and labels (n,) do not match: {features.shape} and {labels.shape}")
     rows = _normalised(features, bias)
     singular, projections = _project(rows, labels)  # descending
     kept = singular > max(rows.shape) * np.finfo(np.float64).eps * singular[0]

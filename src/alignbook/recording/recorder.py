@@ -283,6 +283,7 @@ def _flat(name, found):
 
 def _sender(tracker):
     if callable(getattr(tracker, "add_scalar", None)):
+
         def send(step, values):
             for name, value in values.items():
                 tracker.add_scalar(name, value, step)

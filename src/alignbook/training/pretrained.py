@@ -147,9 +147,7 @@ def source_examples(source, images=None, subset="all", labels="real", label_nois
     return colour32(x), y, classes
 
 
-def _train(
-    net, x, y, *, epochs, batch_size, learning_rate, schedule, regularised, kept, generator, report
-):
+def _train(net, x, y, *, epochs, batch_size, learning_rate, schedule, regularised, kept, generator, report):
     """{epoch: state_dict}, tensors on the CPU."""
     states = {}
     net.to(memory_format=torch.channels_last).train()
