@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import tomllib
 
 import pytest
 import yaml
 
+import alignbook
 from alignbook import paths
 
 ROOT = paths.root()
@@ -29,10 +31,33 @@ def test_every_job_calls_a_script_that_is_there_and_can_be_run():
     assert all(job["runs-on"] and job["timeout-minutes"] for job in CI["jobs"].values())
 
 
-@pytest.mark.parametrize("script", [ROOT / ".ci" / "run", *SCRIPTS], ids=lambda path: path.name)
+@pytest.mark.parametrize("script", [*(ROOT / ".ci").iterdir(), *SCRIPTS], ids=lambda path: path.name)
 def test_scripts_stop_at_the_first_fault_and_can_be_parsed(script):
     assert "set -euo pipefail" in script.read_text()
     assert subprocess.run(["bash", "-n", script], capture_output=True).stderr == b""
+
+
+def test_a_release_is_refused_with_its_reason_before_anything_runs(tmp_path):
+    def refused(*commands):
+        for command in commands:
+            subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        told = subprocess.run([".ci/release"], cwd=tmp_path, capture_output=True, text=True)
+        assert told.returncode == 2 and told.stderr.count("\n") == 1 and "Traceback" not in told.stderr
+        return told.stderr
+
+    for name in (".ci/release", "CITATION.cff", "CHANGELOG.md", "src/alignbook/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    changes, whole = tmp_path / "CHANGELOG.md", (ROOT / "CHANGELOG.md").read_text()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    commit = [*git, "commit", "--quiet", "--all", "--message", "x"]
+    assert "commit or remove" in refused(["git", "init", "--quiet"])
+    changes.write_text(re.sub(r"^## 0.*$", f"## {alignbook.__version__} (unreleased)", whole, count=1, flags=re.MULTILINE))
+    assert "needs the heading" in refused(["git", "add", "."], commit)
+    citation = tmp_path / "CITATION.cff"
+    citation.write_text(citation.read_text().replace(f"version: {alignbook.__version__}", "version: 0.0.0"))
+    assert "CITATION.cff has another version" in refused(commit)
+    assert "is tagged already" in refused([*git, "tag", f"v{alignbook.__version__}"])
 
 
 def test_the_workflow_covers_what_the_project_promises():
