@@ -52,7 +52,9 @@ def test_a_release_is_refused_with_its_reason_before_anything_runs(tmp_path):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     commit = [*git, "commit", "--quiet", "--all", "--message", "x"]
     assert "commit or remove" in refused(["git", "init", "--quiet"])
-    changes.write_text(re.sub(r"^## 0.*$", f"## {alignbook.__version__} (unreleased)", whole, count=1, flags=re.MULTILINE))
+    changes.write_text(
+        re.sub(r"^## 0.*$", f"## {alignbook.__version__} (unreleased)", whole, count=1, flags=re.MULTILINE)
+    )
     assert "needs the heading" in refused(["git", "add", "."], commit)
     citation = tmp_path / "CITATION.cff"
     citation.write_text(citation.read_text().replace(f"version: {alignbook.__version__}", "version: 0.0.0"))
