@@ -171,7 +171,7 @@ def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
     with pytest.raises(AlignbookError) as error:
         book.build("smoke", progress=lambda text: None)
     one_line(error.value, "experiment.py, line 1", "notebooks/toy/fig99_toy/notebook.md: 0 cells")
-    assert not toys.results.exists() and not (toys.root / "_build").exists()
+    assert not toys.results.exists() and not (toys.root / "_build" / "pages").exists()
 
 
 SCRAPS = st.sampled_from(

@@ -194,8 +194,11 @@ def test_every_stored_result_is_one_that_a_profile_or_a_plan_asks_for():
 
 
 def test_printed_python_runs(tmp_path):
-    (block,) = re.findall(r"```python\n(.*?)```", PAGES[1].read_text(), re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})
+    watching, block = re.findall(r"```python\n(.*?)```", PAGES[1].read_text(), re.DOTALL)
+    space = {}
+    exec(compile(block, "README.md", "exec"), space)
+    space |= {"x_test": space["x"], "y_test": space["y"], "model": space["net"], "n": 0}
+    exec(compile(watching, "README.md", "exec"), space)
     run, instruments, cluster = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
     compile(cluster, "rerun.md", "exec")  # it needs SLURM
     space = {}

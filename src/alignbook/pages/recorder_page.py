@@ -21,7 +21,11 @@ TOLD = {"alignment": "output"}  # the layer that a sentence speaks of, if not th
 
 def write(pages):
     """Write the figure and the sentence that ``recorder.md`` includes into the folder ``pages``."""
-    table = pd.read_csv(paths.root() / EXAMPLE, keep_default_na=False)
+    path = paths.root() / EXAMPLE
+    if not path.is_file():
+        (pages / "recorder-example.txt").write_text("No example is stored.\n", encoding="utf-8")
+        return
+    table = pd.read_csv(path, keep_default_na=False)
     style.apply()
     (pages / "recorder").mkdir(exist_ok=True)
     (pages / "recorder" / "curves.svg").write_text(_drawn(table), encoding="utf-8")

@@ -10,12 +10,13 @@ def drawn(table):
         raise ValueError("nothing is recorded yet")
     columns = min(len(names), 2)
     rows = -(-len(names) // columns)
-    figure, panels = plt.subplots(rows, columns, figsize=(3.5 * columns, 2.6 * rows), squeeze=False)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=(3.5 * columns, 2.6 * rows), squeeze=False, layout="tight"
+    )
     for panel, name in zip(panels.flat, names, strict=False):
         _panel(panel, name, table[table["instrument"] == name], plt.cm.viridis)
     for panel in panels.flat[len(names) :]:
         panel.remove()
-    figure.tight_layout()
     return figure
 
 
