@@ -574,7 +574,8 @@ def prepared(checkout):
     shutil.copytree(paths.root() / "book", checkout.root / "book")
     shutil.copy(paths.root() / "_config.yml", checkout.root)
     toc = ["format: jb-book", "root: index", "chapters:"]
-    toc += [f"- file: {name}" for name in (*PROSE[1:], "toy/fig99_toy")]
+    prose = [name for name in PROSE[1:] if name != "reference/commands"]  # stands below reference/index
+    toc += [f"- file: {name}" for name in (*prose, "toy/fig99_toy")]
     (checkout.root / "_toc.yml").write_text("\n".join(toc))
     index = checkout.root / "book" / "index.md"
     index.write_text("# Toy\n")
