@@ -289,6 +289,11 @@ def _digests(names):
 def _connected(distributed, address, say):
     """A client; AlignbookError where no scheduler answers within the patience, at once of a bad address."""
     _check(address)
+    if address.startswith("tls:") and not _certified(distributed):  # the client would end 20 s later, loudly
+        raise AlignbookError(
+            f"{address} is no address of a scheduler as it stands: TLS needs certificates, which Dask's setting "
+            "distributed.comm.tls names"
+        )
     began, told = time.monotonic(), False
     while True:
         left = PATIENCE - (time.monotonic() - began)
@@ -303,6 +308,10 @@ def _connected(distributed, address, say):
             told = True
             say(f"no scheduler at {address} yet; waiting up to {PATIENCE:.0f} s")
         time.sleep(1.0)
+
+
+def _certified(distributed):
+    return distributed.Security().get_connection_args("client").get("ssl_context") is not None
 
 
 def _check(address):
