@@ -291,8 +291,8 @@ def _connected(distributed, address, say):
     _check(address)
     if address.startswith("tls:") and not _certified(distributed):  # the client would end 20 s later, loudly
         raise AlignbookError(
-            f"{address} is no address of a scheduler as it stands: TLS needs certificates, which Dask's setting "
-            "distributed.comm.tls names"
+            f"{address} is no address of a scheduler as it stands: TLS needs certificates, "
+            "which Dask's setting distributed.comm.tls names"
         )
     began, told = time.monotonic(), False
     while True:
