@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from alignbook import cli
-from alignbook.data import load
+from alignbook.data import images, load
 from alignbook.errors import AlignbookError
 from alignbook.probing import data, ranges, sources
 
@@ -252,3 +252,12 @@ def test_the_command_refuses_in_one_line(mine, capsys):
         assert run(*arguments) == 2
         assert words in capsys.readouterr().err.strip().splitlines()[-1]
     assert not list(mine.glob("r*/*"))
+
+
+def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "BOMB", 2**16)
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, x=np.zeros((2**14, 64), "f4"), y=np.zeros(2**14, int))
+    monkeypatch.setattr(np, "load", None)
+    with pytest.raises(AlignbookError, match="bomb.npz holds arrays of .* which are no data"):
+        sources.examples(str(path), 8)
