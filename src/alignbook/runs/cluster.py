@@ -51,8 +51,10 @@ def compute(units, scheduler, *, device="auto", say):
     would end the last worker, where no nanny replaces that. At the end AlignbookError, if any was set aside;
     at once where there is no scheduler, or none but refused workers.
     """
-    distributed = _distributed()
     ours = isinstance(scheduler, str)
+    if ours:
+        _check(scheduler)  # before a second of imports
+    distributed = _distributed()
     for name in ("distributed", "distributed.client"):  # they tell a lost connection by a traceback
         logging.getLogger(name).setLevel(logging.CRITICAL)
     asked = _Asked(units, device, say)
