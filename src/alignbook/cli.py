@@ -167,7 +167,12 @@ def _probe_arguments(probe):
     )
     probe.add_argument("--seed", type=_seed, default=0, help="of the examples' and all other draws")
     probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
-    probe.add_argument("--minutes", type=_above_zero, default=10.0, help="for all instruments (default: 10)")
+    probe.add_argument(
+        "--minutes",
+        type=_above_zero,
+        default=10.0,
+        help="for all instruments (default: 10); a forward that never ends is not stopped",
+    )
     probe.add_argument("--memory", type=_above_zero, default=4.0, help="GB of an instrument (default: 4)")
     probe.add_argument("--device", help="cpu, cuda, … (default: cpu)")
     probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")

@@ -66,11 +66,14 @@ def keep(notebook, profile, key, executed, made):
     system.replace(path.with_suffix(".json"), json.dumps(kept).encode())
 
 
-def digest_of(folder, *others):
-    """SHA-256 (hex) of the files in ``folder``, of other files and of the installed packages."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    parts = [(path.relative_to(folder).as_posix(), _sha(path)) for path in files]
-    parts += [(str(number), _sha(path)) for number, path in enumerate(others)]
+def digest_of(*places):
+    """SHA-256 (hex) of files, of all files in folders and of the installed packages."""
+    parts = []
+    for number, place in enumerate(places):
+        files = sorted(path for path in place.rglob("*") if path.is_file()) or [place]
+        parts += [
+            (number, path.relative_to(place).as_posix(), _sha(path)) for path in files if path.is_file()
+        ]
     return hashlib.sha256(json.dumps([parts, installed()]).encode()).hexdigest()
 
 

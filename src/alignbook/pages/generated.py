@@ -69,8 +69,7 @@ def _drawn(pages, module, draw, *shows):
     module : the module that draws; shows : files and folders, besides its sources, that it shows
     """
     kept = paths.build() / "executed" / module.__name__.rpartition(".")[2]
-    files = [file for place in shows for file in ([place] if place.is_file() else sorted(place.glob("*")))]
-    key = executed.digest_of(kept / "nothing", *files, *executed.sources(module.__name__))
+    key = executed.digest_of(*shows, *executed.sources(module.__name__))
     mark = kept.with_suffix(".txt")
     made = mark.read_text(encoding="utf-8") if mark.is_file() else ""
     if not kept.is_dir() or made != f"{key} {executed.digest_of(kept)}":

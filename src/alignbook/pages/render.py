@@ -43,7 +43,7 @@ def render_changed(pages, progress):
     if mark.is_file() and mark.read_text(encoding="utf-8") == digest:
         progress("the pages are unchanged")
         return 0
-    status = render(pages, [*_shape(pages), executed.digest_of(folder / "nothing", *own)])
+    status = render(pages, [*_shape(pages), executed.digest_of(*own)])
     if not status:
         mark.write_text(digest, encoding="utf-8")
     return status
@@ -79,7 +79,7 @@ def _shape(pages):
     for path in sorted(path for path in pages.rglob("*") if path.is_file()):
         name = path.relative_to(pages).as_posix()
         if path.suffix not in PAGES or name in WHOLE or name.startswith("assets/"):
-            found.append([name, executed.digest_of(pages / "nothing", path)])
+            found.append([name, executed.digest_of(path)])
         elif path.suffix in (".md", ".ipynb"):
             found.append([name, _SHOWN.findall(_text(path))])
         else:
