@@ -5,7 +5,6 @@ The numbers come with the package in ``probe_beside.json``, so that a report nee
 """
 
 import functools
-import io
 import json
 import math
 import re
@@ -121,10 +120,9 @@ def drawn(strip):
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     fig.legend(loc="outside upper center", ncols=2)
-    out = io.StringIO()
-    fig.savefig(out, format="svg", metadata={"Date": None})
+    text = style.svg(fig)
     plt.close(fig)
-    return out.getvalue()
+    return text
 
 
 def _ratio(rows):

@@ -1,7 +1,5 @@
 """The probe's figures, as SVG."""
 
-import io
-
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
@@ -20,9 +18,7 @@ def drawn(name, rows):
     fig = Figure()
     ax = fig.subplots()
     DRAW[name](ax, rows)
-    out = io.StringIO()
-    fig.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+    return style.svg(fig)
 
 
 def looks(rows):

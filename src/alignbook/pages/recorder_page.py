@@ -1,7 +1,5 @@
 """The example of the page "While a network trains": four curves from the stored table of its loop."""
 
-import io
-
 import matplotlib.pyplot as plt
 import pandas as pd
 
@@ -75,7 +73,6 @@ def _drawn(table):
         panel.set(xlabel="training step", title=heading, xlim=(0, None), ylim=(0, None))
         if len(layers) > 1:
             panel.legend(fontsize=9)
-    drawn = io.StringIO()
-    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    text = style.svg(figure)
     plt.close(figure)
-    return drawn.getvalue()
+    return text
