@@ -1,8 +1,9 @@
 """Lemmas 1 to 6 and Equation 19 of the ICLR 2020 submission: what its proofs call small, over the width.
 
-Section 6.1's network of m units w_r is pre-trained on n_P images and fine-tuned on n_Q others of the same two
-classes. W(0) are its random weights, W(P) the pre-trained ones, W_Q(k) those after k steps of fine-tuning; u are
-its outputs, Z its features (Equation 3) and H = Z'Z the Gram matrix. With λ the smallest eigenvalue of H^∞:
+Section 6.1's network of m units w_r is pre-trained on n_P images and fine-tuned on n_Q others of the same
+two classes. W(0) are its random weights, W(P) the pre-trained ones, W_Q(k) those after k steps of
+fine-tuning; u are its outputs, Z its features (Equation 3) and H = Z'Z the Gram matrix. With λ the smallest
+eigenvalue of H^∞:
 
     Lemma 1       |w_{P,r}(k) - w_r(0)| ≤ 4 sqrt(n_P) |y_P - u_P(0)| / (sqrt(m) λ_P)
     Lemma 2       λ_min(H(k)) > λ / 2
@@ -40,12 +41,12 @@ def units(parameters):
 def compute(*, dataset, kappas, widths, examples, step_size, tolerance, steps, seed, device, report):
     """What Lemmas 1 to 6 and Equation 19 bound, for every κ and width.
 
-    dataset : str; kappas : list of float > 0; widths : list of int, m; examples : int, n_P = n_Q; step_size : η
-    in units of 1/λ_max(H^∞) of the task in hand; tolerance, steps : training ends at |u - y| ≤ tolerance |y|, or
-    after steps
+    dataset : str; kappas : list of float > 0; widths : list of int, m; examples : int, n_P = n_Q;
+    step_size : η in units of 1/λ_max(H^∞) of the task in hand; tolerance, steps : training ends at
+    |u - y| ≤ tolerance |y|, or after steps
 
-    One row per κ (``kappa``) and ``width``, see :func:`_pretraining` and :func:`_fine_tuning`; ``residual`` is the
-    larger of the two trainings'. "Over training" is over steps 1, 2, 4, 8, … and the last.
+    One row per κ (``kappa``) and ``width``, see :func:`_pretraining` and :func:`_fine_tuning`; ``residual``
+    is the larger of the two trainings'. "Over training" is over steps 1, 3, 7, 15, … and the last.
     """
     images = pool(dataset, seed)
     (target, y_q), (source, y_p) = (images.pair(0, examples) for _ in range(2))
@@ -74,16 +75,17 @@ def _pretraining(start, signs, source, target, settings):
     """(W(P), row) of gradient descent on ``source``, each task a pair (x, y).
 
     ``moved_p``, the farthest that a unit is from its start over training; ``bound_p``, Lemma 1's;
-    ``radius``, λ_P / n_P², of Lemma 2, without its constant and for w ~ N(0, I); ``smallest``, λ_min(H_P) over
-    λ_P, the least over training; ``cross``, Lemma 3's distance over |H_PQ^∞|_F. Of Equation 19, over |y_Q|:
-    ``linear``, |u_Q(P) - u_Q(0) - Z_Q(0)'(W(P) - W(0))|; ``remainder``, what separates u_Q(P) - u_Q(0) from the
-    labels y_P - u_P(0) carried by Z_Q(0)'Z_P(0) (H_P^∞)^{-1}; ``carried``, |u_Q(P) - y_{P→Q}|.
+    ``radius``, λ_P / n_P², of Lemma 2, without its constant and for w ~ N(0, I); ``smallest``, λ_min(H_P)
+    over λ_P, the least over training; ``cross``, Lemma 3's distance over |H_PQ^∞|_F. Of Equation 19, over
+    |y_Q|: ``linear``, |u_Q(P) - u_Q(0) - Z_Q(0)'(W(P) - W(0))|; ``remainder``, what separates
+    u_Q(P) - u_Q(0) from the labels y_P - u_P(0) carried by Z_Q(0)'Z_P(0) (H_P^∞)^{-1}; ``carried``,
+    |u_Q(P) - y_{P→Q}|.
     """
     (x_p, y_p), (x_q, y_q) = source, target
     gram, size = relu_gram(x_p), float(y_q.norm())
     before_p, before_q = outputs(start, signs, x_p), outputs(start, signs, x_q)
     lowest, moved = math.inf, 0.0
-    for weights, residual in _training(start, signs, source, settings):
+    for weights in _training(start, signs, source, settings):
         moved = max(moved, _farthest(weights, start))
         lowest = min(lowest, _smallest(_gram(weights, weights, x_p, x_p)))
     floor = _smallest(gram)
@@ -91,7 +93,7 @@ def _pretraining(start, signs, source, target, settings):
     gained = outputs(weights, signs, x_q) - before_q
     straight = _linear(start, signs, weights - start, x_q)
     coded = solve(gram, y_p - before_p)
-    row = {"moved_p": moved, "smallest": lowest / floor, "residual": residual}
+    row = {"moved_p": moved, "smallest": lowest / floor, "residual": _residual(weights, signs, x_p, y_p)}
     row["bound_p"] = _bound(y_p - before_p, len(signs), floor)
     row["radius"] = floor / len(y_p) ** 2
     row["cross"] = float((_gram(start, weights, x_p, x_q) - limit).norm() / limit.norm())
@@ -106,16 +108,16 @@ def _fine_tuning(start, weights, signs, target, kappa, settings, bound):
 
     ``moved_q``, the farthest that a unit is from its random start over training; ``bound_q``, Lemma 4's;
     ``near``, share of the pairs of a unit and an input with |w_r(0)'x| ≤ moved_q; ``density``, the same over
-    sqrt(2/π) moved_q / κ, the share that Lemma 5's proof allows; ``switched``, the largest share over training of
-    pairs in which w_r'x has another sign than at random; ``features`` and ``gram``, the largest distances of
-    Lemma 6 over |Z_Q(0)|_F and |H_Q(0)|_F; ``smallest`` as of :func:`_pretraining`.
+    sqrt(2/π) moved_q / κ, the share that Lemma 5's proof allows; ``switched``, the largest share over
+    training of pairs in which w_r'x has another sign than at random; ``features`` and ``gram``, the largest
+    distances of Lemma 6 over |Z_Q(0)|_F and |H_Q(0)|_F; ``smallest`` as of :func:`_pretraining`.
     """
     x, y = target
     floor = _smallest(relu_gram(x))
     at_random, active = _gram(start, start, x, x), start @ x.T >= 0
     far = _bound(y - outputs(weights, signs, x), len(signs), floor)
     moved, lowest, switched, changed = 0.0, math.inf, 0.0, 0.0
-    for now, residual in _training(weights, signs, target, settings):
+    for now in _training(weights, signs, target, settings):
         gram = _gram(now, now, x, x)
         moved = max(moved, _farthest(now, start))
         lowest = min(lowest, _smallest(gram))
@@ -131,21 +133,22 @@ def _fine_tuning(start, weights, signs, target, kappa, settings, bound):
         "features": math.sqrt(switched / float(active.double().mean())),  # inputs have norm 1
         "gram": changed / float(at_random.norm()),
         "smallest": lowest / floor,
-        "residual": residual,
+        "residual": _residual(now, signs, x, y),
     }
 
 
 def _training(weights, signs, task, settings):
-    """(weights, residual) of gradient descent after 1, 2, 4, 8, … steps and at its end."""
+    """The weights of gradient descent after 1, 3, 7, 15, … steps and at its end."""
     x, y = task
     rate = settings["step_size"] / float(torch.linalg.eigvalsh(relu_gram(x))[-1])
     done, due = 0, 1
     while True:
         part = min(due, settings["steps"] - done)
-        weights, losses = descend(weights, signs, x, y, rate=rate, tolerance=settings["tolerance"], steps=part)
+        weights, losses = descend(
+            weights, signs, x, y, rate=rate, tolerance=settings["tolerance"], steps=part
+        )
         done, due = done + part, 2 * due
-        residual = math.sqrt(float(losses[-1] / y.square().sum()))
-        yield weights, residual
+        yield weights
         if len(losses) <= part or done >= settings["steps"]:
             return
 
@@ -159,6 +162,10 @@ def _gram(one, other, x, z):
 def _linear(start, signs, step, x):
     """Z(0)' vec(step): what the step changes of the outputs at x if no ReLU switches."""
     return signs @ ((start @ x.T >= 0) * (step @ x.T)) / math.sqrt(len(signs))
+
+
+def _residual(weights, signs, x, y):
+    return float((outputs(weights, signs, x) - y).norm() / y.norm())
 
 
 def _smallest(gram):
