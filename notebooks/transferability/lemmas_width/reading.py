@@ -158,7 +158,7 @@ def finding(table, parameters, claims):
     off = "short of" if claim.measured < 0 else "beyond"
     return (
         f"{SAID[claim.outcome]}: the slowest falls {abs(claim.measured):.2f} {off} its exponent, where we "
-        f"allow {ROOM:g} short of it. Lemma 2's own condition would take some "
+        f"allow {ROOM:g} short of it. Lemma 2's own condition would take at least "
         f"{needed.median() / 1e6:,.0f} million units."
     )
 
