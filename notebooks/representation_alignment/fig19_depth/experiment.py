@@ -1,7 +1,7 @@
-"""Alignment of untrained networks of torchvision with two classes of images (Figure 19, dashed part of 13).
+"""Alignment of untrained networks with two classes of images, by depth (Figure 19) and by width (Section 9).
 
-The paper's three networks as they are before any training: VGG-16, ResNet-50 and ResNet-101. What reads the
-image last before the classifier's logits is the representation, as in Figure 13.
+By depth: the last hidden layer of torchvision's VGG-16, ResNet-50 and ResNet-101 before any training.
+By width: one layer of random ReLU features of the pixels.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import nn
 from alignbook.data import colour32
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.experiments import Unit
-from alignbook.seeding import numpy_stream
+from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.two_classes import images
 
@@ -24,13 +24,19 @@ BATCH = 50  # images that go through a network at once
 
 
 def units(parameters):
-    """One unit per data set and seed; each seed has two classes and networks of its own."""
-    shared = {name: parameters[name] for name in ("networks", "side", "points")}
-    return [
-        Unit(f"{dataset}-seed{seed}", compute, {"dataset": dataset, **shared, "seed": seed})
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    """Per data set and seed, which draws two classes and weights: one unit for depth, one for width."""
+    made = []
+    for prefix, function, names in (
+        ("", compute, ("networks", "side", "points")),
+        ("wide-", wide, ("widths", "points")),
+    ):
+        given = {name: parameters[name] for name in names}
+        made += [
+            Unit(f"{prefix}{dataset}-seed{seed}", function, {"dataset": dataset, **given, "seed": seed})
+            for dataset in parameters["datasets"]
+            for seed in range(parameters["seeds"])
+        ]
+    return made
 
 
 def compute(*, dataset, networks, side, points, seed, device, report):
@@ -100,3 +106,26 @@ def _rows(features, y, classes):
     grid = np.linspace(0, 1, THRESHOLDS).round(DIGITS)
     line = pd.DataFrame({"kind": "curve", "threshold": grid, "alignment": alignment.round(DIGITS)})
     return pd.concat([pd.DataFrame([row]), line], ignore_index=True)
+
+
+def wide(*, dataset, widths, points, seed, device, report):
+    """Align the inputs and random ReLU features of them with two classes, those of :func:`compute`.
+
+    widths : list of int, features. Rows as of :func:`compute`, with ``width`` (0 for the inputs) in place of
+    ``network`` and ``mode``; ``fitted``, the share of ‖y‖² that least squares on the features fits.
+    """
+    draw = numpy_stream(seed, "fig19", "classes", dataset)
+    classes = tuple(int(label) for label in draw.choice(CLASSES[dataset], 2, replace=False))
+    x, y = images(dataset, points, classes, seed)["train"]
+    tables = []
+    for number, width in enumerate((0, *widths)):
+        weights = torch_stream(seed, "fig19", "random features", dataset, width)
+        features = x
+        if width:
+            draws = torch.randn(x.shape[1], width, dtype=x.dtype, generator=weights)
+            features = (x @ draws).relu()
+        table = _rows(features, y, classes).assign(width=width)
+        table["fitted"] = table.loc[table["threshold"] == 0, "alignment"].item()
+        tables.append(table)
+        report((number + 1) / (len(widths) + 1), f"{width} features")
+    return pd.concat(tables, ignore_index=True)

@@ -1,12 +1,12 @@
-"""Does a deeper network start with less alignment? Untrained networks below the inputs (Figure 19)."""
+"""Does a deeper, or a wider, network start with less alignment than the inputs? (Figure 19, Section 9)"""
 
 from itertools import pairwise
 
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber
-from alignbook.over_seeds import at, curves, difference, weakest
-from alignbook.statements import Case, Statement
+from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
+from alignbook.statements import Case, Requirement, Statement
 
 from ..names import by_set, title
 from ..wording import opening
@@ -52,6 +52,24 @@ def drop(table, parameters, dataset, network):
     return frame[network].dropna() if network in frame else None
 
 
+def by_width(table, dataset, column="area"):
+    """(seeds × widths) frame of the random features, width 0 the inputs; empty where there are none."""
+    rows = at(table, kind="area", dataset=dataset)
+    return curves(rows.dropna(subset="width"), "width", column) if "width" in rows else pd.DataFrame()
+
+
+def wide_drop(table, parameters, dataset):
+    """The drop of the widest random features below the inputs, by seed."""
+    frame = by_width(table, dataset)
+    return 100 * (1 - ratio(last(frame), frame[0])) if 0 in frame and frame.shape[1] > 1 else None
+
+
+def wide_fits(table, parameters, dataset):
+    """The smallest share of the labels that least squares on the widest features fits, over the seeds."""
+    frame = by_width(table, dataset, "fitted")
+    return last(frame).min() if len(frame) else None
+
+
 def steps(parameters):
     """Cases per data set and step from a network to the next deeper one."""
     ordered = sorted(parameters["networks"], key=DEPTHS.get)
@@ -91,6 +109,11 @@ STATEMENTS = [
         "The same of residual networks alone, with the batch's statistics in batch normalisation.",
         source="Figure 19, Section 7.2", of=lambda t, p, dataset: growth(t, p, dataset, "batch"),
         each=by_set, ours=True, **PERCENT,
+    ),
+    Statement(
+        "wide", "Random ReLU features that are enough to fit every label align less than the inputs.",
+        source="Section 9", of=wide_drop, each=by_set, **PERCENT,
+        requires=(Requirement("share of the labels that they fit", of=wide_fits, at_least=0.999),),
     ),
 ]  # fmt: skip
 
