@@ -90,10 +90,11 @@ def networks(parameters):
     ]  # fmt: skip
 
 
-PERCENT = {"above": 0, "matters": 5.0, "unit": "% of the inputs' area", "because": TWENTIETH}
+PERCENT = {"above": 0, "matters": 5.0, "unit": "%", "because": TWENTIETH}
 STATEMENTS = [
     Statement(
-        "deeper", "The deeper the untrained network, the farther its alignment drops below the inputs'.",
+        "deeper",
+        "The deeper the untrained network, the farther its alignment drops below the inputs', in percent.",
         source="Figure 19, Section 7.2", of=growth, each=by_set, headline=True, **PERCENT,
     ),
     Statement(

@@ -105,7 +105,7 @@ def _rate(small):
         f"rate-{small.column.replace('_', '-')}",
         f"{small.words} shrinks at least like one over the {ROOTS[small.power]} of the width (exponent).",
         source=small.source, of=lambda t, p, kappas: exponents(t, p, small.column, kappas),
-        above=small.power - ROOM, matters=0.05, unit="of the exponent", paper=small.power,
+        above=small.power - ROOM, matters=0.05, paper=small.power,
         because=EXPONENT, each=KAPPAS, **more,
     )  # fmt: skip
 
@@ -122,9 +122,9 @@ KAPPAS = over("kappas", {0.1: "κ = 0.1", 1.0: "κ = 1"})
 EXPONENT = "over the widths here, 0.05 of an exponent is a factor of 1.3"
 STATEMENTS = [
     Statement(
-        "falls", "All that the proofs call small shrinks with the width at least as they say.",
-        source="Appendix C", of=slowest, above=-ROOM, matters=0.05, unit="of the exponent, less the proof's",
-        because=EXPONENT, headline=True,
+        "falls",
+        "All that the proofs call small shrinks with the width at least as they say (exponent less theirs).",
+        source="Appendix C", of=slowest, above=-ROOM, matters=0.05, because=EXPONENT, headline=True,
     ),
     *map(_rate, SMALL),
     _way("moved_p", "bound_p", "pre-training", "Lemma 1"),
