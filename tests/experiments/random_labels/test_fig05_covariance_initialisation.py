@@ -163,7 +163,7 @@ def test_paper_runs_as_many_steps_as_printed():
     quick = parameters.resolve(book, "quick")
     same = ("labels", "upstream_classes", "classes", "init_scale", "seeds")
     assert {name: quick[name] for name in same} == {name: values[name] for name in same}
-    groups = [unit.arguments["runs"] for unit in experiment.units(quick | {"seeds": 7, "group": 3})]
+    groups = [job.arguments["runs"] for job in experiment.jobs(quick | {"seeds": 7, "group": 3})]
     assert groups == [[0, 1, 2], [3, 4, 5], [6]]
     with pytest.raises(AlignbookError, match="filters"):
         parameters.resolve(book, "quick", {"filters": 1})
