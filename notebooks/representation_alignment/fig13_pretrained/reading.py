@@ -1,10 +1,12 @@
 """Whether features of a network trained on ImageNet align best, and are learned from fastest (Figure 13)."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
-from alignbook.over_seeds import at, curves, difference
+from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Case, Statement
 from alignbook.wording import held, weaker
 
@@ -51,6 +53,17 @@ def early(parameters):
 def ahead(frame, name, sign):
     """How far ``name`` lies above the largest other column (``sign`` 1) or below the least (−1), by seed."""
     return difference(sign * frame[name], (sign * frame.drop(columns=name)).max(axis=1, skipna=False))
+
+
+def ordered(table, parameters, dataset, loss):
+    """Rise of the early training loss from a representation to the next in the order of the mean areas.
+
+    Of the three rises, the one that shows it least.
+    """
+    left = losses(table, dataset, loss, "train", early(parameters), SIZE)
+    mean = areas(table, dataset).mean()
+    order = sorted(left, key=lambda name: -mean[name])
+    return weakest(*(difference(left[low], left[high]) for high, low in pairwise(order))) if order else None
 
 
 def before_gone(table, parameters, dataset):
@@ -111,10 +124,6 @@ STATEMENTS = [
         seen=SEEN, post_hoc="how a sudden drop is measured was written after five runs had been seen",
     ),
     Statement(
-        "deeper", "The deeper the network, the lower its alignment at initialisation.",
-        source="Figure 19, Section 7.2", of=lambda t, p: None, **AREA,
-    ),  # we have one network, which is compared with no other depth
-    Statement(
         "faster", "Linear models train fastest on pre-trained features, at one step size for all.",
         each=models, **LOSS,
         of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "train", early(p), SIZE), *FASTEST),
@@ -124,6 +133,12 @@ STATEMENTS = [
         "faster-best", "Linear models train fastest on pre-trained features, each at its best step size.",
         each=models, ours=True, **LOSS,
         of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "train", early(p)), *FASTEST),
+    ),
+    Statement(
+        "ordered", "The better features align, the faster linear models train: in the order of the areas, "
+        "the training loss rises from each to the next, at one step size for all.",
+        each=models, **LOSS | {"source": "Section 7.2"}, of=ordered, seen=SEEN,
+        post_hoc="the order was seen in five runs; a rank correlation, tried first, was 1 in all later ones",
     ),
     Statement(
         "test", "Linear models end with the lowest test loss on pre-trained features.",

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged as judge
@@ -48,6 +48,16 @@ def judged(table, **changed):
 
 def found(table, **changed):
     return reading.finding(table, PARAMETERS | changed, judged(table, **changed))
+
+
+@pytest.mark.parametrize(("linear", "outcome"), [(0.85, HOLDS), (0.5, CONTRADICTED)])
+def test_whether_curves_overlap_is_judged_on_later_seeds(linear, outcome):
+    table = made_up({None: 0.85, "linear": linear})
+    assert judged(table)["overlap-mnist"].outcome == NOT_JUDGED
+    later = judged(table.assign(seed=table["seed"] + reading.SEEN))["overlap-mnist"]
+    assert later.outcome == outcome and later.post_hoc and later.ours
+    assert later.measured == pytest.approx(0.87 - linear, abs=0.03)
+    assert not [id for id in judged(table, datasets=["cifar10"]) if id.startswith("overlap")]
 
 
 def test_settings_change_one_choice_of_the_base_each():

@@ -52,6 +52,7 @@ claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 def test_claims_hold_where_like_meets_like():
     judged = outcomes(made_up(artificial={"none": 50, "artificial": 66, "natural": 60}))
+    assert {judged.pop(f"clothes-move-{layer}") for layer in design.KERNELS} == {NOT_JUDGED}  # seeds seen
     assert set(judged.values()) == {HOLDS} and len(judged) == 15
 
 
@@ -85,6 +86,17 @@ def test_the_weaker_of_both_decides():
     assert outcomes(only[only["panel"] != "labels"])["both"] == NOT_RUN
 
 
+@pytest.mark.parametrize(("way", "outcome"), [(2.0, HOLDS), (1.6, CONTRADICTED)])
+def test_after_clothes_layers_move_no_less_is_judged_on_new_seeds(way, outcome):
+    table = made_up(seeds=12)
+    clothes = (table["panel"] == "inputs") & (table["start"] == "fashion_mnist")
+    table.loc[clothes, list(design.KERNELS)] = way + 0.1
+    table.loc[clothes & (table["seed"] < reading.DRAWN), list(design.KERNELS)] = 9.0
+    found = [claims(table)[f"clothes-move-{layer}"] for layer in design.KERNELS]
+    assert {claim.outcome for claim in found} == {outcome} and found[0].post_hoc
+    assert {claim.seeds for claim in found} == {4}
+
+
 def test_a_loss_is_no_improvement_but_not_a_small_one():
     judged = outcomes(made_up(labels=LABELS | {"colours": 30}, inputs=INPUTS | {"fashion_mnist": 50}))
     assert judged["colours-help"] == HOLDS and judged["clothes-help"] == CONTRADICTED
@@ -113,7 +125,7 @@ def test_nothing_and_one_seed():
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert finding(pd.DataFrame({"unit": []})).startswith("Not both")
     assert reading.key_numbers(pd.DataFrame({"unit": []}), PARAMETERS) == []
-    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
+    assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED, NOT_JUDGED}
 
 
 def test_the_finding_follows_the_headline():

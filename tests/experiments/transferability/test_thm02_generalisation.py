@@ -106,6 +106,12 @@ def made_up(ratio=0.98, worst=-0.2, order=1, test=1):
 
 
 LATER = ("random-labels", "random-labels-width")
+BESIDE = [
+    f"{kind}-{source}-{column}"
+    for kind, sources in (("alike", reading.ALIKE), ("unlike", reading.UNLIKE))
+    for source in sources
+    for column in ("deviation", "test-loss")
+]
 
 
 def with_random_labels(excess=0.2, fall=0.1, slope=1.0):
@@ -169,6 +175,29 @@ def test_the_rate_of_the_excess_is_judged_on_new_seeds(power, outcome):
     assert claims(table[table["width"] > 10])["excess-rate"].outcome == "not run"  # two widths
 
 
+@pytest.mark.parametrize(("sign", "outcome"), [(1, "holds"), (-1, "contradicted")])
+def test_sources_are_held_against_training_from_scratch_on_new_seeds(sign, outcome):
+    draw, rows = np.random.default_rng(5), []
+    for seed in range(3, 7):
+        for family, step, log in (
+            ("scratch", 0, 0), ("rotated", 0, -0.5), ("rotated", 90, 9), ("flipped", 1, 0.7),
+            ("flipped", 0.5, 9), ("classes", 0, 0.3),
+        ):  # fmt: skip
+            moved = 2 ** (sign * log + 0.02 * draw.standard_normal())
+            row = {"kind": "source", "dataset": "one", "seed": seed, "width": 10, "family": family}
+            row |= {"step": step, "bound": 1.0, "worst": -0.1, "test_error": 0.1}
+            rows.append(row | {"deviation": 5 * moved, "test_loss": 0.1 * moved})
+    table = pd.DataFrame(rows)
+    narrow = table.assign(width=5, deviation=1.0, test_loss=1.0)  # the widest alone counts
+    new = claims(pd.concat([narrow, table]))
+    assert {new[id].outcome for id in BESIDE} == {outcome}
+    assert new["alike-same-classes-deviation"].measured == pytest.approx(-0.5 * sign, abs=0.05)
+    assert new["unlike-reversed-test-loss"].measured == pytest.approx(0.7 * sign, abs=0.05)
+    assert new["unlike-other-classes-test-loss"].ours and new["alike-same-classes-deviation"].post_hoc
+    old = claims(table.assign(seed=table["seed"] - 3))
+    assert {old[id].outcome for id in BESIDE} == {"not judged"}
+
+
 def test_the_smallest_eigenvalue_is_that_of_the_gram_matrix(table):
     found = reading.smallest_eigenvalue(table.assign(step_size=PARAMETERS["step_size"]))
     images = experiment.pool("digits", 1)
@@ -194,7 +223,7 @@ def test_the_smallest_eigenvalue_is_that_of_the_gram_matrix(table):
 )
 def test_claims_come_out_either_way(changes, wrong):
     found = claims(made_up(**changes))
-    absent = {found.pop(id).outcome for id in (*LATER, "singular", "excess-rate")}
+    absent = {found.pop(id).outcome for id in (*LATER, "singular", "excess-rate", *BESIDE)}
     assert absent == {"not run"}  # a single width, no losses
     ranks = reading.ranked(made_up(**changes), PARAMETERS, "deviation")
     assert list(ranks) == pytest.approx([-1 if "order" in changes else 1] * 6)

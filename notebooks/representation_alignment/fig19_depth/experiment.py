@@ -1,0 +1,131 @@
+"""Alignment of untrained networks with two classes of images, by depth (Figure 19) and by width (Section 9).
+
+By depth: the last hidden layer of torchvision's VGG-16, ResNet-50 and ResNet-101 before any training.
+By width: one layer of random ReLU features of the pixels.
+"""
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from alignbook.data import colour32
+from alignbook.data.torchvision_shim import import_torchvision
+from alignbook.experiments import Unit
+from alignbook.seeding import numpy_stream, torch_stream
+from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
+from alignbook.studies.representation_alignment.two_classes import images
+
+from .design import INPUTS, MODES
+
+CLASSES = {"cifar10": 10, "cifar100": 100, "photos": 10}
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the pixels that these networks are trained on
+BATCH = 50  # images that go through a network at once
+
+
+def units(parameters):
+    """Per data set and seed, which draws two classes and weights: one unit for depth, one for width."""
+    made = []
+    for prefix, function, names in (
+        ("", compute, ("networks", "side", "points")),
+        ("wide-", wide, ("widths", "points")),
+    ):
+        given = {name: parameters[name] for name in names}
+        made += [
+            Unit(f"{prefix}{dataset}-seed{seed}", function, {"dataset": dataset, **given, "seed": seed})
+            for dataset in parameters["datasets"]
+            for seed in range(parameters["seeds"])
+        ]
+    return made
+
+
+def compute(*, dataset, networks, side, points, seed, device, report):
+    """Align the inputs and every untrained network with two classes.
+
+    dataset : str; networks : list of torchvision's names; side : pixels that images are brought to;
+    points : images, half of each class
+
+    Rows of ``network`` (``inputs`` for the pixels) and ``mode``, how batch norm works: with its running
+    statistics, as in evaluation, or with those of the batch. By ``kind``:
+
+    ``area`` : area (:func:`alignment_grid.curve`), features, first and second (the classes)
+    ``curve`` : threshold (over √n), alignment over ‖y‖²
+    """
+    draw = numpy_stream(seed, "fig19", "classes", dataset)
+    classes = tuple(int(label) for label in draw.choice(CLASSES[dataset], 2, replace=False))
+    x, y = images(dataset, points, classes, seed)["train"]
+    mixed = torch.from_numpy(draw.permutation(len(y)))  # a batch of one class would have its own statistics
+    x, y = x[mixed], y[mixed]
+    tables = [_rows(x, y, classes).assign(network=INPUTS, mode=INPUTS)]
+    for number, name in enumerate(networks):
+        net = untrained(name, int(draw.integers(2**31))).to(device)
+        for mode in MODES:
+            if mode == "evaluation" or any(isinstance(part, nn.BatchNorm2d) for part in net.modules()):
+                found = _through(net, mode, x, side, device)
+                tables.append(_rows(found, y, classes).assign(network=name, mode=mode))
+        report((number + 1) / len(networks), name)
+    return pd.concat(tables, ignore_index=True)
+
+
+def untrained(name, seed):
+    """torchvision's network ``name`` without its last layer, its weights drawn under ``seed``."""
+    import_torchvision()
+    from torchvision.models import get_model
+
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        net = get_model(name, weights=None)
+    if hasattr(net, "fc"):
+        net.fc = nn.Identity()
+    else:
+        net.classifier[-1] = nn.Identity()
+    return net.eval()
+
+
+@torch.no_grad()
+def _through(net, mode, x, side, device):
+    """(n, features) float64 of rows x (n, 3·s²) in [-1, 1]; ``net`` is left in evaluation mode."""
+    pixels = x.unflatten(1, (3, *2 * [round((x.shape[1] / 3) ** 0.5)])).float()
+    mean, std = (torch.tensor(part)[:, None, None] for part in (MEAN, STD))
+    norms = [part for part in net.modules() if isinstance(part, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.train(mode == "batch")
+        norm.momentum = 0.0  # running statistics stay as they are
+    found = []
+    for batch in colour32(pixels).split(BATCH):
+        batch = nn.functional.interpolate((batch + 1) / 2, (side, side), mode="bilinear", antialias=True)
+        found.append(net(((batch - mean) / std).to(device)).flatten(1).cpu())
+    net.eval()
+    return torch.cat(found).double()
+
+
+def _rows(features, y, classes):
+    area, alignment = curve(features, y)
+    row = {"kind": "area", "area": area, "features": features.shape[1]}
+    row |= dict(zip(("first", "second"), classes, strict=True))
+    grid = np.linspace(0, 1, THRESHOLDS).round(DIGITS)
+    line = pd.DataFrame({"kind": "curve", "threshold": grid, "alignment": alignment.round(DIGITS)})
+    return pd.concat([pd.DataFrame([row]), line], ignore_index=True)
+
+
+def wide(*, dataset, widths, points, seed, device, report):
+    """Align the inputs and random ReLU features of them with two classes, those of :func:`compute`.
+
+    widths : list of int, features. Rows as of :func:`compute`, with ``width`` (0 for the inputs) in place of
+    ``network`` and ``mode``; ``fitted``, the share of ‖y‖² that least squares on the features fits.
+    """
+    draw = numpy_stream(seed, "fig19", "classes", dataset)
+    classes = tuple(int(label) for label in draw.choice(CLASSES[dataset], 2, replace=False))
+    x, y = images(dataset, points, classes, seed)["train"]
+    tables = []
+    for number, width in enumerate((0, *widths)):
+        weights = torch_stream(seed, "fig19", "random features", dataset, width)
+        features = x
+        if width:
+            draws = torch.randn(x.shape[1], width, dtype=x.dtype, generator=weights)
+            features = (x @ draws).relu()
+        table = _rows(features, y, classes).assign(width=width)
+        table["fitted"] = table.loc[table["threshold"] == 0, "alignment"].item()
+        tables.append(table)
+        report((number + 1) / (len(widths) + 1), f"{width} features")
+    return pd.concat(tables, ignore_index=True)

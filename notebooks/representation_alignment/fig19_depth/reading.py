@@ -1,0 +1,162 @@
+"""Does a deeper, or a wider, network start with less alignment than the inputs? (Figure 19, Section 9)"""
+
+from itertools import pairwise
+
+import pandas as pd
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber
+from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
+from alignbook.statements import Case, Requirement, Statement
+
+from ..names import by_set, title
+from ..wording import opening
+from .design import DEPTHS, INPUTS, NAMES
+
+# data/plans/representation_alignment.yaml
+TWENTIETH = "a twentieth of the inputs' area could hardly be seen between two drawn curves"
+
+
+def areas(table, dataset, mode="evaluation"):
+    """(seeds × networks) frame of areas, the inputs' among them; empty where there are none."""
+    return curves(at(table, kind="area", dataset=dataset, mode=[mode, INPUTS]), "network", "area")
+
+
+def drops(table, dataset, mode="evaluation"):
+    """(seeds × networks) frame: by how much of the inputs' area a network's lies below it, percent.
+
+    The networks in the order of their depth.
+    """
+    frame = areas(table, dataset, mode)
+    if INPUTS not in frame:
+        return pd.DataFrame()
+    found = 100 * (1 - frame.drop(columns=INPUTS).div(frame[INPUTS], axis=0))
+    return found[sorted(found, key=DEPTHS.get)]
+
+
+def growth(table, parameters, dataset, mode="evaluation"):
+    """Of the growths of the drop from a network to the next deeper one, the one that shows it least."""
+    frame = drops(table, dataset, mode)
+    steps = [difference(frame[deep], frame[shallow]) for shallow, deep in pairwise(frame)]
+    return weakest(*steps) if steps else None
+
+
+def step(table, parameters, dataset, shallow, deep):
+    """The growth of the drop from one network to another."""
+    frame = drops(table, dataset)
+    return difference(frame[deep], frame[shallow]) if {shallow, deep} <= set(frame) else None
+
+
+def drop(table, parameters, dataset, network):
+    """The drop of one network, by seed."""
+    frame = drops(table, dataset)
+    return frame[network].dropna() if network in frame else None
+
+
+def by_width(table, dataset, column="area"):
+    """(seeds × widths) frame of the random features, width 0 the inputs; empty where there are none."""
+    rows = at(table, kind="area", dataset=dataset)
+    return curves(rows.dropna(subset="width"), "width", column) if "width" in rows else pd.DataFrame()
+
+
+def wide_drop(table, parameters, dataset):
+    """The drop of the widest random features below the inputs, by seed."""
+    frame = by_width(table, dataset)
+    return 100 * (1 - ratio(last(frame), frame[0])) if 0 in frame and frame.shape[1] > 1 else None
+
+
+def wide_fits(table, parameters, dataset):
+    """The smallest share of the labels that least squares on the widest features fits, over the seeds."""
+    frame = by_width(table, dataset, "fitted")
+    return last(frame).min() if len(frame) else None
+
+
+def steps(parameters):
+    """Cases per data set and step from a network to the next deeper one."""
+    ordered = sorted(parameters["networks"], key=DEPTHS.get)
+    return [
+        Case(
+            f"{deep}-{data}", f"{NAMES[shallow]} to {NAMES[deep]}, {title(data)}",
+            {"dataset": data, "shallow": shallow, "deep": deep},
+        )
+        for data in parameters["datasets"] for shallow, deep in pairwise(ordered)
+    ]  # fmt: skip
+
+
+def networks(parameters):
+    """Cases per data set and network."""
+    return [
+        Case(f"{name}-{data}", f"{NAMES[name]}, {title(data)}", {"dataset": data, "network": name})
+        for data in parameters["datasets"] for name in parameters["networks"]
+    ]  # fmt: skip
+
+
+PERCENT = {"above": 0, "matters": 5.0, "unit": "%", "because": TWENTIETH}
+STATEMENTS = [
+    Statement(
+        "deeper",
+        "The deeper the untrained network, the farther its alignment drops below the inputs', in percent.",
+        source="Figure 19, Section 7.2", of=growth, each=by_set, headline=True, **PERCENT,
+    ),
+    Statement(
+        "step", "From a network to the next deeper one, the drop at initialisation grows.",
+        source="Figure 19, Section 7.2", of=step, each=steps, **PERCENT,
+    ),
+    Statement(
+        "poor", "An untrained network aligns less with the labels than the inputs.",
+        source="Figure 19, Section 7.2", of=drop, each=networks, **PERCENT,
+    ),
+    Statement(
+        "deeper-batch",
+        "The same of residual networks alone, with the batch's statistics in batch normalisation.",
+        source="Figure 19, Section 7.2", of=lambda t, p, dataset: growth(t, p, dataset, "batch"),
+        each=by_set, ours=True, **PERCENT,
+    ),
+    Statement(
+        "wide", "Random ReLU features that are enough to fit every label align less than the inputs.",
+        source="Section 9", of=wide_drop, each=by_set, **PERCENT,
+        requires=(Requirement("share of the labels that they fit", of=wide_fits, at_least=0.999),),
+    ),
+]  # fmt: skip
+
+
+def finding(table, parameters, claims):
+    """Whether the drop grows with depth on the first data set, and the drops at both ends."""
+    data = parameters["datasets"][0]
+    claim, frame = claims[f"deeper-{data}"], drops(table, data)
+    said = opening(
+        claim, "Deeper networks start with less alignment",
+        contradicted="Deeper networks do not start with less alignment",
+        absent="Networks of all depths start with about the same alignment",
+    )  # fmt: skip
+    if said is None:
+        return "Nothing has finished."
+    lost = frame.mean()
+    return (
+        f"{said} on {title(data)}: {NAMES[frame.columns[-1]]} starts {lost.iloc[-1]:.0f} % below the inputs, "
+        f"{NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %.{_elsewhere(parameters, claims)} Images are smaller "
+        "than the paper's."
+    )
+
+
+def _elsewhere(parameters, claims):
+    """How the other data sets came out, a sentence, or nothing where they agree with the first."""
+    words = {HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "all start about alike"}
+    first, *others = (claims[f"deeper-{data}"].outcome for data in parameters["datasets"])
+    told = [
+        f"on {title(data)} {words.get(outcome, f'it is {outcome}')}"
+        for data, outcome in zip(parameters["datasets"][1:], others, strict=True)
+        if outcome != first
+    ]
+    return f" But {', '.join(told)}." if told else ""
+
+
+def key_numbers(table, parameters):
+    """Area of the inputs and of the networks, per data set."""
+    found = []
+    for data in parameters["datasets"]:
+        frame = areas(table, data)
+        if INPUTS in frame:
+            names = [INPUTS, *drops(table, data)]
+            what = f"area on {title(data)}: {' / '.join(NAMES.get(name, name) for name in names)}"
+            found.append(KeyNumber(what, " / ".join(f"{frame[name].mean():.2f}" for name in names)))
+    return found[:3]

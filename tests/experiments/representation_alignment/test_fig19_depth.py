@@ -1,0 +1,137 @@
+"""Figure 19: untrained networks against plain code, and statements that come out either way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.metrics import alignment_curve
+from alignbook.seeding import torch_stream
+from alignbook.statements import judged
+from alignbook.studies.representation_alignment.fig19_depth import experiment, reading
+from alignbook.studies.representation_alignment.two_classes import images
+
+PARAMETERS = {
+    "datasets": ["cifar100", "cifar10"], "networks": ["vgg16", "resnet50", "resnet101"], "side": 32,
+    "points": 20, "widths": [], "seeds": 1,
+}  # fmt: skip
+PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
+
+
+@pytest.fixture(scope="module")
+def table():
+    unit, _ = experiment.units(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
+    return unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+
+
+def test_areas_are_those_of_the_last_hidden_layer(table):
+    rows = table[table["kind"] == "area"].set_index(["network", "mode"])
+    assert set(rows.index) == {("inputs", "inputs"), ("resnet18", "evaluation"), ("resnet18", "batch")}
+    classes = tuple(rows[["first", "second"]].iloc[0].astype(int))
+    draw = experiment.numpy_stream(0, "fig19", "classes", "photos")
+    assert tuple(draw.choice(10, 2, replace=False)) == classes
+    x, y = images("photos", 20, classes, 0)["train"]
+    draw.permutation(20)
+    net = experiment.untrained("resnet18", int(draw.integers(2**31)))
+    mean, std = (torch.tensor(part).view(3, 1, 1) for part in (experiment.MEAN, experiment.STD))
+    with torch.no_grad():
+        seen = ((x.float().view(20, 3, 32, 32) + 1) / 2 - mean) / std
+        found = {"inputs": x, "resnet18": net(seen).double()}
+    for name, features in found.items():
+        thresholds, alignment = alignment_curve(features, y)
+        area = float((alignment[1:] * np.diff(thresholds)).sum()) / 20**1.5
+        assert rows.loc[name, "area"].iloc[0] == pytest.approx(area, rel=1e-4), name
+    assert rows["features"].tolist() == [3072, 512, 512]
+
+
+def test_random_features_are_relus_of_the_same_images(table):
+    made = experiment.units(PARAMETERS | {"datasets": ["photos"], "networks": [], "widths": [4, 64]})
+    assert [unit.compute for unit in made] == [experiment.compute, experiment.wide]
+    found = made[1].compute(**made[1].arguments, device="cpu", report=lambda done, text: None)
+    rows = found[found["kind"] == "area"].set_index("width")
+    assert rows.index.tolist() == [0, 4, 64] and rows["features"].tolist() == [3072, 4, 64]
+    inputs = table[(table["kind"] == "area") & (table["network"] == "inputs")]
+    assert rows["area"][0] == pytest.approx(inputs["area"].item())
+    x, y = images("photos", 20, tuple(rows[["first", "second"]].iloc[0].astype(int)), 0)["train"]
+    draw = torch_stream(0, "fig19", "random features", "photos", 4)
+    features = (x @ torch.randn(3072, 4, dtype=torch.float64, generator=draw)).clamp(min=0)
+    assert rows["area"][4] == pytest.approx(experiment.curve(features, y)[0])
+    # Least squares on the rows of length one, with the constant, as everywhere in the chapter.
+    assert rows["fitted"][64] == pytest.approx(1) and rows["fitted"][4] < 1
+
+
+def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
+    state = torch.get_rng_state()
+    one, same, other = (experiment.untrained("resnet18", seed) for seed in (1, 1, 2))
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.equal(one.conv1.weight, same.conv1.weight)
+    assert not torch.equal(one.conv1.weight, other.conv1.weight)
+    x = 2 * torch.rand(4, 3072, dtype=torch.float64) - 1
+    before = experiment._through(one, "evaluation", x, 32, "cpu")
+    batch = experiment._through(one, "batch", x, 32, "cpu")
+    assert not torch.allclose(before, batch)
+    assert torch.equal(before, experiment._through(one, "evaluation", x, 32, "cpu"))
+    last = experiment.untrained("vgg16", 0).classifier[-1]
+    assert isinstance(last, nn.Identity)
+
+
+def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, **means):
+    rows, draws = [], np.random.default_rng(0)
+    for seed in range(seeds):
+        for dataset in PARAMETERS["datasets"]:
+            for name, mean in (PLAIN | means).items():
+                for mode in ("evaluation", "batch") if name.startswith("resnet") else ("evaluation",):
+                    area = mean if mode == "evaluation" else 0.4 - batch * (0.4 - mean)
+                    row = {"kind": "area", "dataset": dataset, "seed": seed, "network": name}
+                    row |= {"mode": "inputs" if name == "inputs" else mode}
+                    rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
+    for seed in range(seeds):
+        for dataset in PARAMETERS["datasets"]:
+            for width, area in ((0, 0.4), (64, 0.39), (4096, wide)):
+                row = {"kind": "area", "dataset": dataset, "seed": seed, "width": width, "fitted": fitted}
+                rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
+    return pd.DataFrame(rows)
+
+
+def claims(table):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def test_statements_come_out_either_way():
+    held = claims(made_up())
+    assert {claim.outcome for claim in held.values()} == {HOLDS}
+    assert held["deeper-cifar100"].measured == pytest.approx(25, abs=2)
+    assert held["poor-resnet101-cifar10"].measured == pytest.approx(75, abs=2)
+    turned = claims(made_up(vgg16=0.1, resnet101=0.3, batch=0.5))
+    outcomes = {id.rsplit("-", 1)[0]: claim.outcome for id, claim in turned.items()}
+    assert {id for id, one in outcomes.items() if one == CONTRADICTED} == {
+        "deeper", "step-resnet50", "step-resnet101", "deeper-batch",
+    }  # fmt: skip
+    assert claims(made_up(vgg16=0.5))["poor-vgg16-cifar10"].outcome == CONTRADICTED
+    assert claims(made_up(wide=0.5))["wide-cifar10"].outcome == CONTRADICTED
+    assert claims(made_up(fitted=0.9))["wide-cifar10"].outcome == NOT_JUDGED
+    alike = claims(made_up(vgg16=0.2, resnet101=0.2))
+    assert alike["deeper-cifar10"].outcome == ABSENT
+    # One step that falls is enough: the weaker of both decides.
+    mixed = claims(made_up(resnet101=0.25))
+    assert mixed["deeper-cifar10"].outcome == CONTRADICTED and mixed["step-resnet50-cifar10"].outcome == HOLDS
+
+
+def finding(table):
+    return reading.finding(table, PARAMETERS, claims(table))
+
+
+def test_the_finding_follows_the_headline():
+    said = finding(made_up())
+    assert said.startswith("Deeper networks start with less alignment on CIFAR-100: ResNet-101 starts 75 %")
+    assert "VGG-16 26 %" in said and "But" not in said and len(said) <= 300
+    table = made_up()
+    table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
+    assert "But on CIFAR-10 they do not." in finding(table)
+    assert finding(made_up(resnet101=0.3)).startswith("Deeper networks do not start with less alignment")
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
+    nothing = pd.DataFrame({"unit": []})
+    assert {claim.outcome for claim in claims(nothing).values()} == {NOT_RUN}
+    assert finding(nothing) == "Nothing has finished." and reading.key_numbers(nothing, PARAMETERS) == []
