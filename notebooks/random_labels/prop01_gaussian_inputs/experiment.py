@@ -173,13 +173,20 @@ def exponentiated(parameters, rate):
 
 
 def adam(parameters, rate):
-    """Adam, which scales every weight's step by that weight's own gradients."""
-    stepper = torch.optim.Adam(parameters, lr=rate)
+    """Adam with PyTorch's defaults, which scales every weight's step by that weight's own gradients."""
+    means = [torch.zeros_like(part) for part in parameters]
+    squares = [torch.zeros_like(part) for part in parameters]
+    count = 0
 
+    @torch.no_grad()
     def update(gradients):
-        for part, gradient in zip(parameters, gradients, strict=True):
-            part.grad = gradient
-        stepper.step()
+        nonlocal count
+        count += 1
+        for part, mean, square, gradient in zip(parameters, means, squares, gradients, strict=True):
+            mean.lerp_(gradient, 0.1)
+            square.lerp_(gradient.square(), 0.001)
+            scale = (square / (1 - 0.999**count)).sqrt() + 1e-8
+            part.sub_(rate / (1 - 0.9**count) * mean / scale)
 
     return update
 

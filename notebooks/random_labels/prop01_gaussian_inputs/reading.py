@@ -66,7 +66,7 @@ def of(*conditions):
 
 def of_widths(parameters):
     """Cases for the larger widths."""
-    return of(*(wide(width) for width in parameters["wide"]))(parameters)
+    return [Case(str(width), f"width {width}", {"condition": wide(width)}) for width in parameters["wide"]]
 
 
 UNIT = "of the misalignment with random bases, beyond sampling"
