@@ -177,7 +177,7 @@ def key_numbers(table, parameters):
     }
     return [
         KeyNumber(
-            f"misalignment left, % of that with random bases: {name}", interval(100 * values, "{:.0f}"), 0
+            f"misalignment left, % of that with random bases: {name}", interval(100 * values, "{:.1f}"), 0
         )
         for name, values in found.items()
         if len(values)
