@@ -69,7 +69,7 @@ def of_widths(parameters):
     return [Case(str(width), f"width {width}", {"condition": wide(width)}) for width in parameters["wide"]]
 
 
-UNIT = "of the misalignment with random bases, beyond sampling"
+UNIT = "of random bases’"
 ALIGNED = {"near": 0, "within": WITHIN, "unit": UNIT, "requires": (visible(),)}
 BROKEN = {
     "above": 0, "matters": WITHIN, "unit": UNIT, "requires": (visible(),),
@@ -88,9 +88,9 @@ STATEMENTS = [
     Statement(
         "equal", "Where eigenvalues of the inputs' covariance are equal, those of the weights' are, too.",
         source="Definition 1, Proposition 1", of=equality, near=0, within=WITHIN,
-        unit="of the misalignment where these eigenvalues differ", requires=(
+        unit="of where they differ", requires=(
             Requirement(
-                "the same where they differ, less what sampling gives",
+                "misalignment where these eigenvalues differ, less what sampling gives",
                 lambda t, p: difference(measured(t, "plain", "merged"), measured(t, "plain", "floor")).mean(),
                 at_least=SEEN_FROM,
             ),
@@ -140,9 +140,9 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Averaged over many networks, the trained weights have the principal axes of the inputs",
+    holds="Over many networks, the trained weights have the principal axes of the inputs",
     contradicted="Even over many networks, the trained weights do not have the principal axes of the inputs",
-    absent="The trained weights differ from the principal axes of the inputs too little to matter",
+    absent="The trained weights are too little off the principal axes of the inputs to matter",
     undecided="It is undecided whether the trained weights have the principal axes of the inputs",
     not_judged="The trained weights have no directions of their own, so that their alignment is not judged",
 )
@@ -153,9 +153,10 @@ def finding(table, parameters, claims):
     claim, adam = claims["aligned-plain"], claims["optimiser-adam"]
     if claim.outcome not in SAID:
         return "No network trained by gradient descent is among the results: there is nothing to see."
-    text = f"{SAID[claim.outcome]}: {_percent(claim.measured)} of a random basis's misalignment is left."
+    text = f"{SAID[claim.outcome]}: their misalignment beyond sampling is {_percent(claim.measured)} "
+    text += "of a random basis's."
     if adam.outcome == CONTRADICTED:
-        text += f" With Adam, which the paper says keeps the alignment, {_percent(adam.measured)} is left."
+        text += f" With Adam, to which the paper extends its proof, it is {_percent(adam.measured)}."
     elif adam.outcome == HOLDS:
         text += " With Adam it is the same."
     if claims["one-network"].outcome == CONTRADICTED:
@@ -177,7 +178,7 @@ def key_numbers(table, parameters):
     }
     return [
         KeyNumber(
-            f"misalignment left, % of that with random bases: {name}", interval(100 * values, "{:.1f}"), 0
+            f"misalignment beyond sampling, % of random bases’: {name}", interval(100 * values, "{:.1f}"), 0
         )
         for name, values in found.items()
         if len(values)
