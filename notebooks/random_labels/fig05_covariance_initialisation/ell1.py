@@ -10,6 +10,7 @@ from alignbook.training.transfer import layers_of
 
 from ..downstream import fresh_head_, learning_curve, tasks
 
+STORED_AS = "random_labels/fig05_covariance_initialisation"  # beside the other starts
 START = "ell1"
 
 
