@@ -141,10 +141,10 @@ STATEMENTS = [
 
 SAID = by_verdict(
     holds="Over many networks, the trained weights have the principal axes of the inputs",
-    contradicted="Even over many networks, the trained weights do not have the principal axes of the inputs",
+    contradicted="Even over many networks, the trained weights lack the principal axes of the inputs",
     absent="The trained weights are too little off the principal axes of the inputs to matter",
     undecided="It is undecided whether the trained weights have the principal axes of the inputs",
-    not_judged="The trained weights have no directions of their own, so that their alignment is not judged",
+    not_judged="The trained weights have no directions of their own, so their alignment is not judged",
 )
 
 
