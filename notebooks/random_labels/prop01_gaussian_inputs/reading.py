@@ -144,7 +144,7 @@ SAID = by_verdict(
     contradicted="Even over many networks, the trained weights lack the principal axes of the inputs",
     absent="The trained weights are too little off the principal axes of the inputs to matter",
     undecided="It is undecided whether the trained weights have the principal axes of the inputs",
-    not_judged="The trained weights have no directions of their own, so their alignment is not judged",
+    not_judged="The trained weights have no directions of their own: alignment is not judged",
 )
 
 
