@@ -5,10 +5,10 @@ import pandas as pd
 from alignbook.claims import UNDECIDED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, at, difference
 from alignbook.statements import Requirement, Statement, over
+from alignbook.wording import by_verdict, others
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..gains import gain as gain_of
-from ..wording import by_verdict, others
 from .design import STARTS
 
 MARGIN = 0.25  # of the gain, within which the effect counts as recovered; fixed before the first run

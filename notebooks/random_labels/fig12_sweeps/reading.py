@@ -2,6 +2,7 @@
 
 from alignbook.claims import KeyNumber, interval
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
 from ..gains import KINDS
 from ..sweep_analysis import (
@@ -19,7 +20,6 @@ from ..sweep_analysis import (
     layers_add,
     surely_slower,
 )
-from ..wording import by_verdict
 from .design import SECOND, SWEEPS
 
 FIGURES = (*SWEEPS, *SECOND)

@@ -6,9 +6,9 @@ import pandas as pd
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, curves, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
 from ..transfer_curves import FALL, RISE, change, growth, networks, percent
-from ..wording import by_verdict
 from .design import PRINTED, SAID, settings
 
 SOURCE = "Figure 20, E.1"

@@ -5,8 +5,8 @@ import numpy as np
 from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
-from ..wording import by_verdict
 from .design import WORDS, wide
 
 WITHIN = 0.05  # of the misalignment with random bases

@@ -7,8 +7,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement
-
-from ..wording import by_verdict
+from alignbook.wording import by_verdict
 
 # All 112 printed accuracies: table, initialisation, layers, iterations, part, paper. The column {} (layers 0)
 # is the same in all seven tables. Table 1 is in Section 2.5, the others in Appendix E.3.

@@ -10,8 +10,8 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, sample
 from alignbook.statements import Case, Statement
+from alignbook.wording import by_verdict
 
-from ..wording import by_verdict
 from .design import OPTIMISERS, PROPERTIES, ROUNDING
 from .directions import divergence, half_information, information, printed_distance
 

@@ -43,7 +43,10 @@ def units(parameters):
             if family == "vgg19-second":
                 arguments["epochs"] = p["second_epochs"]
             arguments |= dict(zip(("architecture", "optimiser"), FAMILIES[family][1:], strict=True))
-        for seed in range(p["seeds"]):
+        seeds = range(p["seeds"])
+        if family == "dense":
+            seeds = range(p["dense_first_seed"], p["dense_first_seed"] + p["dense_seeds"])
+        for seed in seeds:
             name = f"{family}-rate{rate:g}-batch{batch}-seed{seed}"
             compute = compute_dense if family == "dense" else compute_deep
             made.append(Unit(name, compute, arguments | {"seed": seed}))

@@ -300,7 +300,9 @@ def _connected(distributed, address, say):
     while True:
         left = PATIENCE - (time.monotonic() - began)
         try:
-            return distributed.Client(address, timeout=max(1.0, min(10.0, left)), set_as_default=False)
+            # The first try is short, so that who has mistyped an address reads of it at once.
+            wait = max(1.0, min(10.0 if told else 1.0, left))
+            return distributed.Client(address, timeout=wait, set_as_default=False)
         except (OSError, TimeoutError) as error:
             if left <= 0:
                 raise AlignbookError(f"no scheduler at {address}: {on_one_line(error)}") from None

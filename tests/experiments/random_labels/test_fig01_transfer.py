@@ -114,6 +114,42 @@ def test_runs_share_all_but_pre_training():
     assert parts[0] == parts[1]
 
 
+def test_side_by_side_only_rounding_differs(monkeypatch):
+    monkeypatch.setattr(experiment, "ALONE", 1)
+    units = experiment.units(asked(**SMALL | {"seeds": 4, "together": 2}))
+    names = [unit.name for unit in units if unit.name.startswith("1")]
+    assert names == ["1-and-2-seed0", "1-and-2-seeds1-2", "1-and-2-seeds3-3"]
+    arguments = next(unit for unit in units if unit.name == names[1]).arguments
+    columns = ["seed", "start", "labels", "epoch"]
+    both = experiment.compute_together(**arguments, **QUIET).fillna({"labels": "none"}).set_index(columns)
+    alone = {name: value for name, value in arguments.items() if name != "seeds"}
+    each = [experiment.compute(**alone, seed=seed, **QUIET).assign(seed=seed) for seed in arguments["seeds"]]
+    each = pd.concat(each).fillna({"labels": "none"}).set_index(columns)
+    # Of 20 images none, or one whose two largest logits are alike, is counted differently.
+    pd.testing.assert_frame_equal(both.sort_index(), each.sort_index(), check_like=True, atol=0.051)
+    assert len(set(both["accuracy"])) > 3
+
+
+def test_where_one_diverges_the_others_are_run_alone(monkeypatch):
+    arguments = experiment.units(asked(**SMALL | {"seeds": 8, "together": 2}))[-1].arguments
+    real = experiment.compute
+
+    def compute(*, seed, **other):
+        if seed == arguments["seeds"][0]:
+            raise experiment.Diverged(3)
+        return real(seed=seed, **other)
+
+    def diverge(**other):
+        raise experiment.Diverged(1)
+
+    monkeypatch.setattr(experiment, "_together", diverge)
+    monkeypatch.setattr(experiment, "compute", compute)
+    assert set(experiment.compute_together(**arguments, **QUIET)["seed"]) == {arguments["seeds"][1]}
+    monkeypatch.setattr(experiment, "compute", diverge)
+    with pytest.raises(experiment.Diverged):
+        experiment.compute_together(**arguments, **QUIET)
+
+
 def test_bad_parameters():
     with pytest.raises(AlignbookError, match="epoch_share"):
         asked(epoch_share=0.0)

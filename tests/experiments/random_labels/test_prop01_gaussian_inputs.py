@@ -9,13 +9,13 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.kernels import many_mlps
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.random_labels.prop01_gaussian_inputs import design, experiment, reading
+from tests import judging
 
 BOOK = notebooks.find("random_labels/prop01_gaussian_inputs")
 SMOKE = parameters.resolve(BOOK, "smoke")
-WIDEST = design.wide(max(SMOKE["wide"]))
 BROKEN = {"exponentiated", "stretched", "shifted"}
+judged, _, finding = judging.of(reading, SMOKE)
 
 
 def made_up(left=None, alone=0.0, mean=None, equal=0.0, bases=0.4):
@@ -35,14 +35,6 @@ def made_up(left=None, alone=0.0, mean=None, equal=0.0, bases=0.4):
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, SMOKE)}
-
-
-def finding(table):
-    return reading.finding(table, SMOKE, judged(table))
 
 
 def test_the_proposition_holds():

@@ -7,6 +7,7 @@ from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.statements import judged
 from alignbook.studies.random_labels.tab01_covariance_init import experiment as tab01
 from alignbook.studies.random_labels.tab01_covariance_init import reading
+from tests import judging
 
 PARAMETERS = {
     "dataset": "photos",
@@ -57,16 +58,7 @@ def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0, fitted=1.0):
     return pd.concat(made, ignore_index=True)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_the_paper_prints_112_numbers():

@@ -10,9 +10,9 @@ import torch
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.representation_alignment import image_features
 from alignbook.studies.representation_alignment.fig13_pretrained import design, experiment, reading
+from tests import judging
 
 PARAMETERS = {
     "datasets": ["photos"], "network": "random", "points": 12, "test_points": 6, "dictionary": 8,
@@ -45,16 +45,7 @@ def made_up(
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_what_the_paper_shows_holds():

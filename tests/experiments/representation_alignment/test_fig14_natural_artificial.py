@@ -9,9 +9,9 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, U
 from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.representation_alignment.fig14_natural_artificial import experiment, reading
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 BOOK = notebooks.find("representation_alignment/fig14_natural_artificial")
 PARAMETERS = parameters.resolve(BOOK, "quick")
@@ -46,16 +46,7 @@ def made_up(gaps=GAPS, tuned=TUNED, source=40.0, seeds=4, dip=0.0, kinds=(1, 1),
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_what_the_paper_shows_holds():

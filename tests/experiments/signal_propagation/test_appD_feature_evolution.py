@@ -13,6 +13,7 @@ from alignbook.statements import judged
 from alignbook.studies.signal_propagation import tangent_step
 from alignbook.studies.signal_propagation.appD_feature_evolution import experiment, reading
 from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
+from tests import judging
 
 PARAMETERS = {"learning_rate": 0.003, "shorter": [1.0, 10000.0], "examples": 256}
 X = torch.randn(12, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -116,16 +117,7 @@ def made_up(order=1, moved=0.0, grown=0.0, label=1.0, gain=(1.0, -1.0), factor=1
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():

@@ -25,7 +25,8 @@ PARAMETERS = {
     "resnet_second_rates": [0.01], "second_rates": [0.01], "second_epochs": 3, "batch_size": 20,
     "width": 8, "side": 8, "images": 24,
     "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005, "alignment_images": 5, "test_images": 30,
-    "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 7,
+    "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 7, "dense_seeds": 7,
+    "dense_first_seed": 0,
 }  # fmt: skip
 VARIED = [("dense", "rate"), ("dense", "batch"), ("vgg19", "rate"), ("vgg19", "batch")]
 

@@ -10,10 +10,10 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.signal_propagation import tangent_step
 from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
 from alignbook.studies.signal_propagation.fig05_second_order import experiment, reading
+from tests import judging
 
 PARAMETERS = {
     "dataset": "cifar10", "layers": [1, 2, 3], "learning_rate": 0.003, "epochs_at": [0, 1, 4],
@@ -135,16 +135,7 @@ def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=6, re
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():

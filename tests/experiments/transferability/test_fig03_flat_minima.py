@@ -8,9 +8,9 @@ import torch
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.transferability.fig03_flat_minima import experiment, reading
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 PARAMETERS = {
     "targets": ["cifar10", "cifar10-natural", "mnist"],
@@ -49,16 +49,7 @@ def made_up(sharper=2.0, reached=True, norm=1.0):
     return pd.concat(tables, ignore_index=True)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_units_are_named_apart_and_variations_are_of_the_first_target():

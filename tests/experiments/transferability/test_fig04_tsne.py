@@ -10,11 +10,11 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability.fig04_tsne import design, experiment, reading
 from alignbook.studies.transferability.targets import named
 from alignbook.studies.transferability.tuned import kernels
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 TARGETS = ["mnist", "cifar10-natural", "shapes"]
 PARAMETERS = {
@@ -54,16 +54,7 @@ def made_up(apart, moved=1.0, seeds=3):
     return pd.DataFrame(tables)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in judged(table).items()}
-
-
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, judged(table))
+judged, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_one_unit_per_pair_and_seed():

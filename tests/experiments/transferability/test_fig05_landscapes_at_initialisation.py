@@ -8,10 +8,10 @@ from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.metrics import landscape
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.fig05_landscapes_at_initialisation import experiment, reading
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 PARAMETERS = {
     "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
@@ -63,16 +63,7 @@ def given_of(arguments):
     return {name: value for name, value in arguments.items() if isinstance(value, str | int | float)}
 
 
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in judged(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, judged(table))
+judged, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_units_are_named_apart():

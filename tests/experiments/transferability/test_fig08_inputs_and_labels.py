@@ -10,9 +10,9 @@ from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability.fig08_inputs_and_labels import design, experiment, reading
 from alignbook.training.lenet import LeNet
+from tests import judging
 
 BOOK = notebooks.find("transferability/fig08_inputs_and_labels")
 PARAMETERS = parameters.resolve(BOOK, "quick")
@@ -47,16 +47,7 @@ def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, s
     return pd.DataFrame(rows)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def claims(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold_where_like_meets_like():

@@ -9,7 +9,6 @@ import torch
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.data import colour32, load
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.deviations import ends, printed, series
 from alignbook.studies.transferability.pretrained_source import source_units
@@ -19,6 +18,7 @@ from alignbook.studies.transferability.targets import name_of, named, source_sai
 from alignbook.studies.transferability.tuned import recorded, target, tuned
 from alignbook.training import loop
 from alignbook.training.pretrained import pretrained
+from tests import judging
 
 PARAMETERS = {
     "targets": ["photos-natural", "digits"],
@@ -81,16 +81,7 @@ def made(
     return table
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in judged(table).items()}
-
-
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, judged(table))
+judged, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_units_name_target_part_and_steps():

@@ -6,13 +6,13 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import engine, notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.fig04_tsne import reading as fig04
 from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
 from alignbook.studies.transferability.tab02_from_scratch import experiment as tab02
 from alignbook.studies.transferability.tab02_from_scratch import reading
 from alignbook.studies.transferability.targets import named
+from tests import judging
 
 PARAMETERS = {
     "targets": ["cifar10", "mnist"],
@@ -53,16 +53,7 @@ def made(gain=0.5, ratio=2.0, seeds=3):
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_units_are_table_1s_and_those_from_scratch():
