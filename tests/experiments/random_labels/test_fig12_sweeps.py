@@ -300,6 +300,11 @@ def test_intervals_surely_below_zero_are_counted():
     slower, cells = analysis.surely_slower(table, reading.FIGURES)
     assert cells == 3 * 2 * 2 and 4 <= slower <= 5
     assert f"surely hurts {slower} of 12" in said(table)
+    assert judged(table)["rarely-hurts"] == CONTRADICTED
+    assert judged(table, epoch_share=0.2)["rarely-hurts"] == NOT_JUDGED
+    few = made_up(lambda *_: 0.1, figures=["12"], labels=["real"])  # six kinds of networks
+    assert judged(few)["rarely-hurts"] == NOT_JUDGED
+    assert judged(made_up(lambda *_: 0.1, figures=["12"]))["rarely-hurts"] == HOLDS
 
 
 def test_the_groups_that_chose_the_reading_are_not_judged():
