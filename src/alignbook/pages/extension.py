@@ -8,15 +8,20 @@ lead to the folder that made them, and notebooks are offered as they run on a re
 import html
 import json
 import re
+from pathlib import Path
 
 from docutils import nodes
 
 from alignbook import paths
-from alignbook.pages import accessibility, download, repository, terms
+from alignbook.pages import accessibility, download, panels, repository, terms
 from alignbook.pages.style import darkened
 
-_FIGURE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/[^"/]+)\.svg"(?P<after>[^>]*)>')
+_FIGURE = re.compile(
+    r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/(?P<name>[^"/]+))\.svg"(?P<after>[^>]*)>'
+)
+_ALT = re.compile(r'alt="([^"]*)"')
 DARK = "-dark.svg"
+SOURCE = "\0"  # in place of a figure's address
 LONGEST = 300  # characters of a description
 
 
@@ -49,21 +54,37 @@ def number_per_page(app, env):
 
 
 def pair_figures(app, pagename, templatename, context, doctree):
-    """Each vector figure beside its dark twin, of which the theme shows the one that fits the mode."""
+    """Each vector figure beside its dark twin, of which the theme shows the one that fits the mode.
+
+    For phones its parts stand below, of which the style sheet shows either all or none.
+    """
     if "body" in context:
-        context["body"] = _FIGURE.sub(_pair, context["body"])
+        files = {name: Path(app.srcdir, source) for source, name in app.builder.images.items()}
+        context["body"] = _FIGURE.sub(lambda found: _pair(found, files), context["body"])
 
 
-def _pair(found):
-    twins = []
-    for mode, suffix in (("light", ".svg"), ("dark", DARK)):
-        before, after = found["before"], found["after"]
-        if 'class="' in before + after:
-            before, after = (part.replace('class="', f'class="only-{mode} ') for part in (before, after))
+def _pair(found, files):
+    thumbnail = 'loading="lazy"' in found[0]
+    svg = "" if thumbnail else files[found["name"] + ".svg"].read_text(encoding="utf-8")
+    places = {"light": f"{found['place']}.svg", "dark": found["place"] + DARK}
+    twins = "".join(f"<img {_shown(found, mode, svg)}>".replace(SOURCE, places[mode]) for mode in places)
+    alt = _ALT.search(found[0])
+    stack = panels.stack(svg, **places, alt=alt[1] if alt else "")
+    return f'<span class="ab-whole">{twins}</span>{stack}' if stack else twins
+
+
+def _shown(found, mode, svg):
+    """The attributes of an image in one mode, no larger than its text is to be."""
+    text = f'{found["before"]}src="{SOURCE}"{found["after"]}'
+    added = {"class": f"only-{mode} "}
+    if panels.size(svg):
+        added["style"] = f"max-width: {panels.LARGEST * panels.size(svg)[0]:.0f}px; "
+    for name, value in added.items():
+        if f'{name}="' in text:
+            text = text.replace(f'{name}="', f'{name}="{value}', 1)
         else:
-            before += f'class="only-{mode}" '
-        twins.append(f'<img {before}src="{found["place"]}{suffix}"{after}>')
-    return "".join(twins)
+            text = f'{name}="{value.strip()}" {text}'
+    return text
 
 
 def describe(app, pagename, templatename, context, doctree):

@@ -315,6 +315,9 @@ def _is_parameter(name, value):
 
 
 def _vector_figures():
+    from IPython import get_ipython
+    from matplotlib.figure import Figure
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-    set_matplotlib_formats("svg", metadata={"Date": None})  # two builds of one commit are the same
+    set_matplotlib_formats("svg")
+    get_ipython().display_formatter.formatters["image/svg+xml"].for_type(Figure, style.svg)
