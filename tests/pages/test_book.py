@@ -507,9 +507,9 @@ def test_every_page_says_in_its_head_what_it_shows(built):
         (description,) = re.findall(r'<meta name="description" content="([^"]*)">', head)
         assert 20 < len(unescape(description)) <= 300, name
         assert f'<meta property="og:description" content="{description}">' in head
-        if name in NAMES:
-            (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
-            assert ((html / f"{name}.html").parent / image).is_file(), name
+        (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
+        assert ((html / f"{name}.html").parent / image).is_file() and image.endswith(".png"), name
+        assert name not in NAMES or f"share/{name}.png" in image
 
 
 def test_the_table_of_contents_lists_every_notebook_in_its_chapter():

@@ -8,12 +8,13 @@ lead to the folder that made them, and notebooks are offered as they run on a re
 import html
 import json
 import re
+import shutil
 from pathlib import Path
 
 from docutils import nodes
 
 from alignbook import paths
-from alignbook.pages import accessibility, download, panels, repository, terms
+from alignbook.pages import accessibility, download, panels, repository, share, terms
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(
@@ -36,6 +37,7 @@ def setup(app):
     app.connect("html-page-context", lead_to_the_folder)
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
+    app.connect("build-finished", offer_pictures)
     app.connect("build-finished", mend)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -88,19 +90,27 @@ def _shown(found, mode, svg):
 
 
 def describe(app, pagename, templatename, context, doctree):
-    """Say in the page's head what it shows: its finding, else its first paragraph; and its first figure."""
-    path = app.srcdir / "shown.json"  # written beside the pages: {page: {"description", "figure"}}
+    """Say in the page's head what it shows: its finding, else its first paragraph; and its first figure.
+
+    A page without a figure has that of the first page that has one. Sites want the picture's whole address:
+    the book knows it where ``html_baseurl`` does.
+    """
+    path = app.srcdir / "shown.json"  # written beside the pages: {"description": {page: text}, "picture": …}
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    shown = known.get(pagename, {})
-    text = shown.get("description") or _first_paragraph(doctree)
+    text = known.get("description", {}).get(pagename) or _first_paragraph(doctree)
     if not text:
         return
     text = text if len(text) <= LONGEST else text[: LONGEST - 1].rsplit(" ", 1)[0] + " …"
     tags = {"og:title": context.get("title", ""), "og:type": "article", "og:description": text}
-    if shown.get("figure"):
-        tags["og:image"] = context["pathto"](f"_images/{shown['figure']}", 1)
+    pictures = known.get("picture", {})
+    if pictures:
+        picture = pictures.get(pagename) or next(iter(pictures.values()))
+        base = app.config.html_baseurl
+        tags["og:image"] = f"{base.rstrip('/')}/{picture}" if base else context["pathto"](picture, 1)
+        tags |= {"og:image:width": share.SIZE[0], "og:image:height": share.SIZE[1]}
     lines = [f'<meta name="description" content="{html.escape(text)}">']
-    lines += [f'<meta property="{key}" content="{html.escape(_plain(tags[key]))}">' for key in tags]
+    lines += [f'<meta property="{key}" content="{html.escape(_plain(str(tags[key])))}">' for key in tags]
+    lines += ['<meta name="twitter:card" content="summary_large_image">'] * bool(pictures)
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
 
 
@@ -127,6 +137,13 @@ def offer_notebooks(app, error):
         texts = download.Texts(app.env, app.srcdir)
         for path in sorted((app.outdir / "_sources").rglob("*.ipynb")):
             download.rewrite(path, texts)
+
+
+def offer_pictures(app, error):
+    """The pictures that other sites show; see :mod:`~alignbook.pages.share`."""
+    pictures = app.srcdir / share.FOLDER
+    if error is None and pictures.is_dir():
+        shutil.copytree(pictures, app.outdir / share.FOLDER, dirs_exist_ok=True)
 
 
 def mend(app, error):

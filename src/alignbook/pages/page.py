@@ -13,7 +13,7 @@ from IPython.display import HTML, display
 from alignbook import paths
 from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
-from alignbook.pages import style
+from alignbook.pages import share, style
 from alignbook.pages.tables import badge, folded, marked, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
@@ -320,4 +320,7 @@ def _vector_figures():
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 
     set_matplotlib_formats("svg")
-    get_ipython().display_formatter.formatters["image/svg+xml"].for_type(Figure, style.svg)
+    formatters = get_ipython().display_formatter.formatters
+    formatters["image/svg+xml"].for_type(Figure, style.svg)
+    formatters[share.PNG].for_type(Figure, share.of_first())
+    formatters[share.PNG].enabled = True
