@@ -375,6 +375,11 @@ def test_search_finds_a_page(reader):
     found = desktop.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
     first = [position for position, link in enumerate(found) if "random_labels/fig02_misalignment" in link]
     assert first and first[0] < 5 and any("/reference/misalignment" in link for link in found)
+    # Each page once with its chapter and the words in a line of its text, on the file system, too.
+    page = desktop.page.locator('#search-results li[data-page="random_labels/fig02_misalignment"]').first
+    page.locator(".ab-excerpt mark").first.wait_for()
+    assert "misalignment" in page.locator(".ab-excerpt mark").first.inner_text().lower()
+    assert "Maennel et al." in page.locator(".ab-chapter").inner_text()
     # By a name of the field that the pages themselves do not use.
     desktop.page.goto(f"{desktop.base}search.html?q=NTK")
     desktop.page.get_by_text("Search finished").wait_for()

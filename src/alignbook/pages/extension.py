@@ -14,7 +14,7 @@ from pathlib import Path
 from docutils import nodes
 
 from alignbook import paths
-from alignbook.pages import accessibility, download, panels, repository, share, terms
+from alignbook.pages import accessibility, download, excerpts, panels, repository, share, terms
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(
@@ -38,7 +38,9 @@ def setup(app):
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
     app.connect("build-finished", offer_pictures)
+    app.connect("html-page-context", show_excerpts)
     app.connect("build-finished", mend)
+    app.connect("build-finished", tell_excerpts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -112,6 +114,20 @@ def describe(app, pagename, templatename, context, doctree):
     lines += [f'<meta property="{key}" content="{html.escape(_plain(str(tags[key])))}">' for key in tags]
     lines += ['<meta name="twitter:card" content="summary_large_image">'] * bool(pictures)
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
+
+
+def show_excerpts(app, pagename, templatename, context, doctree):
+    """What the page of searches alone needs: see :mod:`~alignbook.pages.excerpts`."""
+    if pagename == "search":
+        app.add_js_file("search.js")
+
+
+def tell_excerpts(app, error):
+    """Write what a search shows of each page."""
+    if error is None:
+        titles = {page: title.astext() for page, title in app.env.titles.items()}
+        texts = {page: (app.outdir / f"{page}.html").read_text(encoding="utf-8") for page in titles}
+        excerpts.write(texts, titles, app.outdir / "_static" / excerpts.FILE)
 
 
 def lead_to_the_folder(app, pagename, templatename, context, doctree):
