@@ -375,6 +375,11 @@ def test_search_finds_a_page(reader):
     found = desktop.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
     first = [position for position, link in enumerate(found) if "random_labels/fig02_misalignment" in link]
     assert first and first[0] < 5 and any("/reference/misalignment" in link for link in found)
+    # Each page once with its chapter and the words in a line of its text, on the file system, too.
+    page = desktop.page.locator('#search-results li[data-page="random_labels/fig02_misalignment"]').first
+    page.locator(".ab-excerpt mark").first.wait_for()
+    assert "misalignment" in page.locator(".ab-excerpt mark").first.inner_text().lower()
+    assert "Maennel et al." in page.locator(".ab-chapter").inner_text()
     # By a name of the field that the pages themselves do not use.
     desktop.page.goto(f"{desktop.base}search.html?q=NTK")
     desktop.page.get_by_text("Search finished").wait_for()
@@ -507,9 +512,9 @@ def test_every_page_says_in_its_head_what_it_shows(built):
         (description,) = re.findall(r'<meta name="description" content="([^"]*)">', head)
         assert 20 < len(unescape(description)) <= 300, name
         assert f'<meta property="og:description" content="{description}">' in head
-        if name in NAMES:
-            (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
-            assert ((html / f"{name}.html").parent / image).is_file(), name
+        (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
+        assert ((html / f"{name}.html").parent / image).is_file() and image.endswith(".png"), name
+        assert name not in NAMES or f"share/{name}.png" in image
 
 
 def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
