@@ -528,19 +528,19 @@ def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
 
 
 def shown(checkout, **environment):
-    """(profile, units, what was said) of the results that the toy's book would show."""
+    """(profile, jobs, what was said) of the results that the toy's book would show."""
     code = (
         "from alignbook.pages import book; from alignbook.runs import notebooks; said = []; "
         "run = book._results(notebooks.every()[0], None, said.append); "
         "print(run.profile, len(run.stored), *said, sep='|')"
     )
-    profile, units, *said = checkout.python(code, **environment).split("|")
-    return profile, int(units), "\n".join(said)
+    profile, jobs, *said = checkout.python(code, **environment).split("|")
+    return profile, int(jobs), "\n".join(said)
 
 
 def test_shows_the_most_faithful_results_and_computes_broken_ones_again(checkout):
-    profile, units, said = shown(checkout)
-    assert (profile, units) == ("quick", 3) and "nothing is stored" in said
+    profile, jobs, said = shown(checkout)
+    assert (profile, jobs) == ("quick", 3) and "nothing is stored" in said
     assert shown(checkout) == ("quick", 3, "")
     checkout.run("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper", "-p", "seeds=3")
     assert shown(checkout) == ("quick", 3, "")  # one of four is missing
@@ -549,15 +549,15 @@ def test_shows_the_most_faithful_results_and_computes_broken_ones_again(checkout
     broken = next(checkout.results.glob("toy/fig99_toy/plain-seed3-*.csv"))
     whole = broken.read_bytes()
     broken.write_bytes(whole[:-3])
-    profile, units, said = shown(checkout)
-    assert (profile, units) == ("paper", 4) and "3 of 4 units stored, computing 1" in said
+    profile, jobs, said = shown(checkout)
+    assert (profile, jobs) == ("paper", 4) and "3 of 4 jobs stored, computing 1" in said
     assert broken.read_bytes() == whole and shown(checkout) == ("paper", 4, "")
 
 
 def test_shows_smoke_where_the_data_cannot_be_had(checkout):
     code = checkout.experiment.read_text().replace('"label": label, ', '"label": label, **DATA, ')
     code = code.replace("def compute(*, label, ", "def compute(*, label, dataset=None, ")
-    code = code.replace("def units(", "DATA = {}\n\n\ndef units(")
+    code = code.replace("def jobs(", "DATA = {}\n\n\ndef jobs(")
     data = 'DATA["dataset"] = "digits" if parameters["rate"] == 1 else "cifar10"'
     code = code.replace("    return [\n", f"    {data}\n    return [\n")
     checkout.experiment.write_text(code)
@@ -565,8 +565,8 @@ def test_shows_smoke_where_the_data_cannot_be_had(checkout):
         "import sys; sys.modules['torchvision'] = None  # nothing to download with\n"
     )
     environment = {"PYTHONPATH": f"{checkout.root}:{checkout.root / 'src'}"}
-    profile, units, said = shown(checkout, ALIGNBOOK_DATA=str(checkout.root / "none"), **environment)
-    assert (profile, units) == ("smoke", 1) and "cifar10" in said and "computing profile smoke" in said
+    profile, jobs, said = shown(checkout, ALIGNBOOK_DATA=str(checkout.root / "none"), **environment)
+    assert (profile, jobs) == ("smoke", 1) and "cifar10" in said and "computing profile smoke" in said
 
 
 def prepared(checkout):

@@ -6,7 +6,7 @@ import pandas as pd
 
 from alignbook.data import load
 from alignbook.errors import Diverged
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.train import accuracy
 from alignbook.training.transfer import layer_norms, rescale_
@@ -19,8 +19,8 @@ from ..vgg_transfer import first_epochs, network, pretrained
 ALONE = 6  # seeds that were run, each by itself, before networks could be trained side by side
 
 
-def units(parameters):
-    """One unit per setting and seed; from seed 6 on of ``together`` seeds, where that is not 1."""
+def jobs(parameters):
+    """One job per setting and seed; from seed 6 on of ``together`` seeds, where that is not 1."""
     names = "dataset side width upstream downstream test batch_size points stops".split()
     shared = {name: parameters[name] for name in names} | {"labels": ["real", "random"]}
     share = parameters["epoch_share"]
@@ -40,10 +40,10 @@ def units(parameters):
             }
             name, own = name.replace(" ", "-"), shared | own
             if seeds[-1] < alone:
-                made.append(Unit(f"{name}-seed{seeds[0]}", compute, own | {"seed": seeds[0]}))
+                made.append(Job(f"{name}-seed{seeds[0]}", compute, own | {"seed": seeds[0]}))
             else:
                 made.append(
-                    Unit(f"{name}-seeds{seeds[0]}-{seeds[-1]}", compute_together, own | {"seeds": seeds})
+                    Job(f"{name}-seeds{seeds[0]}-{seeds[-1]}", compute_together, own | {"seeds": seeds})
                 )
     return made
 

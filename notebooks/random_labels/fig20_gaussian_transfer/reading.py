@@ -70,7 +70,7 @@ def unseen(table, parameters, panel=None, **given):
     rows = rows_of(table, panel)
     if rows.empty or "seed" not in table:
         return float("nan")
-    groups = rows.assign(seed=table["seed"])  # a unit's seed is its group
+    groups = rows.assign(seed=table["seed"])  # a job's seed is its group
     seen = at(groups, **SEEN[panel], seed=SEEN_GROUPS)
     return 1 - seen["network"].nunique() / rows["network"].nunique()
 

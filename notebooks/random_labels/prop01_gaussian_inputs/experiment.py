@@ -12,7 +12,7 @@ import torch
 
 from alignbook.data import random_labels
 from alignbook.errors import AlignbookError, require_finite
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics.misalignment import misalignment
 from alignbook.seeding import numpy_stream, torch_stream
 
@@ -23,17 +23,19 @@ PLAIN = {"loss": "cross-entropy", "optimiser": "descent", "turned": True, "stret
 ALONE = 8  # networks of which every one is looked at alone
 
 
-def units(parameters):
-    """One unit per condition and seed. Raises AlignbookError for variances that do not ascend."""
+def jobs(parameters):
+    """One job per condition and seed. Raises AlignbookError for variances that do not ascend."""
     variances, widths = parameters["variances"], [parameters["width"], *parameters["wide"]]
     if sorted(variances) != variances or len(variances) < design.EQUAL:
         raise AlignbookError(f"variances must ascend and be at least {design.EQUAL}, not {variances}")
     if min(widths) <= len(variances):
         raise AlignbookError(f"width {min(widths)} is too small for {len(variances)} dimensions")
+    if len({*parameters["wide"]}) != len(parameters["wide"]) or not parameters["wide"]:
+        raise AlignbookError(f"wide must name different widths, not {parameters['wide']}")
     own = ("seeds", "wide", "networks_wide", "stretch", "shift")
     shared = PLAIN | {name: value for name, value in parameters.items() if name not in own}
     return [
-        Unit(f"{name}-seed{seed}", compute, shared | changed | {"condition": name, "seed": seed})
+        Job(f"{name}-seed{seed}", compute, shared | changed | {"condition": name, "seed": seed})
         for seed in range(parameters["seeds"])
         for name, changed in design.settings(parameters).items()
     ]

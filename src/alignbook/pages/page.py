@@ -152,7 +152,7 @@ def spread(group):
 
 def banner(run):
     """HTML of one line that says in plain sight what a page shows."""
-    datasets = sorted({name for item in run.stored for name in results.datasets(item.unit).values()})
+    datasets = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
     count = run.parameters.get("seeds")
     data = notebooks.find(run.name).data
     facts = [

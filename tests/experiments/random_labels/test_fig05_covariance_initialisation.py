@@ -204,8 +204,8 @@ def test_paper_runs_as_many_steps_as_printed():
     quick = parameters.resolve(book, "quick")
     same = ("labels", "upstream_classes", "classes", "init_scale", "seeds")
     assert {name: quick[name] for name in same} == {name: values[name] for name in same}
-    asked = experiment.units(quick | {"seeds": 7, "group": 3, "ell1_seeds": 2})
-    assert [unit.arguments["runs"] for unit in asked] == [[0, 1, 2], [3, 4, 5], [6], [5], [6]]
-    assert [unit.compute for unit in asked[2:]] == [experiment.compute, ell1.compute, ell1.compute]
+    asked = experiment.jobs(quick | {"seeds": 7, "group": 3, "ell1_seeds": 2})
+    assert [job.arguments["runs"] for job in asked] == [[0, 1, 2], [3, 4, 5], [6], [5], [6]]
+    assert [job.compute for job in asked[2:]] == [experiment.compute, ell1.compute, ell1.compute]
     with pytest.raises(AlignbookError, match="filters"):
         parameters.resolve(book, "quick", {"filters": 1})

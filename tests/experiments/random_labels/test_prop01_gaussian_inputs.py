@@ -222,7 +222,7 @@ def test_the_mean_is_measured_without_bias():
 
 
 def test_conditions_change_one_thing_each():
-    asked = {unit.name: unit.arguments for unit in experiment.units(SMOKE | {"seeds": 1})}
+    asked = {job.name: job.arguments for job in experiment.jobs(SMOKE | {"seeds": 1})}
     plain = asked["plain-seed0"]
     changed = {
         name: {key for key in plain if arguments[key] != plain[key]} - {"condition"}
@@ -236,14 +236,20 @@ def test_conditions_change_one_thing_each():
     }  # fmt: skip
     same = asked["repeated-seed0"]["variances"]
     assert design.blocks(same) == [3, 1] and np.prod(same) == pytest.approx(np.prod(plain["variances"]))
-    for other in ({"variances": [2.0, 1.0, 3.0]}, {"variances": [1.0, 2.0]}, {"wide": [4]}):
-        with pytest.raises(AlignbookError, match="variances must|too small"):
-            experiment.units(SMOKE | other)
+    for other in (
+        {"variances": [2.0, 1.0, 3.0]},
+        {"variances": [1.0, 2.0]},
+        {"wide": [4]},
+        {"wide": [9, 9]},
+        {"wide": []},
+    ):
+        with pytest.raises(AlignbookError, match="variances must|too small|different widths"):
+            experiment.jobs(SMOKE | other)
 
 
-def test_a_unit_is_one_row_and_a_covariance():
-    unit = experiment.units(SMOKE)[0]
-    small = unit.arguments | {"networks": 9, "steps": 5, "draws": 2}
+def test_a_job_is_one_row_and_a_covariance():
+    job = experiment.jobs(SMOKE)[0]
+    small = job.arguments | {"networks": 9, "steps": 5, "draws": 2}
 
     def run(**other):
         return experiment.compute(**small | other, device=torch.device("cpu"), report=lambda done, text: None)

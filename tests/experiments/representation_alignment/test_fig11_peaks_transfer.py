@@ -33,8 +33,8 @@ def silent(done, text):
 
 
 def compute(seed):
-    unit = fig11.units(PARAMETERS)[seed]
-    return unit.compute(**unit.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
+    job = fig11.jobs(PARAMETERS)[seed]
+    return job.compute(**job.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
 
 
 @pytest.fixture(scope="module")

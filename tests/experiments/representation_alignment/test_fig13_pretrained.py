@@ -185,9 +185,9 @@ def test_radial_basis_functions():
     np.testing.assert_allclose(image_features.radial_basis(x, centres, 0.7), plain)
 
 
-def test_a_unit_with_an_untrained_network():
-    unit = experiment.units(PARAMETERS)[0]
-    made = [unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None) for _ in "ab"]
+def test_a_job_with_an_untrained_network():
+    job = experiment.jobs(PARAMETERS)[0]
+    made = [job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None) for _ in "ab"]
     pd.testing.assert_frame_equal(*made)
     areas = made[0][made[0]["kind"] == "area"].set_index("representation")
     assert set(areas.index) == set(design.NAMES) and areas["area"].between(0, 1).all()
@@ -199,9 +199,9 @@ def test_a_unit_with_an_untrained_network():
 
 def test_one_line_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    unit = experiment.units(PARAMETERS | {"network": "imagenet"})[0]
+    job = experiment.jobs(PARAMETERS | {"network": "imagenet"})[0]
     with pytest.raises(AlignbookError, match=r"pip install 'alignbook\[imagenet\]'"):
-        unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
+        job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
 
 
 def test_one_seed_nothing_and_bad_parameters():

@@ -151,17 +151,17 @@ def test_images_are_of_their_class_and_both_sources_see_the_same():
         experiment.drawn("photos", "cat", 201, 0)
 
 
-def test_units_share_all_but_their_source():
-    found = experiment.units(parameters.resolve(BOOK, "smoke"))
-    assert [unit.name for unit in found] == [f"{p}-seed{s}" for s in range(2) for p in reading.PARTS]
-    first, second = (unit.arguments for unit in found[:2])
+def test_jobs_share_all_but_their_source():
+    found = experiment.jobs(parameters.resolve(BOOK, "smoke"))
+    assert [job.name for job in found] == [f"{p}-seed{s}" for s in range(2) for p in reading.PARTS]
+    first, second = (job.arguments for job in found[:2])
     assert {key for key in first if first[key] != second[key]} == {"part"}
 
 
 def test_a_run_measures_every_pair_and_both_targets():
     smoke = parameters.resolve(BOOK, "smoke") | {"points": 4, "examples": 8, "tune_batch_size": 16}
-    unit = experiment.units(smoke)[0]
-    table = unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None)
+    job = experiment.jobs(smoke)[0]
+    table = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
     areas = table[table["kind"] == "area"]
     assert len(areas) == 2 * 10 * 4 and areas["area"].between(0, 1).all()
     tops = table[(table["kind"] == "curve") & (table["threshold"] == 0)]

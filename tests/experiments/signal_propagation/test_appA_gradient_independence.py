@@ -143,9 +143,9 @@ def test_other_verdicts():
     assert max(len(said(table)) for table in (made_up(), flat, one)) <= 300
 
 
-def test_smoke_units_give_what_is_read():
+def test_smoke_jobs_give_what_is_read():
     book = notebooks.find("signal_propagation/appA_gradient_independence")
     values = parameters.resolve(book, "smoke")
-    tables = [unit.compute(**unit.arguments, **RUN).assign(seed=0) for unit in experiment.units(values)]
+    tables = [job.compute(**job.arguments, **RUN).assign(seed=0) for job in experiment.jobs(values)]
     found = judged(reading.STATEMENTS, pd.concat(tables, ignore_index=True), values)
     assert NOT_RUN not in {claim.outcome for claim in found}

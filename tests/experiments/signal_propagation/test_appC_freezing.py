@@ -151,10 +151,10 @@ def test_other_verdicts():
     assert max(map(len, (said(made_up(-1, cosine=0)), said(none)))) <= 300
 
 
-def test_smoke_units_give_what_is_read():
+def test_smoke_jobs_give_what_is_read():
     book = notebooks.find("signal_propagation/appC_freezing")
     values = parameters.resolve(book, "smoke")
-    made = experiment.units(values)
+    made = experiment.jobs(values)
     tables = [
         u.compute(**u.arguments, **RUN).assign(dataset="digits", seed=u.arguments["seed"]) for u in made
     ]

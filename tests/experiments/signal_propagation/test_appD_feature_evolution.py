@@ -162,10 +162,10 @@ def test_other_verdicts():
     assert max(map(len, (said(none), said(made_up(-1, moved=0.9)), said(few)))) <= 300
 
 
-def test_smoke_unit_gives_what_is_read():
+def test_smoke_job_gives_what_is_read():
     book = notebooks.find("signal_propagation/appD_feature_evolution")
     values = parameters.resolve(book, "smoke")
     run = {"device": torch.device("cpu"), "report": lambda *_: None}
-    table = experiment.units(values)[0].compute(**experiment.units(values)[0].arguments, **run).assign(seed=0)
+    table = experiment.jobs(values)[0].compute(**experiment.jobs(values)[0].arguments, **run).assign(seed=0)
     assert NOT_RUN not in {claim.outcome for claim in judged(reading.STATEMENTS, table, values)}
     assert sorted(table["step"].unique()) == [0, 1, 2]

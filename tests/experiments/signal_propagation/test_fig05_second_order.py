@@ -212,11 +212,11 @@ def test_what_is_said_follows_the_verdict():
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 
 
-def test_units_and_refusals():
+def test_jobs_and_refusals():
     book = notebooks.find("signal_propagation/fig05_second_order")
     values = parameters.resolve(book, "smoke", {"epochs_at": [0, 1], "eigenvalues": 4, "train_images": 128})
-    unit = experiment.units(values)[0]
-    table = experiment.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
+    job = experiment.jobs(values)[0]
+    table = experiment.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
     steps = table[table["kind"] == "step"]
     assert list(steps["step"]) == sorted(steps["step"]) and steps["taken"].isna().sum() == 1
     assert (steps["theorem_a"] < 1e-8).all() and steps["relus_held"].iloc[0] > 0.9
@@ -228,9 +228,9 @@ def test_units_and_refusals():
 def test_shorter_steps_of_the_same_network():
     """At the full rate the row of ``compute``; the shortest steps go where first order says."""
     book = notebooks.find("signal_propagation/fig05_second_order")
-    made = experiment.units(parameters.resolve(book, "smoke", {"rate_decades": 6, "epochs_at": [0, 1]}))
+    made = experiment.jobs(parameters.resolve(book, "smoke", {"rate_decades": 6, "epochs_at": [0, 1]}))
     run = {"device": torch.device("cpu"), "report": lambda *_: None}
-    whole, rates = (unit.compute(**unit.arguments, **run) for unit in made)
+    whole, rates = (job.compute(**job.arguments, **run) for job in made)
     assert sorted(rates["step"].unique()) == [0, 2] and len(rates) == 2 * 13  # two batches: a tenth is step 0
     names = ["predicted", "first_order", "relus_held", "swapped", "theorem_a"]
     for step in (0, 2):

@@ -57,10 +57,10 @@ def made_up(apart, moved=1.0, seeds=3):
 judged, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
-def test_one_unit_per_pair_and_seed():
-    units = experiment.units(PARAMETERS)
-    assert len(units) == (6 + 3) * 2 == len({unit.name for unit in units})
-    own = [unit.arguments for unit in units if "weights" not in unit.arguments]
+def test_one_job_per_pair_and_seed():
+    jobs = experiment.jobs(PARAMETERS)
+    assert len(jobs) == (6 + 3) * 2 == len({job.name for job in jobs})
+    own = [job.arguments for job in jobs if "weights" not in job.arguments]
     assert {given["other"] for given in own} == {"mnist", "cifar10", "shapes"} and len(own) == 12
 
 
@@ -164,10 +164,10 @@ def test_the_second_source_has_claims_of_its_own(apart, wrong, outcome):
 
 def test_a_pair_of_the_second_source(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
-    units = {unit.name: unit.arguments for unit in experiment.imagenet_units(PARAMETERS)}
+    jobs = {job.name: job.arguments for job in experiment.imagenet_jobs(PARAMETERS)}
     silent = {"device": "cpu", "report": lambda done, text: None}
     same, other = (
-        experiment.imagenet_pairs(**units[f"imagenet-{pair}-seed1"], **silent)
+        experiment.imagenet_pairs(**jobs[f"imagenet-{pair}-seed1"], **silent)
         for pair in ("photos-photos", "photos-digits")
     )
     assert len(list(tmp_path.glob(".checkpoints/*.pt"))) == 4  # two targets from two starts
