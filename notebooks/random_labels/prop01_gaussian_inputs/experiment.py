@@ -30,6 +30,8 @@ def jobs(parameters):
         raise AlignbookError(f"variances must ascend and be at least {design.EQUAL}, not {variances}")
     if min(widths) <= len(variances):
         raise AlignbookError(f"width {min(widths)} is too small for {len(variances)} dimensions")
+    if len({*parameters["wide"]}) != len(parameters["wide"]) or not parameters["wide"]:
+        raise AlignbookError(f"wide must name different widths, not {parameters['wide']}")
     own = ("seeds", "wide", "networks_wide", "stretch", "shift")
     shared = PLAIN | {name: value for name, value in parameters.items() if name not in own}
     return [

@@ -236,8 +236,14 @@ def test_conditions_change_one_thing_each():
     }  # fmt: skip
     same = asked["repeated-seed0"]["variances"]
     assert design.blocks(same) == [3, 1] and np.prod(same) == pytest.approx(np.prod(plain["variances"]))
-    for other in ({"variances": [2.0, 1.0, 3.0]}, {"variances": [1.0, 2.0]}, {"wide": [4]}):
-        with pytest.raises(AlignbookError, match="variances must|too small"):
+    for other in (
+        {"variances": [2.0, 1.0, 3.0]},
+        {"variances": [1.0, 2.0]},
+        {"wide": [4]},
+        {"wide": [9, 9]},
+        {"wide": []},
+    ):
+        with pytest.raises(AlignbookError, match="variances must|too small|different widths"):
             experiment.jobs(SMOKE | other)
 
 
