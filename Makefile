@@ -2,7 +2,7 @@
 # make fuzz attacks the metrics with some thousand odd arguments: ten minutes.
 # make bench measures the kernels against their peers; WORK='name ...' takes some of them (make bench-list).
 # make bench-notebooks measures whole notebooks against the last commit before the kernels: an hour and more.
-# make bench-cluster measures what a unit costs on a cluster: five minutes.
+# make bench-cluster measures what a job costs on a cluster: five minutes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

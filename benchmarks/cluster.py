@@ -1,7 +1,7 @@
-"""What a cluster costs per unit: thousands of units of milliseconds on a real scheduler and real workers.
+"""What a cluster costs per job: thousands of jobs of milliseconds on a real scheduler and real workers.
 
 ``python -m benchmarks.cluster`` takes about five minutes on two cores: no part of ``make bench``. Scheduler,
-workers and the one who asks share the machine, so that the cost of a unit is an upper bound.
+workers and the one who asks share the machine, so that the cost of a job is an upper bound.
 """
 
 import argparse
@@ -14,23 +14,23 @@ import time
 from pathlib import Path
 
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.runs import engine
 from alignbook.studies.representation_alignment.fig04_two_labellings import experiment as fig04_two_labellings
 
 from . import harness, machine
 
 NAME = "cluster"
-RUNS = ((1, 1000), (2, 1000), (4, 1000), (4, 10_000))  # (workers, units)
+RUNS = ((1, 1000), (2, 1000), (4, 1000), (4, 10_000))  # (workers, jobs)
 READY = 120.0  # seconds that scheduler and workers may take to start
 DASK = "import sys; from dask.__main__ import main; sys.argv[0] = 'dask'; main()"
 
 
 def cheap(first, count):
-    """``count`` units of a few milliseconds, by their seeds from ``first`` on."""
+    """``count`` jobs of a few milliseconds, by their seeds from ``first`` on."""
     values = {"points": 100, "remaining": 0.01, "spread": 0.3, "step_size": 0.5}
     return [
-        Unit(f"cheap-seed{seed}", fig04_two_labellings.compute, values | {"seed": seed})
+        Job(f"cheap-seed{seed}", fig04_two_labellings.compute, values | {"seed": seed})
         for seed in range(first, first + count)
     ]
 
@@ -69,18 +69,18 @@ class Cluster:
 
 
 def measure(workers, count):
-    """{"workers", "units", "seconds", "computing"}: from asking to the last unit stored; all units' own time.
+    """{"workers", "jobs", "seconds", "computing"}: from asking to the last job stored; all jobs' own time.
 
-    Before the clock starts every worker has computed units, so that none still imports.
+    Before the clock starts every worker has computed jobs, so that none still imports.
     """
     with Cluster(workers) as cluster:
-        engine.run_units(cheap(0, 20 * workers), scheduler=cluster.address)
-        units = cheap(1_000_000, count)
+        engine.run_jobs(cheap(0, 20 * workers), scheduler=cluster.address)
+        jobs = cheap(1_000_000, count)
         begun = time.perf_counter()
-        stored = engine.run_units(units, scheduler=cluster.address)
+        stored = engine.run_jobs(jobs, scheduler=cluster.address)
         seconds = time.perf_counter() - begun
     computing = sum(item.provenance["wall_time_s"] for item in stored)
-    return {"workers": workers, "units": count, "seconds": seconds, "computing": computing}
+    return {"workers": workers, "jobs": count, "seconds": seconds, "computing": computing}
 
 
 def main(arguments=None):
@@ -93,7 +93,7 @@ def main(arguments=None):
             raise AlignbookError(what)
         runs = []
         for workers, count in RUNS:
-            print(f"{workers} workers, {count} units", file=sys.stderr, flush=True)
+            print(f"{workers} workers, {count} jobs", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory() as store:
                 os.environ["ALIGNBOOK_RESULTS"] = store
                 runs.append(measure(workers, count))

@@ -29,8 +29,8 @@ book, profile, asked = notebooks.find(sys.argv[1]), sys.argv[2], json.loads(sys.
 known = parameters.resolve(book, profile)
 asked = {name: value for name, value in asked.items() if name in known}
 values = parameters.resolve(book, profile, asked)
-units = {unit.name: digest.code_digest(unit.compute) for unit in engine.units_of(book, values)}
-print(json.dumps({"values": values, "asked": asked, "digests": units}))
+jobs = {job.name: digest.code_digest(job.compute) for job in engine.jobs_of(book, values)}
+print(json.dumps({"values": values, "asked": asked, "digests": jobs}))
 """
 
 
@@ -49,11 +49,11 @@ class Side:
         self.profile = profile
 
     def plan(self, name, asked):
-        """{"values": all parameters, "asked": what it knows of ``asked``, "digests": {unit: of its code}}."""
+        """{"values": all parameters, "asked": what it knows of ``asked``, "digests": {job: of its code}}."""
         return json.loads(self._python("-c", PLAN, name, self.profile, json.dumps(asked)))
 
     def measure(self, name, asked, workers):
-        """{"commit", "seconds", "units": {unit: seconds}} of computing all that ``name`` needs."""
+        """{"commit", "seconds", "jobs": {job: seconds}} of computing all that ``name`` needs."""
         begun = time.perf_counter()
         options = ["--profile", self.profile, "--no-notebook", "--device", "cpu", "--workers", str(workers)]
         for parameter, value in asked.items():
@@ -61,8 +61,8 @@ class Side:
         self._python("-m", "alignbook.cli", "run", name, *options, quiet=False)
         seconds = time.perf_counter() - begun
         records = [json.loads(path.read_text()) for path in self.store.rglob("*.json")]
-        units = {record["unit"]: record["wall_time_s"] for record in records}
-        return {"commit": self.commit, "seconds": seconds, "units": dict(sorted(units.items()))}
+        jobs = {record["unit"]: record["wall_time_s"] for record in records}
+        return {"commit": self.commit, "seconds": seconds, "jobs": dict(sorted(jobs.items()))}
 
     def _python(self, *arguments, quiet=True):
         paths = {
@@ -93,7 +93,7 @@ def compare(name, before, after, workers):
     """
     new = after.plan(name, {})
     old = before.plan(name, new["values"])
-    changed = any(new["digests"].get(unit) != digest for unit, digest in old["digests"].items())
+    changed = any(new["digests"].get(job) != digest for job, digest in old["digests"].items())
     measured = after.measure(name, {}, workers)
     return {
         "title": name,

@@ -27,13 +27,13 @@ import time
 import pandas as pd
 
 from alignbook.errors import Diverged
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream
 
 
-def units(parameters):
+def jobs(parameters):
     return [
-        Unit(f"{label}-seed{seed}", compute, {"label": label, "rate": parameters["rate"], "seed": seed})
+        Job(f"{label}-seed{seed}", compute, {"label": label, "rate": parameters["rate"], "seed": seed})
         for label in parameters["labels"]
         for seed in range(parameters["seeds"])
     ]
@@ -147,12 +147,12 @@ TOY_STUDY = {
 
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 
 
-def units(parameters):
+def jobs(parameters):
     return [
-        Unit(f"seed{seed}", compute, {"rate": parameters["rate"], "seed": seed})
+        Job(f"seed{seed}", compute, {"rate": parameters["rate"], "seed": seed})
         for seed in range(parameters["seeds"])
     ]
 
@@ -267,7 +267,7 @@ class Checkout:
         return out.strip().splitlines()[-1]
 
     def stored(self):
-        """Names of the stored units' files."""
+        """Names of the stored jobs' files."""
         return sorted(path.name for path in self.results.glob("toy/fig99_toy/*.json"))
 
 

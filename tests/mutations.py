@@ -1,6 +1,6 @@
 """Mutate code that results depend on, and ask whether the digest or its check notices: python -m tests.mutations.
 
-Each mutation is made in a copy of the sources, after a preparation that it may need. Three small units are
+Each mutation is made in a copy of the sources, after a preparation that it may need. Three small jobs are
 computed before and after, each time in a process of its own. A mutation is *missed* where their numbers have
 changed while the digests have not and :func:`alignbook.runs.unfollowable.unfollowable` refuses nothing.
 One that changes no number proves nothing, and is told.
@@ -20,7 +20,7 @@ import torch
 
 from alignbook.runs import digest, engine, notebooks, parameters, unfollowable
 
-UNITS = (
+JOBS = (
     ("signal_propagation/cor01_equilibrium", "alignbook.studies.signal_propagation.cor01_equilibrium.experiment"),
     ("representation_alignment/fig10_peaks_alignment", "alignbook.studies.representation_alignment.fig10_peaks_alignment.experiment"),
     ("random_labels/fig04_transfer_function", "alignbook.studies.random_labels.gaussian_networks"),
@@ -154,19 +154,19 @@ def write(folder, files):
         path.write_text(text)
 
 
-def small_units():
-    """One unit of each of UNITS: (module, function, arguments)."""
+def small_jobs():
+    """One job of each of JOBS: (module, function, arguments)."""
     found = []
-    for name, module in UNITS:
+    for name, module in JOBS:
         book = notebooks.find(name)
-        units = engine.units_of(book, parameters.resolve(book, "smoke"))
-        unit = next(unit for unit in units if unit.compute.__module__ == module)
-        found.append((module, unit.compute.__name__, unit.arguments))
+        jobs = engine.jobs_of(book, parameters.resolve(book, "smoke"))
+        job = next(job for job in jobs if job.compute.__module__ == module)
+        found.append((module, job.compute.__name__, job.arguments))
     return found
 
 
-def numbers(folder, units, scale="1"):
-    """A hash of the tables that the sources in ``folder`` make of ``units``; None where they cannot."""
+def numbers(folder, jobs, scale="1"):
+    """A hash of the tables that the sources in ``folder`` make of ``jobs``; None where they cannot."""
     ready, told = os.pipe()
     process = os.fork()
     if process:
@@ -188,7 +188,7 @@ def numbers(folder, units, scale="1"):
         if (folder / "alignbook/aside.py").exists():
             importlib.import_module("alignbook.aside")
         sha = hashlib.sha256()
-        for module, function, arguments in units:
+        for module, function, arguments in jobs:
             compute = getattr(importlib.import_module(module), function)
             table = compute(**arguments, device=torch.device("cpu"), report=lambda done, text="": None)
             sha.update(results.written(table))
@@ -200,7 +200,7 @@ def numbers(folder, units, scale="1"):
         os._exit(0)
 
 
-def outcome(kind, units, unchanged):
+def outcome(kind, jobs, unchanged):
     """ "counted", "refused", "missed", or what makes the mutation prove nothing; unchanged : numbers of today."""
     before, after = MUTATIONS[kind]
     with tempfile.TemporaryDirectory() as place:
@@ -211,26 +211,26 @@ def outcome(kind, units, unchanged):
             )
         scales = ENVIRONMENT.get(kind, ("1", "1"))
         write(folder, FIRST.get(kind, {}) | before)
-        first = numbers(folder, units, scales[0]) if before else unchanged
-        codes = [digest.Sources(folder).code(*unit[:2]) for unit in units]
+        first = numbers(folder, jobs, scales[0]) if before else unchanged
+        codes = [digest.Sources(folder).code(*job[:2]) for job in jobs]
         write(folder, after | SECOND.get(kind, {}))
-        second = numbers(folder, units, scales[1])
+        second = numbers(folder, jobs, scales[1])
         if first is None:
             return "cannot be prepared"
         if first == second:
             return "changes no number"
-        if codes != [digest.Sources(folder).code(*unit[:2]) for unit in units]:
+        if codes != [digest.Sources(folder).code(*job[:2]) for job in jobs]:
             return "counted"
         return "refused" if unfollowable.unfollowable(folder) else "missed"
 
 
 def main(kinds=None):
     """The kinds that were missed or prove nothing, after a line for each."""
-    units = small_units()
-    unchanged = numbers(digest.SOURCES, units)
+    jobs = small_jobs()
+    unchanged = numbers(digest.SOURCES, jobs)
     faults = []
     for kind in kinds or MUTATIONS:
-        said = outcome(kind, units, unchanged)
+        said = outcome(kind, jobs, unchanged)
         print(f"{said:18} {kind}", flush=True)
         if said not in ("counted", "refused"):
             faults.append(f"{kind}: {said}")

@@ -107,12 +107,12 @@ def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
 
 BROKEN_EXPERIMENTS = {
     "missing": (None, "notebooks/toy/fig98_toy/experiment.py"),
-    "syntax": ("def units(:\n", "experiment.py, line 1: SyntaxError"),
+    "syntax": ("def jobs(:\n", "experiment.py, line 1: SyntaxError"),
     "raises": ("import os\nraise RuntimeError('two\\nlines')\n", "experiment.py, line 2: RuntimeError: two"),
     "ends": ("raise SystemExit(3)\n", "experiment.py, line 1: SystemExit: 3"),
     "imports": ("import os, no_such_module\n", "experiment.py, line 1: ModuleNotFoundError"),
-    "nothing": ("", "no units for these parameters (AttributeError"),
-    "units": ("def units(given):\n    return given['no']\n", "experiment.py, line 2: KeyError: 'no'"),
+    "nothing": ("", "no jobs for these parameters (AttributeError"),
+    "jobs": ("def jobs(given):\n    return given['no']\n", "experiment.py, line 2: KeyError: 'no'"),
     "no UTF-8": ("x = '\udcff'\n", "SyntaxError"),
     "null": ("x = '\0'\n", "source code string cannot contain null bytes"),
 }
@@ -149,9 +149,9 @@ def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case)
     monkeypatch.chdir(toys.root)
     folder = write_study(toys.root)
     book = notebooks.find("fig97")
-    for unit in engine.units_of(book, parameters.resolve(book, "quick")):
-        table = unit.compute(**unit.arguments, device="cpu", report=None)
-        results.store(unit, table, results.origin(unit), device="here", wall_time=0.1)
+    for job in engine.jobs_of(book, parameters.resolve(book, "quick")):
+        table = job.compute(**job.arguments, device="cpu", report=None)
+        results.store(job, table, results.origin(job), device="here", wall_time=0.1)
     assert cli.main(["claims"]) == cli.main(["status"]) == 0
     capsys.readouterr()
     _forget()
@@ -166,7 +166,7 @@ def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case)
 def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
     from alignbook.pages import book
 
-    toys.second_experiment.write_text("def units(:\n")
+    toys.second_experiment.write_text("def jobs(:\n")
     toys.notebook.write_text("# Nothing\n")
     with pytest.raises(AlignbookError) as error:
         book.build("smoke", progress=lambda text: None)
@@ -254,14 +254,14 @@ def test_a_value_that_holds_itself_many_times_is_cut(toys):
 
 @pytest.fixture
 def stored(toys):
-    """(notebook, unit's JSON, its CSV) of the toy's stored profile quick."""
+    """(notebook, job's JSON, its CSV) of the toy's stored profile quick."""
     book = notebooks.find("fig99")
-    units = engine.units_of(book, parameters.resolve(book, "quick"))
-    origin = results.origin(units[0])
-    for unit in units:
-        table = unit.compute(**unit.arguments, device="cpu", report=None)
-        results.store(unit, table, origin, device="here", wall_time=0.1)
-    place = str(results.location(units[0]))
+    jobs = engine.jobs_of(book, parameters.resolve(book, "quick"))
+    origin = results.origin(jobs[0])
+    for job in jobs:
+        table = job.compute(**job.arguments, device="cpu", report=None)
+        results.store(job, table, origin, device="here", wall_time=0.1)
+    place = str(results.location(jobs[0]))
     return book, toys.root / f"{place}.json", toys.root / f"{place}.csv"
 
 
@@ -269,8 +269,8 @@ def looked_at(book):
     """What ``status``, ``claims`` and a page take from the store: claims, None where it counts as missing."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        units = engine.units_of(book, parameters.resolve(book, "quick"))
-        for item in filter(None, map(results.peek, units)):
+        jobs = engine.jobs_of(book, parameters.resolve(book, "quick"))
+        for item in filter(None, map(results.peek, jobs)):
             item.stale()
         run = engine.most_faithful(book)
     broken = [str(warning.message) for warning in told]

@@ -298,7 +298,7 @@ def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, mo
     subprocess.run(["git", "init", "--quiet", checkout.root], check=True)
     git = ["git", "-C", str(checkout.root), "-c", "user.name=toy", "-c", "user.email=toy"]
     commits = [commit()]
-    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 4}")  # a unit more, by the same code
+    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 4}")  # a job more, by the same code
     commits.append(commit())
     code = checkout.experiment.read_text()
     checkout.experiment.write_text(code.replace("standard_normal(3)", "standard_normal(size=3)"))
@@ -318,13 +318,13 @@ def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, mo
         return record["before"], record["after"], (tmp_path / "benchmarks.md").read_text()
 
     before, after, text = measured(commits[0], commits[2])
-    units = [f"plain-seed{seed}" for seed in range(4)]
-    assert list(before["units"]) == list(after["units"]) == units  # the earlier commit gets these parameters
+    jobs = [f"plain-seed{seed}" for seed in range(4)]
+    assert list(before["jobs"]) == list(after["jobs"]) == jobs  # the earlier commit gets these parameters
     assert before["commit"] == commits[0] and after["commit"] == commits[2]
-    assert after["seconds"] > sum(after["units"].values())
-    assert "toy/fig99_toy" in text and f"4 units, {commits[2]}" in text and "the same code" not in text
+    assert after["seconds"] > sum(after["jobs"].values())
+    assert "toy/fig99_toy" in text and f"4 jobs, {commits[2]}" in text and "the same code" not in text
     before, after, text = measured(commits[0], commits[1])
-    assert before is None and len(after["units"]) == 4 and "the same code" in text
+    assert before is None and len(after["jobs"]) == 4 and "the same code" in text
     assert not checkout.results.exists()  # the store of the checkout is not touched
 
     capsys.readouterr()
@@ -344,11 +344,11 @@ def test_a_cluster_from_workers_to_page(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "benchmarks" / "results"
     assert clusters.main(["--results", str(folder)]) == 0
     (run,) = stored(folder)["clusters"]["cluster"]["runs"]
-    assert (run["workers"], run["units"]) == (2, 30) and 0 < run["computing"] < 2 * run["seconds"]
+    assert (run["workers"], run["jobs"]) == (2, 30) and 0 < run["computing"] < 2 * run["seconds"]
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     bench_page.write(tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
-    assert "### On a cluster" in text and "Cost of a unit" in text
+    assert "### On a cluster" in text and "Cost of a job" in text
     (tmp_path / "file").write_text("")
     assert clusters.main(["--results", str(tmp_path / "file" / "below")]) == 2
     assert "cannot write" in capsys.readouterr().err

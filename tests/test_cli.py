@@ -38,7 +38,7 @@ def test_list_show_status_claims_print_text_and_json(checkout):
     assert lines[0].split() == ["notebook", "profile", "stored", "stale", "drifted", "diverged"]
     assert lines[2].split() == ["toy/fig99_toy", "quick", "3", "of", "3", "0", "0", "0"]
     rows = json.loads(checkout.run("status", "--json")[1])
-    assert [(row["profile"], row["stored"], row["units"]) for row in rows] == [
+    assert [(row["profile"], row["stored"], row["jobs"]) for row in rows] == [
         ("paper", 0, 4), ("quick", 3, 3), ("smoke", 0, 1),
     ]  # fmt: skip
 
@@ -72,14 +72,14 @@ def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(checkout, tmp_pat
     file = tmp_path / "values.yaml"
     file.write_text("seeds: 2\nrate: 1e-1\n")
     run = ("run", "fig99", "-f", str(file), "--no-notebook")
-    assert checkout.run(*run, "--dry-run")[1].splitlines()[1].endswith("no unit of this notebook is stored")
+    assert checkout.run(*run, "--dry-run")[1].splitlines()[1].endswith("no job of this notebook is stored")
     assert json.loads(checkout.run(*run, "--json")[1])["parameters"]["rate"] == 0.1
     for path in checkout.results.glob("toy/fig99_toy/*.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"cost_s": 1800.0}))
     status, out, err = checkout.run(*run, "-p", "seeds=4", "--dry-run")  # by hand, over the file
     assert (status, err) == (0, "") and out.splitlines() == [
-        "toy/fig99_toy: 4 units, 2 to compute",
-        "expected: 1 core hours, by the stored units that are most like these",
+        "toy/fig99_toy: 4 jobs, 2 to compute",
+        "expected: 1 core hours, by the stored jobs that are most like these",
     ]
     assert len(checkout.stored()) == 2
     file.write_text("sedes: 1")
@@ -253,7 +253,7 @@ def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):
     (tmp_path / "mnist.npz").write_bytes(b"PK\x03\x04 and no more")
     folders = {"ALIGNBOOK_DATA": str(tmp_path), "ALIGNBOOK_RESULTS": str(tmp_path / "results")}
     command = [sys.executable, "-m", "alignbook.cli", "run", "signal_propagation/fig03", "--profile", "smoke"]
-    # Units on other images could end meanwhile: there are none.
+    # Jobs on other images could end meanwhile: there are none.
     command += ["-p", 'datasets=["mnist"]', "-p", 'choice_datasets=["mnist"]', "--workers", "1"]
     run = subprocess.run(command, cwd=paths.root(), env=os.environ | folders, text=True, capture_output=True)
     assert run.returncode == 2 and "Traceback" not in run.stderr

@@ -31,6 +31,17 @@ def pins():
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
+def test_hashes_are_of_the_pinned_versions():
+    lines = (paths.root() / "constraints-hashes.txt").read_text().splitlines()[1:]
+    found = dict(
+        re.fullmatch(r"([\w.-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line).groups() for line in lines
+    )
+    pinned = {name.replace("_", "-"): version for name, version in pins().items()}
+    assert {name: version.split("+")[0] for name, version in found.items()}.items() <= pinned.items()
+    asked = [*PROJECT["dependencies"], *OPTIONAL["book"], *OPTIONAL["test"]]
+    assert {name_of(text) for text in asked} - {"alignbook"} <= found.keys()
+
+
 def imported(*folders):
     """Names of the distributions that Python files in ``folders`` import."""
     modules = set()

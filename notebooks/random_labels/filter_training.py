@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from alignbook.data import load, random_labels
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
@@ -22,28 +22,28 @@ CLASSES = 10  # A.6: num_classes
 MOMENTUM = 0.9  # A.3
 
 
-def figure_units(parameters):
-    """The runs of both figures: one unit per kind of labels and seed."""
+def figure_jobs(parameters):
+    """The runs of both figures: one job per kind of labels and seed."""
     return [
-        unit(f"{labels}-seed{seed}", parameters, labels, seed)
+        job(f"{labels}-seed{seed}", parameters, labels, seed)
         for labels in parameters["labels"]
         for seed in range(parameters["seeds"])
     ]
 
 
-def sweep_units(parameters, scale, seeds):
+def sweep_jobs(parameters, scale, seeds):
     """The trial runs with one initial scale: ``seeds`` for each kind of labels."""
     epochs = parameters["epochs"]
     record = sorted({epochs // 4, epochs // 2, epochs})
     return [
-        unit(f"sweep-{labels}-scale{scale:g}-seed{seed}", parameters, labels, seed, init_scale=scale,
+        job(f"sweep-{labels}-scale{scale:g}-seed{seed}", parameters, labels, seed, init_scale=scale,
              record=record)
         for labels in parameters["labels"]
         for seed in range(SWEEP_SEED, SWEEP_SEED + seeds)
     ]  # fmt: skip
 
 
-def unit(name, parameters, labels, seed, **other):
+def job(name, parameters, labels, seed, **other):
     """One run: the arguments of :func:`compute` from ``parameters``, but for what ``other`` gives."""
     names = (
         "dataset images epochs record evaluate batch_size learning_rate init_scale filters hidden "
@@ -53,7 +53,7 @@ def unit(name, parameters, labels, seed, **other):
     arguments |= {"flips": parameters["floor_draws"], "labels": labels, "seed": seed} | other
     epochs = arguments["epochs"]  # the end is always recorded: claims are about it
     arguments["record"] = sorted(e for e in {0, *arguments["record"], epochs} if e <= epochs)
-    return Unit(name, compute, arguments)
+    return Job(name, compute, arguments)
 
 
 def compute(

@@ -23,10 +23,10 @@ FACTORS = SCALED | {"orthogonal": "orthogonal, not He"}
 
 
 def curves(table):
-    """One row for each downstream network of a unit: ``area`` under its curves (B), mean over training, 0..1.
+    """One row for each downstream network of a job: ``area`` under its curves (B), mean over training, 0..1.
 
-    Indexed by unit, labels, start and ``what`` ("train", "test"); with ``end``, its last accuracy, and the
-    unit's arguments, and ``known``, the accuracy that pre-training reached. A network that diverged has no
+    Indexed by job, labels, start and ``what`` ("train", "test"); with ``end``, its last accuracy, and the
+    job's arguments, and ``known``, the accuracy that pre-training reached. A network that diverged has no
     area. Empty without results.
     """
     if "start" not in table:
@@ -56,7 +56,7 @@ def comparisons(table):
     their difference in points; ``below`` : whether it is positive, so that the point lies below x = y.
     ``learned`` : either network ends ``LEARNED`` above 1 / classes on its training images; ``known`` : share
     of the random labels that pre-training learned, ``fitted`` : whether at least ``FITTED``. ``figure`` and
-    ``group`` come from the units' names. Groups with a diverged network in every seed have no row.
+    ``group`` come from the jobs' names. Groups with a diverged network in every seed have no row.
     """
     found = curves(table)
     if found.empty:

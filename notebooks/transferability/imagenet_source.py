@@ -24,7 +24,7 @@ MOMENTUM = 0.1
 
 
 def given(parameters, epochs):
-    """Weights, images, batches and steps of ``epochs`` passes over a target, as arguments of a unit."""
+    """Weights, images, batches and steps of ``epochs`` passes over a target, as arguments of a job."""
     return {
         "weights": parameters["imagenet_weights"],
         "examples": parameters["imagenet_examples"],

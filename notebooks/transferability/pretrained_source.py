@@ -3,21 +3,21 @@
 import pandas as pd
 
 from alignbook.data import colour32, load
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.studies.transferability.targets import start_of
 from alignbook.training.fine_tune import accuracy_and_loss
 from alignbook.training.pretrained import pretrained, source_examples
 
 
-def source_units(parameters):
-    """One unit of :func:`source_accuracy` per seed where the parameter of that name asks for it, else none.
+def source_jobs(parameters):
+    """One job of :func:`source_accuracy` per seed where the parameter of that name asks for it, else none.
 
     Every notebook that shows networks pre-trained in this way has the same ones.
     """
     if not parameters["source_accuracy"]:
         return []
     arguments, seeds = start_of(parameters), range(parameters["seeds"])
-    return [Unit(f"source-seed{seed}", source_accuracy, arguments | {"seed": seed}) for seed in seeds]
+    return [Job(f"source-seed{seed}", source_accuracy, arguments | {"seed": seed}) for seed in seeds]
 
 
 def source_accuracy(*, source, pretrain_epochs, pretrain_images, width, blocks, seed, device, report):

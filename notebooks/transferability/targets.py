@@ -7,7 +7,7 @@ STARTS = {"scratch": "random weights", "pretrained": "pre-trained weights"}  # o
 
 
 def named(name):
-    """The image set and its part that a target's ``name`` stands for, as arguments of a unit."""
+    """The image set and its part that a target's ``name`` stands for, as arguments of a job."""
     dataset, _, part = name.partition("-")
     return {"dataset": dataset, "part": part or "all"}
 
@@ -18,7 +18,7 @@ def name_of(dataset, part):
 
 
 def training_of(parameters):
-    """Images, network, length and decay of training on a target, as arguments of a unit."""
+    """Images, network, length and decay of training on a target, as arguments of a job."""
     per_epoch = parameters["examples"] // parameters["batch_size"]
     return {
         **{name: parameters[name] for name in ("examples", "width", "blocks", "batch_size")},
@@ -28,7 +28,7 @@ def training_of(parameters):
 
 
 def start_of(parameters):
-    """Source, length and images of pre-training, and the network, as arguments of a unit."""
+    """Source, length and images of pre-training, and the network, as arguments of a job."""
     names = ("source", "pretrain_epochs", "pretrain_images", "width", "blocks")
     return {name: parameters[name] for name in names}
 

@@ -36,7 +36,7 @@ def main(arguments=None):
         print(f"alignbook: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("alignbook: interrupted; finished units are stored", file=sys.stderr)
+        print("alignbook: interrupted; finished jobs are stored", file=sys.stderr)
         return 130
     except BrokenPipeError:
         _close_stdout()
@@ -101,7 +101,7 @@ def _parser():
         "--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)"
     )
     run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    run.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    run.add_argument("--workers", type=_count, help="jobs at once (default: one per core)")
     run.add_argument("--scheduler", metavar="ADDRESS", help="of your Dask cluster, which may run code here")
     run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
@@ -110,9 +110,11 @@ def _parser():
     book.add_argument(
         "--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored"
     )
-    verify = command(_verify, "recompute a few stale units: does today's code stand for their results?")
+    verify = command(_verify, "recompute a few stale jobs: does today's code stand for their results?")
     verify.add_argument("name", metavar="NAME")
-    verify.add_argument("--units", type=_count, default=1, help="per path through the code (default: 1)")
+    verify.add_argument(
+        "--per-path", type=_count, default=1, help="jobs per path through the code (default: 1)"
+    )
     verify.add_argument("--minutes", type=float, default=10.0, help="for all of them (default: 10)")
     verify.add_argument(
         "--tolerance", type=float, help="largest difference allowed, as a share of its column's largest value"
@@ -121,7 +123,7 @@ def _parser():
         "--base", metavar="COMMIT", help="compare with what its code computes here, not with stored tables"
     )
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    verify.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    verify.add_argument("--workers", type=_count, help="jobs at once (default: one per core)")
     sign = command(_sign, "carry stored results over to a new rule of digests: nothing is recomputed")
     sign.add_argument("--base", metavar="COMMIT", required=True, help="whose rule says what is not stale")
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
@@ -130,7 +132,7 @@ def _parser():
     decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
     decide.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
-    decide.add_argument("--workers", type=_count, help="units at once (default: one per core)")
+    decide.add_argument("--workers", type=_count, help="jobs at once (default: one per core)")
     decide.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster of yours, as run has it")
     decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     new = command(_new, "write a new study from the template")
@@ -252,14 +254,14 @@ def _run(options):
         "name": run.name,
         "profile": run.profile,
         "parameters": run.parameters,
-        "results": [str(results.location(item.unit)) + ".csv" for item in run.stored],
+        "results": [str(results.location(item.job)) + ".csv" for item in run.stored],
         "diverged": run.diverged,
         "notebook": str(executed) if executed else None,
     }
     if options.json:
         return _print_json(summary)
-    folders = sorted({paths.shown(results.location(item.unit).parent) for item in run.stored})
-    print(f"results:  {len(run.stored)} units in {', '.join(folders)}")
+    folders = sorted({paths.shown(results.location(item.job).parent) for item in run.stored})
+    print(f"results:  {len(run.stored)} jobs in {', '.join(folders)}")
     if run.diverged:
         print(f"diverged: {', '.join(run.diverged)}")
     if executed:
@@ -270,22 +272,22 @@ def _expect(notebook, values, options):
     """What a run would compute, and its cost by what is stored."""
     from alignbook.runs import costs, engine
 
-    units = engine.units_of(notebook, values)
-    found = {unit.name: None if options.recompute == "all" else results.peek(unit) for unit in units}
+    jobs = engine.jobs_of(notebook, values)
+    found = {job.name: None if options.recompute == "all" else results.peek(job) for job in jobs}
     if options.recompute == "stale":
         found = {name: None if item and item.stale() else item for name, item in found.items()}
-    waiting = [unit for unit in units if found[unit.name] is None]
+    waiting = [job for job in jobs if found[job.name] is None]
     seconds = costs.expected(waiting)
     unknown = sum(second is None for second in seconds)
     hours = None if unknown else sum(seconds) / 3600
     if options.json:
-        rows = [{"unit": u.name, "seconds": s} for u, s in zip(waiting, seconds, strict=True)]
-        return _print_json({"units": len(units), "missing": rows, "core_hours": hours})
-    print(f"{notebook.name}: {len(units)} units, {len(waiting)} to compute")
+        rows = [{"job": u.name, "seconds": s} for u, s in zip(waiting, seconds, strict=True)]
+        return _print_json({"jobs": len(jobs), "missing": rows, "core_hours": hours})
+    print(f"{notebook.name}: {len(jobs)} jobs, {len(waiting)} to compute")
     if waiting and unknown:
-        print("expected: not known, since no unit of this notebook is stored")
+        print("expected: not known, since no job of this notebook is stored")
     elif waiting:
-        print(f"expected: {hours:.2g} core hours, by the stored units that are most like these")
+        print(f"expected: {hours:.2g} core hours, by the stored jobs that are most like these")
 
 
 def _fetch(options):
@@ -345,7 +347,7 @@ def _verify(options):
 
     found = verify(
         options.name,
-        units=options.units,
+        jobs=options.per_path,
         minutes=options.minutes,
         tolerance=options.tolerance,
         base=options.base,
@@ -359,9 +361,9 @@ def _verify(options):
         return status
     for outcome in found.outcomes:
         print(outcome)
-    print(f"{found.verified} stale units verified by {len(found.outcomes)} that were recomputed")
-    for reason, units in found.stale.items():
-        print(f"{len(units)} stay stale ({reason}): {', '.join(units)}")
+    print(f"{found.verified} stale jobs verified by {len(found.outcomes)} that were recomputed")
+    for reason, jobs in found.stale.items():
+        print(f"{len(jobs)} stay stale ({reason}): {', '.join(jobs)}")
     return status
 
 
@@ -371,8 +373,8 @@ def _sign(options):
     found = sign(options.base)
     if options.json:
         return _print_json(asdict(found))
-    print(f"{found.signed} units and {found.entries} records of verification signed")
-    print(f"{found.stale} units stale")
+    print(f"{found.signed} jobs and {found.entries} records of verification signed")
+    print(f"{found.stale} jobs stale")
     if found.without_data:
         print(f"not at hand, and left as they were: {', '.join(found.without_data)}")
 
@@ -413,13 +415,13 @@ def _decide(options):
         rows = [row for row in rows if not names or row.notebook in names]
         if options.json:
             planned = [
-                {"plan": str(w.plan), "missing": len(w.missing), "units": len(w.units), "core_hours": w.hours}
+                {"plan": str(w.plan), "missing": len(w.missing), "jobs": len(w.jobs), "core_hours": w.hours}
                 for w in waiting
             ]
             return _print_json({"undecided": [row.as_dict() for row in rows], "queue": planned})
         _print_table(("", "undecided", "seeds", "needed", "core hours", "plan"), [r.cells() for r in rows])
         for item in waiting:
-            place = f"{len(item.missing)} of {len(item.units)} units missing, {item.hours:.1f} core hours"
+            place = f"{len(item.missing)} of {len(item.jobs)} jobs missing, {item.hours:.1f} core hours"
             print(f"plan      {item.plan}: {place}")
         heads = sum(row.claim["headline"] for row in rows)
         hours = sum(item.hours for item in waiting)
@@ -433,7 +435,7 @@ def _decide(options):
     left = sum(item.hours for item in decide.queue(options.names))
     if options.json:
         return _print_json({"stored": stored, "core_hours_left": left})
-    print(f"{stored} units stored; {left:.1f} core hours of plans are left")
+    print(f"{stored} jobs stored; {left:.1f} core hours of plans are left")
 
 
 def _new(options):
@@ -458,7 +460,7 @@ def _status(options):
     width = max((len(row["notebook"]) for row in rows), default=0)
     print(f"{'notebook':{width}}  profile  stored      stale  drifted  diverged")
     for row in rows:
-        stored, notebook = f"{row['stored']} of {row['units']}", row["notebook"]
+        stored, notebook = f"{row['stored']} of {row['jobs']}", row["notebook"]
         counts = f"{row['stale']:5}  {row['drifted']:7}  {row['diverged']:8}"
         print(f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {counts}")
     for text in sorted({text for row in rows for text in row["drift"]}):

@@ -32,7 +32,7 @@ def fault(error):
 
 
 class Diverged(Exception):
-    """The training loss of a unit stopped being finite; the unit is stored and counted as diverged."""
+    """The training loss of a job stopped being finite; the job is stored and counted as diverged."""
 
     def __init__(self, step):
         super().__init__(f"the loss is not finite after {step} steps")

@@ -375,6 +375,11 @@ def test_search_finds_a_page(reader):
     found = desktop.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
     first = [position for position, link in enumerate(found) if "random_labels/fig02_misalignment" in link]
     assert first and first[0] < 5 and any("/reference/misalignment" in link for link in found)
+    # Each page once with its chapter and the words in a line of its text, on the file system, too.
+    page = desktop.page.locator('#search-results li[data-page="random_labels/fig02_misalignment"]').first
+    page.locator(".ab-excerpt mark").first.wait_for()
+    assert "misalignment" in page.locator(".ab-excerpt mark").first.inner_text().lower()
+    assert "Maennel et al." in page.locator(".ab-chapter").inner_text()
     # By a name of the field that the pages themselves do not use.
     desktop.page.goto(f"{desktop.base}search.html?q=NTK")
     desktop.page.get_by_text("Search finished").wait_for()
@@ -507,9 +512,9 @@ def test_every_page_says_in_its_head_what_it_shows(built):
         (description,) = re.findall(r'<meta name="description" content="([^"]*)">', head)
         assert 20 < len(unescape(description)) <= 300, name
         assert f'<meta property="og:description" content="{description}">' in head
-        if name in NAMES:
-            (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
-            assert ((html / f"{name}.html").parent / image).is_file(), name
+        (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
+        assert ((html / f"{name}.html").parent / image).is_file() and image.endswith(".png"), name
+        assert name not in NAMES or f"share/{name}.png" in image
 
 
 def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
@@ -528,19 +533,19 @@ def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
 
 
 def shown(checkout, **environment):
-    """(profile, units, what was said) of the results that the toy's book would show."""
+    """(profile, jobs, what was said) of the results that the toy's book would show."""
     code = (
         "from alignbook.pages import book; from alignbook.runs import notebooks; said = []; "
         "run = book._results(notebooks.every()[0], None, said.append); "
         "print(run.profile, len(run.stored), *said, sep='|')"
     )
-    profile, units, *said = checkout.python(code, **environment).split("|")
-    return profile, int(units), "\n".join(said)
+    profile, jobs, *said = checkout.python(code, **environment).split("|")
+    return profile, int(jobs), "\n".join(said)
 
 
 def test_shows_the_most_faithful_results_and_computes_broken_ones_again(checkout):
-    profile, units, said = shown(checkout)
-    assert (profile, units) == ("quick", 3) and "nothing is stored" in said
+    profile, jobs, said = shown(checkout)
+    assert (profile, jobs) == ("quick", 3) and "nothing is stored" in said
     assert shown(checkout) == ("quick", 3, "")
     checkout.run("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper", "-p", "seeds=3")
     assert shown(checkout) == ("quick", 3, "")  # one of four is missing
@@ -549,15 +554,15 @@ def test_shows_the_most_faithful_results_and_computes_broken_ones_again(checkout
     broken = next(checkout.results.glob("toy/fig99_toy/plain-seed3-*.csv"))
     whole = broken.read_bytes()
     broken.write_bytes(whole[:-3])
-    profile, units, said = shown(checkout)
-    assert (profile, units) == ("paper", 4) and "3 of 4 units stored, computing 1" in said
+    profile, jobs, said = shown(checkout)
+    assert (profile, jobs) == ("paper", 4) and "3 of 4 jobs stored, computing 1" in said
     assert broken.read_bytes() == whole and shown(checkout) == ("paper", 4, "")
 
 
 def test_shows_smoke_where_the_data_cannot_be_had(checkout):
     code = checkout.experiment.read_text().replace('"label": label, ', '"label": label, **DATA, ')
     code = code.replace("def compute(*, label, ", "def compute(*, label, dataset=None, ")
-    code = code.replace("def units(", "DATA = {}\n\n\ndef units(")
+    code = code.replace("def jobs(", "DATA = {}\n\n\ndef jobs(")
     data = 'DATA["dataset"] = "digits" if parameters["rate"] == 1 else "cifar10"'
     code = code.replace("    return [\n", f"    {data}\n    return [\n")
     checkout.experiment.write_text(code)
@@ -565,8 +570,8 @@ def test_shows_smoke_where_the_data_cannot_be_had(checkout):
         "import sys; sys.modules['torchvision'] = None  # nothing to download with\n"
     )
     environment = {"PYTHONPATH": f"{checkout.root}:{checkout.root / 'src'}"}
-    profile, units, said = shown(checkout, ALIGNBOOK_DATA=str(checkout.root / "none"), **environment)
-    assert (profile, units) == ("smoke", 1) and "cifar10" in said and "computing profile smoke" in said
+    profile, jobs, said = shown(checkout, ALIGNBOOK_DATA=str(checkout.root / "none"), **environment)
+    assert (profile, jobs) == ("smoke", 1) and "cifar10" in said and "computing profile smoke" in said
 
 
 def prepared(checkout):

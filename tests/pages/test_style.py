@@ -1,12 +1,13 @@
 """Figures drawn for the dark mode."""
 
 import re
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pytest
 from nbformat import v4
 
-from alignbook.pages import style
+from alignbook.pages import panels, style
 from alignbook.pages.book import _write_notebook
 from alignbook.pages.extension import pair_figures
 
@@ -54,15 +55,15 @@ def test_a_real_figure_has_no_ground_and_keeps_its_hues(tmp_path):
 
 
 def test_drawn_or_executed_twice_a_page_is_the_same(tmp_path):
-    def drawn(name):
+    def drawn():
         with plt.rc_context():
             style.apply()
             figure, axis = plt.subplots()
             axis.plot([0, 1], marker="o", clip_on=True)
             axis.fill_between([0, 1], [0, 1], hatch="//")
-            figure.savefig(tmp_path / name, format="svg", metadata={"Date": None})
+            text = style.svg(figure)
             plt.close(figure)
-        return (tmp_path / name).read_bytes()
+        return text
 
     def executed(name, when):
         cells = [v4.new_markdown_cell("A"), v4.new_code_cell("1", metadata={"execution": {"shell": when}})]
@@ -70,19 +71,30 @@ def test_drawn_or_executed_twice_a_page_is_the_same(tmp_path):
         _write_notebook(notebook, tmp_path / name)
         return (tmp_path / name).read_bytes()
 
-    assert drawn("one.svg") == drawn("two.svg")
+    assert drawn() == drawn()
     assert executed("one.ipynb", "now") == executed("two.ipynb", "later")
 
 
-def test_pages_hold_both_drawings_of_a_vector_figure():
-    context = {
-        "body": '<p><img alt="a" class="wide" src="../_images/x.svg" style="w"/><img src="a.png"/></p>'
-    }
-    pair_figures(None, "page", "page.html", context, None)
-    assert context["body"] == (
-        '<p><img alt="a" class="only-light wide" src="../_images/x.svg" style="w"/>'
-        '<img alt="a" class="only-dark wide" src="../_images/x-dark.svg" style="w"/><img src="a.png"/></p>'
+def test_pages_hold_both_drawings_of_a_vector_figure(tmp_path):
+    svg = '<svg viewBox="0 0 200 100"><path/></svg>'
+    (tmp_path / "x.svg").write_text(svg)
+    app = SimpleNamespace(srcdir=tmp_path, builder=SimpleNamespace(images={"x.svg": "x.svg"}))
+
+    def paired(body):
+        context = {"body": body}
+        pair_figures(app, "page", "page.html", context, None)
+        return context["body"]
+
+    image = '<img alt="a" class="wide" src="../_images/x.svg" style="w"/>'
+    light = image.replace('class="', 'class="only-light ').replace('w"/>', 'max-width: 300px; w"/>')
+    dark = light.replace("x.svg", "x-dark.svg").replace("light", "dark")
+    assert paired(f'<p>{image}<img src="a.png"/></p>') == f'<p>{light}{dark}<img src="a.png"/></p>'
+    plain = paired('<img src="../_images/x.svg"/>')
+    assert plain.count("<img") == 2 and 'class="only-dark"' in plain
+    # In parts, too, where it has several; a thumbnail never.
+    parts = {"keys": [], "panels": [[9, 9, [0, 0, 9, 9, 0, 0]]] * 2}
+    (tmp_path / "x.svg").write_text(panels.named(svg, parts))
+    assert paired(image) == f'<span class="ab-whole">{light}{dark}</span>' + panels.stack(
+        panels.named(svg, parts), "../_images/x.svg", "../_images/x-dark.svg", "a"
     )
-    untouched = {"body": '<img src="../_images/x.svg"/>'}
-    pair_figures(None, "page", "page.html", untouched, None)
-    assert untouched["body"].count("<img") == 2 and 'class="only-dark"' in untouched["body"]
+    assert "<svg" not in paired('<img src="_images/x.svg" alt="a" loading="lazy"/>')

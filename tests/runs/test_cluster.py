@@ -1,4 +1,4 @@
-"""Units on a real Dask scheduler with real workers: same bits, what gets lost, other versions."""
+"""Jobs on a real Dask scheduler with real workers: same bits, what gets lost, other versions."""
 
 import importlib.metadata
 import json
@@ -84,9 +84,9 @@ def records(checkout):
     return [json.loads(path.read_text()) for path in checkout.results.glob("toy/fig99_toy/*.json")]
 
 
-def test_same_bits_while_a_unit_ends_three_workers(checkout, cluster):
+def test_same_bits_while_a_job_ends_three_workers(checkout, cluster):
     for _ in range(4):
-        cluster.worker(resources="unit=1")
+        cluster.worker(resources="job=1")
     checkout.profile("quick", "{labels: [plain, diverge, kill], rate: 0.5, seeds: 3}")
     checkout.profile("paper", "{labels: [plain, diverge], rate: 0.5, seeds: 3}")
     status, _, err = checkout.run(
@@ -101,7 +101,7 @@ def test_same_bits_while_a_unit_ends_three_workers(checkout, cluster):
     # Each of the three kills a worker of its own: the first to be set aside has ended three.
     status, _, err = checkout.run(*RUN, "-p", "seeds=1", "--scheduler", cluster.address)
     assert status == 2 and "Traceback" not in err
-    assert "unit kill-seed0 of toy/fig99_toy ended 3 workers and is set aside" in err
+    assert "job kill-seed0 of toy/fig99_toy ended 3 workers and is set aside" in err
     assert [process.poll() for process in cluster.workers].count(None) == 1
 
 
@@ -131,7 +131,7 @@ def test_a_worker_of_another_version_is_refused_by_name(checkout, new_checkout, 
 
 
 def told(checkout):
-    """Numbers of the processes that have begun a unit, one per unit."""
+    """Numbers of the processes that have begun a job, one per job."""
     path = checkout.root / "told"
     return [int(line) for line in path.read_text().split()] if path.is_file() else []
 
@@ -161,7 +161,7 @@ def test_two_askers_share_while_a_worker_freezes_and_another_is_ended(checkout, 
     telling = "    open('told', 'a').write(f'{os.getpid()}\\n')\n    time.sleep(0.5)\n"
     checkout.experiment.write_text(toy.replace("    if label ==", telling + "    if label ==", 1))
     for _ in range(2):
-        cluster.worker(resources="unit=1")
+        cluster.worker(resources="job=1")
     cluster.wait()
     many = "-p", "seeds=8"
     with (
@@ -175,27 +175,27 @@ def test_two_askers_share_while_a_worker_freezes_and_another_is_ended(checkout, 
         assert re.search(r"worker tcp://127\.0\.0\.1:\d+ is silent and dropped", said())
     stored = [csvs(checkout.root / store) for store in ("one", "two")]
     assert stored[0] == stored[1] and len(stored[0]) == 8
-    assert len(told(checkout)) == 9  # the unit in the frozen worker's hand began twice
-    # A unit that ends its worker, which was the last: it waits for the others and ends no second one.
+    assert len(told(checkout)) == 9  # the job in the frozen worker's hand began twice
+    # A job that ends its worker, which was the last: it waits for the others and ends no second one.
     checkout.profile("quick", "{labels: [kill, plain], rate: 0.5, seeds: 1}")
     with asking(checkout, cluster) as (asker, said):
-        until(lambda: "1 units done" in said() or "no workers (" in said())
+        until(lambda: "1 jobs done" in said() or "no workers (" in said())
         assert alive.wait(30) == -signal.SIGKILL
-        cluster.worker(resources="unit=1")
+        cluster.worker(resources="job=1")
         assert asker.wait(60) == 2, said()
         last = said().strip().splitlines()[-1]
-    assert "unit kill-seed0 of toy/fig99_toy ended a worker and is set aside; it is not tried on the" in last
+    assert "job kill-seed0 of toy/fig99_toy ended a worker and is set aside; it is not tried on the" in last
     assert len(csvs(checkout.results)) == 1 and cluster.workers[-1].poll() is None
 
 
-def test_workers_take_as_many_units_as_they_have_resources(checkout, cluster):
-    """As on a GPU, one unit at a time whatever the threads; beside it a worker that takes two."""
+def test_workers_take_as_many_jobs_as_they_have_resources(checkout, cluster):
+    """As on a GPU, one job at a time whatever the threads; beside it a worker that takes two."""
     told = "    open('told', 'a').write(f'{os.getpid()} SIGN\\n')\n"
     working = told.replace("SIGN", "+") + "    time.sleep(0.3)\n" + told.replace("SIGN", "-")
     toy = checkout.experiment.read_text()
     checkout.experiment.write_text(toy.replace("    draws =", working + "    draws ="))
-    cluster.worker(nthreads="4", resources="unit=1")
-    cluster.worker(nthreads="4", resources="unit=2")
+    cluster.worker(nthreads="4", resources="job=1")
+    cluster.worker(nthreads="4", resources="job=2")
     cluster.wait()
     status, _, err = checkout.run(*RUN, "-p", "seeds=12", "--scheduler", cluster.address)
     assert status == 0, err

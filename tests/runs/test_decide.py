@@ -38,12 +38,12 @@ def test_what_would_decide_a_claim_is_told(checkout):
     found = json.loads(out)
     (row,) = found["undecided"]
     assert code == 0 and row["id"] == "above" and row["headline"] and row["seeds"] == 3
-    assert (row["stored"], row["units"], row["plan"]) == (3, 6, {"seeds": 6})
+    assert (row["stored"], row["jobs"], row["plan"]) == (3, 6, {"seeds": 6})
     assert row["needed"]["seeds"] > 3 and "80 % power" in row["needed"]["why"]
     (item,) = found["queue"]
-    assert (item["missing"], item["units"]) == (3, 6)
+    assert (item["missing"], item["jobs"]) == (3, 6)
     out = checkout.run("decide")[1]
-    assert "toy/fig99_toy#above" in out and "3 of 6 units missing" in out and "1 of them headlines" in out
+    assert "toy/fig99_toy#above" in out and "3 of 6 jobs missing" in out and "1 of them headlines" in out
 
 
 def test_plans_are_worked_off_and_the_page_stays(checkout):
@@ -52,16 +52,16 @@ def test_plans_are_worked_off_and_the_page_stays(checkout):
     assert checkout.run("decide", "--dry-run")[1].startswith("plan      toy/fig99_toy (seeds=6): 3 of 6")
     before = checkout.run("claims")[1]
     code, out, err = checkout.run("decide", "--hours", "0.1")
-    assert (code, out) == (0, "3 units stored; 0.0 core hours of plans are left\n")
+    assert (code, out) == (0, "3 jobs stored; 0.0 core hours of plans are left\n")
     assert len(checkout.stored()) == 6 and "3 of 3, to the end about" in err
     assert checkout.run("claims")[1] == before  # a plan changes no page before its values do
-    assert checkout.run("decide", "--hours", "0.1")[1].startswith("0 units stored")
+    assert checkout.run("decide", "--hours", "0.1")[1].startswith("0 jobs stored")
 
 
-def test_a_unit_that_would_not_end_in_time_is_not_begun(checkout):
+def test_a_job_that_would_not_end_in_time_is_not_begun(checkout):
     plan(checkout, PLAN.replace("0.003", "30"))
     code, out, err = checkout.run("decide", "--hours", "0.01")
-    assert code == 0 and out.startswith("0 units stored") and "more than is left" in err
+    assert code == 0 and out.startswith("0 jobs stored") and "more than is left" in err
     assert not checkout.stored()
 
 

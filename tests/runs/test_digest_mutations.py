@@ -13,8 +13,8 @@ SAMPLED = (
 
 @pytest.fixture(scope="module")
 def small():
-    units = mutations.small_units()
-    return units, mutations.numbers(mutations.digest.SOURCES, units)
+    jobs = mutations.small_jobs()
+    return jobs, mutations.numbers(mutations.digest.SOURCES, jobs)
 
 
 @pytest.mark.parametrize("kind", SAMPLED)

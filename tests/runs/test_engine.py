@@ -47,7 +47,7 @@ def test_same_seed_same_bits_however_many_run_at_once(checkout):
     assert csvs(checkout) == first and len(first) == 3
 
 
-def test_a_killed_run_resumes_with_the_missing_units(checkout):
+def test_a_killed_run_resumes_with_the_missing_jobs(checkout):
     slow = (*RUN, "-p", 'labels=["plain", "slow"]', "-p", "seeds=2")
     process = checkout.start(*slow)
     deadline = time.monotonic() + 60
@@ -61,7 +61,7 @@ def test_a_killed_run_resumes_with_the_missing_units(checkout):
     text = checkout.experiment.read_text()
     checkout.experiment.write_text(text.replace("time.sleep(60)", "time.sleep(0)"))
     status, _, err = checkout.run(*slow)
-    assert status == 0 and "3 of 4 units stored, computing 1" in err
+    assert status == 0 and "3 of 4 jobs stored, computing 1" in err
     assert before.items() <= csvs(checkout).items() and len(checkout.stored()) == 4
 
 
@@ -79,7 +79,7 @@ def test_two_runs_at_once_do_not_harm_each_other(checkout):
     processes = [checkout.start(*RUN) for _ in range(2)]
     outcomes = [(process.communicate(timeout=120), process.returncode) for process in processes]
     assert [status for _, status in outcomes] == [0, 0]
-    assert sum(err.count("done in") for (_, err), _ in outcomes) == 3  # each unit was computed once
+    assert sum(err.count("done in") for (_, err), _ in outcomes) == 3  # each job was computed once
     assert len(checkout.stored()) == 3
 
 
@@ -92,7 +92,7 @@ def test_a_broken_result_is_computed_again_with_a_warning(checkout, damage):
     text = path.read_text()
     path.write_text({"truncated": text[: len(text) // 2], "wrong": "[]", "empty": ""}[damage.split()[0]])
     status, _, err = checkout.run(*ALONE)
-    assert status == 0 and err.count("is broken") == 1 and "2 of 3 units stored, computing 1" in err
+    assert status == 0 and err.count("is broken") == 1 and "2 of 3 jobs stored, computing 1" in err
     assert csvs(checkout) == before
 
 
@@ -109,15 +109,15 @@ def test_a_run_that_diverges_is_stored_counted_and_left_out(checkout):
     assert checkout.python(code) == "3 ['diverge-seed0'] {'plain'}"
 
 
-def test_a_unit_that_raises_gives_one_line_and_loses_nothing(checkout):
+def test_a_job_that_raises_gives_one_line_and_loses_nothing(checkout):
     status, out, err = checkout.run(*RUN, "-p", 'labels=["plain", "fail"]', "--workers", "1")
     assert status == 2 and out == ""
-    assert "unit fail-seed0 of toy/fig99_toy failed: ZeroDivisionError: no such thing" in one_line(err)
+    assert "job fail-seed0 of toy/fig99_toy failed: ZeroDivisionError: no such thing" in one_line(err)
     assert len(checkout.stored()) == 3
     assert "ZeroDivisionError" in (checkout.root / "_build/logs/toy-fig99_toy-fail-seed0.txt").read_text()
 
 
-def test_of_several_failures_the_first_unit_is_named(checkout):
+def test_of_several_failures_the_first_job_is_named(checkout):
     code = """
 import concurrent.futures
 import alignbook
@@ -133,7 +133,7 @@ except AlignbookError as error:
     assert checkout.python(code) == "fail-seed0"
 
 
-def test_a_failure_beside_a_unit_that_reports_much_ends_the_run(checkout):
+def test_a_failure_beside_a_job_that_reports_much_ends_the_run(checkout):
     text = checkout.experiment.read_text()
     much = """
     if label == "slow":
@@ -146,7 +146,7 @@ def test_a_failure_beside_a_unit_that_reports_much_ends_the_run(checkout):
 """
     checkout.experiment.write_text(text.replace('    if label == "slow" and seed:', much + "    if False:"))
     status, _, err = checkout.run(*RUN, "-p", 'labels=["fail", "slow"]', "-p", "seeds=1", "--workers", "2")
-    assert status == 2 and "unit fail-seed0 of toy/fig99_toy failed" in one_line(err)
+    assert status == 2 and "job fail-seed0 of toy/fig99_toy failed" in one_line(err)
     assert checkout.stored()[0].startswith("slow-seed0")
 
 
@@ -160,7 +160,7 @@ def test_an_interrupted_run_says_so(checkout, workers):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "interrupted; finished units are stored" in one_line(err)
+    assert process.returncode == 130 and "interrupted; finished jobs are stored" in one_line(err)
     assert len(checkout.stored()) == 3
 
 
@@ -171,15 +171,15 @@ def test_a_run_interrupted_while_its_workers_start_says_so(checkout):
     time.sleep(1)  # they import
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and one_line(err) == "alignbook: interrupted; finished units are stored"
+    assert process.returncode == 130 and one_line(err) == "alignbook: interrupted; finished jobs are stored"
 
 
 FETCHED = """
 import json, warnings
 from alignbook.runs import engine, notebooks, parameters, results
 book = notebooks.find("fig99")
-unit = engine.units_of(book, parameters.resolve(book, "quick"))[1]
-path = results.location(unit).with_suffix(".json")
+job = engine.jobs_of(book, parameters.resolve(book, "quick"))[1]
+path = results.location(job).with_suffix(".json")
 whole, said = json.loads(path.read_text()), []
 for change in (
     {}, {"outcome": "halted"}, {"arguments": {}}, {"data": "mnist"}, {"data": {"name": "mnist"}},
@@ -188,12 +188,12 @@ for change in (
     path.write_text(json.dumps(whole | change))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        said.append((results.fetch(unit) is not None, ["is broken" in str(w.message) for w in caught]))
+        said.append((results.fetch(job) is not None, ["is broken" in str(w.message) for w in caught]))
 print(said)
 """
 
 
-def test_a_record_that_cannot_be_of_its_unit_counts_as_missing(checkout):
+def test_a_record_that_cannot_be_of_its_job_counts_as_missing(checkout):
     checkout.run(*ALONE)
     assert ast.literal_eval(checkout.python(FETCHED)) == [(True, []), *[(False, [True])] * 6]
 
@@ -226,7 +226,7 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
     assert "STALE: 3 of 3 results (the code has changed since)" in checkout.python(BANNER)
     before = csvs(checkout)
     status, _, err = checkout.run(*ALONE, "--recompute", "stale")
-    assert status == 0 and "0 of 3 units stored, computing 3" in err and csvs(checkout) != before
+    assert status == 0 and "0 of 3 jobs stored, computing 3" in err and csvs(checkout) != before
     rows = json.loads(checkout.run("status", "--json")[1])
     assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
 
@@ -266,7 +266,7 @@ def test_changed_data_make_results_stale_and_the_banner_says_why(checkout, tmp_p
     assert stale() == 0
 
 
-def test_a_unit_may_read_two_data_sets(checkout, tmp_path):
+def test_a_job_may_read_two_data_sets(checkout, tmp_path):
     import numpy as np
 
     def archive(name, size):
@@ -302,7 +302,7 @@ def test_a_unit_may_read_two_data_sets(checkout, tmp_path):
     assert stale() == 0
     record().write_text(json.dumps(stored | {"source_data": None}))
     status, _, err = checkout.run(*ALONE, **where)
-    assert "source_data is not the unit's source" in err and "2 of 3 units stored, computing 1" in err
+    assert "source_data is not the job's source" in err and "2 of 3 jobs stored, computing 1" in err
 
 
 def test_code_that_changes_while_it_runs_makes_the_result_stale(checkout):
@@ -319,7 +319,7 @@ def test_a_store_that_fails_in_the_middle_is_one_line(checkout):
     checkout.results.mkdir(parents=True)
     (checkout.results / "toy").write_text("a file where a folder is needed")
     status, _, err = checkout.run(*ALONE)
-    assert status == 2 and "cannot store unit plain-seed" in one_line(err)
+    assert status == 2 and "cannot store job plain-seed" in one_line(err)
 
 
 def test_run_refuses_what_it_does_not_know(checkout):
@@ -420,28 +420,28 @@ def test_a_named_device_that_did_not_make_what_is_stored_is_warned_about(checkou
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"processor": record["processor"] | {"kind": "cuda"}}))
     status, _, err = checkout.run(*ALONE, "--device", "cpu")
-    said = "1 of 3 units are stored, but not made on cpu; --recompute all computes them again"
+    said = "1 of 3 jobs are stored, but not made on cpu; --recompute all computes them again"
     assert status == 0 and said in err
     assert "not made on" not in checkout.run(*ALONE)[2]
 
 
 class Named:
-    """What stands for a unit."""
+    """What stands for a job."""
 
     def __init__(self, name):
         self.name = name
 
 
-def pid_of(unit):
-    if unit.name == "broken":
+def pid_of(job):
+    if job.name == "broken":
         raise AlignbookError("no such thing")
     return os.getpid()
 
 
 def pids(*names):
     found = []
-    units = [Named(name) for name in names]
-    engine.in_workers(units, pid_of, 1, print, done=lambda unit, pid: found.append(pid))
+    jobs = [Named(name) for name in names]
+    engine.in_workers(jobs, pid_of, 1, print, done=lambda job, pid: found.append(pid))
     return found
 
 

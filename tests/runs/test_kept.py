@@ -16,7 +16,7 @@ def test_status_follows_the_store_the_profiles_and_the_code(checkout):
     checkout.run("run", "fig99", "--no-notebook")
     assert status(checkout)["quick"]["stored"] == 3 and status(checkout)["quick"]["stale"] == 0
     checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 5}")
-    assert (status(checkout)["quick"]["units"], status(checkout)["quick"]["stored"]) == (5, 3)
+    assert (status(checkout)["quick"]["jobs"], status(checkout)["quick"]["stored"]) == (5, 3)
     code = checkout.experiment.read_text()
     checkout.experiment.write_text(code.replace("* rate", "* rate * 2"))
     assert status(checkout)["quick"]["stale"] == 3

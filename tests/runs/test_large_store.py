@@ -1,26 +1,26 @@
-"""A store of ten thousand units: what is stored and what of it is stale is said within seconds."""
+"""A store of ten thousand jobs: what is stored and what of it is stale is said within seconds."""
 
 import json
 import resource
 
 import pytest
 
-UNITS = 10_000
+JOBS = 10_000
 FILL = """
 import json
 from alignbook.runs import engine, notebooks, parameters, results
 
 book = notebooks.find("fig99")
-units = engine.units_of(book, parameters.resolve(book, "quick"))
-first = results.location(units[0])
+jobs = engine.jobs_of(book, parameters.resolve(book, "quick"))
+first = results.location(jobs[0])
 record = json.loads(first.with_name(first.name + ".json").read_text())
 table = first.with_name(first.name + ".csv").read_bytes()
-for unit in units:
-    place = results.location(unit)
+for job in jobs:
+    place = results.location(job)
     place.with_name(place.name + ".csv").write_bytes(table)
-    described = json.dumps(record | {"unit": unit.name, "arguments": unit.arguments}, indent=1)
+    described = json.dumps(record | {"unit": job.name, "arguments": job.arguments}, indent=1)
     place.with_name(place.name + ".json").write_text(described)
-print(len(units))
+print(len(jobs))
 """
 # Seconds of computing, three times what a busy machine took: 0.15, 6 and 15, of which imports 2.
 BOUNDS = {"list": 0.5, "status": 18.0, "claims": 45.0}
@@ -32,8 +32,8 @@ def filled(new_checkout, tmp_path_factory):
     text = checkout.notebook.read_text()
     checkout.notebook.write_text(text.replace("[1, 100]", "[1, 20000]"))
     assert checkout.run("run", "fig99", "--no-notebook", "-p", "seeds=1")[0] == 0
-    checkout.profile("quick", f"{{labels: [plain], rate: 0.5, seeds: {UNITS}}}")
-    assert checkout.python(FILL) == str(UNITS)
+    checkout.profile("quick", f"{{labels: [plain], rate: 0.5, seeds: {JOBS}}}")
+    assert checkout.python(FILL) == str(JOBS)
     return checkout
 
 
@@ -52,8 +52,8 @@ def test_every_command_that_reads_the_store_takes_seconds(filled):
     for command in BOUNDS:
         seconds[command], out[command] = computing(filled, command, "--json")
     quick = json.loads(out["status"])[1]
-    assert (quick["profile"], quick["stored"], quick["stale"]) == ("quick", UNITS, 0)
-    assert json.loads(out["claims"])[0]["seeds"] == UNITS
+    assert (quick["profile"], quick["stored"], quick["stale"]) == ("quick", JOBS, 0)
+    assert json.loads(out["claims"])[0]["seeds"] == JOBS
     assert all(seconds[command] < bound for command, bound in BOUNDS.items()), seconds
 
 

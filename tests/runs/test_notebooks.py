@@ -58,7 +58,7 @@ def test_has_every_part_of_a_page(notebook):
     ):
         assert part in text, part
     assert f'Page("{notebook.name}", globals())' in text
-    assert {"units"} <= set(vars(notebook.experiment))
+    assert {"jobs"} <= set(vars(notebook.experiment))
     assert {"STATEMENTS", "finding", "key_numbers"} <= set(vars(notebook.reading))
     assert 20 < len(notebook.claim) and "$" not in notebook.claim and "\n" not in notebook.claim
     paper = notebook.name.partition("/")[0]
@@ -180,7 +180,7 @@ def test_printed_commands_name_what_exists(page):
 def test_every_stored_result_is_one_that_a_profile_or_a_plan_asks_for():
     asked = [(book, parameters.resolve(book, profile)) for book in BOOKS for profile in engine.FAITHFUL]
     asked += [(notebooks.find(plan.notebook), plan.values) for plan in plans.every()]
-    wanted = {results.location(unit) for book, values in asked for unit in engine.units_of(book, values)}
+    wanted = {results.location(job) for book, values in asked for job in engine.jobs_of(book, values)}
     # The committed ones: whoever runs a page with other parameters has more.
     tracked = subprocess.run(
         ["git", "ls-files", "data/results"], cwd=paths.root(), capture_output=True, text=True

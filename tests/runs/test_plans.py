@@ -42,9 +42,9 @@ class Planned:
     def run(self, profile="quick"):
         """The study's results at ``profile``, computed here."""
         book = notebooks.find(STUDY)
-        for unit in engine.units_of(book, parameters.resolve(book, profile)):
-            table = unit.compute(**unit.arguments, device="cpu", report=None)
-            results.store(unit, table, results.origin(unit), device="here", wall_time=1.0, cost=36.0)
+        for job in engine.jobs_of(book, parameters.resolve(book, profile)):
+            table = job.compute(**job.arguments, device="cpu", report=None)
+            results.store(job, table, results.origin(job), device="here", wall_time=1.0, cost=36.0)
         return engine.load(book, profile)
 
 

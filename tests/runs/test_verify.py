@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.runs import verified, verify
 from alignbook.runs.results import written
 
@@ -56,7 +56,7 @@ def test_an_equivalent_refactoring_stands_and_its_records_chain(checkout):
     assert (found["outcomes"][0]["largest_difference"], found["outcomes"][0]["column"]) == (0.0, None)
     first = records(checkout)[0]
     assert (first["profile"], first["tried"]) == ("quick", {"rate": [0.5, 0.5], "seed": [0, 2]})
-    stored = json.loads((checkout.results / f"toy/fig99_toy/{first['unit']}.json").read_text())
+    stored = json.loads((checkout.results / f"toy/fig99_toy/{first['job']}.json").read_text())
     assert (first["from"], first["table"]) == (stored["code"], stored["table"]["sha256"])
     assert first["path"] == {"label": "plain"} and first["tolerance"] == 0.0 and first["commit"] is None
     assert stale(checkout) == {"quick": 0}
@@ -72,8 +72,8 @@ def test_an_equivalent_refactoring_stands_and_its_records_chain(checkout):
     change(checkout, f"1 * {second}", f"({second})")
     code, found = verification(checkout)
     assert (code, found["verified"]) == (0, 5)
-    units = {outcome["unit"] for outcome in found["outcomes"]}
-    assert {named(checkout, seed) for seed in (0, 1, 4)} <= units and named(checkout, 2) not in units
+    jobs = {outcome["job"] for outcome in found["outcomes"]}
+    assert {named(checkout, seed) for seed in (0, 1, 4)} <= jobs and named(checkout, 2) not in jobs
     assert {e["from"] for e in records(checkout)} == {first["from"], first["to"]}
     assert stale(checkout) == {"quick": 0}
     (checkout.results / "toy/fig99_toy/verified.json").write_text("[")
@@ -166,7 +166,7 @@ def test_a_base_stands_in_for_tables_of_another_processor(checkout):
     assert (code, err) == (2, "alignbook: git: nothing is no commit\n")
 
 
-@pytest.mark.parametrize("option", [("--units", "0"), ("--minutes", "0"), ("--tolerance", "1")])
+@pytest.mark.parametrize("option", [("--per-path", "0"), ("--minutes", "0"), ("--tolerance", "1")])
 def test_options_that_make_no_sense_are_refused(checkout, option):
     code, out, err = checkout.run("verify", "fig99", *option)
     assert (code, out) == (2, "") and len(err.splitlines()) == 1 and option[0].strip("-") in err
@@ -232,8 +232,8 @@ def test_entries_lead_only_where_they_were_written_for(tmp_path, monkeypatch):
         pass
 
     def leads(name, old="a", new="c", notebook="toy/fig", seed=3, label="plain", function=compute):
-        unit = Unit(name, function, {"label": label, "seed": seed})
-        way = verified.chain(notebook, name, unit, old, new)
+        job = Job(name, function, {"label": label, "seed": seed})
+        way = verified.chain(notebook, name, job, old, new)
         return None if way is None else [entry["to"] for entry in way]
 
     plain = {"compute": "compute", "path": {"label": "plain"}, "unit": "named"}
@@ -257,7 +257,7 @@ def test_entries_lead_only_where_they_were_written_for(tmp_path, monkeypatch):
     assert leads("like") is None and leads("like", new="b") == ["b"]
 
 
-def test_a_small_unit_does_not_stand_for_a_large_one(checkout):
+def test_a_small_job_does_not_stand_for_a_large_one(checkout):
     checkout.profile("smoke", "{labels: [plain], rate: 0.1, seeds: 1}")
     checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 3}")
     checkout.profile("paper", "{labels: [plain], rate: 0.9, seeds: 1}")

@@ -5,10 +5,10 @@ import pandas as pd
 from alignbook.claims import UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
 from .. import gains
 from ..vgg_settings import SETTINGS
-from ..wording import by_verdict
 
 # Experiment of Figure 1 -> (its setting, downstream labels, sign of what pre-training does).
 EXPERIMENTS = {

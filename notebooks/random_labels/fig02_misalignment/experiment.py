@@ -1,6 +1,6 @@
 """Misalignment of first-layer filters with image patches over training (Maennel et al. 2020, Figure 2).
 
-Four kinds of units:
+Four kinds of jobs:
 
 ``real-…``, ``random-…``   the runs of the figure (A.6); Figure 4 uses the same ones
 ``sweep-…``                the same over the scale of the initial weights, which the paper leaves open
@@ -11,32 +11,32 @@ Four kinds of units:
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import misalignment_basis
 from alignbook.seeding import numpy_stream
 
 from ..filter_runs import DIMENSION, SWEEP_SEED
-from ..filter_training import figure_units, sweep_units, unit
+from ..filter_training import figure_jobs, job, sweep_jobs
 
 SPECTRA = ("flat", "linear", "six decades")  # true eigenvalues of the simulated filters
 
 
-def units(parameters):
+def jobs(parameters):
     """The runs of the figure, the sweep, the comparison of precisions and the floor."""
-    result = figure_units(parameters)
+    result = figure_jobs(parameters)
     for scale in parameters["sweep_scales"]:
-        result += sweep_units(parameters, scale, parameters["sweep_seeds"])
+        result += sweep_jobs(parameters, scale, parameters["sweep_seeds"])
     if parameters["precision"] != "float32":  # else there is nothing to compare
         short = min(parameters["precision_epochs"], parameters["epochs"])
         labels = parameters["labels"][0]  # real ones by default: these move the filters sooner
         result += [
-            unit(f"{precision}-{labels}-seed{seed}", parameters, labels, seed, precision=precision,
+            job(f"{precision}-{labels}-seed{seed}", parameters, labels, seed, precision=precision,
                  epochs=short, record=[short])
             for precision in ("float32", parameters["precision"])
             for seed in range(SWEEP_SEED, SWEEP_SEED + parameters["precision_seeds"])
         ]  # fmt: skip
     floor = {"filters": parameters["filters"], "dimension": DIMENSION, "draws": parameters["floor_draws"]}
-    result.append(Unit("floor", compute_floor, floor | {"seed": 0}))
+    result.append(Job("floor", compute_floor, floor | {"seed": 0}))
     return result
 
 

@@ -7,10 +7,10 @@ from scipy.special import gammaln
 from alignbook.claims import CONTRADICTED, KeyNumber, interval
 from alignbook.over_seeds import difference, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict, others
 
 from ..filter_runs import DIMENSION, ends, figure_rows
 from ..gains import KINDS
-from ..wording import by_verdict, others
 
 SMALL = 2.0  # "remains very small", fixed before any run: at most this many times the floor
 LABELS = ("random", "real")  # Proposition 1 is about random ones

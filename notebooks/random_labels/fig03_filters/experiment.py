@@ -4,7 +4,7 @@ import pandas as pd
 from torch import nn
 
 from alignbook.data import load, random_labels
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import patch_covariance
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import he_normal_
@@ -42,13 +42,13 @@ class WideResNet(nn.Module):
         return self.head(self.groups(self.norm(self.stem(x)).relu()).mean((2, 3)))
 
 
-def units(parameters):
-    """The data's covariance, and one unit per network."""
+def jobs(parameters):
+    """The data's covariance, and one job per network."""
     names = "dataset side images filters width blocks stride init_scale rate batch_size epochs".split()
     shared = {name: parameters[name] for name in names}
     data = {name: parameters[name] for name in ("dataset", "side")}
-    made = [Unit("data", covariance, data | {"seed": 0})]
-    return made + [Unit(f"run{k}", compute, shared | {"seed": k}) for k in range(parameters["runs"])]
+    made = [Job("data", covariance, data | {"seed": 0})]
+    return made + [Job(f"run{k}", compute, shared | {"seed": k}) for k in range(parameters["runs"])]
 
 
 def middle(x, side):

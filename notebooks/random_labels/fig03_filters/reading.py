@@ -8,8 +8,8 @@ import pandas as pd
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import difference
 from alignbook.statements import Requirement, Statement
+from alignbook.wording import by_verdict
 
-from ..wording import by_verdict
 from .design import PRINTED_RUNS
 from .eigenvectors import SHOWN, by_group, halvings, pairs, weights
 

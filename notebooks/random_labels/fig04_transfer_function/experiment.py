@@ -1,16 +1,16 @@
 """Transfer function f(σ) from data to first-layer weights (Maennel et al. 2020, Figure 4).
 
-``gaussian-…`` units: fully connected networks on Gaussian inputs with random labels (left, E.1). The
+``gaussian-…`` jobs: fully connected networks on Gaussian inputs with random labels (left, E.1). The
 centre and right panels take Figure 2's runs as they are, so that these are computed and stored once.
 """
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 
-from ..filter_training import figure_units, sweep_units
+from ..filter_training import figure_jobs, sweep_jobs
 from ..gaussian_networks import compute
 
 
-def units(parameters):
+def jobs(parameters):
     """Groups of networks for every number of inputs (left), and Figure 2's runs (centre, right).
 
     As in Figure 2's sweep, one trial run of each kind of labels for every scale in ``other_scales``.
@@ -18,10 +18,10 @@ def units(parameters):
     shared = {name: parameters[name] for name in "networks dimension rate goal max_steps".split()}
     shared["hidden"] = parameters["gaussian_hidden"]
     result = [
-        Unit(f"gaussian-{inputs}-group{group}", compute, shared | {"inputs": inputs, "seed": group})
+        Job(f"gaussian-{inputs}-group{group}", compute, shared | {"inputs": inputs, "seed": group})
         for inputs in parameters["inputs"]
         for group in range(parameters["groups"])
     ]
     for scale in parameters["other_scales"]:
-        result += sweep_units(parameters, scale, 1)
-    return result + figure_units(parameters)
+        result += sweep_jobs(parameters, scale, 1)
+    return result + figure_jobs(parameters)

@@ -5,11 +5,11 @@ import pandas as pd
 from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict, others
 
 from .. import transfer_curves
 from ..filter_runs import complete, figure_rows
 from ..transfer_curves import FALL, RISE, change, networks, percent
-from ..wording import by_verdict, others
 
 ONLY_RISES = {"dimension": 30, "gaussian_hidden": 256, "inputs": 2000}  # Figure 20, right (E.1)
 FEWEST_STEPS = 5 * 195  # caption: the first curve drawn is after 5 epochs of about 195 steps

@@ -3,26 +3,28 @@
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 
 from ..downstream import fresh_head_, learning_curve, tasks
+from . import ell1
 from .design import STARTS
 
 
-def units(parameters):
-    """One unit per group of runs, whose filters together give the covariance."""
+def jobs(parameters):
+    """One job per group of runs, whose filters together give the covariance; then the start by ℓ1 norms."""
     names = "dataset labels filters units side upstream_images upstream_classes downstream_images classes"
     names += " epochs record batch_size learning_rate init_scale"
     common = {name: parameters[name] for name in names.split()}
     made = []
     for first in range(0, parameters["seeds"], parameters["group"]):
         runs = list(range(first, min(first + parameters["group"], parameters["seeds"])))
-        made.append(Unit(f"runs{runs[0]}-{runs[-1]}", compute, common | {"runs": runs}))
-    return made
+        made.append(Job(f"runs{runs[0]}-{runs[-1]}", compute, common | {"runs": runs}))
+    others = range(max(0, parameters["seeds"] - parameters["ell1_seeds"]), parameters["seeds"])
+    return made + [Job(f"ell1-seed{seed}", ell1.compute, common | {"runs": [seed]}) for seed in others]
 
 
 def compute(

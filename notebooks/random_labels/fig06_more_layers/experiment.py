@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.nets import SimpleCNN, he_normal_
@@ -16,17 +16,17 @@ from ..vgg_transfer import first_epochs
 from .design import CNN_CONVOLUTIONS, CNN_FILTERS, CNN_UNITS, COLUMNS, DOWNSTREAM_IMAGES
 
 
-def units(parameters):
-    """One unit per column and seed: whatever is compared within a seed comes from one pre-trained network."""
+def jobs(parameters):
+    """One job per column and seed: whatever is compared within a seed comes from one pre-trained network."""
     return [
-        Unit(f"{column}-seed{seed}", compute, _arguments(parameters, column, seed))
+        Job(f"{column}-seed{seed}", compute, _arguments(parameters, column, seed))
         for seed in range(parameters["seeds"])
         for column in COLUMNS
     ]
 
 
 def _arguments(parameters, column, seed):
-    """Arguments of a unit: images upstream keep the printed ratio to those downstream."""
+    """Arguments of a job: images upstream keep the printed ratio to those downstream."""
     setting = COLUMNS[column]
     downstream = parameters[f"{column}_downstream"]
     return {name: parameters[name] for name in "dataset side width labels batch_size points".split()} | {

@@ -7,10 +7,10 @@ import pandas as pd
 from alignbook.claims import CONFIDENCE, KeyNumber, t_interval
 from alignbook.over_seeds import across, at, curves, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..seen_seeds import seen
-from ..wording import by_verdict
 from .design import COLUMNS, depth
 
 POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
@@ -17,8 +17,8 @@ from .design import CASES
 CNN_CLASSES = 10  # A.6, A.8: random labels of the small networks
 
 
-def units(parameters):
-    """VGG-16 in both cases, and the small networks of Figure 24, one unit each per seed.
+def jobs(parameters):
+    """VGG-16 in both cases, and the small networks of Figure 24, one job each per seed.
 
     With ``control`` each has another beside it, ``scratch-…``, that meets the second task first.
     """
@@ -39,18 +39,18 @@ def units(parameters):
                 "epochs": max(1, round(DOWNSTREAM_EPOCHS * share)),
                 "seed": seed,
             }
-            made.append(Unit(f"{case}-seed{seed}", compute, arguments))
+            made.append(Job(f"{case}-seed{seed}", compute, arguments))
             if parameters["control"]:
                 alone = {name: value for name, value in arguments.items() if name != "upstream_epochs"}
-                made.append(Unit(f"scratch-{case}-seed{seed}", compute_scratch, alone))
+                made.append(Job(f"scratch-{case}-seed{seed}", compute_scratch, alone))
     names = "side images epochs filters units learning_rate init_scale batch_size".split()
     small = shared | {name: parameters[f"cnn_{name}"] for name in names}
     for seed in range(parameters["seeds"]):
         for count in parameters["cnn_convolutions"]:
             arguments = small | {"convolutions": count, "seed": seed}
-            made.append(Unit(f"cnn{count}-seed{seed}", compute_small, arguments))
+            made.append(Job(f"cnn{count}-seed{seed}", compute_small, arguments))
             if parameters["control"]:
-                made.append(Unit(f"scratch-cnn{count}-seed{seed}", compute_small_scratch, arguments))
+                made.append(Job(f"scratch-cnn{count}-seed{seed}", compute_small_scratch, arguments))
     return made
 
 

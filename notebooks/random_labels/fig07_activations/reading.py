@@ -5,10 +5,10 @@ import numpy as np
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, curves, difference, first, last, ratio, value_at
 from alignbook.statements import Case, Statement, over
+from alignbook.wording import by_verdict, others
 
 from ..gains import KINDS
 from ..seen_seeds import seen
-from ..wording import by_verdict, others
 from .design import CASES, LAST
 
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch

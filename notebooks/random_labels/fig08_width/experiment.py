@@ -3,7 +3,7 @@
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
@@ -12,8 +12,8 @@ from alignbook.training.transfer import layer_norms, rescale_
 from ..downstream import fresh_head_, learning_curve, tasks
 
 
-def units(parameters):
-    """One unit per width and seed, and for the narrowest width one per other image size and seed."""
+def jobs(parameters):
+    """One job per width and seed, and for the narrowest width one per other image size and seed."""
     narrow = min(parameters["dense_units"])
     cells = [(width, parameters["side"]) for width in parameters["dense_units"]]
     cells += [(narrow, side) for side in parameters["other_sides"]]
@@ -24,7 +24,7 @@ def units(parameters):
     for width, side in dict.fromkeys(cells):
         for seed in range(parameters["seeds"]):
             arguments = common | {"dense_units": width, "side": side, "seed": seed}
-            made.append(Unit(f"units{width}-side{side}-seed{seed}", compute, arguments))
+            made.append(Job(f"units{width}-side{side}-seed{seed}", compute, arguments))
     return made
 
 

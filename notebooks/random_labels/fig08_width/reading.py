@@ -3,9 +3,9 @@
 from alignbook.claims import UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last
 from alignbook.statements import Requirement, Statement, over
+from alignbook.wording import by_verdict
 
 from ..gains import KINDS, VISIBLE, gain
-from ..wording import by_verdict
 
 POINT = 0.01  # of accuracy, on average over training
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from alignbook import data
 from alignbook.errors import Diverged
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.nets import SimpleCNN
@@ -27,8 +27,8 @@ FIGURE_17_SCALE = 1.0  # B.6
 FIGURE_18_SCALE, FIGURE_18_RATE = 0.747, 0.008  # B.6
 
 
-def units(parameters):
-    """One unit per group and seed, ``FIGURE-ARCHITECTURE-GROUP-seedSEED``; then those of Figures 16 to 18."""
+def jobs(parameters):
+    """One job per group and seed, ``FIGURE-ARCHITECTURE-GROUP-seedSEED``; then those of Figures 16 to 18."""
     made = []
     for figure in (*SWEEPS, *SECOND):
         for architecture in ARCHITECTURES:
@@ -36,10 +36,10 @@ def units(parameters):
                 name = f"{figure}-{architecture}-{number:02d}"
                 runs = parameters[_seeds(figure)]
                 seeds = [group["seed"]] if "seed" in group else range(runs)
-                made += [_unit(parameters, name, figure, group, seed) for seed in seeds]
+                made += [_job(parameters, name, figure, group, seed) for seed in seeds]
     for name, figure, group in details(parameters):
         runs = parameters[_seeds(figure)]
-        made += [_unit(parameters, name, figure, group, seed) for seed in range(runs)]
+        made += [_job(parameters, name, figure, group, seed) for seed in range(runs)]
     return made
 
 
@@ -93,8 +93,8 @@ def details(parameters):
     return made
 
 
-def _unit(parameters, name, figure, group, seed):
-    """A group's unit; what a group does not say is the same for the whole sweep."""
+def _job(parameters, name, figure, group, seed):
+    """A group's job; what a group does not say is the same for the whole sweep."""
     second = figure in SECOND
     downstream = parameters[f"second_downstream_{figure}" if second else "downstream"]
     epochs = group.get("upstream_epochs", parameters["second_upstream_epochs"])
@@ -114,7 +114,7 @@ def _unit(parameters, name, figure, group, seed):
         arguments[key] = group[key]
     for key in ("convolutions", "filters", "dense_units"):
         arguments[key] = group.get(key, 0)  # SimpleCNN's alone
-    return Unit(f"{name}-seed{seed}", compute, arguments)
+    return Job(f"{name}-seed{seed}", compute, arguments)
 
 
 def network(architecture, shape, classes, *, width, convolutions, filters, dense_units):

@@ -1,6 +1,6 @@
 """Transfer functions of Gaussian inputs that only fall, rise and fall, only rise (Figure 20, Appendix E.1).
 
-The network of the right panel is the one of Figure 4 (left): its units are Figure 4's, stored there.
+The network of the right panel is the one of Figure 4 (left): its jobs are Figure 4's, stored there.
 """
 
 import math
@@ -11,7 +11,7 @@ import torch
 
 from alignbook.data import random_labels
 from alignbook.errors import require_finite
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.many_mlps import step as descend
 from alignbook.seeding import torch_stream
 
@@ -19,7 +19,7 @@ from .. import gaussian_networks as fig04  # a name that the digest of what is s
 from .design import settings
 
 
-def units(parameters):
+def jobs(parameters):
     """Groups of networks for each panel; the right panel's are Figure 4's."""
     shared = {name: parameters[name] for name in ("networks", "rate", "goal", "max_steps", "hidden")}
     made = []
@@ -27,11 +27,11 @@ def units(parameters):
         dimension, lowest, first, _, inputs = settings(parameters)[panel]
         for group in range(parameters["groups"]):
             own = {"dimension": dimension, "lowest": lowest, "first_hidden": first, "inputs": inputs}
-            made.append(Unit(f"{panel}-group{group}", compute, shared | own | {"seed": group}))
+            made.append(Job(f"{panel}-group{group}", compute, shared | own | {"seed": group}))
     dimension, *_, inputs = settings(parameters)["right"]
     for group in range(parameters["groups_right"]):
         arguments = shared | {"dimension": dimension, "inputs": inputs, "seed": group}
-        made.append(Unit(f"gaussian-{inputs}-group{group}", fig04.compute, arguments))
+        made.append(Job(f"gaussian-{inputs}-group{group}", fig04.compute, arguments))
     return made
 
 

@@ -6,9 +6,9 @@ import pandas as pd
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, curves, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
 from ..transfer_curves import FALL, RISE, change, growth, networks, percent
-from ..wording import by_verdict
 from .design import PRINTED, SAID, settings
 
 SOURCE = "Figure 20, E.1"
@@ -70,7 +70,7 @@ def unseen(table, parameters, panel=None, **given):
     rows = rows_of(table, panel)
     if rows.empty or "seed" not in table:
         return float("nan")
-    groups = rows.assign(seed=table["seed"])  # a unit's seed is its group
+    groups = rows.assign(seed=table["seed"])  # a job's seed is its group
     seen = at(groups, **SEEN[panel], seed=SEEN_GROUPS)
     return 1 - seen["network"].nunique() / rows["network"].nunique()
 

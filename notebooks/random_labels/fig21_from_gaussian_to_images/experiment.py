@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from alignbook.data import load, random_labels
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import patch_covariance, transfer_function
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import module_step, train
@@ -19,12 +19,12 @@ CLASSES = 10
 MOMENTUM = 0.9  # A.3
 
 
-def units(parameters):
-    """One unit per step and seed."""
+def jobs(parameters):
+    """One job per step and seed."""
     names = "dataset side images filters second_filters init_scale rate batch_size goal max_epochs".split()
     shared = {name: parameters[name] for name in names}
     return [
-        Unit(f"{inputs}-stride{stride}-seed{seed}", compute,
+        Job(f"{inputs}-stride{stride}-seed{seed}", compute,
              shared | {"inputs": inputs, "stride": stride, "seed": seed})
         for seed in range(parameters["seeds"])
         for inputs, stride in STEPS.values()

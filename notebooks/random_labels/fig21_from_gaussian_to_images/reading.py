@@ -8,9 +8,9 @@ import pandas as pd
 from alignbook.claims import HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Statement
+from alignbook.wording import by_verdict
 
 from ..transfer_curves import FALL, RISE, change, growth
-from ..wording import by_verdict
 from .design import IDEAL, STEPS
 
 DEPARTURES = {

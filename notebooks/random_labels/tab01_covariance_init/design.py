@@ -18,11 +18,11 @@ VARIATIONS = [
     ({"precision": "float32"}, [("f2", 3), ("smallest", 2), ("smallest", 3)], None),
 ]
 
-# Other ways to pre-train for Table 7, with three layers: name of the units -> (what changes, whether the
+# Other ways to pre-train for Table 7, with three layers: name of the jobs -> (what changes, whether the
 # layers are scaled back before they are handed over). The rate 0.01 and the scale 0.518 are those of A.10.
 PRETRAINING = {
     "rate": ({"pretrain_rate": 0.01}, [False, True]),
     "unscaled": ({}, [False]),
     "joint": ({"schedule": "constant", "init_scale": 0.518}, [True]),
 }
-TABLE_7 = "table7-"  # what the names of their units begin with
+TABLE_7 = "table7-"  # what the names of their jobs begin with

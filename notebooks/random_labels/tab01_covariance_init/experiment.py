@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook import data
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.initialise import covariance_filters_, eigenvector_filters, sampled_filters
 from alignbook.training.nets import SimpleCNN, he_normal_
@@ -37,7 +37,7 @@ COVARIANCE = {
 
 
 def standard(*, seed, iterations, device, report, **protocol):
-    """The column {}: He's initialisation everywhere. Arguments and table: see :func:`units`."""
+    """The column {}: He's initialisation everywhere. Arguments and table: see :func:`jobs`."""
     images = _images(seed, protocol, device)
     return _downstream(lambda net: net, "standard", 0, images, seed, iterations, protocol, report)
 
@@ -159,7 +159,7 @@ def pretrained_otherwise(
     """Table 7 as in :func:`pretrained`, with pre-training at a rate of its own, ``pretrain_rate``.
 
     ``rescaled`` lists what is handed over from the one pre-trained network: its layers scaled back to their
-    norms at the start (True), as they are (False), or both. Two columns beside those of :func:`units`:
+    norms at the start (True), as they are (False), or both. Two columns beside those of :func:`jobs`:
     rescaled, and random_labels, the share of the random labels that pre-training fits, in 0..1.
     """
     images = _images(seed, protocol, device, pretrain_images)
@@ -260,8 +260,8 @@ def _downstream(prepare, initialisation, layers, images, seed, iterations, proto
     return pd.DataFrame(rows)
 
 
-def units(parameters):
-    """One unit per initialisation, layers and seed; for ``pretrained`` all layers in one.
+def jobs(parameters):
+    """One job per initialisation, layers and seed; for ``pretrained`` all layers in one.
 
     Parameters: dataset, initialisations, layers, iterations, train_images, test_images,
     pretrain_images, pretrain_epochs, pretrain_rate, learning_rate, batch_size, schedule, init_scale,
@@ -277,7 +277,7 @@ def units(parameters):
             cells += [(initialisation, layers) for layers in parameters["layers"]]
     made = []
     for seed in range(parameters["seeds"]):
-        made += [_unit(*cell, seed, parameters) for cell in cells]
+        made += [_job(*cell, seed, parameters) for cell in cells]
         if seed < parameters["variation_seeds"]:
             made += _varied(seed, parameters)
     made += [_pretrained_otherwise(name, parameters) for name in parameters["pretraining"] if name != "plain"]
@@ -295,14 +295,14 @@ def _pretrained_otherwise(name, parameters):
     values = parameters | {"pretrain_rate": parameters["learning_rate"], "precision": "float32"} | change
     prefix = f"{TABLE_7}{way}__"
     if way != name:
-        return _unit("standard", 0, 0, values, prefix)
-    return _otherwise(_unit("pretrained", [3], 0, values, prefix), values["pretrain_rate"], rescaled)
+        return _job("standard", 0, 0, values, prefix)
+    return _otherwise(_job("pretrained", [3], 0, values, prefix), values["pretrain_rate"], rescaled)
 
 
-def _otherwise(unit, rate, rescaled):
-    """The pre-trained ``unit`` with a rate of its own and so handed over: :func:`pretrained_otherwise`."""
-    arguments = unit.arguments | {"pretrain_rate": rate, "rescaled": rescaled}
-    return replace(unit, compute=pretrained_otherwise, arguments=arguments)
+def _otherwise(job, rate, rescaled):
+    """The pre-trained ``job`` with a rate of its own and so handed over: :func:`pretrained_otherwise`."""
+    arguments = job.arguments | {"pretrain_rate": rate, "rescaled": rescaled}
+    return replace(job, compute=pretrained_otherwise, arguments=arguments)
 
 
 def _varied(seed, parameters):
@@ -314,26 +314,26 @@ def _varied(seed, parameters):
         values = parameters | change | {"iterations": parameters["iterations"][:counts]}
         for initialisation, layers in cells:
             layers = [layers] if initialisation == "pretrained" else layers
-            made.append(_unit(initialisation, layers, seed, values, f"{key}-{value}__"))
+            made.append(_job(initialisation, layers, seed, values, f"{key}-{value}__"))
     return made
 
 
-def _unit(initialisation, layers, seed, values, prefix=""):
+def _job(initialisation, layers, seed, values, prefix=""):
     common = ["dataset", "iterations", "train_images", "test_images", "learning_rate", "batch_size"]
     common += ["schedule", "init_scale", "padding", "pool", "precision"]
     arguments = {key: values[key] for key in common} | {"seed": seed}
     name = f"{prefix}{initialisation}"
     if initialisation == "standard":
-        return Unit(f"{name}-seed{seed}", standard, arguments)
+        return Job(f"{name}-seed{seed}", standard, arguments)
     if initialisation == "pretrained":
         own = {key: values[key] for key in ("pretrain_images", "pretrain_epochs")}
-        unit = Unit(f"{name}-seed{seed}", pretrained, arguments | own | {"layers": layers})
+        job = Job(f"{name}-seed{seed}", pretrained, arguments | own | {"layers": layers})
         rate = values["pretrain_rate"]
-        return unit if rate == values["learning_rate"] else _otherwise(unit, rate, [True])
+        return job if rate == values["learning_rate"] else _otherwise(job, rate, [True])
     own = {key: values[key] for key in ("filter_scale", "centred", "patch_stride")}
     arguments |= own | {"layers": layers}
     if initialisation == "shifted" and values["first_number"] != 1:
         arguments["first_number"] = values["first_number"]
-        return Unit(f"{name}-{layers}-seed{seed}", shifted_counted, arguments)
+        return Job(f"{name}-{layers}-seed{seed}", shifted_counted, arguments)
     arguments["initialisation"] = initialisation
-    return Unit(f"{name}-{layers}-seed{seed}", from_covariance, arguments)
+    return Job(f"{name}-{layers}-seed{seed}", from_covariance, arguments)

@@ -7,8 +7,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement
-
-from ..wording import by_verdict
+from alignbook.wording import by_verdict
 
 # All 112 printed accuracies: table, initialisation, layers, iterations, part, paper. The column {} (layers 0)
 # is the same in all seven tables. Table 1 is in Section 2.5, the others in Appendix E.3.
@@ -20,21 +19,21 @@ TITLES = {"standard": "the column {} (He's initialisation everywhere)"}
 TITLES |= {name: f"table {number}" for number, name in TABLES.items()}
 COUNTS = (100, 1000)  # iterations, as printed
 SAME = 0.02  # of accuracy, fixed before the runs: the tables print 0.01
-VARIED = (  # parameters of which some units have a value of their own
+VARIED = (  # parameters of which some jobs have a value of their own
     "schedule padding pool init_scale filter_scale centred patch_stride first_number pretrain_epochs "
     "pretrain_rate precision"
 ).split()
 
 
 def _differs(table, parameters):
-    """Where a unit has not the value that ``parameters`` have: a boolean frame, a column per parameter."""
+    """Where a job has not the value that ``parameters`` have: a boolean frame, a column per parameter."""
     given = {key: parameters[key] for key in VARIED} | {"rescaled": True}
     found = {key: table[key].notna() & (table[key] != value) for key, value in given.items() if key in table}
     return pd.DataFrame(found, index=table.index)
 
 
 def changes(table, parameters):
-    """For each row how its unit differs from ``parameters``: a Series of dicts, empty for the page's own.
+    """For each row how its job differs from ``parameters``: a Series of dicts, empty for the page's own.
 
     ``rescaled`` False: pre-trained layers were handed over as they were, and not scaled back.
     """
@@ -55,7 +54,7 @@ def accuracies(table):
 
 
 def own(table, parameters):
-    """The rows of the units that have the page's own parameters throughout."""
+    """The rows of the jobs that have the page's own parameters throughout."""
     return table[~_differs(table, parameters).any(axis=1)]
 
 

@@ -41,6 +41,17 @@ def half_information(one, other, places=200):
     return total / 2
 
 
+def divergence(one, other):
+    """D.4's definition: half of the sum of both Kullback-Leibler divergences of N(0, Σ₁) and N(0, Σ₂)."""
+    one, other = (np.atleast_2d(np.asarray(matrix, dtype=float)) for matrix in (one, other))
+
+    def relative(first, second):  # KL(N(0, first) ‖ N(0, second))
+        ratio = np.linalg.solve(second, first)
+        return (np.trace(ratio) - len(first) - np.linalg.slogdet(ratio)[1]) / 2
+
+    return (relative(one, other) + relative(other, one)) / 2
+
+
 def printed_distance(one, other):
     """D.4's closed form of the same, as printed: tr(Σ₁⁻¹ Σ₂ + Σ₂⁻¹ Σ₁) / 2 - d."""
     one, other = (np.atleast_2d(np.asarray(matrix, dtype=float)) for matrix in (one, other))

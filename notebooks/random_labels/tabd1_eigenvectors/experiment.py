@@ -1,6 +1,6 @@
 """How well eigenvectors can be measured, and what alignment is: Table D.1, Figure 19, Propositions 1, 2.
 
-Four kinds of units: ``split``, eigenvectors of patch covariances of two disjoint halves (D.1); ``angles``,
+Four kinds of jobs: ``split``, eigenvectors of patch covariances of two disjoint halves (D.1); ``angles``,
 sampling noise of directions in two dimensions (D.3); ``training``, whether training commutes with the
 symmetries of the data (Proposition 1, Appendix C); ``misalignment``, Proposition 2 (D.4).
 """
@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from alignbook.data import load
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import patch_covariance
 from alignbook.seeding import numpy_stream
 
@@ -22,16 +22,16 @@ from .propositions import departures, properties
 DRAWN = 50  # directions in a picture of Figure 19
 
 
-def units(parameters):
-    """Splits of the images, and one unit of the other kinds for each seed."""
+def jobs(parameters):
+    """Splits of the images, and one job of the other kinds for each seed."""
     images = {name: parameters[name] for name in ("dataset", "size", "images")}
     angles = {name: parameters[name] for name in ("ratios", "samples", "repeats")}
     training = {name: parameters[name] for name in ("dimension", "width", "inputs", "steps", "rate")}
-    made = [Unit(f"split{k}", split, images | {"seed": k}) for k in range(parameters["splits"])]
+    made = [Job(f"split{k}", split, images | {"seed": k}) for k in range(parameters["splits"])]
     for k in range(parameters["seeds"]):
-        made.append(Unit(f"angles-seed{k}", angles_of, angles | {"seed": k}))
-        made.append(Unit(f"training-seed{k}", training_of, training | {"seed": k}))
-    made.append(Unit("misalignment", misalignment_of, {"pairs": parameters["pairs"], "seed": 0}))
+        made.append(Job(f"angles-seed{k}", angles_of, angles | {"seed": k}))
+        made.append(Job(f"training-seed{k}", training_of, training | {"seed": k}))
+    made.append(Job("misalignment", misalignment_of, {"pairs": parameters["pairs"], "seed": 0}))
     return made
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, sample
 from alignbook.statements import Case, Statement
+from alignbook.wording import by_verdict
 
-from ..wording import by_verdict
 from .design import OPTIMISERS, PROPERTIES, ROUNDING
-from .directions import information
+from .directions import divergence, half_information, information, printed_distance
 
 # Table D.1, left: σ_i² and |⟨e_i, e_i'⟩| as printed, digits included.
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"), dtype=str).astype({"index": int})
@@ -82,6 +82,14 @@ def property_of(table, parameters, name):
     """What is measured of one of ``PROPERTIES``."""
     found = at(table, kind="misalignment", property=name)
     return found["value"].iloc[0] if len(found) else None
+
+
+DISTANCES = {"definition": divergence, "closed-form": printed_distance}  # D.4: three names for one number
+
+
+def against_information(table, parameters, name):
+    """One of ``DISTANCES`` over half of the integral of the Fisher information, for Σ = 1 and 2."""
+    return DISTANCES[name](1, 2) / half_information(1, 2) if len(table) else None
 
 
 class Bounded(Statement):
@@ -170,6 +178,15 @@ STATEMENTS = [
     Statement(
         "commutes", of=lambda t, p, optimiser: trained(t)[optimiser], above=ROUNDING, matters=0.001,
         because="a thousandth of what training does", each=optimisers(False), **SYMMETRY,
+    ),
+    Statement(
+        "distance", "D.4's distance of two covariances is half of the integral of the Fisher information.",
+        source="D.4", of=against_information, exactly=1.0, within=ROUNDING, unit="times half of the integral",
+        each=lambda p: [
+            Case("definition", "its definition by divergences", {"name": "definition"}),
+            Case("closed-form", "its closed form as printed", {"name": "closed-form"}),
+        ],
+        post_hoc="the factor had been found in the derivation before this was written down",
     ),
     *(
         Statement(

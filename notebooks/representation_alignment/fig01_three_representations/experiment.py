@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.constant_feature import with_constant
@@ -71,10 +71,10 @@ def _linear(fan_in, out, generator):
     return linear
 
 
-def units(parameters):
-    """One unit per seed."""
+def jobs(parameters):
+    """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Unit(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
 
 
 def compute(

@@ -7,10 +7,10 @@ import numpy as np
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Requirement, Statement
+from alignbook.wording import opening, weaker
 
 from .. import step_sizes
 from ..curve_order import LARGER
-from ..wording import opening, weaker
 from .design import NAMES, OTHER
 
 FITTED = 1e-10  # of the labels' mean square: what least squares may leave of labels that it fits

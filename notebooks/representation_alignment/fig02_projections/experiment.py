@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.studies.representation_alignment import hidden_layers
 
@@ -17,10 +17,10 @@ from .design import TOP, TOPS
 SHOWN = 100  # indices of the figure
 
 
-def units(parameters):
-    """One unit per seed."""
+def jobs(parameters):
+    """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Unit(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
 
 
 def compute(*, dataset, points, layers, epochs, batch_size, rate, checkpoints, seed, device, report):

@@ -3,8 +3,8 @@
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last
 from alignbook.statements import Requirement, Statement
+from alignbook.wording import opening
 
-from ..wording import opening
 from .design import TOP
 
 PERCENT = (0, 100)  # within which a share lies

@@ -7,7 +7,7 @@ that v_1 separates them; the ``second`` has a class for each side of the clouds,
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
 from alignbook.studies.representation_alignment.linear_descent import (
     descend,
@@ -19,11 +19,11 @@ from alignbook.studies.representation_alignment.linear_descent import (
 from .design import circle
 
 
-def units(parameters):
-    """One unit per number of points and seed."""
+def jobs(parameters):
+    """One job per number of points and seed."""
     shared = {name: parameters[name] for name in ("spread", "step_size", "remaining")}
     return [
-        Unit(f"{points}-seed{seed}", compute, shared | {"points": points, "seed": seed})
+        Job(f"{points}-seed{seed}", compute, shared | {"points": points, "seed": seed})
         for points in dict.fromkeys((parameters["points"], parameters["fewer"]))
         for seed in range(parameters["seeds"])
     ]

@@ -3,8 +3,8 @@
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
 from alignbook.statements import Case, Statement
+from alignbook.wording import opening
 
-from ..wording import opening
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 
 ROUNDING = sum(2 * sigma * 0.005 for sigma in PRINTED) / PRINTED_POINTS  # of two printed decimals

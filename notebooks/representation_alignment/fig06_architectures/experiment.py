@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from alignbook.data.tables import TABLES
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.hidden_layers import logistic, squared
@@ -40,15 +40,15 @@ OPTIMISERS = {
 }
 
 
-def units(parameters):
-    """One unit per data set and seed, with all settings; another of slow SGD alone where it is to go on."""
+def jobs(parameters):
+    """One job per data set and seed, with all settings; another of slow SGD alone where it is to go on."""
     chosen = {name: asdict(setting) for name, setting in settings(parameters).items()}
     slow = {"slow sgd": asdict(replace(BASE, optimiser="slow sgd"))}
     kinds = [("", compute, parameters["steps"], chosen)]
     if parameters["slow_steps"]:
         kinds.append(("-slow", compute_slow, parameters["slow_steps"], slow))
     return [
-        Unit(
+        Job(
             f"{dataset}{word}-seed{seed}",
             function,
             {

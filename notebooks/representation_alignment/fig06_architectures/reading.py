@@ -8,10 +8,10 @@ import pandas as pd
 from alignbook.claims import NOT_JUDGED, NOT_RUN, KeyNumber
 from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Statement
+from alignbook.wording import held
 
 from ..curve_order import LARGER, percent_above
 from ..names import by_set, title
-from ..wording import held
 from .design import BASE, families, label, settings
 
 RATES = {"sgd": "plain SGD at 0.1", "slow sgd": "plain SGD at 0.01"}  # plain SGD has two step sizes

@@ -5,7 +5,7 @@ import pandas as pd
 import torch
 
 from alignbook.data.tables import TABLES, load_table
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import numpy_stream, torch_stream
 
@@ -15,13 +15,13 @@ from ..alignment_area import area
 THRESHOLDS = 101  # from 0 to √n, which no singular value exceeds
 
 
-def units(parameters):
-    """One unit per data set and seed."""
+def jobs(parameters):
+    """One job per data set and seed."""
     shared = {name: value for name, value in parameters.items() if name not in ("datasets", "seeds")}
-    if shared["darkest"] == 0:  # as units are stored under
+    if shared["darkest"] == 0:  # as jobs are stored under
         del shared["darkest"]
     return [
-        Unit(f"{dataset}-seed{seed}", compute, shared | {"dataset": dataset, "seed": seed})
+        Job(f"{dataset}-seed{seed}", compute, shared | {"dataset": dataset, "seed": seed})
         for dataset in parameters["datasets"]
         for seed in range(parameters["seeds"])
     ]

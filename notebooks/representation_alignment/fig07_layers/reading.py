@@ -5,10 +5,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Statement
+from alignbook.wording import opening
 
 from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
 from ..names import by_set, title
-from ..wording import opening
 
 SEEN = 5  # seeds 0 to 4 were seen before the second stop was judged, too
 STATES = {"before": "before", "after": "after", "further": "trained on"}

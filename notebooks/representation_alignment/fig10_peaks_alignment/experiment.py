@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
 
 from .. import peaks_source
@@ -13,10 +13,10 @@ from ..peaks_design import NORMALISATIONS, REPRESENTATIONS, TASKS
 THRESHOLDS = 101  # from 0 to √n/2: steps of 0.5 for n = 10000
 
 
-def units(parameters):
-    """One unit per seed."""
+def jobs(parameters):
+    """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Unit(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
 
 
 def compute(*, points, width, checkpoints, seed, device, report, **training):

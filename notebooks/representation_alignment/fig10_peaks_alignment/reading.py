@@ -5,10 +5,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference
 from alignbook.statements import Case, Statement
+from alignbook.wording import opening
 
 from ..curve_order import LARGER, percent_above
 from ..peaks_design import NORMALISATIONS, TASKS
-from ..wording import opening
 
 OTHERS = {"original": "than the inputs", "init": "than the hidden layer before training"}
 

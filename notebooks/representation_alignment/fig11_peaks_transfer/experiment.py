@@ -5,7 +5,7 @@ import pandas as pd
 import torch
 
 from alignbook.data import peaks
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 
 from .. import peaks_source
@@ -16,10 +16,10 @@ from .design import REDUCTIONS, TASKS
 POINTS_PER_CURVE = 60  # step counts at which a learning curve is stored, log-spaced
 
 
-def units(parameters):
-    """One unit per seed."""
+def jobs(parameters):
+    """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Unit(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
 
 
 def compute(

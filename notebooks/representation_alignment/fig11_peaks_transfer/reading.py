@@ -7,10 +7,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, ratio
 from alignbook.statements import Case, Statement
+from alignbook.wording import opening
 
 from .. import step_sizes
 from ..peaks_design import REPRESENTATIONS
-from ..wording import opening
 from .design import REDUCTIONS, TASKS
 
 LARGE_REDUCTION = 40  # percent: where the claims compare weight norms and generalization gaps

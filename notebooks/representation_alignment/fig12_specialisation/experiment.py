@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
 
@@ -18,10 +18,10 @@ from ..peaks_design import NORMALISATIONS, TASKS
 THRESHOLDS = 101  # from 0 to √n: steps of 1 for n = 10000
 
 
-def units(parameters):
-    """One unit per seed."""
+def jobs(parameters):
+    """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Unit(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
 
 
 def compute(

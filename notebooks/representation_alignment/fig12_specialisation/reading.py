@@ -5,10 +5,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, first, last, weakest
 from alignbook.statements import Statement
+from alignbook.wording import opening
 
 from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
 from ..peaks_design import NORMALISATIONS, TASKS
-from ..wording import opening
 
 
 def areas(table, task, epoch=None, normalisation=NORMALISATIONS[0]):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from alignbook.data import colour32
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment import image_features
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
@@ -28,11 +28,11 @@ BATCH = 50  # images that go through a network at once
 CURVE = 40  # steps that are stored, evenly spaced in the logarithm
 
 
-def units(parameters):
-    """One unit per data set and seed; each seed has two classes of its own."""
+def jobs(parameters):
+    """One job per data set and seed; each seed has two classes of its own."""
     shared = {name: value for name, value in parameters.items() if name not in ("seeds", "datasets")}
     return [
-        Unit(f"{dataset}-seed{seed}", compute, {"dataset": dataset, "seed": seed} | shared)
+        Job(f"{dataset}-seed{seed}", compute, {"dataset": dataset, "seed": seed} | shared)
         for dataset in parameters["datasets"]
         for seed in range(parameters["seeds"])
     ]

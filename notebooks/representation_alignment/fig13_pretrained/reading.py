@@ -8,10 +8,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Case, Statement
+from alignbook.wording import held, weaker
 
 from ..names import by_set, title
 from ..step_sizes import at_best, best
-from ..wording import held, weaker
 from .design import LEARNED, NAMES
 
 OTHERS = ("original", "init", "hog", "sift", "rbf")

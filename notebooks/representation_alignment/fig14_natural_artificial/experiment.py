@@ -13,7 +13,7 @@ import torch
 from alignbook.data import colour32, half, load
 from alignbook.data.halves import HALVES
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
@@ -31,11 +31,11 @@ TARGETS = {
 BATCH = 250  # images that go through a network at once
 
 
-def units(parameters):
-    """One unit per source and seed; both sources of a seed see the same images of the target."""
+def jobs(parameters):
+    """One job per source and seed; both sources of a seed see the same images of the target."""
     shared = {name: value for name, value in parameters.items() if name not in ("seeds", "target")}
     return [
-        Unit(
+        Job(
             f"{part}-seed{seed}",
             compute,
             {"dataset": parameters["target"], "part": part, "seed": seed} | shared,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from alignbook.data import random_labels
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.training import loop
@@ -29,13 +29,13 @@ WEIGHT_DECAY = 1e-4
 MOMENTUM = 0.1  # of batch norm's running statistics, as PyTorch's ResNet-18 has it
 
 
-def units(parameters):
-    """Per seed, one unit without a source and one per source domain, with all of its targets."""
+def jobs(parameters):
+    """Per seed, one job without a source and one per source domain, with all of its targets."""
     shared = {name: v for name, v in parameters.items() if name not in ("seeds", "handwritten", "base")}
     shared["dataset"] = parameters["handwritten"] if parameters["domains"] == "digits" else None
     shared["source"] = parameters["base"] if parameters["base"] != "imagenet" else None
     return [
-        Unit(f"{start}-seed{seed}", compute, {"start": start, "seed": seed} | shared)
+        Job(f"{start}-seed{seed}", compute, {"start": start, "seed": seed} | shared)
         for seed in range(parameters["seeds"])
         for start in (NONE, *DOMAINS[parameters["domains"]])
     ]

@@ -11,7 +11,7 @@ from torch import nn
 
 from alignbook.data import colour32
 from alignbook.data.torchvision_shim import import_torchvision
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.two_classes import images
@@ -23,8 +23,8 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the pixels that t
 BATCH = 50  # images that go through a network at once
 
 
-def units(parameters):
-    """Per data set and seed, which draws two classes and weights: one unit for depth, one for width."""
+def jobs(parameters):
+    """Per data set and seed, which draws two classes and weights: one job for depth, one for width."""
     made = []
     for prefix, function, names in (
         ("", compute, ("networks", "side", "points")),
@@ -32,7 +32,7 @@ def units(parameters):
     ):
         given = {name: parameters[name] for name in names}
         made += [
-            Unit(f"{prefix}{dataset}-seed{seed}", function, {"dataset": dataset, **given, "seed": seed})
+            Job(f"{prefix}{dataset}-seed{seed}", function, {"dataset": dataset, **given, "seed": seed})
             for dataset in parameters["datasets"]
             for seed in range(parameters["seeds"])
         ]

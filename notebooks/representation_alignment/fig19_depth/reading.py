@@ -7,9 +7,9 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import opening
 
 from ..names import by_set, title
-from ..wording import opening
 from .design import DEPTHS, INPUTS, NAMES
 
 # data/plans/representation_alignment.yaml

@@ -11,7 +11,7 @@ import torch
 
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment.constant_feature import with_constant
@@ -27,10 +27,10 @@ from .design import REPRESENTATIONS, TOLERANCE
 LARGEST = 1e12  # a diverging run is compared until its loss is this many times ‖y‖²
 
 
-def units(parameters):
-    """One unit per seed."""
+def jobs(parameters):
+    """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name not in ("seeds", "step_size")}
-    return [Unit(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
 
 
 def compute(*, dataset, points, width, epochs, batch_size, rate, multiples, iterations, seed, device, report):

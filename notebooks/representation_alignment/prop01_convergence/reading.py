@@ -6,10 +6,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Requirement, Statement
+from alignbook.wording import opening, weaker
 
 from ..linear_descent import first_steps, reducible
 from ..names import title
-from ..wording import opening, weaker
 from .design import REPRESENTATIONS, TOLERANCE
 
 RATIO = 0.9  # of Proposition 2

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.relu_correlation import relu_correlation
 from alignbook.seeding import torch_stream
 from alignbook.studies.signal_propagation.dense import error_signal
@@ -30,7 +30,7 @@ CLASSES, EXAMPLES = 10, 20  # of Theorem A's networks
 POINTS = 120  # coordinates of the update that are kept for the figure
 
 
-def units(parameters):
+def jobs(parameters):
     """Per seed: one per depth, one of single neurons, one of parameterisations, one of Theorem A."""
     p = parameters
     shared = {name: p[name] for name in ("widths", "correlations", "networks")}
@@ -38,13 +38,13 @@ def units(parameters):
     for seed in range(p["seeds"]):
         for depth in p["depths"]:
             arguments = shared | {"depth": depth, "seed": seed}
-            made.append(Unit(f"depth{depth}-seed{seed}", compute_backward, arguments))
+            made.append(Job(f"depth{depth}-seed{seed}", compute_backward, arguments))
         arguments = {name: p[name] for name in ("widths", "layers", "draws")} | {"seed": seed}
-        made.append(Unit(f"neurons-seed{seed}", compute_neurons, arguments))
+        made.append(Job(f"neurons-seed{seed}", compute_neurons, arguments))
         arguments = {"width": p["width"], "depth": max(p["depths"]), "networks": p["networks"], "seed": seed}
-        made.append(Unit(f"scales-seed{seed}", compute_scales, arguments))
+        made.append(Job(f"scales-seed{seed}", compute_scales, arguments))
         arguments = {"width": p["update_width"], "depth": min(p["depths"]), "seed": seed}
-        made.append(Unit(f"update-seed{seed}", compute_update, arguments))
+        made.append(Job(f"update-seed{seed}", compute_update, arguments))
     return made
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
@@ -27,7 +27,7 @@ from alignbook.training.loop import train
 from ..tangent_step import cosine, held
 
 
-def units(parameters):
+def jobs(parameters):
     """Per data set and seed: one network, layer by layer; a mean of several; and another, for Equation 4."""
     p = parameters
     shared = {name: p[name] for name in ("depth", "width", "images", "learning_rate")}
@@ -36,11 +36,11 @@ def units(parameters):
     for dataset in p["datasets"]:
         for seed in range(p["seeds"]):
             given = shared | {"dataset": dataset, "seed": seed}
-            made.append(Unit(f"{dataset}-seed{seed}", compute, given | recipe))
+            made.append(Job(f"{dataset}-seed{seed}", compute, given | recipe))
             more = given | {"networks": p["networks"]}
-            made.append(Unit(f"{dataset}-mean-seed{seed}", compute_mean, more))
+            made.append(Job(f"{dataset}-mean-seed{seed}", compute_mean, more))
             others = given | {"seed": p["seeds"] + seed}
-            made.append(Unit(f"{dataset}-uniform-seed{others['seed']}", compute_uniform, others))
+            made.append(Job(f"{dataset}-uniform-seed{others['seed']}", compute_uniform, others))
     return made
 
 

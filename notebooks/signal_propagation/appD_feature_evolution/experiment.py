@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -27,7 +27,7 @@ TOLERANCE = 1e-2  # relative residual of an eigenpair
 KINDS = ("random", "shuffled")  # of vectors u ⊥ Ỹ
 
 
-def units(parameters):
+def jobs(parameters):
     """One network per seed."""
     names = (
         "dataset depth width learning_rate batch_size train_images momentum weight_decay times examples "
@@ -35,7 +35,7 @@ def units(parameters):
     )
     arguments = {name: parameters[name] for name in names.split()}
     return [
-        Unit(f"{parameters['dataset']}-seed{seed}", compute, arguments | {"seed": seed})
+        Job(f"{parameters['dataset']}-seed{seed}", compute, arguments | {"seed": seed})
         for seed in range(parameters["seeds"])
     ]
 

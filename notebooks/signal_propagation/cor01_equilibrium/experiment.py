@@ -24,7 +24,7 @@ import pandas as pd
 import torch
 from scipy.interpolate import PchipInterpolator
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.relu_correlation import relu_correlation
 from alignbook.seeding import torch_stream
 
@@ -33,10 +33,10 @@ from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 PER_DECADE = 20  # points per decade of every logarithmic axis
 
 
-def units(parameters):
-    """One unit per ε (deterministic, seed 0), one per width and seed for the finite networks."""
+def jobs(parameters):
+    """One job per ε (deterministic, seed 0), one per width and seed for the finite networks."""
     recursions = [
-        Unit(
+        Job(
             f"eps{eps:g}",
             compute_recursion,
             {
@@ -50,7 +50,7 @@ def units(parameters):
         for eps in parameters["epsilons"]
     ]
     networks = [
-        Unit(
+        Job(
             f"width{width}-seed{seed}",
             compute_network,
             {

@@ -8,8 +8,8 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Statement
+from alignbook.wording import clauses, replicates
 
-from ..wording import clauses, verdicts
 from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 
 PAPER_FORWARD_LIMIT = 1 / 2  # Theorem 1
@@ -238,7 +238,7 @@ def finding(table, parameters, claims):
     if not said:
         return "No recursion has run."
     deep, shown = (
-        [claim.measured - PAPER_SLOPE for found in verdicts(claims, id).values() for claim in found]
+        [claim.measured - PAPER_SLOPE for found in replicates(claims, id).values() for claim in found]
         for id in ("deep-slope", "figure3-slope")
     )
     said += f": the exponent is {PAPER_SLOPE + max(deep, key=abs):.2f} at {parameters['depth']:,} layers"

@@ -1,6 +1,6 @@
 """Every layer's alignment while a network trains, and at the end (Lou et al. 2022, Figures 1, 2, 7, 9, 10).
 
-A unit is one network: data set, depth, learning rate, seed. Its table has one row per record and layer.
+A job is one network: data set, depth, learning rate, seed. Its table has one row per record and layer.
 """
 
 import math
@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from alignbook.data import load
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -20,7 +20,7 @@ from alignbook.studies.signal_propagation.dense import CLASSES, step_of
 from alignbook.training.loop import train
 
 
-def units(parameters):
+def jobs(parameters):
     """One network per data set, depth, learning rate and seed."""
     p = parameters
     wanted = [(dataset, p["depth"], p["learning_rate"]) for dataset in p["datasets"]]
@@ -29,7 +29,7 @@ def units(parameters):
     names = "width batch_size epochs record momentum weight_decay train_images alignment_images test_images"
     shared = {name: p[name] for name in names.split()}
     return [
-        Unit(
+        Job(
             f"{dataset}-depth{depth:03d}-rate{rate:g}-seed{seed}",
             compute,
             {"dataset": dataset, "depth": depth, "learning_rate": rate, "seed": seed, **shared},

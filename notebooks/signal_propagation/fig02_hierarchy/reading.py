@@ -8,9 +8,9 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import clauses, counted, replicates
 
 from ..names import LEARNED, called
-from ..wording import clauses, counted, verdicts
 
 EARLY = 2.0  # epochs: Appendix B.4, "≈ 2 epochs of batch training"
 PRINTED_RATE = 0.05  # of Figures 9 (c) and 10 (c), whose captions can be read
@@ -168,7 +168,7 @@ RISE = {
 
 def finding(table, parameters, claims):
     """Whether hidden layers end highest, and whether they rose early; words follow the verdicts."""
-    found = verdicts(claims, "hierarchy-hidden")
+    found = replicates(claims, "hierarchy-hidden")
     if not found:
         return "No network learned."
     if list(found) == [NOT_JUDGED]:
@@ -180,7 +180,7 @@ def finding(table, parameters, claims):
             f"layer leads on average{ahead}."
         )
     said = clauses(claims, "hierarchy-hidden", PEAK)
-    rise = clauses(claims, "hierarchy-rises", RISE) if len(verdicts(claims, "hierarchy-rises")) == 1 else ""
+    rise = clauses(claims, "hierarchy-rises", RISE) if len(replicates(claims, "hierarchy-rises")) == 1 else ""
     rise = f" {rise}." if rise else ""
     return f"{said[0].upper()}{said[1:]}.{rise} Momentum, weight decay and stopping time are ours."
 

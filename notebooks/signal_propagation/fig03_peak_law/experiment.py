@@ -1,6 +1,6 @@
 """Which layer's tangent kernel aligns most with the labels, over depth (Lou et al. 2022, Figures 3 and 8).
 
-A unit is one network: data set, depth, setting, seed. Its table has one row per layer.
+A job is one network: data set, depth, setting, seed. Its table has one row per layer.
 Beside them stands, per data set, what the equilibrium hypothesis (Section 3.3) foretells for its own pairs of
 images: both information losses of the infinitely wide network, without any training.
 """
@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from alignbook.data import load
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.kernels.relu_correlation import relu_correlations
@@ -44,7 +44,7 @@ def schedule(dataset, depth):
     return table[nearest][:2]
 
 
-def units(parameters):
+def jobs(parameters):
     """One network per data set, depth and seed; Figure 8's settings on one data set; the open choices."""
     p = parameters
     wanted = [(dataset, depth, "tables") for dataset in p["datasets"] for depth in p["depths"]]
@@ -54,14 +54,14 @@ def units(parameters):
         wanted += [(dataset, depth, setting) for setting in settings for depth in depths]
         base = [(dataset, depth, "tables") for depth in depths]
         wanted += [condition for condition in base if condition not in wanted]
-    made = [_unit(p, *condition, seed) for condition in wanted for seed in range(p["seeds"])]
+    made = [_job(p, *condition, seed) for condition in wanted for seed in range(p["seeds"])]
     shared = {"images": p["pair_images"], "depths": list(PAIR_DEPTHS), "seed": 0}
     if p["pair_images"]:
-        made += [Unit(f"pairs-{d}", compute_pairs, shared | {"dataset": d}) for d in p["datasets"]]
+        made += [Job(f"pairs-{d}", compute_pairs, shared | {"dataset": d}) for d in p["datasets"]]
     return made
 
 
-def _unit(p, dataset, depth, setting, seed):
+def _job(p, dataset, depth, setting, seed):
     learning_rate, epochs = schedule(dataset, depth)
     rate_factor, batch_factor = SETTINGS.get(setting, (1.0, 1))
     arguments = {
@@ -81,10 +81,10 @@ def _unit(p, dataset, depth, setting, seed):
     }
     name = f"{dataset}-depth{depth:03d}-{setting.replace(' ', '-')}-seed{seed}"
     if setting in PREPARED:
-        return Unit(name, compute_prepared, arguments | {"augment": PREPARED[setting]})
+        return Job(name, compute_prepared, arguments | {"augment": PREPARED[setting]})
     if setting in OPEN:
-        return Unit(name, compute_open, arguments | dict(zip(("biases", "goal"), OPEN[setting], strict=True)))
-    return Unit(name, compute, arguments)
+        return Job(name, compute_open, arguments | dict(zip(("biases", "goal"), OPEN[setting], strict=True)))
+    return Job(name, compute, arguments)
 
 
 def compute(

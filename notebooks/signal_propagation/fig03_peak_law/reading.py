@@ -10,9 +10,9 @@ from scipy.optimize import minimize_scalar
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import clauses, listed, named, replicates
 
 from ..names import LEARNED, called
-from ..wording import clauses, listed, named, verdicts
 from .design import PAPER_TABLES, SETTINGS
 
 PAPER_SLOPE = 3 / 5  # Corollary 1; the text prints no slope that was fitted to the networks
@@ -332,7 +332,7 @@ FOLLOWS = {
 
 def finding(table, parameters, claims):
     """What the peaks do over depth, what exact theory gives there, and whether they follow it."""
-    found, said = verdicts(claims, "slope"), []
+    found, said = replicates(claims, "slope"), []
     if not found:
         return "Too few networks learned for a slope."
     if law := clauses(claims, "slope", LAW, where):

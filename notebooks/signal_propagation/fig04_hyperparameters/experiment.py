@@ -1,6 +1,6 @@
 """Where the alignment peaks, by learning rate, batch and optimiser (Lou et al. 2022, Figures 4, 11 to 15).
 
-A unit is one network: family, learning rate, batch size, seed. Its table has one row per layer.
+A job is one network: family, learning rate, batch size, seed. Its table has one row per layer.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from alignbook.data import load
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -22,7 +22,7 @@ from alignbook.training.loop import train
 from .design import FAMILIES, SECOND, conditions
 
 
-def units(parameters):
+def jobs(parameters):
     """One network per family, learning rate, batch size and seed."""
     p = parameters
     shared = {name: p[name] for name in ("momentum", "weight_decay", "alignment_images", "test_images")}
@@ -43,10 +43,13 @@ def units(parameters):
             if family == "vgg19-second":
                 arguments["epochs"] = p["second_epochs"]
             arguments |= dict(zip(("architecture", "optimiser"), FAMILIES[family][1:], strict=True))
-        for seed in range(p["seeds"]):
+        seeds = range(p["seeds"])
+        if family == "dense":
+            seeds = range(p["dense_first_seed"], p["dense_first_seed"] + p["dense_seeds"])
+        for seed in seeds:
             name = f"{family}-rate{rate:g}-batch{batch}-seed{seed}"
             compute = compute_dense if family == "dense" else compute_deep
-            made.append(Unit(name, compute, arguments | {"seed": seed}))
+            made.append(Job(name, compute, arguments | {"seed": seed}))
     return made
 
 

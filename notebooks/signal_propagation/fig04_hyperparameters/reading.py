@@ -9,10 +9,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, correlation, difference, means
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import listed
 
 from ..names import called
 from ..stopping import GOAL
-from ..wording import listed
 from .design import FAMILIES, SECOND, conditions
 
 # Printed gaps on CIFAR-10, by panel. Of Figure 15's five loss gaps for four panels none can be told to belong

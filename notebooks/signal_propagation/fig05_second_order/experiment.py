@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
 from alignbook.metrics.tangent_alignment import tangent_alignment
@@ -29,7 +29,7 @@ POINTS = 4  # recorded steps per factor of ten
 TOLERANCE = 1e-2  # relative residual of an eigenpair
 
 
-def units(parameters):
+def jobs(parameters):
     """One network per seed; once more for shorter and shorter steps, if any are asked for."""
     names = (
         "dataset depth width learning_rate batch_size train_images momentum weight_decay epochs_at examples "
@@ -41,10 +41,10 @@ def units(parameters):
     of_steps |= {"decades": parameters["rate_decades"]}
     made = []
     for seed in range(parameters["seeds"]):
-        made.append(Unit(f"{parameters['dataset']}-seed{seed}", compute, arguments | {"seed": seed}))
+        made.append(Job(f"{parameters['dataset']}-seed{seed}", compute, arguments | {"seed": seed}))
         if of_steps["decades"]:
             name = f"{parameters['dataset']}-rates-seed{seed}"
-            made.append(Unit(name, compute_rates, of_steps | {"seed": seed}))
+            made.append(Job(name, compute_rates, of_steps | {"seed": seed}))
     return made
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from alignbook.data import load
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
@@ -34,8 +34,8 @@ from alignbook.training.nets import he_normal_
 POINTS = 12  # per factor of ten in the number of steps
 
 
-def units(parameters):
-    """Fully connected networks on every data set, convolutional ones on one; one unit each and per seed."""
+def jobs(parameters):
+    """Fully connected networks on every data set, convolutional ones on one; one job each and per seed."""
     p = parameters
     shared = {name: p[name] for name in ("epochs", "batch_size", "momentum", "weight_decay", "sample")}
     dense = {
@@ -61,7 +61,7 @@ def units(parameters):
         for network in p["conv_networks"]
     ]
     made = [
-        Unit(f"{c['network']}-{c['dataset']}-seed{seed}", compute, c | {"seed": seed})
+        Job(f"{c['network']}-{c['dataset']}-seed{seed}", compute, c | {"seed": seed})
         for seed in range(p["seeds"])
         for c in conditions
     ]
@@ -71,7 +71,7 @@ def units(parameters):
             width = p["width"] if c["network"] == "dense" else p["initial_conv_width"]
             arguments = {name: c[name] for name in names} | {"width": width, "seed": seed}
             name = f"initial-{c['network']}-{c['dataset']}-seed{seed}"
-            made.append(Unit(name, compute_initial, arguments))
+            made.append(Job(name, compute_initial, arguments))
     return made
 
 

@@ -7,9 +7,9 @@ from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
+from alignbook.wording import case_of, clauses, listed
 
 from ..names import called
-from ..wording import case_of, clauses, listed
 
 NETWORKS = {"dense": "fully connected", "vgg19": "VGG-19", "resnet18": "ResNet-18"}
 NEAR = 0.9  # what counts as "≈ 1"; fixed before any result was seen

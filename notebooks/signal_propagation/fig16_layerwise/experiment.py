@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
@@ -32,7 +32,7 @@ PLATEAU = 0.01  # a held-out loss has stopped falling when it was not below its 
 PATIENCE = 2  # ... for so many epochs, unless a parameter says otherwise
 
 
-def units(parameters):
+def jobs(parameters):
     """Layer by layer per data set and width, with another target for the first; end to end per data set."""
     p = parameters
     shared = {
@@ -52,14 +52,14 @@ def units(parameters):
     for seed in range(p["seeds"]):
         for name, (compute, extra) in conditions.items():
             arguments = layerwise | extra | {"target": TARGET, "seed": seed}
-            made.append(Unit(f"{name}-seed{seed}", compute, arguments))
+            made.append(Job(f"{name}-seed{seed}", compute, arguments))
         for target in p["other_targets"]:
             extra = {"dataset": p["first"], "width": max(p["first_widths"]), "target": target, "seed": seed}
-            made.append(Unit(f"layers-target{target:g}-seed{seed}", compute_layerwise, layerwise | extra))
+            made.append(Job(f"layers-target{target:g}-seed{seed}", compute_layerwise, layerwise | extra))
         for dataset in dict.fromkeys((p["first"], p["second"])):
             arguments = shared | both | {"dataset": dataset, "seed": seed}
-            made.append(Unit(f"end-to-end-{dataset}-seed{seed}", compute_end_to_end, arguments))
-    return list({unit.name: unit for unit in made}.values())
+            made.append(Job(f"end-to-end-{dataset}-seed{seed}", compute_end_to_end, arguments))
+    return list({job.name: job for job in made}.values())
 
 
 class UnitLength(nn.Module):

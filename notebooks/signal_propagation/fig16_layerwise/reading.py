@@ -6,9 +6,9 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import clauses, replicates
 
 from ..names import called
-from ..wording import clauses, verdicts
 from .design import accuracies, chosen
 
 PATIENT = 10  # passes; networks that stopped after two were seen when the number of layers was redefined
@@ -130,7 +130,7 @@ def finding(table, parameters, claims):
     said = clauses(claims, "several", SHARED)
     if not said:
         return "No network was trained to the end."
-    found = verdicts(claims, "several")
+    found = replicates(claims, "several")
     if list(found) == [NOT_JUDGED]:
         said = f"{SHARED[NOT_JUDGED].format('')}, because ours may have stopped too early"
     said = f"{said[0].upper()}{said[1:]}."

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.nngp import nngp_kernel
 from alignbook.kernels.products import float32_products
@@ -31,7 +31,7 @@ from .design import PAPER_WIDTH
 ROWS = 8192  # examples taken through the frozen layers at once
 
 
-def units(parameters):
+def jobs(parameters):
     """One network per width on a part of the images; per width and all noise scales on all; the limit."""
     p = parameters
     shared = {
@@ -42,24 +42,24 @@ def units(parameters):
     for seed in range(p["seeds"]):
         for width in p["widths"]:
             extra = {"width": width, "train_images": p["train_images"], "noise_scales": [1.0]}
-            made.append(Unit(f"width{width}-seed{seed}", compute, shared | extra | {"seed": seed}))
+            made.append(Job(f"width{width}-seed{seed}", compute, shared | extra | {"seed": seed}))
         for width in p["all_images_widths"]:
             extra = {"width": width, "train_images": 0, "noise_scales": list(p["noise_scales"])}
-            made.append(Unit(f"width{width}-all-seed{seed}", compute, shared | extra | {"seed": seed}))
+            made.append(Job(f"width{width}-all-seed{seed}", compute, shared | extra | {"seed": seed}))
         for width in p["all_images_widths"] if seed < p["maxima_networks"] else ():
             extra = {name: p[name] for name in "dataset depth epochs batch_size rate momentum".split()}
             extra |= {"width": width, "test_images": p["test_images"], "seed": seed}
-            made.append(Unit(f"maxima{width}-seed{seed}", compute_maxima, extra))
+            made.append(Job(f"maxima{width}-seed{seed}", compute_maxima, extra))
         limit = {name: p[name] for name in "dataset depth ridge test_images train_images".split()}
-        made.append(Unit(f"limit-seed{seed}", compute_limit, limit | {"seed": seed}))
+        made.append(Job(f"limit-seed{seed}", compute_limit, limit | {"seed": seed}))
         whole = {name: p[name] for name in "dataset depth batch_size rate momentum test_images".split()}
         whole |= {"width": p["unfrozen_width"], "steps": p["unfrozen_steps"], "seed": seed}
         for count in (p["train_images"], 0):
             part = "" if count else "-all"
             name = f"unfrozen{p['unfrozen_width']}{part}-seed{seed}"
-            made.append(Unit(name, compute_unfrozen, whole | {"train_images": count}))
-    names = dict.fromkeys(unit.name for unit in made)
-    return [next(unit for unit in made if unit.name == name) for name in names]
+            made.append(Job(name, compute_unfrozen, whole | {"train_images": count}))
+    names = dict.fromkeys(job.name for job in made)
+    return [next(job for job in made if job.name == name) for name in names]
 
 
 def compute(

@@ -8,8 +8,8 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, sample
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import clauses, replicates
 
-from ..wording import clauses, verdicts
 from .design import PAPER_WIDTH
 
 # Table 4 (MNIST, 10 layers): the largest training and test accuracies by width, percent
@@ -217,7 +217,7 @@ def finding(table, parameters, claims):
     )
     if not said:
         return "No frozen network with alignments is among the results."
-    most = max(claim.measured for found in verdicts(claims, "evolves").values() for claim in found)
+    most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
     said = f"When only the last layer is trained, {said}: the largest change is {100 * most:.0f} %."
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)

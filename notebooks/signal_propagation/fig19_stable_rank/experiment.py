@@ -1,6 +1,6 @@
 """Spectra of layer kernels and of the Fisher information, VGG-19 (Lou et al. 2022, Figures 19 to 23).
 
-A unit is one network: learning rate, share of random labels, seed. Its table has one row per layer.
+A job is one network: learning rate, share of random labels, seed. Its table has one row per layer.
 """
 
 import math
@@ -8,7 +8,7 @@ import math
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics.tangent_spectrum import tangent_spectra
 from alignbook.seeding import torch_stream
 from alignbook.studies.signal_propagation.small_deep import evaluated, fit, images_of, network
@@ -18,12 +18,12 @@ from .design import KEPT
 FIELDS = ("rank", "correlation", "alignment", "kernel_rank", "fisher_rank", "fisher_correlation")
 
 
-def units(parameters):
+def jobs(parameters):
     """One network per learning rate, share of random labels and seed."""
     names = "dataset images test_images side width batch_size epochs momentum weight_decay alignment_images"
     shared = {name: parameters[name] for name in names.split()}
     return [
-        Unit(
+        Job(
             f"rate{rate:g}-noise{noise:g}-seed{seed}",
             compute,
             {"learning_rate": rate, "label_noise": noise, "seed": seed, **shared},

@@ -1,6 +1,6 @@
 """One network under all four papers' instruments while it trains: what changes when. No paper has this.
 
-A unit is one network from its initial weights: trained on real labels (``real``), or on random ones
+A job is one network from its initial weights: trained on real labels (``real``), or on random ones
 (``random``) and then, with a new head, on the real labels of other images (``fine-tuned``). Its table has one
 row per task and recorded step.
 """
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from alignbook.data import load, random_labels
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import (
     alignment_curve,
     hessian_eigenvalues,
@@ -38,7 +38,7 @@ TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue, whose own er
 PRODUCTS = 60  # Hessian-vector products at most
 
 
-def units(parameters):
+def jobs(parameters):
     """Two networks per kind and seed: real labels; random labels and then fine-tuned."""
     p = parameters
     entries = 3 * PATCH**2
@@ -52,7 +52,7 @@ def units(parameters):
     shared = {name: p[name] for name in names.split()}
     sizes = {"convolutional": [*p["filters"], p["units"]], "dense": [p["width"]] * p["hidden"]}
     return [
-        Unit(
+        Job(
             f"{network}-{labels}-seed{seed}",
             compute,
             {"network": network, "labels": labels, "sizes": sizes[network], "seed": seed, **shared},

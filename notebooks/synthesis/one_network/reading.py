@@ -13,7 +13,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement, over
-from alignbook.studies.transferability.wording import over_cases, verdicts
+from alignbook.wording import by_verdict, over_cases
 
 SETTLED = 0.25  # of the range over the run: nearer to the last value than this is settled
 LARGEST_LAG = 6  # half-octaves of steps
@@ -219,7 +219,7 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-ORDER = verdicts(
+ORDER = by_verdict(
     "features align before filters do", "filters align before features do",
     "features and filters align at the same time", "features or filters align first",
 )  # fmt: skip

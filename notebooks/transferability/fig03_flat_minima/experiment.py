@@ -14,12 +14,12 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import filter_normalised_directions, hessian_eigenvalues, landscape
 from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.planes import rows_of
-from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.pretrained_source import source_jobs
 from alignbook.studies.transferability.targets import STARTS, named, start_of, training_of
 from alignbook.studies.transferability.tuned import kernels, recorded, target, tuned
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
@@ -30,7 +30,7 @@ PRODUCTS = 150  # Hessian-vector products at most
 BATCH = 500  # images at once where all are measured
 
 
-def units(parameters):
+def jobs(parameters):
     """Spectra and circles per target, start and seed; planes of the first seed; two variations.
 
     The variations, on the first target alone: batch norm with the statistics of the batch, and a fixed
@@ -63,7 +63,7 @@ def units(parameters):
                     plane_of = {"radius": max(parameters["radii"]), "points": parameters["points"]}
                     kinds["plane"] = (plane, to_loss | plane_of)
                 made += [
-                    Unit(f"{name}-{kind}-{start}-seed{seed}", compute, own | arguments)
+                    Job(f"{name}-{kind}-{start}-seed{seed}", compute, own | arguments)
                     for kind, (compute, arguments) in kinds.items()
                 ]
         settling = to_loss | count | {"radii": parameters["radii"]}
@@ -73,8 +73,8 @@ def units(parameters):
             for start in STARTS:
                 own = shared | named(name) | settling | {"start": start, "seed": seed}
                 del own["images"]  # all of them
-                made.append(Unit(f"{name}-settled-{start}-seed{seed}", settled, own))
-    return made + source_units(parameters)
+                made.append(Job(f"{name}-settled-{start}-seed{seed}", settled, own))
+    return made + source_jobs(parameters)
 
 
 def spectrum(*, count, mode, images, device, report, **given):

@@ -7,7 +7,7 @@ from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import across, at, difference, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import STARTS, of_target, words
-from alignbook.studies.transferability.wording import verdicts
+from alignbook.wording import by_verdict
 
 PHOTOGRAPHS = ("cifar10", "cifar100", "photos")  # sets like the sources; the paper expects flatness on these
 FITTED = 1.0  # percent of the training images that a network at a minimum may get wrong
@@ -180,7 +180,7 @@ def conditions(table, parameters):
     return pd.DataFrame(rows)
 
 
-SAID = verdicts(
+SAID = by_verdict(
     "Minima from pre-trained weights are flatter", "Minima from pre-trained weights are sharper, not flatter",
     "Minima from pre-trained weights are as sharp as others",
     "minima from pre-trained weights are flatter",

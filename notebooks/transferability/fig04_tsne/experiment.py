@@ -9,17 +9,17 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.pretrained_source import source_jobs
 from alignbook.studies.transferability.targets import named, start_of, training_of
 from alignbook.studies.transferability.tuned import kernels, recorded, tuned
 
 from .design import IMAGENET_STARTS, STARTS
 
 
-def units(parameters):
-    """One unit per pair of targets (a target with itself, too) and seed."""
+def jobs(parameters):
+    """One job per pair of targets (a target with itself, too) and seed."""
     made = []
     for one, two in itertools.combinations_with_replacement(parameters["targets"], 2):
         second = {"other": named(two)["dataset"], "other_part": named(two)["part"]}
@@ -30,12 +30,12 @@ def units(parameters):
             "part_epochs": parameters["part_epochs"],
         }
         for seed in range(parameters["seeds"]):
-            made.append(Unit(f"{one}-{two}-seed{seed}", compute, arguments | {"seed": seed}))
-    return made + imagenet_units(parameters) + source_units(parameters)
+            made.append(Job(f"{one}-{two}-seed{seed}", compute, arguments | {"seed": seed}))
+    return made + imagenet_jobs(parameters) + source_jobs(parameters)
 
 
-def imagenet_units(parameters):
-    """One unit per pair of targets and seed, from weights trained on ImageNet and from random ones."""
+def imagenet_jobs(parameters):
+    """One job per pair of targets and seed, from weights trained on ImageNet and from random ones."""
     shared = imagenet_source.given(parameters, parameters["imagenet_epochs"]) | {
         "learning_rate": parameters["learning_rate"],
         "scratch_rate": parameters["scratch_rate"],
@@ -45,7 +45,7 @@ def imagenet_units(parameters):
         second = {"other": named(two)["dataset"], "other_part": named(two)["part"]}
         for seed in range(parameters["seeds"]):
             arguments = shared | named(one) | second | {"seed": seed}
-            made.append(Unit(f"imagenet-{one}-{two}-seed{seed}", imagenet_pairs, arguments))
+            made.append(Job(f"imagenet-{one}-{two}-seed{seed}", imagenet_pairs, arguments))
     return made
 
 

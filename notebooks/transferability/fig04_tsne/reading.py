@@ -8,7 +8,7 @@ from alignbook.over_seeds import at, curves, ratio
 from alignbook.statements import Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.targets import name_of
-from alignbook.studies.transferability.wording import verdicts
+from alignbook.wording import by_verdict
 
 from .design import STARTS
 
@@ -155,13 +155,13 @@ STATEMENTS = [
     )[:2],
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "Minima of different targets lie together if they share a pre-trained start",
     "Minima of different targets lie apart although they share a pre-trained start",
     "Sharing a pre-trained start does not bring minima of different targets together",
     "sharing a pre-trained start brings minima of different targets together",
 )
-CONTROL = verdicts(
+CONTROL = by_verdict(
     "Shared random weights bring them together, too", "Shared random weights leave them apart",
     "Shared random weights do nothing of the kind", "shared random weights bring them together, too",
 )  # fmt: skip

@@ -9,22 +9,22 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import landscape
 from alignbook.metrics.landscape import batch_norm
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.layers import main_layers, middle
 from alignbook.studies.transferability.planes import rows_of
-from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.pretrained_source import source_jobs
 from alignbook.studies.transferability.targets import STARTS, named, start_of, training_of
 from alignbook.studies.transferability.tuned import recorded, target, tuned
 
 
-def units(parameters):
+def jobs(parameters):
     """Per start and seed: training, the planes of all layers, the middle one's, and that one's variations.
 
-    And :func:`imagenet_units`.
+    And :func:`imagenet_jobs`.
     """
     arguments = named(parameters["dataset"]) | training_of(parameters) | start_of(parameters)
     arguments["learning_rate"] = parameters["learning_rate"]
@@ -44,11 +44,11 @@ def units(parameters):
         for seed in range(parameters["seeds"]):
             for start in STARTS:
                 given = arguments | more | {"start": start, "seed": seed}
-                made.append(Unit(f"{kind}-{start}-seed{seed}", compute, given))
-    return made + imagenet_units(parameters) + source_units(parameters)
+                made.append(Job(f"{kind}-{start}-seed{seed}", compute, given))
+    return made + imagenet_jobs(parameters) + source_jobs(parameters)
 
 
-def imagenet_units(parameters):
+def imagenet_jobs(parameters):
     """Per start and seed of EfficientNet-Lite0: planes of layers, and the middle one's with scaled heads."""
     arguments = named(parameters["dataset"]) | {
         "weights": parameters["imagenet_weights"],
@@ -61,7 +61,7 @@ def imagenet_units(parameters):
         "scaled": {"layers": "middle", "count": 1, "head": "scaled"},
     }
     return [
-        Unit(
+        Job(
             f"imagenet-{kind}-{start}-seed{seed}",
             imagenet_planes,
             arguments | more | {"start": start, "seed": seed},

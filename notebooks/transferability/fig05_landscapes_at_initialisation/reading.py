@@ -10,7 +10,7 @@ from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.planes import grid
 from alignbook.studies.transferability.targets import STARTS
-from alignbook.studies.transferability.wording import SHORT, verdicts
+from alignbook.wording import IT, by_verdict
 
 LAG = 10  # second differences over one tenth of a side of the plane, whatever its number of points
 
@@ -179,7 +179,7 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "Before training, the loss bends more around random than around pre-trained weights",
     "Before training, the loss bends less around random than around pre-trained weights",
     "Before training, the loss bends as much around random as around pre-trained weights",
@@ -192,10 +192,11 @@ def finding(table, parameters, claims):
     near, far, other = (claims[id] for id in ("middle", "middle-other-1", "middle-variation"))
     if near.measured is None or far.measured is None:
         return "Nothing was measured with both starts."
+    farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (
         f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times at the paper's radius; at "
-        f"radius {parameters['far_radius']:g} {SHORT[far.outcome]}. To bend is our reading of “smooth”; by "
-        f"the standard deviation of the loss {SHORT[other.outcome]}."
+        f"radius {parameters['far_radius']:g} {farther}. To bend is our reading of “smooth”; by the standard "
+        f"deviation of the loss {spread}."
     )
 
 

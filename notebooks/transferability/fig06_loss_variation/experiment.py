@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import loss_variation
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.pretrained_source import source_jobs
 from alignbook.studies.transferability.targets import STARTS, named, start_of, training_of
 from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune
@@ -28,8 +28,8 @@ def recorded(steps):
     return sorted({step for step in EARLY if step <= steps} | {round(steps * n / 8) for n in range(9)})
 
 
-def units(parameters):
-    """One unit per target, start and seed."""
+def jobs(parameters):
+    """One job per target, start and seed."""
     made = []
     for name in parameters["targets"]:
         arguments = named(name) | training_of(parameters) | start_of(parameters)
@@ -38,8 +38,8 @@ def units(parameters):
         for start in STARTS:
             for seed in range(parameters["seeds"]):
                 given = arguments | {"start": start, "seed": seed}
-                made.append(Unit(f"{name}-{start}-seed{seed}", compute, given))
-    return made + source_units(parameters)
+                made.append(Job(f"{name}-{start}-seed{seed}", compute, given))
+    return made + source_jobs(parameters)
 
 
 def compute(

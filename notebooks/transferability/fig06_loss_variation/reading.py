@@ -10,7 +10,7 @@ from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, of_target, words
-from alignbook.studies.transferability.wording import over_cases, verdicts
+from alignbook.wording import by_verdict, over_cases
 
 from .design import PROTOCOLS
 
@@ -120,13 +120,13 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "The loss varies more along its gradient from random than from pre-trained weights",
     "The loss varies more along its gradient from pre-trained than from random weights",
     "The loss varies as much along its gradient from random as from pre-trained weights",
     "the loss varies more along its gradient from random than from pre-trained weights",
 )
-EARLY = verdicts(
+EARLY = by_verdict(
     "Early on, where the paper expects it most, it does, too",
     "Early on, where the paper expects it most, it varies less",
     "Early on, where the paper expects it most, it does not differ",

@@ -12,21 +12,21 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import gradient_projections, layer_gradients
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.layers import main_layers, middle
-from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.pretrained_source import source_jobs
 from alignbook.studies.transferability.targets import STARTS, named, start_of
 from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune
 
 from .design import BIN
 
-TRAINING = ("batch_size", "learning_rate", "steps")  # arguments of a unit that say how it is trained
+TRAINING = ("batch_size", "learning_rate", "steps")  # arguments of a job that say how it is trained
 
 
-def units(parameters):
+def jobs(parameters):
     """One unit per target, start and seed; where ``activations`` asks for them, one of those beside it."""
     made = []
     for name in parameters["targets"]:
@@ -38,11 +38,11 @@ def units(parameters):
         for start in STARTS:
             for seed in range(parameters["seeds"]):
                 given = arguments | {"start": start, "seed": seed}
-                made.append(Unit(f"{name}-{start}-seed{seed}", compute, given))
+                made.append(Job(f"{name}-{start}-seed{seed}", compute, given))
                 if parameters["activations"]:
                     kept = {key: value for key, value in given.items() if key not in TRAINING}
-                    made.append(Unit(f"{name}-activations-{start}-seed{seed}", activations, kept))
-    return made + source_units(parameters)
+                    made.append(Job(f"{name}-activations-{start}-seed{seed}", activations, kept))
+    return made + source_jobs(parameters)
 
 
 def compute(

@@ -7,7 +7,7 @@ from alignbook.over_seeds import across, at, curves, difference, first, last, sa
 from alignbook.statements import Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, each, of_target, words
-from alignbook.studies.transferability.wording import over_cases, verdicts
+from alignbook.wording import by_verdict, over_cases
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "by what the layer reads",
@@ -160,13 +160,13 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "The gradient grows faster back through random than through pre-trained weights",
     "The gradient grows faster back through pre-trained than through random weights",
     "The gradient grows as fast back through pre-trained as through random weights",
     "the gradient grows faster back through random than through pre-trained weights",
 )
-SHRUNK = verdicts(
+SHRUNK = by_verdict(
     "As the paper explains it, pre-trained weights shrink its leading directions",
     "Against the paper's explanation, pre-trained weights enlarge its leading directions",
     "Against the paper's explanation, pre-trained weights do not shrink its leading directions",

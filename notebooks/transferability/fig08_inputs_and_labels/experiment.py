@@ -5,7 +5,7 @@ import torch
 
 from alignbook.data import colour32, digest, load
 from alignbook.data.street_digits import street_digits
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.tuned import TEST_IMAGES, recorded, target, tuned
@@ -20,8 +20,8 @@ from .design import KERNELS, PARTS, UPSIDE_DOWN
 COLOURS = 9  # labels by the colour of the upper part: three of brightness by three from blue to red
 
 
-def units(parameters):
-    """Per seed, Figure 8 (a): a unit per source; (b): per kind of labels; (c, d): per source and target."""
+def jobs(parameters):
+    """Per seed, Figure 8 (a): a job per source; (b): per kind of labels; (c, d): per source and target."""
     made = []
     for seed in range(parameters["digit_seeds"]):
         for start in ("none", parameters["digits"], UPSIDE_DOWN, parameters["clothes"]):
@@ -36,7 +36,7 @@ def units(parameters):
                 "learning_rate": parameters["learning_rate"],
                 "seed": seed,
             }
-            made.append(Unit(f"inputs-{start}-seed{seed}", inputs, arguments))
+            made.append(Job(f"inputs-{start}-seed{seed}", inputs, arguments))
     for seed in range(parameters["seeds"]):
         names = ("source", "width", "blocks", "examples", "learning_rate")
         shared = {name: parameters[name] for name in names}
@@ -50,7 +50,7 @@ def units(parameters):
                 "steps": steps,
                 "seed": seed,
             }
-            made.append(Unit(f"labels-{kind}-seed{seed}", labels, arguments))
+            made.append(Job(f"labels-{kind}-seed{seed}", labels, arguments))
         for part in PARTS:
             for subset in ("none", *PARTS):
                 arguments = shared | {
@@ -61,7 +61,7 @@ def units(parameters):
                     "steps": steps,
                     "seed": seed,
                 }
-                made.append(Unit(f"crossed-{subset}-to-{part}-seed{seed}", crossed, arguments))
+                made.append(Job(f"crossed-{subset}-to-{part}-seed{seed}", crossed, arguments))
     return made
 
 

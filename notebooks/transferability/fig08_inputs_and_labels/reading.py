@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.wording import verdicts
+from alignbook.wording import by_verdict
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
 
@@ -162,7 +162,7 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "Pre-training helps where inputs and labels are both like the target's",
     "Like inputs or like labels transfer worse, not better",
     "Like inputs and like labels do not both matter for transfer",

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from alignbook.data import colour32, load
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.targets import named
 from alignbook.studies.transferability.tuned import TEST_IMAGES, target
@@ -12,8 +12,8 @@ from alignbook.training.pretrained import pretrained, source_examples
 from alignbook.training.resnet import fresh_head_
 
 
-def units(parameters):
-    """One unit per setting of pre-training and seed."""
+def jobs(parameters):
+    """One job per setting of pre-training and seed."""
     names = "source learning_rate width blocks examples batch_size tuning_rate"
     per_epoch = parameters["examples"] // parameters["batch_size"]
     arguments = named(parameters["target"]) | {
@@ -35,7 +35,7 @@ def units(parameters):
         }
         for seed in range(parameters["seeds"]):
             name = f"{setting.replace(' ', '-')}-seed{seed}"
-            made.append(Unit(name, compute, arguments | extra | {"seed": seed}))
+            made.append(Job(name, compute, arguments | extra | {"seed": seed}))
     return made
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.wording import verdicts
+from alignbook.wording import by_verdict
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {
@@ -103,7 +103,7 @@ STATEMENTS = [
     ),
 ]  # the length of pre-training at which a source is learned was asked for after the first runs
 
-SAID = verdicts(
+SAID = by_verdict(
     "Past its peak, accuracy after transfer falls again",
     "Past its peak, accuracy after transfer does not fall",
     "Past its peak, accuracy after transfer stays within a point",

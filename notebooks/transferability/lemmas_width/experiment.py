@@ -19,7 +19,7 @@ import math
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics.relu_gram import relu_gram, solve, transformed_labels
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.image_pairs import pool
@@ -28,11 +28,11 @@ from alignbook.studies.transferability.two_layer import descend, draw, in_span, 
 SHARED = ("kappas", "widths", "examples", "step_size", "tolerance", "steps")
 
 
-def units(parameters):
-    """One unit per data set and seed; it holds all widths and all κ."""
+def jobs(parameters):
+    """One job per data set and seed; it holds all widths and all κ."""
     given = {name: parameters[name] for name in SHARED}
     return [
-        Unit(f"{dataset}-seed{seed}", compute, {"dataset": dataset, **given, "seed": seed})
+        Job(f"{dataset}-seed{seed}", compute, {"dataset": dataset, **given, "seed": seed})
         for dataset in parameters["datasets"]
         for seed in range(parameters["seeds"])
     ]

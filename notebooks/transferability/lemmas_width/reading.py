@@ -9,7 +9,7 @@ from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, weakest
 from alignbook.statements import Requirement, Statement, over
 from alignbook.studies.transferability.by_seed import mean_spread, per_seed, widest
-from alignbook.studies.transferability.wording import verdicts
+from alignbook.wording import by_verdict
 
 ROOM = 0.1  # by which an exponent may fall short at the widths here
 KAPPA = 1.0  # of the headline: Lemma 2 states w ~ N(0, I)
@@ -142,7 +142,7 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "All that the proofs call small shrinks with the width at least as they say",
     "Something that the proofs call small shrinks more slowly with the width than they say",
     "What the proofs call small shrinks with the width just as they say",

@@ -10,30 +10,30 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.pretrained_source import source_jobs
 from alignbook.studies.transferability.targets import named, start_of, training_of
 from alignbook.studies.transferability.tuned import head_deviation, recorded, target, tuned
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
 from alignbook.training.pretrained import pretrained
 
 
-def units(parameters):
-    """One unit per source, setting, target and seed; Table 2 asks for our own fine-tuned ones, too."""
+def jobs(parameters):
+    """One job per source, setting, target and seed; Table 2 asks for our own fine-tuned ones, too."""
     made = [
-        unit
-        for setting in (fine_tuned_units, fixed_units)
+        job
+        for setting in (fine_tuned_jobs, fixed_jobs)
         for name in parameters["targets"]
-        for unit in setting(name, parameters)
+        for job in setting(name, parameters)
     ]
-    return made + imagenet_units(parameters) + source_units(parameters)
+    return made + imagenet_jobs(parameters) + source_jobs(parameters)
 
 
-def imagenet_units(parameters):
-    """One unit per setting, target and seed of the network trained on ImageNet."""
+def imagenet_jobs(parameters):
+    """One job per setting, target and seed of the network trained on ImageNet."""
     fine = imagenet_source.given(parameters, parameters["imagenet_epochs"]) | {
         "learning_rate": parameters["learning_rate"],
     }
@@ -43,22 +43,22 @@ def imagenet_units(parameters):
     }
     settings = (("fine-tuned", imagenet_fine_tuned, fine), ("fixed", imagenet_fixed, kept))
     return [
-        unit
+        job
         for setting, compute, arguments in settings
         for name in parameters["imagenet_targets"]
-        for unit in _units(f"imagenet-{name}-{setting}", compute, named(name) | arguments, parameters)
+        for job in _jobs(f"imagenet-{name}-{setting}", compute, named(name) | arguments, parameters)
     ]
 
 
-def fine_tuned_units(name, parameters):
-    """One unit of :func:`fine_tuned` per seed, for the target ``name``."""
+def fine_tuned_jobs(name, parameters):
+    """One job of :func:`fine_tuned` per seed, for the target ``name``."""
     arguments = named(name) | training_of(parameters) | start_of(parameters)
     arguments["learning_rate"] = parameters["learning_rate"]
-    return _units(f"{name}-fine-tuned", fine_tuned, arguments, parameters)
+    return _jobs(f"{name}-fine-tuned", fine_tuned, arguments, parameters)
 
 
-def fixed_units(name, parameters):
-    """One unit of :func:`fixed` per seed, for the target ``name``."""
+def fixed_jobs(name, parameters):
+    """One job of :func:`fixed` per seed, for the target ``name``."""
     arguments = {
         "examples": parameters["examples"],
         "batch_size": parameters["batch_size"],
@@ -66,12 +66,12 @@ def fixed_units(name, parameters):
         "steps": parameters["fixed_epochs"] * (parameters["examples"] // parameters["batch_size"]),
         "learning_rate": parameters["fixed_rate"],
     }
-    return _units(f"{name}-fixed", fixed, named(name) | arguments | start_of(parameters), parameters)
+    return _jobs(f"{name}-fixed", fixed, named(name) | arguments | start_of(parameters), parameters)
 
 
-def _units(name, compute, arguments, parameters):
+def _jobs(name, compute, arguments, parameters):
     return [
-        Unit(f"{name}-seed{seed}", compute, arguments | {"seed": seed}) for seed in range(parameters["seeds"])
+        Job(f"{name}-seed{seed}", compute, arguments | {"seed": seed}) for seed in range(parameters["seeds"])
     ]
 
 

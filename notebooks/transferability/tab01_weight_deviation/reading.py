@@ -9,7 +9,7 @@ from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
 from alignbook.studies.transferability.targets import words
-from alignbook.studies.transferability.wording import over_cases, verdicts
+from alignbook.wording import by_verdict, over_cases
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 LATE = 3 / 4  # share of the steps at which convergence is read
@@ -142,7 +142,7 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "The farther training moves the weights, the larger is the target's test error",
     "The farther training moves the weights, the smaller is the target's test error",
     "How far training moves the weights has nothing to do with the target's test error",

@@ -7,15 +7,15 @@ for as many steps; its deviation is taken from its own random start.
 import pandas as pd
 
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Unit
-from alignbook.studies.transferability.pretrained_source import source_units
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import fine_tuned_units
+from alignbook.experiments import Job
+from alignbook.studies.transferability.pretrained_source import source_jobs
+from alignbook.studies.transferability.tab01_weight_deviation.experiment import fine_tuned_jobs
 from alignbook.studies.transferability.targets import named, training_of
 from alignbook.studies.transferability.tuned import head_deviation, recorded, tuned
 
 
-def units(parameters):
-    """Table 1's fine-tuned units, and one from scratch per target and seed; on some at another rate, too.
+def jobs(parameters):
+    """Table 1's fine-tuned jobs, and one from scratch per target and seed; on some at another rate, too.
 
     Raises AlignbookError where ``rate_targets`` are not among the targets or the two rates are the same.
     """
@@ -26,17 +26,17 @@ def units(parameters):
         raise AlignbookError(f"other_rate must not be scratch_rate, {parameters['scratch_rate']:g}")
     made = []
     for name in parameters["targets"]:
-        made += fine_tuned_units(name, parameters)
-        made += _scratch_units(name, parameters["scratch_rate"], parameters)
+        made += fine_tuned_jobs(name, parameters)
+        made += _scratch_jobs(name, parameters["scratch_rate"], parameters)
     for name in parameters["rate_targets"]:
-        made += _scratch_units(name, parameters["other_rate"], parameters)
-    return made + source_units(parameters)
+        made += _scratch_jobs(name, parameters["other_rate"], parameters)
+    return made + source_jobs(parameters)
 
 
-def _scratch_units(name, rate, parameters):
+def _scratch_jobs(name, rate, parameters):
     arguments = named(name) | training_of(parameters) | {"learning_rate": rate}
     return [
-        Unit(f"{name}-scratch-{rate:g}-seed{seed}", scratch, arguments | {"seed": seed})
+        Job(f"{name}-scratch-{rate:g}-seed{seed}", scratch, arguments | {"seed": seed})
         for seed in range(parameters["seeds"])
     ]
 

@@ -5,7 +5,7 @@ from alignbook.over_seeds import at, curves, means, sample
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
 from alignbook.studies.transferability.targets import each
-from alignbook.studies.transferability.wording import over_cases, verdicts
+from alignbook.wording import by_verdict, over_cases
 
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
 MEASURED = ("test_error", "train_error", "deviation")
@@ -102,11 +102,11 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "Fine-tuning errs less than training from scratch", "Fine-tuning errs more than training from scratch",
     "Fine-tuning errs as much as training from scratch", "fine-tuning errs less than training from scratch",
 )  # fmt: skip
-MOVED = verdicts(
+MOVED = by_verdict(
     "It moves the weights less", "It moves the weights farther", "It moves the weights as far",
     "it moves the weights less",
 )  # fmt: skip

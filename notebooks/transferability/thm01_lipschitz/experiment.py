@@ -15,7 +15,7 @@ the change from ``adjusted`` is the width alone, what separates it from the term
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics.relu_gram import gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.image_pairs import pool, related
@@ -28,11 +28,11 @@ from alignbook.studies.transferability.two_layer import (
 )
 
 
-def units(parameters):
-    """One unit per data set and seed; it holds all widths and all κ."""
+def jobs(parameters):
+    """One job per data set and seed; it holds all widths and all κ."""
     shared = ("kappas", "widths", "angles", "shares", "examples", "step_size", "tolerance", "steps")
     return [
-        Unit(
+        Job(
             f"{dataset}-seed{seed}",
             compute,
             {"dataset": dataset, **{name: parameters[name] for name in shared}, "seed": seed},

@@ -8,7 +8,7 @@ from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.studies.transferability.wording import over_cases, verdicts
+from alignbook.wording import by_verdict, over_cases
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 THEOREM_RATE = 0.25  # Theorem 1: the error of finite width is of order m^-1/4
@@ -120,13 +120,13 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "Pre-training changes the squared gradient as the theorem says",
     "Pre-training does not change the squared gradient by the theorem's term",
     "Pre-training does not change the squared gradient by the theorem's term",
     "pre-training changes the squared gradient by the theorem's term",
 )
-SIMILAR = verdicts(
+SIMILAR = by_verdict(
     "For the same two classes the gradient falls", "For the same two classes the gradient rises",
     "For the same two classes the gradient stays as it is", "the gradient falls for the same two classes",
 )  # fmt: skip

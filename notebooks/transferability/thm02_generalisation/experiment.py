@@ -18,21 +18,21 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.metrics.relu_gram import deviation_bound, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
 from alignbook.studies.transferability.image_pairs import Pool, pool, related
 from alignbook.studies.transferability.two_layer import descend, draw, in_span, outputs
 
 
-def units(parameters):
-    """One unit per data set and seed; it holds all widths and all sources. Where ``class_pairs`` asks for
+def jobs(parameters):
+    """One job per data set and seed; it holds all widths and all sources. Where ``class_pairs`` asks for
     them, as many on the largest width with pairs of classes.
     """
     shared = ("kappa", "widths", "angles", "shares", "examples", "test_images")
     descent = ("step_size", "tolerance", "steps")
     made = [
-        Unit(
+        Job(
             f"{dataset}-seed{seed}",
             compute,
             {"dataset": dataset, **{name: parameters[name] for name in shared + descent}, "seed": seed},
@@ -44,7 +44,7 @@ def units(parameters):
         given = {name: parameters[name] for name in ("kappa", "class_pairs", "examples", *descent)}
         given["width"] = max(parameters["widths"])
         made += [
-            Unit(f"{dataset}-pairs-seed{seed}", of_pairs, {"dataset": dataset, **given, "seed": seed})
+            Job(f"{dataset}-pairs-seed{seed}", of_pairs, {"dataset": dataset, **given, "seed": seed})
             for dataset in parameters["datasets"]
             for seed in range(parameters["seeds"])
         ]

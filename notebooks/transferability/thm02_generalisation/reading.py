@@ -9,7 +9,7 @@ from alignbook.claims import HOLDS, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, per_seed, widest
-from alignbook.studies.transferability.wording import verdicts
+from alignbook.wording import by_verdict
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 HALF = 0.5  # share of labels turned around at which they are random
@@ -232,13 +232,13 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = verdicts(
+SAID = by_verdict(
     "After every source the weights move no farther than the bound allows",
     "After some source the weights move farther than the bound allows",
     "After the worst source the weights move just as far as the bound allows",
     "the weights stay within the bound after every source",
 )
-TEST = verdicts(
+TEST = by_verdict(
     "Sources with a larger bound leave a larger test loss",
     "Sources with a larger bound leave a smaller test loss", "The bound does not order sources by test loss",
     "sources with a larger bound leave a larger test loss",

@@ -164,16 +164,16 @@ bytes are those that the algorithm must hold; where that is a few MiB, what libr
 NOTEBOOKS = """\
 From parameters to stored results, Python's start and loading the data included, with nothing stored at the
 start: this code, and the last commit before its kernels, given the same parameters. “Faster” adds
-up the computing times of the units that both commits name: a notebook may have more of them now. The earlier
-commit is not measured where no code that a notebook's units reach has changed since. A notebook without a
+up the computing times of the jobs that both commits name: a notebook may have more of them now. The earlier
+commit is not measured where no code that a notebook's jobs reach has changed since. A notebook without a
 row has not been measured.
 """
 CLUSTER = """\
-`alignbook run --scheduler` with units of milliseconds, so that nearly all of the time is what handing out,
-checking, sending and storing a unit costs. Scheduler, workers of one thread and the one who asks share this
-machine, and the one who asks stores every unit himself: more workers than cores do not make it faster. The
-clock starts when all workers are there and have computed once. “Cost of a unit”: the whole time, less
-the units' own shared among the workers, by the number of units.
+`alignbook run --scheduler` with jobs of milliseconds, so that nearly all of the time is what handing out,
+checking, sending and storing a job costs. Scheduler, workers of one thread and the one who asks share this
+machine, and the one who asks stores every job himself: more workers than cores do not make it faster. The
+clock starts when all workers are there and have computed once. “Cost of a job”: the whole time, less
+the jobs' own shared among the workers, by the number of jobs.
 """
 
 
@@ -342,9 +342,9 @@ def _notebook(record):
         "Faster": "",
     }
     if before:
-        both = before["units"].keys() & after["units"].keys()
+        both = before["jobs"].keys() & after["jobs"].keys()
         row["Before"] = _whole(before)
-        times = [sum(side["units"][unit] for unit in both) for side in (before, after)]
+        times = [sum(side["jobs"][job] for job in both) for side in (before, after)]
         row["Faster"] = f"{quantities.factor(times[0] / times[1])} times" if both else "–"
     return row
 
@@ -353,15 +353,15 @@ def _cluster(run):
     own = run["computing"] / run["workers"]
     return {
         "Workers": str(run["workers"]),
-        "Units": f"{run['units']:,}",
+        "Jobs": f"{run['jobs']:,}",
         "Whole time": quantities.seconds(run["seconds"]),
-        "A unit's own": quantities.seconds(run["computing"] / run["units"]),
-        "Cost of a unit": quantities.seconds(max(0.0, run["seconds"] - own) / run["units"]),
+        "A job's own": quantities.seconds(run["computing"] / run["jobs"]),
+        "Cost of a job": quantities.seconds(max(0.0, run["seconds"] - own) / run["jobs"]),
     }
 
 
 def _whole(side):
-    return _lines(quantities.seconds(side["seconds"]), f"{len(side['units'])} units, {side['commit']}")
+    return _lines(quantities.seconds(side["seconds"]), f"{len(side['jobs'])} jobs, {side['commit']}")
 
 
 def draw_times(compared, path):

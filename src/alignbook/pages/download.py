@@ -5,6 +5,8 @@ import re
 import nbformat
 from pybtex.database import parse_file
 
+from alignbook.pages import share
+
 INTRODUCTION = """\
 This notebook is a page of *alignbook*. It needs the project's source, which no package registry has: clone
 the repository, and where `alignbook` cannot be imported, the next cell installs it from that folder
@@ -76,6 +78,8 @@ def rewrite(path, texts):
     if notebook.cells and notebook.cells[0].get("id") == "alignbook-source":
         return
     for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop(share.PNG, None)  # for links to the page alone
         if cell.cell_type == "markdown":
             source = _ROLE.sub(lambda found: _plain(found, texts), cell.source)
             cell.source = _LABEL.sub("", _END.sub("", _FOLD.sub(r"**\1**\n\n", source)))

@@ -27,17 +27,17 @@ def key(notebook, profile):
     the sources of the package that the notebook reaches through imports, and the installed packages.
     """
     values = parameters.resolve(notebook, profile)
-    units = engine.units_of(notebook, values)
+    jobs = engine.jobs_of(notebook, values)
     fuller = getattr(notebook.experiment, "JOINED", {}).get(profile)
-    joined = engine.units_of(notebook, parameters.resolve(notebook, fuller)) if fuller else []
-    stored = [_stored(unit) for unit in units]
+    joined = engine.jobs_of(notebook, parameters.resolve(notebook, fuller)) if fuller else []
+    stored = [_stored(job) for job in jobs]
     if None in stored:
         return None
     source = notebook.source.read_text(encoding="utf-8")
     own = (module.__name__ for module in notebook.modules)
     start = (*own, *_imported("\n".join(notebooks.cells(notebook)), PACKAGE))
     planned = [repr(plan) for plan in plans.of(notebook.name)]
-    parts = [source, values, planned, stored, [_stored(unit) for unit in joined]]
+    parts = [source, values, planned, stored, [_stored(job) for job in joined]]
     parts += [_sources(start), installed()]
     if fuller:
         parts.append(parameters.resolve(notebook, fuller))
@@ -86,13 +86,13 @@ def _place(notebook, profile):
     return paths.build() / "executed" / (profile or "custom") / f"{notebook.name}.ipynb"
 
 
-def _stored(unit):
-    """What tells the stored ``unit`` from any other, and why it is stale; None where it is missing."""
-    item = results.peek(unit)
+def _stored(job):
+    """What tells the stored ``job`` from any other, and why it is stale; None where it is missing."""
+    item = results.peek(job)
     if item is None:
         return None
     described = json.dumps(item.provenance, sort_keys=True)
-    return [results.location(unit).name, hashlib.sha256(described.encode()).hexdigest(), item.stale()]
+    return [results.location(job).name, hashlib.sha256(described.encode()).hexdigest(), item.stale()]
 
 
 def _sources(start):

@@ -8,15 +8,21 @@ lead to the folder that made them, and notebooks are offered as they run on a re
 import html
 import json
 import re
+import shutil
+from pathlib import Path
 
 from docutils import nodes
 
 from alignbook import paths
-from alignbook.pages import accessibility, download, repository, terms
+from alignbook.pages import accessibility, download, excerpts, panels, repository, share, terms
 from alignbook.pages.style import darkened
 
-_FIGURE = re.compile(r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/[^"/]+)\.svg"(?P<after>[^>]*)>')
+_FIGURE = re.compile(
+    r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/(?P<name>[^"/]+))\.svg"(?P<after>[^>]*)>'
+)
+_ALT = re.compile(r'alt="([^"]*)"')
 DARK = "-dark.svg"
+SOURCE = "\0"  # in place of a figure's address
 LONGEST = 300  # characters of a description
 
 
@@ -31,7 +37,10 @@ def setup(app):
     app.connect("html-page-context", lead_to_the_folder)
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
+    app.connect("build-finished", offer_pictures)
+    app.connect("html-page-context", show_excerpts)
     app.connect("build-finished", mend)
+    app.connect("build-finished", tell_excerpts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -49,38 +58,76 @@ def number_per_page(app, env):
 
 
 def pair_figures(app, pagename, templatename, context, doctree):
-    """Each vector figure beside its dark twin, of which the theme shows the one that fits the mode."""
+    """Each vector figure beside its dark twin, of which the theme shows the one that fits the mode.
+
+    For phones its parts stand below, of which the style sheet shows either all or none.
+    """
     if "body" in context:
-        context["body"] = _FIGURE.sub(_pair, context["body"])
+        files = {name: Path(app.srcdir, source) for source, name in app.builder.images.items()}
+        context["body"] = _FIGURE.sub(lambda found: _pair(found, files), context["body"])
 
 
-def _pair(found):
-    twins = []
-    for mode, suffix in (("light", ".svg"), ("dark", DARK)):
-        before, after = found["before"], found["after"]
-        if 'class="' in before + after:
-            before, after = (part.replace('class="', f'class="only-{mode} ') for part in (before, after))
+def _pair(found, files):
+    thumbnail = 'loading="lazy"' in found[0]
+    svg = "" if thumbnail else files[found["name"] + ".svg"].read_text(encoding="utf-8")
+    places = {"light": f"{found['place']}.svg", "dark": found["place"] + DARK}
+    twins = "".join(f"<img {_shown(found, mode, svg)}>".replace(SOURCE, places[mode]) for mode in places)
+    alt = _ALT.search(found[0])
+    stack = panels.stack(svg, **places, alt=alt[1] if alt else "")
+    return f'<span class="ab-whole">{twins}</span>{stack}' if stack else twins
+
+
+def _shown(found, mode, svg):
+    """The attributes of an image in one mode, no larger than its text is to be."""
+    text = f'{found["before"]}src="{SOURCE}"{found["after"]}'
+    added = {"class": f"only-{mode} "}
+    if panels.size(svg):
+        added["style"] = f"max-width: {panels.LARGEST * panels.size(svg)[0]:.0f}px; "
+    for name, value in added.items():
+        if f'{name}="' in text:
+            text = text.replace(f'{name}="', f'{name}="{value}', 1)
         else:
-            before += f'class="only-{mode}" '
-        twins.append(f'<img {before}src="{found["place"]}{suffix}"{after}>')
-    return "".join(twins)
+            text = f'{name}="{value.strip()}" {text}'
+    return text
 
 
 def describe(app, pagename, templatename, context, doctree):
-    """Say in the page's head what it shows: its finding, else its first paragraph; and its first figure."""
-    path = app.srcdir / "shown.json"  # written beside the pages: {page: {"description", "figure"}}
+    """Say in the page's head what it shows: its finding, else its first paragraph; and its first figure.
+
+    A page without a figure has that of the first page that has one. Sites want the picture's whole address:
+    the book knows it where ``html_baseurl`` does.
+    """
+    path = app.srcdir / "shown.json"  # written beside the pages: {"description": {page: text}, "picture": …}
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    shown = known.get(pagename, {})
-    text = shown.get("description") or _first_paragraph(doctree)
+    text = known.get("description", {}).get(pagename) or _first_paragraph(doctree)
     if not text:
         return
     text = text if len(text) <= LONGEST else text[: LONGEST - 1].rsplit(" ", 1)[0] + " …"
     tags = {"og:title": context.get("title", ""), "og:type": "article", "og:description": text}
-    if shown.get("figure"):
-        tags["og:image"] = context["pathto"](f"_images/{shown['figure']}", 1)
+    pictures = known.get("picture", {})
+    if pictures:
+        picture = pictures.get(pagename) or next(iter(pictures.values()))
+        base = app.config.html_baseurl
+        tags["og:image"] = f"{base.rstrip('/')}/{picture}" if base else context["pathto"](picture, 1)
+        tags |= {"og:image:width": share.SIZE[0], "og:image:height": share.SIZE[1]}
     lines = [f'<meta name="description" content="{html.escape(text)}">']
-    lines += [f'<meta property="{key}" content="{html.escape(_plain(tags[key]))}">' for key in tags]
+    lines += [f'<meta property="{key}" content="{html.escape(_plain(str(tags[key])))}">' for key in tags]
+    lines += ['<meta name="twitter:card" content="summary_large_image">'] * bool(pictures)
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
+
+
+def show_excerpts(app, pagename, templatename, context, doctree):
+    """What the page of searches alone needs: see :mod:`~alignbook.pages.excerpts`."""
+    if pagename == "search":
+        app.add_js_file("search.js")
+
+
+def tell_excerpts(app, error):
+    """Write what a search shows of each page."""
+    if error is None:
+        titles = {page: title.astext() for page, title in app.env.titles.items()}
+        texts = {page: (app.outdir / f"{page}.html").read_text(encoding="utf-8") for page in titles}
+        excerpts.write(texts, titles, app.outdir / "_static" / excerpts.FILE)
 
 
 def lead_to_the_folder(app, pagename, templatename, context, doctree):
@@ -106,6 +153,13 @@ def offer_notebooks(app, error):
         texts = download.Texts(app.env, app.srcdir)
         for path in sorted((app.outdir / "_sources").rglob("*.ipynb")):
             download.rewrite(path, texts)
+
+
+def offer_pictures(app, error):
+    """The pictures that other sites show; see :mod:`~alignbook.pages.share`."""
+    pictures = app.srcdir / share.FOLDER
+    if error is None and pictures.is_dir():
+        shutil.copytree(pictures, app.outdir / share.FOLDER, dirs_exist_ok=True)
 
 
 def mend(app, error):

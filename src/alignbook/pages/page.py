@@ -13,7 +13,7 @@ from IPython.display import HTML, display
 from alignbook import paths
 from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
-from alignbook.pages import style
+from alignbook.pages import share, style
 from alignbook.pages.tables import badge, folded, marked, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
@@ -152,7 +152,7 @@ def spread(group):
 
 def banner(run):
     """HTML of one line that says in plain sight what a page shows."""
-    datasets = sorted({name for item in run.stored for name in results.datasets(item.unit).values()})
+    datasets = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
     count = run.parameters.get("seeds")
     data = notebooks.find(run.name).data
     facts = [
@@ -315,6 +315,12 @@ def _is_parameter(name, value):
 
 
 def _vector_figures():
+    from IPython import get_ipython
+    from matplotlib.figure import Figure
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-    set_matplotlib_formats("svg", metadata={"Date": None})  # two builds of one commit are the same
+    set_matplotlib_formats("svg")
+    formatters = get_ipython().display_formatter.formatters
+    formatters["image/svg+xml"].for_type(Figure, style.svg)
+    formatters[share.PNG].for_type(Figure, share.of_first())
+    formatters[share.PNG].enabled = True

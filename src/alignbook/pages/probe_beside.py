@@ -238,13 +238,13 @@ def collect():
 
 
 def _stored(name, pattern):
-    """The stored units whose names begin with ``pattern``, of the most faithful profile that has them all."""
+    """The stored jobs whose names begin with ``pattern``, of the most faithful profile that has them all."""
     notebook = notebooks.find(name)
     for profile in engine.FAITHFUL:
-        units = engine.units_of(notebook, parameters.resolve(notebook, profile))
-        units = [unit for unit in units if re.match(pattern, unit.name)]
-        found = [results.fetch(unit) for unit in units if results.exists(unit)]
-        if units and len(found) == len(units) and None not in found:
+        jobs = engine.jobs_of(notebook, parameters.resolve(notebook, profile))
+        jobs = [job for job in jobs if re.match(pattern, job.name)]
+        found = [results.fetch(job) for job in jobs if results.exists(job)]
+        if jobs and len(found) == len(jobs) and None not in found:
             return [item for item in found if item.table is not None and len(item.table)]
     raise AlignbookError(f"{name} has no stored results")
 
@@ -258,8 +258,8 @@ def _entry(pages, **facts):
 
 
 def _of(items, argument):
-    """The argument's value, which all units share."""
-    (value,) = {item.unit.arguments[argument] for item in items}
+    """The argument's value, which all jobs share."""
+    (value,) = {item.job.arguments[argument] for item in items}
     return value
 
 
@@ -267,9 +267,9 @@ def _grouped(items, label, measure):
     """{label of the arguments: [what is measured in each table]}."""
     found = {}
     for item in items:
-        value = measure(item.table, item.unit.arguments)
+        value = measure(item.table, item.job.arguments)
         if math.isfinite(value):
-            found.setdefault(label(item.unit.arguments), []).append(value)
+            found.setdefault(label(item.job.arguments), []).append(value)
     return found
 
 
@@ -277,7 +277,7 @@ def _ends(items, measure, kinds=tuple(KINDS)):
     """{kind of network, task: [what is measured in the last row of each run]}."""
     found = {f"{KINDS[kind]}, {task}": [] for kind in kinds for task in TASKS.values()}
     for item in items:
-        kind = item.unit.arguments["network"]
+        kind = item.job.arguments["network"]
         for task, rows in item.table.groupby("task"):
             if kind in kinds:
                 found[f"{KINDS[kind]}, {TASKS[task]}"].append(measure(rows.iloc[-1]))

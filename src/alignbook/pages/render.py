@@ -20,8 +20,9 @@ from alignbook.pages import executed
 MARK = ".made-from"  # a file in the built book: the digest of its pages
 EXTENSION = (
     "extension.py", "accessibility.py", "repository.py", "terms.py", "style.py", "download.py",
+    "panels.py", "share.py", "excerpts.py",
 )  # fmt: skip
-PAGES = {".md", ".ipynb", ".txt", ".json", ".svg"}  # a change of any other file renders the whole book
+PAGES = {".md", ".ipynb", ".txt", ".json", ".svg", ".png"}  # any other file renders the whole book
 WHOLE = ("glossary.md",)  # its terms are linked on every page
 _SHOWN = re.compile(  # what other pages show or link to
     r"^(?:\#.*"  # headings

@@ -5,6 +5,10 @@ import io
 import re
 
 import matplotlib as mpl
+from matplotlib.backends.backend_svg import RendererSVG
+from matplotlib.transforms import Affine2D, TransformedBbox
+
+from alignbook.pages import panels
 
 # Okabe and Ito's palette, its two lightest colours darkened to stand out on white (3:1 at least); a series
 # keeps its colour on every page.
@@ -53,10 +57,25 @@ def apply():
 
 
 def svg(figure):
-    """The text of the matplotlib ``figure`` as SVG, without a date: two builds of one commit are the same."""
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+    """The text of the matplotlib ``figure`` as SVG, which names its :mod:`~alignbook.pages.panels`.
+
+    It has no date: two builds of one commit are the same. A figure of one column becomes narrow.
+    """
+    panels.narrowed(figure)
+    dpi, figure.dpi = figure.dpi, 72  # an SVG's own units
+    try:
+        renderer = RendererSVG(*figure.bbox.size, io.StringIO(), image_dpi=72)
+        with renderer._draw_disabled():
+            figure.draw(renderer)
+            figure.draw(renderer)  # a layout goes by the ticks of the drawing before
+        figure.set_layout_engine("none")
+        shown = figure.get_tightbbox(renderer).padded(mpl.rcParams["savefig.pad_inches"])
+        out = io.StringIO()
+        figure.savefig(out, format="svg", bbox_inches=shown, metadata={"Date": None})
+        parts = panels.parts(figure, renderer, TransformedBbox(shown, Affine2D().scale(72)))
+    finally:
+        figure.dpi = dpi
+    return panels.named(out.getvalue(), parts)
 
 
 def darkened(svg):

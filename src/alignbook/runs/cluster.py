@@ -1,4 +1,4 @@
-"""Units on the workers of a Dask cluster: many machines compute, the one who asks stores.
+"""Jobs on the workers of a Dask cluster: many machines compute, the one who asks stores.
 
 A worker needs alignbook of the same code and versions, and the same data sets; no shared folder. What a
 worker returns goes into the asker's store at once, so that an asker who was killed asks again for the rest
@@ -32,21 +32,21 @@ from alignbook.runs.workers import (
 )
 
 PATIENCE = 120.0  # seconds that a scheduler may be away
-SILENCE = 120.0  # seconds without a sign of life after which a worker's units are asked for again
-LOSSES = 3  # a unit that so many workers did not survive is set aside
+SILENCE = 120.0  # seconds without a sign of life after which a worker's jobs are asked for again
+LOSSES = 3  # a job that so many workers did not survive is set aside
 TELL_EVERY = 5.0
 
 
-def compute(units, scheduler, *, device="auto", say):
-    """Have every unit computed by the workers of ``scheduler`` and store it as it comes back.
+def compute(jobs, scheduler, *, device="auto", say):
+    """Have every job computed by the workers of ``scheduler`` and store it as it comes back.
 
     scheduler : address such as ``tcp://host:8786``, or a ``distributed.Client``. A scheduler whose address
     is known may be away for two minutes; what it had in hand is asked for again.
     device : ``auto``, ``cpu`` or ``cuda``, chosen on the worker.
 
-    A worker of other code, versions or data, or without the data, is told and gets no more units. The data
-    are those at hand, else those of the first worker that returns a unit. Two who ask for the same unit at
-    the same time share it. A unit whose worker is lost, or silent for two minutes, runs again after all
+    A worker of other code, versions or data, or without the data, is told and gets no more jobs. The data
+    are those at hand, else those of the first worker that returns a job. Two who ask for the same job at
+    the same time share it. A job whose worker is lost, or silent for two minutes, runs again after all
     others; one that raises, or that three workers did not survive, is told and set aside, and so is one that
     would end the last worker, where no nanny replaces that. At the end AlignbookError, if any was set aside;
     at once where there is no scheduler, or none but refused workers.
@@ -57,7 +57,7 @@ def compute(units, scheduler, *, device="auto", say):
     distributed = _distributed()
     for name in ("distributed", "distributed.client"):  # they tell a lost connection by a traceback
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    asked = _Asked(units, device, say)
+    asked = _Asked(jobs, device, say)
     while asked.left:
         client = _connected(distributed, scheduler, say) if ours else scheduler
         try:
@@ -71,8 +71,8 @@ def compute(units, scheduler, *, device="auto", say):
                 client.close(timeout=2)
     if asked.failures:
         first = next(iter(asked.failures.values()))
-        more = f" (and {len(asked.failures) - 1} more units)" if len(asked.failures) > 1 else ""
-        raise AlignbookError(f"{first}{more}; finished units are stored")
+        more = f" (and {len(asked.failures) - 1} more jobs)" if len(asked.failures) > 1 else ""
+        raise AlignbookError(f"{first}{more}; finished jobs are stored")
 
 
 class _Away(Exception):
@@ -80,36 +80,36 @@ class _Away(Exception):
 
 
 class _Asked:
-    """What has been asked for: units that are ``left``, and those that failed, {name: why}."""
+    """What has been asked for: jobs that are ``left``, and those that failed, {name: why}."""
 
-    def __init__(self, units, device, say):
-        self.left = {unit.name: unit for unit in units}
+    def __init__(self, jobs, device, say):
+        self.left = {job.name: job for job in jobs}
         self.failures, self.refused = {}, {}  # refused: {worker: why}
-        self.lost, self.suspects = Counter(), {}  # units with how many workers; those that wait for the end
+        self.lost, self.suspects = Counter(), {}  # jobs with how many workers; those that wait for the end
         self.deadly = set()  # names of those whose worker died, not only fell silent
         self.tries = Counter()
-        self.device, self.say, self.total = device, say, len(units)
+        self.device, self.say, self.total = device, say, len(jobs)
         self.started = self.told = time.monotonic()
         self.stored = 0
         self.origins = {}
-        for unit in units:  # code and versions; units of one function share them
-            if unit.compute not in self.origins:
-                self.origins[unit.compute] = results.origin_of_code(unit)
-        self.data = _digests({name for unit in units for name in results.datasets(unit).values()})
+        for job in jobs:  # code and versions; jobs of one function share them
+            if job.compute not in self.origins:
+                self.origins[job.compute] = results.origin_of_code(job)
+        self.data = _digests({name for job in jobs for name in results.datasets(job).values()})
 
     def over(self, client):
         """Until none is left; raises _Away where the connection ends before."""
         from distributed import as_completed
 
         self.client = client
-        self.futures = {}  # {key: (future, unit, addresses that alone may take it, or None)}
+        self.futures = {}  # {key: (future, job, addresses that alone may take it, or None)}
         self.silent = set()
         self.begun = {}  # {key: worker}
         try:
             self.waiting = as_completed(loop=client.loop)
             client.subscribe_topic(TOPIC, self._heard)
             self.begun |= client.run_on_scheduler(joined, client=client.id)
-            self._submit([unit for name, unit in self.left.items() if name not in self.suspects])
+            self._submit([job for name, job in self.left.items() if name not in self.suspects])
             while self.left:
                 self._step()
         except (OSError, TimeoutError):  # what Dask raises of a lost connection is one
@@ -126,7 +126,7 @@ class _Asked:
                 raise _Away
             time.sleep(0.05)
         ended = [(future, self.futures.pop(future.key, None)) for future in ended]
-        again = [unit for future, asked in ended if asked and (unit := self._ended(future, asked[1]))]
+        again = [job for future, asked in ended if asked and (job := self._ended(future, asked[1]))]
         if again:
             self._submit(again)
         if self.suspects and not self.futures:
@@ -135,7 +135,7 @@ class _Asked:
             raise _Away
         self._tell()
 
-    def _submit(self, units):
+    def _submit(self, jobs):
         workers = self._workers()
         fit = [address for address in workers if address not in self.refused]
         if self.refused and workers and not fit:
@@ -145,44 +145,44 @@ class _Asked:
             asked["resources"] = {RESOURCE: 1}
         if self.refused:
             asked["workers"] = fit
-        for unit in units:
-            origin, key = self.origins[unit.compute], self._key(unit)
-            arguments = unit, origin, self.data, self.device
+        for job in jobs:
+            origin, key = self.origins[job.compute], self._key(job)
+            arguments = job, origin, self.data, self.device
             future = self.client.submit(work, *arguments, key=key, pure=False, **asked)
-            self.futures[future.key] = (future, unit, asked.get("workers"))
+            self.futures[future.key] = (future, job, asked.get("workers"))
             self.waiting.add(future)
 
-    def _key(self, unit):
+    def _key(self, job):
         """The same for all who ask for the same: the scheduler has it computed once."""
-        origin = self.origins[unit.compute]
-        self.tries[unit.name] += 1  # Dask may not have forgotten the last one
-        same = origin["code"], origin["versions"], self.data, self.device, self.tries[unit.name]
+        origin = self.origins[job.compute]
+        self.tries[job.name] += 1  # Dask may not have forgotten the last one
+        same = origin["code"], origin["versions"], self.data, self.device, self.tries[job.name]
         digest = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
-        return f"{results.owner(unit)}-{results.location(unit).name}-{digest[:16]}"
+        return f"{results.owner(job)}-{results.location(job).name}-{digest[:16]}"
 
     def _workers(self):
         # Not scheduler_info: the client's own refresh, without workers, may come between its two steps.
         return self.client.run_on_scheduler(present, silence=SILENCE)
 
-    def _ended(self, future, unit):
-        """Store what came back; returns the unit where it is to be asked for again at once."""
+    def _ended(self, future, job):
+        """Store what came back; returns the job where it is to be asked for again at once."""
         if future.status in ("cancelled", "lost"):
             raise _Away
         if future.status == "error":
             error = future.exception()
             if isinstance(error, Refused):
-                return self._refuse(error, unit)
+                return self._refuse(error, job)
             if type(error).__name__ == "KilledWorker":
-                return self._lose(future.key, unit, error.last_worker.address)
-            self._failed(unit, error)
+                return self._lose(future.key, job, error.last_worker.address)
+            self._failed(job, error)
             return None
         done = future.result()
         if odd := other_data(self.data, done.data):  # began before it was known whose data count
-            return self._refuse(refusal(done.worker, odd), unit)
+            return self._refuse(refusal(done.worker, odd), job)
         self.data |= shas(done.data)
-        origin = self.origins[unit.compute] | done.data
+        origin = self.origins[job.compute] | done.data
         results.store(
-            unit,
+            job,
             done.table,
             origin,
             device=done.device,
@@ -192,30 +192,30 @@ class _Asked:
             step=done.step,
             host=done.host,
         )
-        self.left.pop(unit.name)
+        self.left.pop(job.name)
         self.stored += 1
         if self.total <= 100:
-            self.say(f"{unit.name}: {engine.ended(done.step, done.seconds)} on {done.host}")
+            self.say(f"{job.name}: {engine.ended(done.step, done.seconds)} on {done.host}")
         return None
 
-    def _refuse(self, error, unit):
-        """No more units for that worker; returns ``unit``, which is asked for again."""
+    def _refuse(self, error, job):
+        """No more jobs for that worker; returns ``job``, which is asked for again."""
         if error.worker not in self.refused:
             self.refused[error.worker] = str(error)
             self.say(str(error))
-        return unit
+        return job
 
-    def _lose(self, key, unit, worker):
-        """Its worker is gone; returns the unit where it had not begun there."""
+    def _lose(self, key, job, worker):
+        """Its worker is gone; returns the job where it had not begun there."""
         if self.begun.get(key) != worker:
-            return unit
-        self.lost[unit.name] += 1
+            return job
+        self.lost[job.name] += 1
         if worker not in self.silent:
-            self.deadly.add(unit.name)
-        if self.lost[unit.name] < LOSSES:
-            self.suspects[unit.name] = unit
+            self.deadly.add(job.name)
+        if self.lost[job.name] < LOSSES:
+            self.suspects[job.name] = job
         else:
-            self._set_aside(unit)
+            self._set_aside(job)
         return None
 
     def _suspects(self):
@@ -232,25 +232,25 @@ class _Asked:
         chosen = [name for name in self.suspects if self.lost[name] == least][:most]
         return [self.suspects.pop(name) for name in chosen]
 
-    def _set_aside(self, unit, why=""):
-        count = self.lost[unit.name]
+    def _set_aside(self, job, why=""):
+        count = self.lost[job.name]
         workers = "a worker" if count == 1 else f"{count} workers"
-        what = f"unit {unit.name} of {results.owner(unit)} ended {workers} and is set aside{why}"
-        self._failed(unit, AlignbookError(what))
+        what = f"job {job.name} of {results.owner(job)} ended {workers} and is set aside{why}"
+        self._failed(job, AlignbookError(what))
 
-    def _failed(self, unit, error):
-        self.left.pop(unit.name)
+    def _failed(self, job, error):
+        self.left.pop(job.name)
         why = on_one_line(error)
         if not isinstance(error, AlignbookError):
-            why = f"unit {unit.name} of {results.owner(unit)} failed: {type(error).__name__}: {why}"
-        self.failures[unit.name] = why
+            why = f"job {job.name} of {results.owner(job)} failed: {type(error).__name__}: {why}"
+        self.failures[job.name] = why
         self.say(why)
 
     def _heard(self, event):
         key, worker = event[1]
         if key == SILENT:
             self.silent.add(worker)
-            self.say(f"worker {worker} is silent and dropped; its units run elsewhere")
+            self.say(f"worker {worker} is silent and dropped; its jobs run elsewhere")
         else:
             self.begun[key] = worker
 
@@ -266,15 +266,15 @@ class _Asked:
             state = f"{sum(self.begun.get(key) in workers for key in self.futures)} running"
         if workers and self.stored:
             state += f", about {(now - self.started) / self.stored * len(self.left):.0f} s to go"
-        self.say(f"{self.stored} of {self.total} units done, {len(self.failures)} failed, {state}")
+        self.say(f"{self.stored} of {self.total} jobs done, {len(self.failures)} failed, {state}")
 
     def _unbind(self, workers):
-        """Ask again for units that only workers may take that have left."""
+        """Ask again for jobs that only workers may take that have left."""
         stranded = [key for key, (_, _, fit) in self.futures.items() if fit and not set(fit) & workers.keys()]
         asked = [self.futures.pop(key) for key in stranded]
         if asked:
             self.client.cancel([future for future, *_ in asked])
-            self._submit([unit for _, unit, _ in asked])
+            self._submit([job for _, job, _ in asked])
 
 
 def _digests(names):
@@ -300,7 +300,9 @@ def _connected(distributed, address, say):
     while True:
         left = PATIENCE - (time.monotonic() - began)
         try:
-            return distributed.Client(address, timeout=max(1.0, min(10.0, left)), set_as_default=False)
+            # The first try is short, so that who has mistyped an address reads of it at once.
+            wait = max(1.0, min(10.0 if told else 1.0, left))
+            return distributed.Client(address, timeout=wait, set_as_default=False)
         except (OSError, TimeoutError) as error:
             if left <= 0:
                 raise AlignbookError(f"no scheduler at {address}: {on_one_line(error)}") from None

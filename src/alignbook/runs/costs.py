@@ -1,4 +1,4 @@
-"""What units that are not stored would cost, by those of the same notebook that are."""
+"""What jobs that are not stored would cost, by those of the same notebook that are."""
 
 import json
 import statistics
@@ -6,13 +6,13 @@ import statistics
 from alignbook.runs import results
 
 
-def expected(units):
-    """Seconds that each of ``units`` is expected to take, or None of a unit that nothing stored is like.
+def expected(jobs):
+    """Seconds that each of ``jobs`` is expected to take, or None of a job that nothing stored is like.
 
-    The median over the stored units that share most arguments with it, seeds aside.
+    The median over the stored jobs that share most arguments with it, seeds aside.
     """
-    known = {folder: list(_stored(folder)) for folder in {results.folder(unit) for unit in units}}
-    return [_of(unit, known[results.folder(unit)]) for unit in units]
+    known = {folder: list(_stored(folder)) for folder in {results.folder(job) for job in jobs}}
+    return [_of(job, known[results.folder(job)]) for job in jobs]
 
 
 def _stored(folder):
@@ -24,10 +24,10 @@ def _stored(folder):
             continue  # a broken result is told where it is used
 
 
-def _of(unit, stored):
+def _of(job, stored):
     if not stored:
         return None
-    wanted = json.loads(json.dumps(unit.arguments))
+    wanted = json.loads(json.dumps(job.arguments))
 
     def alike(arguments):
         return sum(arguments.get(name) == value for name, value in wanted.items() if name != "seed")

@@ -1,8 +1,8 @@
 """What is undecided, what would decide it, and working off the plans that do.
 
-``alignbook decide`` lists the undecided claims; ``alignbook decide --hours 5`` computes the missing units of
+``alignbook decide`` lists the undecided claims; ``alignbook decide --hours 5`` computes the missing jobs of
 :mod:`~alignbook.runs.plans`, those first that decide a headline, then the cheapest. What is stored is not
-computed again, so an interrupted session loses the units in hand alone.
+computed again, so an interrupted session loses the jobs in hand alone.
 """
 
 import time
@@ -21,14 +21,14 @@ class Undecided:
     """An undecided claim of a page.
 
     notebook, claim : the notebook's name and the claim, a dict that says what it needs
-    plan : the plan that is to decide it, or None; stored, units : how much of that plan is there
+    plan : the plan that is to decide it, or None; stored, jobs : how much of that plan is there
     """
 
     notebook: str
     claim: dict
     plan: plans.Plan | None
     stored: int
-    units: int
+    jobs: int
 
     def as_dict(self):
         """It as a JSON-ready dict."""
@@ -37,7 +37,7 @@ class Undecided:
             **{name: self.claim[name] for name in ("id", "headline", "seeds", "needed")},
             "plan": None if self.plan is None else self.plan.changed,
             "stored": self.stored,
-            "units": self.units,
+            "jobs": self.jobs,
         }
 
     def cells(self):
@@ -50,16 +50,16 @@ class Undecided:
             str(self.claim["seeds"]),
             f"none: {need['why']}" if need["seeds"] is None else str(need["seeds"]),
             "" if hours is None else f"{hours:.1f}",
-            f"{self.stored} of {self.units} units stored" if self.plan else "none",
+            f"{self.stored} of {self.jobs} jobs stored" if self.plan else "none",
         )
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a plan still asks for: ``missing`` units, and how many seconds one is expected to take."""
+    """What a plan still asks for: ``missing`` jobs, and how many seconds one is expected to take."""
 
     plan: plans.Plan
-    units: list
+    jobs: list
     missing: list
     seconds: float
     headline: bool
@@ -74,13 +74,13 @@ def undecided():
     """Every :class:`Undecided` claim of the pages as they stand, the headlines first, then the cheapest."""
     rows, keys = [], {}
     for notebook in notebooks.every():
-        planned = [(plan, _units(plan)) for plan in plans.of(notebook.name)]
+        planned = [(plan, _jobs(plan)) for plan in plans.of(notebook.name)]
         for claim in _claims(notebook, keys):
             if claim["needed"] is not None:
-                found = ((plan, units) for plan, units in planned if claim["id"] in plan.decides)
-                plan, units = next(found, (None, []))
-                stored = sum(map(results.exists, units))
-                rows.append(Undecided(notebook.name, claim, plan, stored, len(units)))
+                found = ((plan, jobs) for plan, jobs in planned if claim["id"] in plan.decides)
+                plan, jobs = next(found, (None, []))
+                stored = sum(map(results.exists, jobs))
+                rows.append(Undecided(notebook.name, claim, plan, stored, len(jobs)))
     return sorted(rows, key=_value)
 
 
@@ -99,20 +99,20 @@ def queue(names=()):
     for plan in plans.every():
         if wanted and plan.notebook not in wanted:
             continue
-        units = _units(plan)
-        missing = [unit for unit in units if results.peek(unit) is None]
+        jobs = _jobs(plan)
+        missing = [job for job in jobs if results.peek(job) is None]
         if missing:
-            new = [unit for unit in units if _is_new(unit, plan)]
+            new = [job for job in jobs if _is_new(job, plan)]
             seconds = 3600 * plan.expected_core_hours / max(len(new), 1)
-            found.append(Work(plan, units, missing, seconds, _decides_headline(plan, keys)))
+            found.append(Work(plan, jobs, missing, seconds, _decides_headline(plan, keys)))
     return sorted(found, key=lambda work: (not work.headline, work.hours))
 
 
 def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
-    """Compute missing units of the plans for ``hours``, at the lowest priority; returns how many it stored.
+    """Compute missing jobs of the plans for ``hours``, at the lowest priority; returns how many it stored.
 
     names : as in :func:`queue`. workers : processes at once, by default one per core. scheduler : of a Dask
-    cluster that computes instead. A unit is begun only if it is expected to end in time; a plan whose unit
+    cluster that computes instead. A job is begun only if it is expected to end in time; a plan whose job
     fails is told and left, the others go on.
     """
     if not hours > 0:
@@ -132,9 +132,9 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
                 say(f"{head}: left out, this machine has no {lacking}")
                 continue
             if time.monotonic() + item.seconds > until:
-                say(f"{head}: left out, a unit takes about {item.seconds:.0f} s, more than is left")
+                say(f"{head}: left out, a job takes about {item.seconds:.0f} s, more than is left")
                 continue
-            missing = f"{len(item.missing)} of {len(item.units)} units missing"
+            missing = f"{len(item.missing)} of {len(item.jobs)} jobs missing"
             say(f"{head}: {missing}, {item.hours:.1f} core hours")
             try:
                 stored += _compute(item, head, until, workers, scheduler, device, say)
@@ -152,25 +152,25 @@ def _compute(item, head, until, workers, scheduler, device, say):
     engine.require_data(item.missing)
     ended = []
 
-    def done(unit, text):
-        ended.append(unit)
+    def done(job, text):
+        ended.append(job)
         left = item.seconds * (len(item.missing) - len(ended)) / workers
         end = time.strftime("%H:%M", time.localtime(time.time() + left))
-        say(f"{head}: {unit.name} {text}; {len(ended)} of {len(item.missing)}, to the end about {end}")
+        say(f"{head}: {job.name} {text}; {len(ended)} of {len(item.missing)}, to the end about {end}")
 
     engine.in_workers(
         item.missing, partial(engine.compute_one, device=device, replace=False), workers, say, done=done,
-        admits=lambda unit: time.monotonic() + item.seconds <= until,
+        admits=lambda job: time.monotonic() + item.seconds <= until,
     )  # fmt: skip
     return len(ended)
 
 
-def _units(plan):
-    return engine.units_of(notebooks.find(plan.notebook), plan.values)
+def _jobs(plan):
+    return engine.jobs_of(notebooks.find(plan.notebook), plan.values)
 
 
-def _is_new(unit, plan):
-    seed = unit.arguments.get("seed")
+def _is_new(job, plan):
+    seed = job.arguments.get("seed")
     return plan.new_seeds is None or seed is None or plan.new_seeds[0] <= seed <= plan.new_seeds[1]
 
 

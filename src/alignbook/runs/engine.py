@@ -1,6 +1,6 @@
-"""Run a notebook's experiment: its units side by side, each stored as soon as it is done.
+"""Run a notebook's experiment: its jobs side by side, each stored as soon as it is done.
 
-What is stored is not computed again, so a run that was killed goes on where it stopped. Each unit
+What is stored is not computed again, so a run that was killed goes on where it stopped. Each job
 runs on one thread of a worker process: the numbers do not depend on how many run at once.
 """
 
@@ -44,7 +44,7 @@ WORKER_ENVIRONMENT = {
 }
 
 
-_worker_reports = None  # in a worker of ours, where its units report
+_worker_reports = None  # in a worker of ours, where its jobs report
 RECOMPUTE = ("missing", "stale", "all")
 FAITHFUL = tuple(name for name in parameters.PROFILES if name != "smoke")  # they reproduce something
 
@@ -64,12 +64,12 @@ class Run:
     parameters : dict
         Values of all its parameters.
     stored : list of results.Stored
-        One per unit.
+        One per job.
     joined : list of results.Stored
         Of a more faithful profile that is not stored whole, what is stored of it, for an experiment that
         shows both (its ``JOINED``).
     joined_profile : tuple
-        That profile, and how many units it has.
+        That profile, and how many jobs it has.
     """
 
     name: str
@@ -93,18 +93,16 @@ class Run:
 
     @cached_property
     def table(self):
-        """All finished units, one below the other, with their scalar arguments as columns.
+        """All finished jobs, one below the other, with their scalar arguments as columns.
 
-        Where units of another profile are shown beside, a column ``joined`` tells them.
+        Where jobs of another profile are shown beside, a column ``joined`` tells them.
         """
         tables, added = [], []
         for position, item in enumerate(self.shown):
             if item.diverged:
                 continue
-            scalars = {
-                k: v for k, v in item.unit.arguments.items() if isinstance(v, str | int | float | bool)
-            }
-            more = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.unit.name}
+            scalars = {k: v for k, v in item.job.arguments.items() if isinstance(v, str | int | float | bool)}
+            more = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.job.name}
             if self.joined:
                 more["joined"] = position >= len(self.stored)
             tables.append(item.table)
@@ -112,23 +110,23 @@ class Run:
         if not tables:
             return pd.DataFrame({"unit": []})
         names = {tuple(more) for more in added}
-        if len(names) > 1:  # some units have columns that others have as arguments, or not at all
+        if len(names) > 1:  # some jobs have columns that others have as arguments, or not at all
             tables = [table.assign(**more) for table, more in zip(tables, added, strict=True)]
             return pd.concat(tables, ignore_index=True)
-        # Every unit has the same: one column at a time, of thousands of units each.
+        # Every job has the same: one column at a time, of thousands of jobs each.
         places = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         columns = {name: pd.Series([more[name] for more in added]).take(places).array for name in added[0]}
         return pd.concat(tables, ignore_index=True).assign(**columns)
 
     @property
     def diverged(self):
-        """Names of the units whose loss stopped being finite."""
-        return [item.unit.name for item in self.shown if item.diverged]
+        """Names of the jobs whose loss stopped being finite."""
+        return [item.job.name for item in self.shown if item.diverged]
 
     @property
     def stale(self):
-        """{file name: reasons} of the units whose code or data have changed since."""
-        reasons = {results.location(item.unit).name: item.stale() for item in self.shown}
+        """{file name: reasons} of the jobs whose code or data have changed since."""
+        reasons = {results.location(item.job).name: item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
 
     @cached_property
@@ -184,7 +182,7 @@ class Run:
         return _told(f"{self.name}: no {name} from {self._folders()}")
 
     def _folders(self):
-        return ", ".join(map(paths.shown, sorted({results.folder(item.unit) for item in self.shown})))
+        return ", ".join(map(paths.shown, sorted({results.folder(item.job) for item in self.shown})))
 
 
 def run(
@@ -214,7 +212,7 @@ def run(
     scheduler : str or distributed.Client, optional
         A Dask cluster that computes instead, or its address.
     recompute : {"missing", "stale", "all"}
-        What is computed: units without a result, units whose code or data have changed, too, or all.
+        What is computed: jobs without a result, jobs whose code or data have changed, too, or all.
     progress : callable, optional
         ``progress(text)`` for lines of progress, by default none.
     **overrides
@@ -228,7 +226,7 @@ def run(
     Raises
     ------
     AlignbookError
-        For bad input, missing data or a unit that fails.
+        For bad input, missing data or a job that fails.
 
     Notes
     -----
@@ -238,20 +236,20 @@ def run(
     """
     notebook = notebooks.find(name)
     values = parameters.resolve(notebook, profile, overrides)
-    units = units_of(notebook, values)
-    stored = run_units(
-        units, device=device, workers=workers, scheduler=scheduler, recompute=recompute, progress=progress
+    jobs = jobs_of(notebook, values)
+    stored = run_jobs(
+        jobs, device=device, workers=workers, scheduler=scheduler, recompute=recompute, progress=progress
     )
     return _run(notebook, parameters.profile_of(notebook, values), values, stored)
 
 
 def load(notebook, profile):
-    """The stored :class:`Run` of ``notebook`` at ``profile``, or None when any unit is missing or broken."""
+    """The stored :class:`Run` of ``notebook`` at ``profile``, or None when any job is missing or broken."""
     values = parameters.resolve(notebook, profile)
-    units = units_of(notebook, values)
-    if not all(map(results.exists, units)):
+    jobs = jobs_of(notebook, values)
+    if not all(map(results.exists, jobs)):
         return None
-    stored = [results.fetch(unit) for unit in units]
+    stored = [results.fetch(job) for job in jobs]
     return None if None in stored else _run(notebook, profile, values, stored)
 
 
@@ -262,8 +260,8 @@ def most_faithful(notebook):
 
 
 def filed(notebook, profile):
-    """Whether the files of all units of ``notebook`` at ``profile`` are there, whatever is in them."""
-    return all(map(results.exists, units_of(notebook, parameters.resolve(notebook, profile))))
+    """Whether the files of all jobs of ``notebook`` at ``profile`` are there, whatever is in them."""
+    return all(map(results.exists, jobs_of(notebook, parameters.resolve(notebook, profile))))
 
 
 def _run(notebook, profile, values, stored):
@@ -271,23 +269,23 @@ def _run(notebook, profile, values, stored):
     fuller = getattr(notebook.experiment, "JOINED", {}).get(profile)
     if fuller is None:
         return Run(notebook.name, profile, near, values, stored)
-    units = units_of(notebook, parameters.resolve(notebook, fuller))
-    joined = [item for item in map(results.fetch, units) if item is not None]
-    return Run(notebook.name, profile, near, values, stored, joined, (fuller, len(units)))
+    jobs = jobs_of(notebook, parameters.resolve(notebook, fuller))
+    joined = [item for item in map(results.fetch, jobs) if item is not None]
+    return Run(notebook.name, profile, near, values, stored, joined, (fuller, len(jobs)))
 
 
-def units_of(notebook, values):
-    """The units that ``values`` ask for; their names are unique and their arguments JSON."""
+def jobs_of(notebook, values):
+    """The jobs that ``values`` ask for; their names are unique and their arguments JSON."""
     experiment = notebook.experiment
-    with _told(f"{notebook.name}: no units for these parameters"):
-        units = list(experiment.units(values))
-        names = [unit.name for unit in units]
-        for unit in units:
-            json.dumps(unit.arguments, allow_nan=False)
+    with _told(f"{notebook.name}: no jobs for these parameters"):
+        jobs = list(experiment.jobs(values))
+        names = [job.name for job in jobs]
+        for job in jobs:
+            json.dumps(job.arguments, allow_nan=False)
     if len(set(names)) != len(names):
         again = sorted({name for name in names if names.count(name) > 1})
         raise AlignbookError(f"{notebook.name}: these parameters ask twice for {', '.join(again)}")
-    return units
+    return jobs
 
 
 @contextmanager
@@ -301,8 +299,8 @@ def _told(what):
         raise AlignbookError(f"{what} ({fault(error)})") from error
 
 
-def run_units(units, *, device="auto", workers=None, scheduler=None, recompute="missing", progress=None):
-    """Every unit's :class:`results.Stored`, in order, computing what is missing."""
+def run_jobs(jobs, *, device="auto", workers=None, scheduler=None, recompute="missing", progress=None):
+    """Every job's :class:`results.Stored`, in order, computing what is missing."""
     say = progress or (lambda text: None)
     if recompute not in RECOMPUTE:
         raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
@@ -313,13 +311,13 @@ def run_units(units, *, device="auto", workers=None, scheduler=None, recompute="
         device = choose_device(device)
     digest.forget()
     verified.forget()
-    found = {unit.name: None if recompute == "all" else results.fetch(unit) for unit in units}
+    found = {job.name: None if recompute == "all" else results.fetch(job) for job in jobs}
     if recompute == "stale":
         found = {name: None if item and item.stale() else item for name, item in found.items()}
-    waiting = [unit for unit in units if found[unit.name] is None]
+    waiting = [job for job in jobs if found[job.name] is None]
     if others := sum(device_asked not in ("auto", item.kind) for item in found.values() if item):
         warnings.warn(
-            f"{others} of {len(units)} units are stored, but not made on {device_asked}; "
+            f"{others} of {len(jobs)} jobs are stored, but not made on {device_asked}; "
             "--recompute all computes them again",
             stacklevel=2,
         )
@@ -328,44 +326,44 @@ def run_units(units, *, device="auto", workers=None, scheduler=None, recompute="
         if scheduler is None:
             require_data(waiting)
         workers = 1 if device == "cuda" else min(workers or system.cores(), len(waiting))
-        say(f"{len(units) - len(waiting)} of {len(units)} units stored, computing {len(waiting)}")
-        # A unit that another process stored meanwhile is taken from there, unless it is to be replaced.
+        say(f"{len(jobs) - len(waiting)} of {len(jobs)} jobs stored, computing {len(waiting)}")
+        # A job that another process stored meanwhile is taken from there, unless it is to be replaced.
         task = partial(compute_one, device=device, replace=recompute != "missing")
         if scheduler is None:
-            in_workers(waiting, task, workers, say, done=lambda unit, text: say(f"{unit.name}: {text}"))
+            in_workers(waiting, task, workers, say, done=lambda job, text: say(f"{job.name}: {text}"))
         else:
             from alignbook.runs import cluster
 
             cluster.compute(waiting, scheduler, device=device, say=say)
-        found.update({unit.name: results.fetch(unit) for unit in waiting})
+        found.update({job.name: results.fetch(job) for job in waiting})
         lost = [name for name, item in found.items() if item is None]
         if lost:
             raise AlignbookError(f"results vanished from the store while running: {', '.join(lost)}")
-    return [found[unit.name] for unit in units]
+    return [found[job.name] for job in jobs]
 
 
-def in_workers(units, task, workers, say, *, done, until=math.inf, admits=None):
-    """Call ``task(unit)`` for every unit in ``workers`` processes of one thread each.
+def in_workers(jobs, task, workers, say, *, done, until=math.inf, admits=None):
+    """Call ``task(job)`` for every job in ``workers`` processes of one thread each.
 
-    task : picklable; its units may ``report``, which becomes lines of progress for ``say(text)``
-    done : callable(unit, result), called here as units finish
+    task : picklable; its jobs may ``report``, which becomes lines of progress for ``say(text)``
+    done : callable(job, result), called here as jobs finish
     until : time.monotonic() at which those that still run are ended, and none is begun
-    admits : callable(unit) → bool, asked when a worker is free: whether the unit is begun at all
+    admits : callable(job) → bool, asked when a worker is free: whether the job is begun at all
 
-    Raises AlignbookError for the first unit that fails, once those in hand are finished.
+    Raises AlignbookError for the first job that fails, once those in hand are finished.
     """
-    finished_units, began = 0, time.monotonic()
+    finished_jobs, began = 0, time.monotonic()
     crew = (_kept or {}).pop(workers, None) or _Crew(workers)
-    waiting, pending = deque(units), {}
+    waiting, pending = deque(jobs), {}
 
     def begin(most):
         with system.environment(WORKER_ENVIRONMENT), _interrupts_ignored():
             while waiting and len(pending) < most:
-                unit = waiting.popleft()
-                if admits is None or admits(unit):
-                    pending[crew.pool.submit(task, unit)] = unit
+                job = waiting.popleft()
+                if admits is None or admits(job):
+                    pending[crew.pool.submit(task, job)] = job
 
-    most = len(units) if admits is None else workers
+    most = len(jobs) if admits is None else workers
     begin(most)
     shares, failure, told = {}, None, 0.0
     sound = False
@@ -375,15 +373,15 @@ def in_workers(units, task, workers, say, *, done, until=math.inf, admits=None):
             finished, _ = wait(pending, timeout=max(0, min(1.0, left)), return_when=FIRST_COMPLETED)
             _drain(crew.reports, shares)
             for future in [f for f in pending if f in finished]:  # in order: the first failure is told
-                unit = pending.pop(future)
-                shares.pop(unit.name, None)
+                job = pending.pop(future)
+                shares.pop(job.name, None)
                 try:
-                    done(unit, future.result())
-                    finished_units += 1
+                    done(job, future.result())
+                    finished_jobs += 1
                 except BrokenProcessPool:
                     failure = failure or AlignbookError(
                         "a worker process ended early (out of memory? or a script that calls alignbook.run "
-                        "outside \"if __name__ == '__main__':\"?); finished units are stored"
+                        "outside \"if __name__ == '__main__':\"?); finished jobs are stored"
                     )
                 except AlignbookError as error:
                     failure = failure or error
@@ -397,7 +395,7 @@ def in_workers(units, task, workers, say, *, done, until=math.inf, admits=None):
                 running = ", ".join(
                     f"{name} {share:.0%} {text}".strip() for name, (share, text) in shares.items()
                 )
-                say(f"[{finished_units}/{len(units)} units, {told - began:.0f} s] {running}")
+                say(f"[{finished_jobs}/{len(jobs)} jobs, {told - began:.0f} s] {running}")
             if pending and left <= 0:
                 crew.terminate()
                 break
@@ -463,38 +461,38 @@ def _interrupts_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def compute_one(unit, device, replace):
-    """Compute ``unit`` in a worker and store it, unless another process did meanwhile; says how it ended.
+def compute_one(job, device, replace):
+    """Compute ``job`` in a worker and store it, unless another process did meanwhile; says how it ended.
 
     replace : whether a stored result is computed anew
     """
     try:
-        with results.claimed(unit):
+        with results.claimed(job):
             with warnings.catch_warnings(action="ignore"):  # a broken result: the parent has said so
-                already = not replace and results.fetch(unit) is not None
+                already = not replace and results.fetch(job) is not None
             if already:
                 return "stored by another run"
-            return _compute_and_store(unit, device)
+            return _compute_and_store(job, device)
     except OSError as error:  # a full disk, a folder that cannot be made
         where, why = paths.shown(paths.results()), error.strerror or error
-        raise AlignbookError(f"cannot store unit {unit.name} in {where}: {why}") from None
+        raise AlignbookError(f"cannot store job {job.name} in {where}: {why}") from None
 
 
-def _compute_and_store(unit, device):
-    origin = results.origin(unit)
-    table, step, elapsed, cost = compute(unit, device)
+def _compute_and_store(job, device):
+    origin = results.origin(job)
+    table, step, elapsed, cost = compute(job, device)
     made_on = {"device": describe(device), "processor": system.features(device)}
-    results.store(unit, table, origin, **made_on, wall_time=elapsed, cost=cost, step=step)
+    results.store(job, table, origin, **made_on, wall_time=elapsed, cost=cost, step=step)
     return ended(step, elapsed)
 
 
 def ended(step, seconds):
-    """How a unit ended, as a text: ``step`` after which it diverged, or None."""
+    """How a job ended, as a text: ``step`` after which it diverged, or None."""
     return f"{'done' if step is None else f'diverged: {Diverged(step)}'} in {seconds:.1f} s"
 
 
-def compute(unit, device):
-    """(table, steps until it diverged or None, seconds, cost) of ``unit``, in a worker; nothing is stored.
+def compute(job, device):
+    """(table, steps until it diverged or None, seconds, cost) of ``job``, in a worker; nothing is stored.
 
     The table is None when it diverged; cost : seconds that it takes where no checkpoint is found.
     Raises AlignbookError, one line, when it fails.
@@ -507,29 +505,29 @@ def compute(unit, device):
     def report(done, text=""):
         if time.monotonic() - last[0] > 0.5:
             last[0] = time.monotonic()
-            if _worker_reports is None:  # a cluster's worker: its units only say that they have begun
+            if _worker_reports is None:  # a cluster's worker: its jobs only say that they have begun
                 return
-            _worker_reports.put((unit.name, float(done), text))
+            _worker_reports.put((job.name, float(done), text))
 
     step = None
     try:
-        table = unit.compute(**unit.arguments, device=torch.device(device), report=report)
+        table = job.compute(**job.arguments, device=torch.device(device), report=report)
     except Diverged as error:
         table, step = None, error.step
     except AlignbookError:
         raise
     except Exception as error:
-        raise AlignbookError(_failure(unit, error)) from None
+        raise AlignbookError(_failure(job, error)) from None
     if step is None and getattr(table, "empty", True):
-        raise AlignbookError(f"unit {unit.name} of {results.owner(unit)} failed: no table with rows")
+        raise AlignbookError(f"job {job.name} of {results.owner(job)} failed: no table with rows")
     seconds = time.monotonic() - began
     return table, step, seconds, seconds + checkpoints.spared() - spared
 
 
-def _failure(unit, error):
+def _failure(job, error):
     """One line; the traceback goes to a file that the line names."""
     folder = paths.build() / "logs"
-    log = folder / f"{results.owner(unit).replace('/', '-')}-{unit.name}.txt"
+    log = folder / f"{results.owner(job).replace('/', '-')}-{job.name}.txt"
     where = ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -538,14 +536,14 @@ def _failure(unit, error):
     except OSError:
         pass
     what = f"{type(error).__name__}: {on_one_line(error)}"
-    return f"unit {unit.name} of {results.owner(unit)} failed: {what}{where}"
+    return f"job {job.name} of {results.owner(job)} failed: {what}{where}"
 
 
-def require_data(units):
-    """Have the data sets of ``units`` at hand. Raises DataError where one cannot be had."""
+def require_data(jobs):
+    """Have the data sets of ``jobs`` at hand. Raises DataError where one cannot be had."""
     from alignbook.data import tables
 
-    for name in sorted({name for unit in units for name in results.datasets(unit).values()}):
+    for name in sorted({name for job in jobs for name in results.datasets(job).values()}):
         tables.fetch(name)
 
 

@@ -29,7 +29,7 @@ def claims(notebook, keys):
 
 
 def status(notebook, keys):
-    """List of dicts, one per profile: how many units are asked for, stored, stale, drifted, diverged; why.
+    """List of dicts, one per profile: how many jobs are asked for, stored, stale, drifted, diverged; why.
 
     Raises AlignbookError where the notebook, its profiles or its experiment cannot be read.
     """
@@ -71,14 +71,14 @@ def _status(notebook):
 
     rows, kind = [], engine.choose_device("auto")
     for profile in parameters.PROFILES:
-        units = engine.units_of(notebook, parameters.resolve(notebook, profile))
-        stored = [item for item in map(results.peek, units) if item]
+        jobs = engine.jobs_of(notebook, parameters.resolve(notebook, profile))
+        stored = [item for item in map(results.peek, jobs) if item]
         drifts = [item.drift(kind) for item in stored]
         rows.append(
             {
                 "notebook": notebook.name,
                 "profile": profile,
-                "units": len(units),
+                "jobs": len(jobs),
                 "stored": len(stored),
                 "stale": sum(bool(item.stale()) for item in stored),
                 "drifted": sum(map(bool, drifts)),

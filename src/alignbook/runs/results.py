@@ -1,8 +1,8 @@
-"""The results store: a tidy CSV and a JSON of provenance per unit, written atomically.
+"""The results store: a tidy CSV and a JSON of provenance per job, written atomically.
 
-``<store>/<paper>/<slug>/<unit>-<key>.csv`` holds the table, ``.json`` beside it where it comes
-from; ``key`` is a digest of the unit's arguments. The JSON is written last and names the digest of
-the CSV: a unit is stored when the two agree, and a broken one is computed again.
+``<store>/<paper>/<slug>/<job>-<key>.csv`` holds the table, ``.json`` beside it where it comes
+from; ``key`` is a digest of the job's arguments. The JSON is written last and names the digest of
+the CSV: a job is stored when the two agree, and a broken one is computed again.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from alignbook.runs import verified
 from alignbook.runs.digest import code_digest
 
 _STUDIES, _PART = "alignbook.studies.", ".experiment"
-# A unit's argument: where its provenance names the data set.
+# A job's argument: where its provenance names the data set.
 DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
 CODE = "the code has changed"  # a reason to be stale
 _FIELDS = {
@@ -41,9 +41,9 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Stored:
-    """A unit as it was stored: its table (DataFrame; None when it diverged) and its provenance (a dict)."""
+    """A job as it was stored: its table (DataFrame; None when it diverged) and its provenance (a dict)."""
 
-    unit: object
+    job: object
     table: object
     provenance: dict
 
@@ -77,10 +77,10 @@ class Stored:
 
         An empty list where the code is the same, None where it has changed and nothing stands for it.
         """
-        old, new = self.provenance["code"], code_digest(self.unit.compute)
+        old, new = self.provenance["code"], code_digest(self.job.compute)
         if old == new:
             return []
-        return verified.chain(owner(self.unit), location(self.unit).name, self.unit, old, new)
+        return verified.chain(owner(self.job), location(self.job).name, self.job, old, new)
 
     def drift(self, kind):
         """What differs here from where the result was made: a list of texts, empty where nothing does.
@@ -88,7 +88,7 @@ class Stored:
         kind : "cpu" or "cuda", what would compute now. Versions, that kind, and what else decides how the
         processor rounds (:func:`alignbook.system.features`); of older results the versions alone. The result
         is not stale for it: the code and the data are the same, and unchanged code may round otherwise. And
-        whether only units of another profile say so, see :meth:`borrowed`.
+        whether only jobs of another profile say so, see :meth:`borrowed`.
         """
         pairs = [(self.provenance["versions"], system.versions())]
         if made_on := self.provenance.get("processor"):
@@ -99,12 +99,12 @@ class Stored:
             for name in sorted(there | here)
             if there.get(name) != here.get(name)
         ]
-        return reasons + ["verified by units of another profile alone"] * self.borrowed()
+        return reasons + ["verified by jobs of another profile alone"] * self.borrowed()
 
     def borrowed(self):
-        """Whether it is fresh by what was verified on units of another profile alone."""
-        name = location(self.unit).name
-        return any(verified.is_borrowed(entry, owner(self.unit), name) for entry in self.verified_by() or ())
+        """Whether it is fresh by what was verified on jobs of another profile alone."""
+        name = location(self.job).name
+        return any(verified.is_borrowed(entry, owner(self.job), name) for entry in self.verified_by() or ())
 
     @property
     def kind(self):
@@ -124,17 +124,17 @@ class Stored:
         return {argument: made_from for argument, made_from in found.items() if made_from}
 
 
-def datasets(unit):
-    """{argument: name} of ``dataset``, ``source`` and ``other``, those that ``unit`` needs."""
-    return {argument: unit.arguments[argument] for argument in DATASETS if unit.arguments.get(argument)}
+def datasets(job):
+    """{argument: name} of ``dataset``, ``source`` and ``other``, those that ``job`` needs."""
+    return {argument: job.arguments[argument] for argument in DATASETS if job.arguments.get(argument)}
 
 
-def owner(unit):
-    """The notebook under whose name ``unit`` is stored.
+def owner(job):
+    """The notebook under whose name ``job`` is stored.
 
     That of the module of its ``compute``; one that several notebooks share names it, as ``STORED_AS``.
     """
-    module = unit.compute.__module__
+    module = job.compute.__module__
     named = getattr(sys.modules.get(module), "STORED_AS", None)
     if named:
         return named
@@ -143,36 +143,36 @@ def owner(unit):
     return module.removeprefix(_STUDIES).removesuffix(_PART).replace(".", "/")
 
 
-def location(unit):
-    """Path of the unit's files without their suffix."""
-    canonical = json.dumps(unit.arguments, sort_keys=True, allow_nan=False)
+def location(job):
+    """Path of the job's files without their suffix."""
+    canonical = json.dumps(job.arguments, sort_keys=True, allow_nan=False)
     key = hashlib.sha256(canonical.encode()).hexdigest()[:10]
-    return folder(unit) / f"{unit.name}-{key}"
+    return folder(job) / f"{job.name}-{key}"
 
 
-def folder(unit):
-    """The folder that holds the unit's files."""
-    return paths.results() / owner(unit)
+def folder(job):
+    """The folder that holds the job's files."""
+    return paths.results() / owner(job)
 
 
-def exists(unit):
-    """Whether both files of ``unit`` are there, whatever is in them."""
-    place = str(location(unit))
+def exists(job):
+    """Whether both files of ``job`` are there, whatever is in them."""
+    place = str(location(job))
     return os.path.isfile(f"{place}.csv") and os.path.isfile(f"{place}.json")
 
 
-def fetch(unit):
-    """The stored unit, or None when it is missing or broken; a broken one is warned about."""
-    return _fetched(unit, read_table=True)
+def fetch(job):
+    """The stored job, or None when it is missing or broken; a broken one is warned about."""
+    return _fetched(job, read_table=True)
 
 
-def peek(unit):
+def peek(job):
     """Like :func:`fetch`, without reading the table, whose digest is compared: the ``table`` is None."""
-    return _fetched(unit, read_table=False)
+    return _fetched(job, read_table=False)
 
 
-def _fetched(unit, read_table):
-    place = location(unit)
+def _fetched(job, read_table):
+    place = location(job)
     try:
         try:
             provenance, text, whole = _read(place)
@@ -183,13 +183,13 @@ def _fetched(unit, read_table):
             provenance, text, whole = _read(place)
         if not whole:
             raise ValueError("the table does not match its digest")
-        _check(provenance, unit)
+        _check(provenance, job)
         table = None
         if read_table and provenance["outcome"] == "finished":
             table = read(text)
         if read_table and provenance["table"]["rows"] != (0 if table is None else len(table)):
             raise ValueError("the table has another number of rows")
-        return Stored(unit, table, provenance)
+        return Stored(job, table, provenance)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         reason = on_one_line(f"{type(error).__name__}: {error}")
         warnings.warn(
@@ -214,10 +214,10 @@ def read(text):
     return table
 
 
-def _check(provenance, unit):
-    """Raise ValueError, KeyError or TypeError where what is said of a table cannot be of this unit."""
-    if provenance["arguments"] != json.loads(json.dumps(unit.arguments)):
-        raise ValueError("it has the arguments of another unit")
+def _check(provenance, job):
+    """Raise ValueError, KeyError or TypeError where what is said of a table cannot be of this job."""
+    if provenance["arguments"] != json.loads(json.dumps(job.arguments)):
+        raise ValueError("it has the arguments of another job")
     if provenance["outcome"] not in ("finished", "diverged"):
         raise ValueError(f"its outcome is {provenance['outcome']!r}")
     if provenance["outcome"] == "finished" and not provenance["table"]["rows"] > 0:
@@ -236,8 +236,8 @@ def _check(provenance, unit):
             raise TypeError(f"{field} is {made_from!r}")
         if made_from and not isinstance(made_from["sha256"], str):
             raise TypeError(f"the sha256 of {field} is {made_from['sha256']!r}")
-        if (made_from["name"] if made_from else None) != datasets(unit).get(argument):
-            raise ValueError(f"{field} is not the unit's {argument}")
+        if (made_from["name"] if made_from else None) != datasets(job).get(argument):
+            raise ValueError(f"{field} is not the job's {argument}")
 
 
 def _read(place):
@@ -247,40 +247,40 @@ def _read(place):
     return provenance, text, hashlib.sha256(text).hexdigest() == provenance["table"]["sha256"]
 
 
-def origin(unit):
-    """What ``unit`` is about to be computed from: digests of code and data, versions, commit.
+def origin(job):
+    """What ``job`` is about to be computed from: digests of code and data, versions, commit.
 
     Taken before it is computed: sources and archives may change while it runs.
     """
-    return origin_of_code(unit) | origin_of_data(unit)
+    return origin_of_code(job) | origin_of_data(job)
 
 
-def origin_of_code(unit):
+def origin_of_code(job):
     """The part of :func:`origin` that does not depend on the data."""
-    return {"code": code_digest(unit.compute), "versions": system.versions(), "commit": commit()}
+    return {"code": code_digest(job.compute), "versions": system.versions(), "commit": commit()}
 
 
-def origin_of_data(unit):
+def origin_of_data(job):
     """The part of :func:`origin` that says which data are at hand."""
     from alignbook.data import tables
 
-    needed = datasets(unit)
+    needed = datasets(job)
     made_from = {name: {"name": name, "sha256": tables.digest(name)} for name in set(needed.values())}
     return {field: made_from.get(needed.get(argument)) for argument, field in DATASETS.items()}
 
 
-def store(unit, table, origin, *, device, wall_time, cost=None, processor=None, step=None, host=None):
+def store(job, table, origin, *, device, wall_time, cost=None, processor=None, step=None, host=None):
     """Write ``table`` (DataFrame; None for a run that diverged after ``step`` steps) and provenance.
 
-    origin : what :func:`origin` said before the unit was computed; device : str, what computed it;
+    origin : what :func:`origin` said before the job was computed; device : str, what computed it;
     wall_time : float, seconds; cost : those with what checkpoints spared, see :attr:`Stored.cost`;
     processor : its :func:`alignbook.system.features`; host : the machine, where it is not this one.
     """
     text = written(table)
     provenance = origin | {
-        "unit": unit.name,
-        "notebook": owner(unit),
-        "arguments": unit.arguments,
+        "unit": job.name,
+        "notebook": owner(job),
+        "arguments": job.arguments,
         "outcome": "diverged" if table is None else "finished",
         "diverged_after_steps": None if step is None else int(step),
         "table": {"sha256": hashlib.sha256(text).hexdigest(), "rows": 0 if table is None else len(table)},
@@ -291,7 +291,7 @@ def store(unit, table, origin, *, device, wall_time, cost=None, processor=None, 
         **({"processor": processor} if processor else {}),
         **({"host": host} if host else {}),
     }
-    place = location(unit)
+    place = location(job)
     place.parent.mkdir(parents=True, exist_ok=True)
     system.replace(_with_suffix(place, ".csv"), text)
     described = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
@@ -299,9 +299,9 @@ def store(unit, table, origin, *, device, wall_time, cost=None, processor=None, 
 
 
 @contextmanager
-def claimed(unit):
-    """Hold ``unit`` against other processes on this machine while it is computed."""
-    name = f"{owner(unit).replace('/', '-')}-{location(unit).name}"
+def claimed(job):
+    """Hold ``job`` against other processes on this machine while it is computed."""
+    name = f"{owner(job).replace('/', '-')}-{location(job).name}"
     with system.locked(paths.results() / ".locks" / name):
         yield
 
@@ -333,4 +333,4 @@ def commit():
 
 
 def _with_suffix(place, suffix):
-    return place.with_name(place.name + suffix)  # a unit's name may hold dots
+    return place.with_name(place.name + suffix)  # a job's name may hold dots

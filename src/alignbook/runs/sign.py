@@ -1,8 +1,8 @@
 """Carry stored results over to a new rule of digests: ``alignbook sign --base COMMIT``.
 
 What the digests of code and data count is itself code, and may change. By itself that makes nothing stale:
-the code and data are what they were. For every stored unit, what the rule of COMMIT finds to be today's code
-or today's data is written down as today's rule says it, and what it finds to be anything else is left: a unit
+the code and data are what they were. For every stored job, what the rule of COMMIT finds to be today's code
+or today's data is written down as today's rule says it, and what it finds to be anything else is left: a job
 that was stale stays stale. Provenance keeps the old digests under ``signed``, with the commit and the date;
 entries of :mod:`~alignbook.runs.verified` are carried over likewise.
 
@@ -26,7 +26,7 @@ RULE = Path("alignbook/runs/digest.py")
 
 @dataclass
 class Signing:
-    """What was carried over. signed : units; entries : of verified.json; stale : units that stay stale.
+    """What was carried over. signed : jobs; entries : of verified.json; stale : jobs that stay stale.
 
     without_data : names of sets that are not at hand, whose digests were left as they were.
     """
@@ -38,37 +38,37 @@ class Signing:
 
 
 def sign(base):
-    """Carry over all stored units of all profiles, from the rule of the commit ``base``: a :class:`Signing`.
+    """Carry over all stored jobs of all profiles, from the rule of the commit ``base``: a :class:`Signing`.
 
     Raises AlignbookError where git does not know ``base``, or its code cannot say its digests.
     """
     results.require_writable()
     digest.forget()
     base = verify._hash(base)
-    units = _stored_units()
-    computes = sorted({(unit.compute.__module__, unit.compute.__name__) for unit in units})
-    needed = sorted({name for unit in units for name in results.datasets(unit).values()})
+    jobs = _stored_jobs()
+    computes = sorted({(job.compute.__module__, job.compute.__name__) for job in jobs})
+    needed = sorted({name for job in jobs for name in results.datasets(job).values()})
     found = Signing(without_data=[name for name in needed if not tables.available(name)])
     at_hand = [name for name in needed if name not in found.without_data]
     codes, data = _translations(base, computes, at_hand)
-    for unit in units:
-        with results.claimed(unit):
-            found.signed += _sign(unit, codes, data, base)
-    owners = {results.owner(unit): unit.compute.__module__ for unit in units}
+    for job in jobs:
+        with results.claimed(job):
+            found.signed += _sign(job, codes, data, base)
+    owners = {results.owner(job): job.compute.__module__ for job in jobs}
     for owner, module in sorted(owners.items()):
         found.entries += _sign_entries(owner, module, codes)
-    stored = filter(None, map(results.peek, units))
+    stored = filter(None, map(results.peek, jobs))
     found.stale = sum(bool(item.stale()) for item in stored)
     return found
 
 
-def _stored_units():
+def _stored_jobs():
     found = {}
     for book in notebooks.every():
         for profile in parameters.PROFILES:
-            for unit in engine.units_of(book, parameters.resolve(book, profile)):
-                if results.exists(unit):
-                    found[results.location(unit)] = unit
+            for job in engine.jobs_of(book, parameters.resolve(book, profile)):
+                if results.exists(job):
+                    found[results.location(job)] = job
     return list(found.values())
 
 
@@ -130,13 +130,13 @@ def _ask(sources, root, computes, data):
     return apart.answered(_ASKED, asked, sources, to="say its digests", ALIGNBOOK_ROOT=root)
 
 
-def _sign(unit, codes, data, base):
-    """Whether the provenance of ``unit`` was written anew."""
-    item = results.peek(unit)
+def _sign(job, codes, data, base):
+    """Whether the provenance of ``job`` was written anew."""
+    item = results.peek(job)
     if item is None:
         return False
     provenance, old = dict(item.provenance), {}
-    new = codes[unit.compute.__module__, unit.compute.__name__].get(provenance["code"], provenance["code"])
+    new = codes[job.compute.__module__, job.compute.__name__].get(provenance["code"], provenance["code"])
     if new != provenance["code"]:
         old["code"], provenance["code"] = provenance["code"], new
     for argument, made_from in item.made_from.items():
@@ -149,14 +149,14 @@ def _sign(unit, codes, data, base):
         return False
     record = old | {"rule": base, "date": datetime.now(UTC).isoformat(timespec="seconds")}
     provenance["signed"] = [*provenance.get("signed", []), record]
-    place = results.location(unit)
+    place = results.location(job)
     text = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
     system.replace(place.with_name(f"{place.name}.json"), text.encode())
     return True
 
 
 def _sign_entries(owner, module, codes):
-    """How many entries of the notebook's verified.json were written anew; ``module`` computes its units."""
+    """How many entries of the notebook's verified.json were written anew; ``module`` computes its jobs."""
     count = 0
 
     def changed(entries):

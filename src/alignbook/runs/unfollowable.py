@@ -5,7 +5,7 @@ escape it, and a change of them would leave stored results fresh that are not. S
 without them: :func:`unfollowable` names every place where it is not.
 
 Two things are looked at: statements at the top level of every module, since importing any of them may act on
-all others, and the definitions that the ``units`` of some study reach.
+all others, and the definitions that the ``jobs`` of some study reach.
 """
 
 import ast
@@ -20,7 +20,7 @@ PERMITTED = {
     (
         f"{PACKAGE}.studies.signal_propagation.fig03_peak_law.design",
         "PAPER_TABLES",
-    ): "its values are arguments of the units, which identify them",
+    ): "its values are arguments of the jobs, which identify them",
     (f"{PACKAGE}.data.embedded", "_photograph"): "as above",
     (f"{PACKAGE}.data.images", "_arrays"): "as above",
     (f"{PACKAGE}.data.images", "location"): "where files lie, not what is in them",
@@ -63,7 +63,7 @@ FILES = {
     "importlib.resources",
 }
 READING = ".reading"  # right of the stored table: no compute imports it, which a test of the notebooks asks
-LEFT_SET = "is left set for every later unit of the process; give it as an argument"
+LEFT_SET = "is left set for every later job of the process; give it as an argument"
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -75,8 +75,8 @@ def unfollowable(folder=digest.SOURCES):
     for module in sources.modules():
         if not module.name.endswith(READING):
             found += _at_top_level(module)
-    studies = [module.name for module in sources.modules() if "units" in module.definitions]
-    reached = set().union(*map(sources.reached, [*FRAME, *((name, "units") for name in studies)]))
+    studies = [module.name for module in sources.modules() if "jobs" in module.definitions]
+    reached = set().union(*map(sources.reached, [*FRAME, *((name, "jobs") for name in studies)]))
     counted = {place for place in reached if place[1] != EFFECTS}
     for module, name in sorted(counted):
         for node in sources.module(module).definitions[name]:

@@ -1,16 +1,16 @@
 """Records that today's code stands for results that older code made: ``<store>/<notebook>/verified.json``.
 
-One entry per unit that was recomputed and agreed (:mod:`alignbook.runs.verify`), and per profile that has it:
+One entry per job that was recomputed and agreed (:mod:`alignbook.runs.verify`), and per profile that has it:
 
 ``compute``, ``path``
     the compute function, and its arguments that are no numbers: the path through the code;
 ``profile``, ``tried``
-    one that has the unit, and {name: [smallest, largest]} of the numeric arguments that were tried, those of
-    all units of this profile, path and ``from`` that were recomputed with it (:func:`numbers`);
+    one that has the job, and {name: [smallest, largest]} of the numeric arguments that were tried, those of
+    all jobs of this profile, path and ``from`` that were recomputed with it (:func:`numbers`);
 ``from``, ``to``
     digests of the code that made the stored table, and of the code that it was recomputed with;
-``unit``, ``table``
-    the stored unit's file name and the SHA-256 of its table;
+``job``, ``table``
+    the stored job's file name and the SHA-256 of its table;
 ``largest_difference``, ``column``, ``tolerance``
     as a share of the largest value in its column; 0.0 where the tables are the same, bit for bit;
 ``base``
@@ -18,13 +18,13 @@ One entry per unit that was recomputed and agreed (:mod:`alignbook.runs.verify`)
 ``stored_device``, ``device``, ``date``, ``commit``, ``wall_time_s``
     where and when, then and now.
 
-An entry speaks for the unit that it names, and for those units of the same compute function, path and
+An entry speaks for the job that it names, and for those jobs of the same compute function, path and
 ``from`` that ``profile`` has and whose numeric arguments all lie within ``tried``. No profile speaks for
-another: a small unit may never reach what a large one does. What happens only between the smallest and the
+another: a small job may never reach what a large one does. What happens only between the smallest and the
 largest value that were tried, or for a combination of values that was not, is not seen.
 
-An older entry, without these two, speaks for all units of its path, as it did when it was written. Where no
-profile has both units, ``alignbook status`` counts what it speaks for as drifted (:func:`is_borrowed`), and
+An older entry, without these two, speaks for all jobs of its path, as it did when it was written. Where no
+profile has both jobs, ``alignbook status`` counts what it speaks for as drifted (:func:`is_borrowed`), and
 ``alignbook verify`` computes it.
 """
 
@@ -40,7 +40,7 @@ _read = {}  # path: ((time of change, size), {(compute, path): {from: entries}})
 
 
 def code_path(arguments):
-    """What of a unit's ``arguments`` may choose a branch: all but numbers, as canonical JSON."""
+    """What of a job's ``arguments`` may choose a branch: all but numbers, as canonical JSON."""
     return json.dumps(without_numbers(arguments), sort_keys=True)
 
 
@@ -56,34 +56,34 @@ def entries(notebook):
     return found
 
 
-def chain(notebook, name, unit, old, new):
+def chain(notebook, name, job, old, new):
     """Entries that lead from the code digest ``old`` to ``new``, the fewest; None where none do.
 
-    notebook, name : under which ``unit`` is stored
+    notebook, name : under which ``job`` is stored
     """
-    steps = _steps(notebook).get((unit.compute.__name__, code_path(unit.arguments)), {})
+    steps = _steps(notebook).get((job.compute.__name__, code_path(job.arguments)), {})
     ways, seen = [(old, [])], {old}
     for digest, way in ways:
         if digest == new:
             return way
         for entry in steps.get(digest, ()):
-            if entry["to"] not in seen and _speaks(entry, notebook, name, unit):
+            if entry["to"] not in seen and _speaks(entry, notebook, name, job):
                 seen.add(entry["to"])
                 ways.append((entry["to"], [*way, entry]))
     return None
 
 
-def _speaks(entry, notebook, name, unit):
+def _speaks(entry, notebook, name, job):
     if entry["unit"] == name:
         return True
     if "tried" not in entry:
         return True
     profiles = _profiles(notebook)
-    return entry["profile"] in profiles.get(name, ()) and within(numbers(unit.arguments), entry["tried"])
+    return entry["profile"] in profiles.get(name, ()) and within(numbers(job.arguments), entry["tried"])
 
 
 def is_borrowed(entry, notebook, name):
-    """Whether an older ``entry`` names a unit that no profile has beside the unit called ``name``."""
+    """Whether an older ``entry`` names a job that no profile has beside the job called ``name``."""
     if "tried" in entry or entry["unit"] == name:
         return False
     profiles = _profiles(notebook)
@@ -91,13 +91,13 @@ def is_borrowed(entry, notebook, name):
 
 
 def _profiles(notebook):
-    """{file name: profiles that have the unit}, of all units that are stored under ``notebook``."""
+    """{file name: profiles that have the job}, of all jobs that are stored under ``notebook``."""
     return _profiles_of(notebook.split("/")[0]).get(notebook, {})
 
 
 @cache
 def _profiles_of(paper):
-    """{notebook: {file name: profiles}} of the units of one paper's notebooks, which share some."""
+    """{notebook: {file name: profiles}} of the jobs of one paper's notebooks, which share some."""
     from alignbook.runs import engine, results  # here: both look at what is verified
 
     found = {}
@@ -106,12 +106,12 @@ def _profiles_of(paper):
             continue
         for profile in parameters.PROFILES:
             try:
-                units = engine.units_of(book, parameters.resolve(book, profile))
+                jobs = engine.jobs_of(book, parameters.resolve(book, profile))
             except AlignbookError:  # whoever asks for that notebook is told
                 continue
-            for unit in units:
-                under = found.setdefault(results.owner(unit), {})
-                under.setdefault(results.location(unit).name, set()).add(profile)
+            for job in jobs:
+                under = found.setdefault(results.owner(job), {})
+                under.setdefault(results.location(job).name, set()).add(profile)
     return found
 
 
@@ -121,7 +121,7 @@ def forget():
 
 
 def numbers(arguments):
-    """{name: [smallest, largest]} of the numbers in a unit's ``arguments`` (JSON).
+    """{name: [smallest, largest]} of the numbers in a job's ``arguments`` (JSON).
 
     Those of a list are taken together, as ``steps[]``, and ``steps.length`` is one more; those of a dict are
     named ``network.width``.
@@ -171,7 +171,7 @@ def add(notebook, new):
 
 
 def withdraw(notebook, compute, to):
-    """Remove what was written of code ``to`` of the function ``compute``: some unit of it differs."""
+    """Remove what was written of code ``to`` of the function ``compute``: some job of it differs."""
     _change(notebook, lambda old: [e for e in old if (e["compute"], e["to"]) != (compute, to)])
 
 

@@ -1,7 +1,7 @@
-"""Recompute a few stored units with today's code, so that code may change without losing results.
+"""Recompute a few stored jobs with today's code, so that code may change without losing results.
 
 Of every profile, every compute function and every path through it (its arguments that are no numbers) a few
-stale units are computed again: the cheapest, and of every numeric argument the cheapest of those with its
+stale jobs are computed again: the cheapest, and of every numeric argument the cheapest of those with its
 smallest and of those with its largest value. Their tables are compared with the stored ones. Checkpoints are
 made anew, in an empty folder, and by a base in one of its own. The rule, written down before any outcome was
 seen:
@@ -9,14 +9,14 @@ seen:
 - On the processor and with the versions that made the stored table, the two are the same, bit for bit.
 - Elsewhere, or where the stored device does not say which processor it was, text, whole numbers and what
   is missing are the same, and every other number differs by at most :data:`TOLERANCE` of the largest
-  absolute value in its column of that unit's table. Training amplifies rounding: long runs may need a
+  absolute value in its column of that job's table. Training amplifies rounding: long runs may need a
   tolerance of their own, which is recorded; one as large as a change that matters proves nothing.
 - On CUDA, where sums have no fixed order, the second rule holds everywhere.
 - Against a base, a commit with the very code that made the stored table, both are computed here and are
   the same, bit for bit, whatever processor the stored table is from. Deep networks need this: unchanged
   code gave Figure 3's alignments 7 % apart on two processors.
 
-Where they agree entries are written: :mod:`alignbook.runs.verified` says for which units they speak. Where
+Where they agree entries are written: :mod:`alignbook.runs.verified` says for which jobs they speak. Where
 one differs, nothing is recorded for its compute function, and what was is withdrawn.
 """
 
@@ -45,7 +45,7 @@ MINUTES = 10.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What recomputing one stored unit said.
+    """What recomputing one stored job said.
 
     stored : results.Stored; agrees : bool
     largest, column : the largest difference as a share of its column's largest value (inf where what must
@@ -66,7 +66,7 @@ class Outcome:
     elsewhere: str | None = None
 
     def __str__(self):
-        name = f"{results.owner(self.stored.unit)}: {results.location(self.stored.unit).name}"
+        name = f"{results.owner(self.stored.job)}: {results.location(self.stored.job).name}"
         name += f" against {self.base}" if self.base else ""
         if self.column is None:
             return f"{name} agrees bit for bit ({self.seconds:.1f} s)"
@@ -81,10 +81,10 @@ class Outcome:
 
 @dataclass
 class Verification:
-    """What became of a notebook's units whose code has changed.
+    """What became of a notebook's jobs whose code has changed.
 
-    outcomes : a list of :class:`Outcome`, one per unit that was recomputed
-    verified : how many stale units today's code now stands for; stale : {reason: names} of those that stay so
+    outcomes : a list of :class:`Outcome`, one per job that was recomputed
+    verified : how many stale jobs today's code now stands for; stale : {reason: names} of those that stay so
     """
 
     outcomes: list = field(default_factory=list)
@@ -95,7 +95,7 @@ class Verification:
         """It as a JSON-ready dict."""
         outcomes = [
             {
-                "unit": results.location(outcome.stored.unit).name,
+                "job": results.location(outcome.stored.job).name,
                 "agrees": outcome.agrees,
                 "largest_difference": None if math.isinf(outcome.largest) else outcome.largest,
                 "column": outcome.column,
@@ -111,7 +111,7 @@ class Verification:
 def verify(
     name,
     *,
-    units=1,
+    jobs=1,
     minutes=MINUTES,
     tolerance=None,
     base=None,
@@ -119,42 +119,42 @@ def verify(
     workers=None,
     progress=None,
 ):
-    """Recompute stale units of notebook ``name`` (of all profiles) and record which of them stand.
+    """Recompute stale jobs of notebook ``name`` (of all profiles) and record which of them stand.
 
-    units : how many at least per profile and path through the code, the cheapest first
+    jobs : how many at least per profile and path through the code, the cheapest first
     minutes : for all of them; a path that does not fit into what is left stays stale
     tolerance : in place of the module's rule, as a share of a column's largest value; 0: bit for bit
     base : a commit that has the code that made the stored tables: what it computes here is compared with
     device, workers, progress : as in :func:`engine.run`
 
-    Returns a :class:`Verification`. Raises AlignbookError for bad input or a unit that fails.
+    Returns a :class:`Verification`. Raises AlignbookError for bad input or a job that fails.
     """
     say = progress or (lambda text: None)
-    if units < 1 or not minutes > 0 or (tolerance is not None and not 0 <= tolerance < 1):
-        raise AlignbookError("units must be at least 1, minutes above 0, the tolerance in [0, 1)")
+    if jobs < 1 or not minutes > 0 or (tolerance is not None and not 0 <= tolerance < 1):
+        raise AlignbookError("jobs must be at least 1, minutes above 0, the tolerance in [0, 1)")
     notebook = notebooks.find(name)
     until = time.monotonic() + 60 * minutes
     device = engine.choose_device(device)
     digest.forget()
     verified.forget()
-    stale, broken = _stale_units(notebook)
+    stale, broken = _stale_jobs(notebook)
     result = Verification(stale={"broken": broken} if broken else {})
-    every = {results.location(item.unit): item for items in stale.values() for item in items}
+    every = {results.location(item.job): item for items in stale.values() for item in items}
     routes = _routes(stale)
     workers = 1 if device == "cuda" else workers or system.cores()
     times = 1 if base is None else 2  # each is computed so often
-    taken, left_out = _choose(routes, units, 60 * minutes * workers / times)
-    items = {results.location(item.unit): item for route in taken for item in route.chosen}
-    asked = [item.unit for item in items.values()]
+    taken, left_out = _choose(routes, jobs, 60 * minutes * workers / times)
+    items = {results.location(item.job): item for route in taken for item in route.chosen}
+    asked = [item.job for item in items.values()]
     base = None if base is None else _hash(base)
     if asked:
         results.require_writable()
         engine.require_data(asked)
-        say(f"{len(every)} units are stale by their code, recomputing {len(asked)} for {len(taken)} paths")
+        say(f"{len(every)} jobs are stale by their code, recomputing {len(asked)} for {len(taken)} paths")
     agreed, differing = {}, set()
 
-    def done(unit, answer):
-        place = results.location(unit)
+    def done(job, answer):
+        place = results.location(job)
         item, (code, table, step, seconds, before) = items[place], answer
         if before is None:
             outcome = compare(item, table, step, seconds, tolerance=tolerance, device=device)
@@ -162,14 +162,14 @@ def verify(
             outcome = _compare_with_base(item, table, step, seconds, before, tolerance or 0.0, base)
         result.outcomes.append(outcome)
         say(str(outcome))
-        function = results.owner(unit), unit.compute.__name__
+        function = results.owner(job), job.compute.__name__
         if not outcome.agrees:
             differing.add(function)
             verified.withdraw(*function, code)
             return
         agreed[place] = outcome, code
         for route in taken:
-            places = [results.location(item.unit) for item in route.chosen]
+            places = [results.location(item.job) for item in route.chosen]
             if place in places and agreed.keys() >= set(places) and function not in differing:
                 made = [_entry(*agreed[place], route, engine.describe(device)) for place in places]
                 verified.add(function[0], made)
@@ -179,17 +179,17 @@ def verify(
         with _sources(base) as folder, tempfile.TemporaryDirectory() as made:
             task = partial(_recompute, device=device, checkpoints=made, base=folder)
             engine.in_workers(asked, task, workers, say, done=done, until=until)
-    result.outcomes.sort(key=lambda outcome: results.location(outcome.stored.unit))
+    result.outcomes.sort(key=lambda outcome: results.location(outcome.stored.job))
     for item in every.values():
         if item.verified_by() is not None:
             result.verified += 1
             continue
-        function = results.owner(item.unit), item.unit.compute.__name__
+        function = results.owner(item.job), item.job.compute.__name__
         reason = "its function differs" if function in differing else "not recomputed in time"
         seconds = [cost for route, cost in left_out if item in route.items]
         if seconds and function not in differing:
             reason = f"no time: what is to be recomputed took {min(seconds):.0f} s"
-        result.stale.setdefault(reason, []).append(item.unit.name)
+        result.stale.setdefault(reason, []).append(item.job.name)
     return result
 
 
@@ -253,7 +253,7 @@ def _compare_with_base(stored, table, step, seconds, before, tolerance, base):
     """Like :func:`compare`, with what the code of commit ``base`` has computed here: ``before``."""
     signed = {record["code"] for record in stored.provenance.get("signed", ()) if "code" in record}
     if before["code"] not in signed | {stored.provenance["code"]}:
-        name = results.location(stored.unit).name
+        name = results.location(stored.job).name
         raise AlignbookError(f"{base} has not the code that made {name}: name another commit")
     largest, column = 0.0, None
     if before["step"] != step:
@@ -265,16 +265,16 @@ def _compare_with_base(stored, table, step, seconds, before, tolerance, base):
     return Outcome(stored, agrees, largest, column, tolerance, seconds, base)
 
 
-def _recompute(unit, device, checkpoints, base=None):
+def _recompute(job, device, checkpoints, base=None):
     """(digest of the code, table, steps until it diverged or None, seconds, what ``base`` says), in a worker.
 
     checkpoints : folder in which those of this verification are kept
     base : folder with the sources of another commit, or None: it says nothing
     """
-    code = digest.code_digest(unit.compute)
+    code = digest.code_digest(job.compute)
     with system.environment({"ALIGNBOOK_CHECKPOINTS": str(Path(checkpoints) / "today")}):
-        table, step, seconds, _ = engine.compute(unit, device)
-    before = None if base is None else _ask(base, unit, device, Path(checkpoints) / "base")
+        table, step, seconds, _ = engine.compute(job, device)
+    before = None if base is None else _ask(base, job, device, Path(checkpoints) / "base")
     return code, table, step, seconds, before
 
 
@@ -297,14 +297,14 @@ with open(answer, "w", encoding="utf-8", newline="") as file:
 """
 
 
-def _ask(sources, unit, device, own):
-    """{code, table, step}: what the code in the folder ``sources`` makes of ``unit``, in a process apart.
+def _ask(sources, job, device, own):
+    """{code, table, step}: what the code in the folder ``sources`` makes of ``job``, in a process apart.
 
     own : folder for what it keeps: it finds nothing in the results store, where other code has kept things
     """
-    asked = [unit.compute.__module__, unit.compute.__name__, unit.arguments, device]
+    asked = [job.compute.__module__, job.compute.__name__, job.arguments, device]
     return apart.answered(
-        _ASKED, asked, sources, to=f"compute {unit.name}",
+        _ASKED, asked, sources, to=f"compute {job.name}",
         ALIGNBOOK_RESULTS=own, ALIGNBOOK_CHECKPOINTS=own / ".checkpoints",
     )  # fmt: skip
 
@@ -343,13 +343,13 @@ def _entry(outcome, code, route, device):
     item = outcome.stored
     record = item.provenance
     return {
-        "compute": item.unit.compute.__name__,
-        "path": verified.without_numbers(item.unit.arguments),
+        "compute": item.job.compute.__name__,
+        "path": verified.without_numbers(item.job.arguments),
         "profile": route.profile,
         "tried": _hull(route.chosen),
         "from": record["code"],
         "to": code,
-        "unit": results.location(item.unit).name,
+        "unit": results.location(item.job).name,
         "table": record["table"]["sha256"],
         "largest_difference": outcome.largest,
         "column": outcome.column,
@@ -365,7 +365,7 @@ def _entry(outcome, code, route, device):
 
 @dataclass
 class _Route:
-    """Units of one profile, compute function, path and code for which the same recomputed ones may speak.
+    """Jobs of one profile, compute function, path and code for which the same recomputed ones may speak.
 
     items : all that are to be verified; own : those of them whose table that code made, where the others are
     of code that leads to it; chosen : of its own those to recompute
@@ -377,18 +377,18 @@ class _Route:
     chosen: list = ()
 
 
-def _stale_units(notebook):
-    """({profile: stored units that are stale by their code alone}, names of those that are broken)"""
+def _stale_jobs(notebook):
+    """({profile: stored jobs that are stale by their code alone}, names of those that are broken)"""
     found, broken, stale = {}, [], {}
     for profile in parameters.PROFILES:
-        for unit in engine.units_of(notebook, parameters.resolve(notebook, profile)):
-            place = results.location(unit)
+        for job in engine.jobs_of(notebook, parameters.resolve(notebook, profile)):
+            place = results.location(job)
             if place not in found:
-                if not results.exists(unit):
+                if not results.exists(job):
                     continue
-                item = results.peek(unit)
+                item = results.peek(job)
                 if item is None:
-                    broken.append(unit.name)
+                    broken.append(job.name)
                 due = item and (item.stale() == [results.CODE] or (not item.stale() and item.borrowed()))
                 found[place] = item if due else None
             if found[place]:
@@ -397,23 +397,23 @@ def _stale_units(notebook):
 
 
 def _routes(stale):
-    """A list of :class:`_Route` for the ``stale`` units of each profile."""
+    """A list of :class:`_Route` for the ``stale`` jobs of each profile."""
     groups = {}
     for profile, items in stale.items():
         for item in items:
-            path = verified.code_path(item.unit.arguments)
-            key = profile, results.owner(item.unit), item.unit.compute.__name__, path
+            path = verified.code_path(item.job.arguments)
+            key = profile, results.owner(item.job), item.job.compute.__name__, path
             groups.setdefault(key, []).append(item)
     return [route for (profile, *_), items in groups.items() for route in _by_code(profile, items)]
 
 
 def _by_code(profile, items):
-    """One route per digest, but for units whose code leads to another's, within what is tried of that."""
+    """One route per digest, but for jobs whose code leads to another's, within what is tried of that."""
     codes = {item.provenance["code"] for item in items}
 
     def leads(item, code):
-        old, place = item.provenance["code"], results.location(item.unit)
-        return verified.chain(results.owner(item.unit), place.name, item.unit, old, code) is not None
+        old, place = item.provenance["code"], results.location(item.job)
+        return verified.chain(results.owner(item.job), place.name, item.job, old, code) is not None
 
     own = {code: [] for code in codes}
     for item in items:
@@ -424,7 +424,7 @@ def _by_code(profile, items):
     for item in items:
         if item in own[item.provenance["code"]]:
             continue
-        numbers = verified.numbers(item.unit.arguments)
+        numbers = verified.numbers(item.job.arguments)
         to = [code for code in tried if verified.within(numbers, tried[code]) and leads(item, code)]
         code = to[0] if to else item.provenance["code"]
         routes[code].items.append(item)
@@ -434,39 +434,39 @@ def _by_code(profile, items):
 
 
 def _hull(items):
-    return verified.hull(verified.numbers(item.unit.arguments) for item in items)
+    return verified.hull(verified.numbers(item.job.arguments) for item in items)
 
 
-def _representatives(items, units):
-    """Of ``items`` the ``units`` cheapest, and the cheapest with each extreme of every numeric argument."""
+def _representatives(items, jobs):
+    """Of ``items`` the ``jobs`` cheapest, and the cheapest with each extreme of every numeric argument."""
     items = sorted(items, key=lambda item: item.cost)
-    numbers = [verified.numbers(item.unit.arguments) for item in items]
-    chosen = set(range(min(units, len(items))))
+    numbers = [verified.numbers(item.job.arguments) for item in items]
+    chosen = set(range(min(jobs, len(items))))
     for name, ends in verified.hull(numbers).items():
         for end, value in enumerate(ends):
             chosen.add(next(n for n, has in enumerate(numbers) if name in has and has[name][end] == value))
     return [items[n] for n in sorted(chosen)]
 
 
-def _choose(routes, units, seconds):
+def _choose(routes, jobs, seconds):
     """(routes for which there is time, the cheapest first; [(route, what it takes)] of the others).
 
     What routes share is computed once.
     """
     taken, left_out, places = [], [], set()
     for route in routes:
-        route.chosen = _representatives(route.own, units)
+        route.chosen = _representatives(route.own, jobs)
     for route in sorted(routes, key=lambda route: sum(item.cost for item in route.chosen)):
-        new = [item for item in route.chosen if results.location(item.unit) not in places]
+        new = [item for item in route.chosen if results.location(item.job) not in places]
         cost = sum(item.cost for item in new)
         if cost > seconds:
             left_out.append((route, cost))
             continue
-        whole = [results.fetch(item.unit) for item in route.chosen]
+        whole = [results.fetch(item.job) for item in route.chosen]
         if None in whole:  # a table may be unreadable
             continue
         seconds -= cost
         route.chosen = whole
-        places |= {results.location(item.unit) for item in new}
+        places |= {results.location(item.job) for item in new}
         taken.append(route)
     return taken, left_out

@@ -9,7 +9,7 @@ from alignbook.data.images import DataError
 from alignbook.errors import AlignbookError
 from alignbook.runs import engine, results
 
-RESOURCE = "unit"  # where workers have it, a unit takes one
+RESOURCE = "job"  # where workers have it, a job takes one
 TOPIC = "alignbook"  # of the events (key of a task, address of the worker that begins it)
 SILENT = ""  # in place of the key: the worker has not been heard of and is dropped
 
@@ -26,7 +26,7 @@ class Refused(AlignbookError):
 
 
 class Has(NamedTuple):
-    """What a worker has: its resources (dict), how many units at once, and whether a nanny replaces it."""
+    """What a worker has: its resources (dict), how many jobs at once, and whether a nanny replaces it."""
 
     resources: dict
     slots: int
@@ -53,8 +53,8 @@ class Computed:
     data: dict
 
 
-def work(unit, origin, data, device):
-    """On a worker: :class:`Computed` of ``unit``, with one thread.
+def work(job, origin, data, device):
+    """On a worker: :class:`Computed` of ``job``, with one thread.
 
     Raises Refused where its code, versions or data are not the asker's, or the data are missing.
     """
@@ -63,15 +63,15 @@ def work(unit, origin, data, device):
     from threadpoolctl import threadpool_limits
 
     worker = get_worker()
-    differences = _differences(origin, results.origin_of_code(unit))
+    differences = _differences(origin, results.origin_of_code(job))
     if differences:
         raise refusal(worker.address, differences)
-    # The scheduler has to know before the unit may end this process: not log_event, which comes later.
+    # The scheduler has to know before the job may end this process: not log_event, which comes later.
     told = TOPIC, (worker.get_current_task(), worker.address)
     sync(worker.loop, worker.scheduler.log_event, topic=told[0], msg=told[1])
     try:
-        engine.require_data([unit])
-        here = results.origin_of_data(unit)
+        engine.require_data([job])
+        here = results.origin_of_data(job)
     except DataError as error:
         raise refusal(worker.address, str(error)) from None
     if odd := other_data(data, here):
@@ -81,7 +81,7 @@ def work(unit, origin, data, device):
 
     torch.set_num_threads(1)
     with threadpool_limits(1):
-        table, step, seconds, cost = engine.compute(unit, device)
+        table, step, seconds, cost = engine.compute(job, device)
     made_on = engine.describe(device), system.features(device), system.host(), worker.address
     return Computed(table, step, seconds, cost, *made_on, here)
 

@@ -4,7 +4,7 @@ They stand in the checkout's ``notebooks/<paper>/<figure>/``, beside the noteboo
 this folder. A study has
 
 ``experiment.py``
-    ``units(parameters) -> list[Unit]`` and ``compute(**arguments, device, report) -> DataFrame``: what is
+    ``jobs(parameters) -> list[Job]`` and ``compute(**arguments, device, report) -> DataFrame``: what is
     computed, stored, and counted by the code's digest;
 ``reading.py``
     ``STATEMENTS``, ``finding(table, parameters, claims) -> str`` and ``key_numbers(table, parameters)``: what

@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream
 
 
-def units(parameters):
-    """One unit per seed."""
+def jobs(parameters):
+    """One job per seed."""
     arguments = {"sizes": parameters["sizes"]}
-    return [Unit(f"seed{seed}", compute, arguments | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return [Job(f"seed{seed}", compute, arguments | {"seed": seed}) for seed in range(parameters["seeds"])]
 
 
 def compute(*, sizes, seed, device, report):

@@ -28,13 +28,13 @@ def made_up(shifts, noise=0.01, seeds=4):
     rng, rows = np.random.default_rng(0), []
     for number, (name, labels, _) in reading.EXPERIMENTS.items():
         for seed in range(seeds):
-            unit = {"classes": reading.SETTINGS[name].classes, "seed": seed, "labels": labels}
+            job = {"classes": reading.SETTINGS[name].classes, "seed": seed, "labels": labels}
             for epoch in (0, 10, 40):
                 for start in ("pretrained", "scratch"):
                     value = 0.5 + shifts[number] * (start == "pretrained") + rng.normal(0, noise)
-                    rows.append(unit | {"start": start, "epoch": epoch, "accuracy": value, "test": 1 - value})
+                    rows.append(job | {"start": start, "epoch": epoch, "accuracy": value, "test": 1 - value})
             if labels == "real":
-                rows.append(unit | {"labels": None, "start": "upstream", "epoch": 5, "accuracy": 0.97})
+                rows.append(job | {"labels": None, "start": "upstream", "epoch": 5, "accuracy": 0.97})
     return pd.DataFrame(rows)
 
 
@@ -99,9 +99,9 @@ def test_without_memorised_labels_nothing_is_judged():
 
 
 def test_runs_share_all_but_pre_training():
-    units = {unit.name: unit for unit in experiment.units(asked(**SMALL))}
-    assert len(units) == 2
-    setting = units["3-and-4-seed0"].arguments
+    jobs = {job.name: job for job in experiment.jobs(asked(**SMALL))}
+    assert len(jobs) == 2
+    setting = jobs["3-and-4-seed0"].arguments
     assert setting["init_scale"] == pytest.approx(0.612 * 2.0) and setting["learning_rate"] == 0.009
     assert (setting["classes"], setting["upstream_epochs"], setting["epochs"]) == (50, 1, 3)
     table = experiment.compute(**setting, **QUIET)
@@ -114,9 +114,45 @@ def test_runs_share_all_but_pre_training():
     assert parts[0] == parts[1]
 
 
+def test_side_by_side_only_rounding_differs(monkeypatch):
+    monkeypatch.setattr(experiment, "ALONE", 1)
+    jobs = experiment.jobs(asked(**SMALL | {"seeds": 4, "together": 2}))
+    names = [job.name for job in jobs if job.name.startswith("1")]
+    assert names == ["1-and-2-seed0", "1-and-2-seeds1-2", "1-and-2-seeds3-3"]
+    arguments = next(job for job in jobs if job.name == names[1]).arguments
+    columns = ["seed", "start", "labels", "epoch"]
+    both = experiment.compute_together(**arguments, **QUIET).fillna({"labels": "none"}).set_index(columns)
+    alone = {name: value for name, value in arguments.items() if name != "seeds"}
+    each = [experiment.compute(**alone, seed=seed, **QUIET).assign(seed=seed) for seed in arguments["seeds"]]
+    each = pd.concat(each).fillna({"labels": "none"}).set_index(columns)
+    # Of 20 images none, or one whose two largest logits are alike, is counted differently.
+    pd.testing.assert_frame_equal(both.sort_index(), each.sort_index(), check_like=True, atol=0.051)
+    assert len(set(both["accuracy"])) > 3
+
+
+def test_where_one_diverges_the_others_are_run_alone(monkeypatch):
+    arguments = experiment.jobs(asked(**SMALL | {"seeds": 8, "together": 2}))[-1].arguments
+    real = experiment.compute
+
+    def compute(*, seed, **other):
+        if seed == arguments["seeds"][0]:
+            raise experiment.Diverged(3)
+        return real(seed=seed, **other)
+
+    def diverge(**other):
+        raise experiment.Diverged(1)
+
+    monkeypatch.setattr(experiment, "_together", diverge)
+    monkeypatch.setattr(experiment, "compute", compute)
+    assert set(experiment.compute_together(**arguments, **QUIET)["seed"]) == {arguments["seeds"][1]}
+    monkeypatch.setattr(experiment, "compute", diverge)
+    with pytest.raises(experiment.Diverged):
+        experiment.compute_together(**arguments, **QUIET)
+
+
 def test_bad_parameters():
     with pytest.raises(AlignbookError, match="epoch_share"):
         asked(epoch_share=0.0)
     with pytest.raises(ValueError, match="whole blocks"):
-        setting = experiment.units(asked(**SMALL | {"side": 7}))[0].arguments
+        setting = experiment.jobs(asked(**SMALL | {"side": 7}))[0].arguments
         experiment.compute(**setting, **QUIET)

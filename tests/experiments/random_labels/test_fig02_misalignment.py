@@ -240,21 +240,21 @@ def test_figure_4_shares_the_runs(profile):
         name: parameters.resolve(notebooks.find(f"random_labels/{name}"), profile)
         for name in ("fig02_misalignment", "fig04_transfer_function")
     }
-    own = {unit.name: unit for unit in experiment.units(values["fig02_misalignment"])}
-    asked = fig04.units(values["fig04_transfer_function"])
-    theirs = [unit for unit in asked if unit.compute is filter_training.compute]
+    own = {job.name: job for job in experiment.jobs(values["fig02_misalignment"])}
+    asked = fig04.jobs(values["fig04_transfer_function"])
+    theirs = [job for job in asked if job.compute is filter_training.compute]
     others = len(values["fig04_transfer_function"]["other_scales"])
     assert len(theirs) == 2 * (values["fig02_misalignment"]["seeds"] + others)
-    assert all(own.get(unit.name, unit) == unit for unit in theirs)
-    assert all(unit.name in own for unit in theirs if not unit.name.startswith("sweep-"))
+    assert all(own.get(job.name, job) == job for job in theirs)
+    assert all(job.name in own for job in theirs if not job.name.startswith("sweep-"))
     assert values["fig02_misalignment"]["bases"] >= 20
 
 
 def test_precisions_are_compared_seed_by_seed():
     def row(precision, seed, step, loss):
         rest = dict.fromkeys(("misalignment", "basis_mean", "displacement"), 1.0)
-        unit = {"unit": "any", "kind": "score", "epochs": 1, "precision": precision}
-        return unit | {"seed": seed, "step": step, "loss": loss} | rest
+        job = {"unit": "any", "kind": "score", "epochs": 1, "precision": precision}
+        return job | {"seed": seed, "step": step, "loss": loss} | rest
 
     def compared(rows):
         return trials.precisions(pd.DataFrame(rows), ASKED)
@@ -272,7 +272,7 @@ def test_precisions_are_compared_seed_by_seed():
 
 def test_both_precisions_run_the_same_seeds():
     values = parameters.resolve(notebooks.find("fig02_misalignment"), "quick", {})
-    units = {unit.name: unit.arguments for unit in experiment.units(values)}
-    pairs = [(units[f"float32-real-seed{s}"], units[f"bfloat16-real-seed{s}"]) for s in range(1000, 1003)]
+    jobs = {job.name: job.arguments for job in experiment.jobs(values)}
+    pairs = [(jobs[f"float32-real-seed{s}"], jobs[f"bfloat16-real-seed{s}"]) for s in range(1000, 1003)]
     for wide, narrow in pairs:
         assert {key for key in wide if wide[key] != narrow[key]} == {"precision"}

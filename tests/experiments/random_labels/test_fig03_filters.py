@@ -138,10 +138,10 @@ def test_nothing_and_too_little():
 
 
 def test_a_run_gives_its_filters():
-    units = {unit.name: unit for unit in experiment.units(parameters.resolve(BOOK, "smoke"))}
-    assert len(units) == 7
-    data = experiment.covariance(**units["data"].arguments, **QUIET)
-    run = experiment.compute(**units["run1"].arguments, **QUIET)
+    jobs = {job.name: job for job in experiment.jobs(parameters.resolve(BOOK, "smoke"))}
+    assert len(jobs) == 7
+    data = experiment.covariance(**jobs["data"].arguments, **QUIET)
+    run = experiment.compute(**jobs["run1"].arguments, **QUIET)
     assert len(run) == 32 and run["grown"].iloc[0] > 1.0
     table = pd.concat([data.assign(seed=0), run.assign(seed=1)])
     cov, vectors = eigenvectors.data_basis(table)
@@ -149,7 +149,7 @@ def test_a_run_gives_its_filters():
     assert (np.diff(np.diag(vectors.T @ cov @ vectors)) <= 1e-12).all()
     assert eigenvectors.weights(table)[1].shape == (32, D)
     # Without training the filters are those of the initialisation, and have not grown.
-    still = experiment.compute(**units["run1"].arguments | {"epochs": 0}, **QUIET)
+    still = experiment.compute(**jobs["run1"].arguments | {"epochs": 0}, **QUIET)
     assert still["grown"].iloc[0] == pytest.approx(1.0)
 
 

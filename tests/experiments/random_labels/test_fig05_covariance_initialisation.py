@@ -9,9 +9,14 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, U
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged
-from alignbook.studies.random_labels.fig05_covariance_initialisation import design, experiment, reading
+from alignbook.studies.random_labels.fig05_covariance_initialisation import (
+    design,
+    ell1,
+    experiment,
+    reading,
+)
 from alignbook.training.nets import SimpleCNN, he_normal_
-from alignbook.training.transfer import layer_norms
+from alignbook.training.transfer import layer_norms, rescale_
 
 SMALL = {
     "dataset": "photos", "labels": ["random"], "filters": 8, "units": 12, "side": 8, "upstream_images": 32,
@@ -113,12 +118,48 @@ def test_compute_gives_every_start_and_repeats():
     assert table["accuracy"].between(0, 1).all()
 
 
+def test_ell1_norms_and_nothing_else_differ(monkeypatch):
+    source, _ = trained()
+    ell1.rescale_(source, [3.0, 2.0, 1.0])
+    layers = [source.convs[0], source.dense, source.head]
+    sums = [sum(float(p.detach().abs().sum()) for p in layer.parameters()) for layer in layers]
+    assert sums == pytest.approx([3.0, 2.0, 1.0], rel=1e-5)
+    longer = {"runs": [1], "epochs": 12, "record": [4, 8], "learning_rate": 0.1}
+    whole = run(**longer)
+    arguments = SMALL | longer | {"device": torch.device("cpu"), "report": lambda done, text: None}
+    apart = ell1.compute(**arguments)
+    assert set(apart["start"]) == {"ell1"}
+    monkeypatch.setattr(ell1, "ell1_norms", layer_norms)
+    monkeypatch.setattr(ell1, "rescale_", rescale_)
+    same = ell1.compute(**arguments)  # ℓ2 norms: the start "pretrained"
+    curves = [same, *(whole[whole["start"] == start] for start in ("pretrained", "unscaled")), apart]
+    same, whole, unscaled, apart = (curve.drop(columns="start").reset_index(drop=True) for curve in curves)
+    pd.testing.assert_frame_equal(same, whole, check_exact=True)
+    assert not same["accuracy"].equals(apart["accuracy"])
+    assert not same["accuracy"].equals(unscaled["accuracy"])
+
+
+def test_ell1_is_judged_either_way():
+    table = made_up({"pretrained": 0.1})
+
+    def other(shift):
+        return table[table["start"] == "pretrained"].assign(
+            start="ell1", accuracy=lambda t: t["accuracy"] + shift + 0.0001 * t["seed"]
+        )
+
+    def verdict(*parts):
+        return outcomes(pd.concat([table, *parts], ignore_index=True))["ell1-random"]
+
+    assert verdict(other(0.0)) == HOLDS and verdict(other(-0.02)) == CONTRADICTED
+    assert verdict(other(0.0)[lambda t: t["seed"] > 9]) == UNDECIDED and verdict() == NOT_RUN
+
+
 GAINS = {"pretrained": 0.1, "unscaled": 0.2, "conv": 0.1, "no bias": 0.1}
 
 
 def test_a_covariance_that_recovers_and_one_that_does_not():
     whole = made_up(GAINS | {"covariance": 0.1}, seeds=18)
-    assert set(outcomes(whole).values()) == {HOLDS}
+    assert {name for name, outcome in outcomes(whole).items() if outcome != HOLDS} == {"ell1-random"}
     assert "help as much" in said(whole) and "+10.0" in said(whole)
     half = made_up(GAINS | {"covariance": 0.05, "unscaled": 0.05}, seeds=18)
     judged = outcomes(half)
@@ -163,7 +204,8 @@ def test_paper_runs_as_many_steps_as_printed():
     quick = parameters.resolve(book, "quick")
     same = ("labels", "upstream_classes", "classes", "init_scale", "seeds")
     assert {name: quick[name] for name in same} == {name: values[name] for name in same}
-    groups = [unit.arguments["runs"] for unit in experiment.units(quick | {"seeds": 7, "group": 3})]
-    assert groups == [[0, 1, 2], [3, 4, 5], [6]]
+    asked = experiment.jobs(quick | {"seeds": 7, "group": 3, "ell1_seeds": 2})
+    assert [job.arguments["runs"] for job in asked] == [[0, 1, 2], [3, 4, 5], [6], [5], [6]]
+    assert [job.compute for job in asked[2:]] == [experiment.compute, ell1.compute, ell1.compute]
     with pytest.raises(AlignbookError, match="filters"):
         parameters.resolve(book, "quick", {"filters": 1})

@@ -135,15 +135,15 @@ def test_a_step_that_seems_to_lose_is_undecided_until_the_correction_lets_it():
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-def test_what_is_compared_within_a_seed_comes_from_one_unit(profile):
+def test_what_is_compared_within_a_seed_comes_from_one_job(profile):
     values = parameters.resolve(BOOK, profile)
-    units = experiment.units(values)
-    assert len(units) == values["seeds"] * len(design.COLUMNS)
-    for unit in units:
-        layers = unit.arguments["layers"]
-        assert unit.compute is experiment.compute
-        assert layers[0] == 0 and layers[-1] == design.depth(unit.arguments["column"])
-    sizes = {unit.arguments["upstream"] for unit in units if unit.arguments["column"] == "vgg"}
+    jobs = experiment.jobs(values)
+    assert len(jobs) == values["seeds"] * len(design.COLUMNS)
+    for job in jobs:
+        layers = job.arguments["layers"]
+        assert job.compute is experiment.compute
+        assert layers[0] == 0 and layers[-1] == design.depth(job.arguments["column"])
+    sizes = {job.arguments["upstream"] for job in jobs if job.arguments["column"] == "vgg"}
     assert sizes == {round(values["vgg_downstream"] * 0.8)}  # 20,000 of 25,000
 
 
@@ -159,15 +159,15 @@ def test_curves_are_those_of_one_column():
 @pytest.mark.parametrize("column", design.COLUMNS)
 def test_a_run_stops_early_and_scratch_is_scratch(column):
     asked = parameters.resolve(BOOK, "smoke", {"epoch_share": 0.02, "stops": 2, "vgg_stops": 2, "points": 3})
-    (unit,) = [u for u in experiment.units(asked) if u.name == f"{column}-seed0"]
+    (job,) = [u for u in experiment.jobs(asked) if u.name == f"{column}-seed0"]
     setting = design.COLUMNS[column]
-    assert unit.arguments["upstream"] == round(20 * setting.images / 25_000)
-    table = unit.compute(**unit.arguments, **QUIET)
+    assert job.arguments["upstream"] == round(20 * setting.images / 25_000)
+    table = job.compute(**job.arguments, **QUIET)
     tuned = table[table["layers"] >= 0]
     assert sorted(tuned["epoch"].unique()) == [0, 1, 2]
-    assert tuned["layers"].unique().tolist() == unit.arguments["layers"]
+    assert tuned["layers"].unique().tolist() == job.arguments["layers"]
     # What no layer is handed on to does not depend on pre-training.
-    other = unit.compute(**unit.arguments | {"upstream_epochs": 0}, **QUIET)
+    other = job.compute(**job.arguments | {"upstream_epochs": 0}, **QUIET)
     ends = [frame[frame["layers"] == 0]["accuracy"].tolist() for frame in (table, other)]
     assert ends[0] == ends[1]
 

@@ -204,15 +204,15 @@ def test_nothing_or_one_case():
     assert found["falls-random"] == HOLDS
 
 
-def test_units_are_the_settings_of_figure_one():
+def test_jobs_are_the_settings_of_figure_one():
     book = notebooks.find("random_labels/fig07_activations")
     values = parameters.resolve(book, "paper")
-    made = {unit.name: unit.arguments for unit in experiment.units(values)}
+    made = {job.name: job.arguments for job in experiment.jobs(values)}
     assert len(made) == 2 * 3 * (2 + 2)
     alone = made["scratch-positive-seed2"] | {"upstream_epochs": 120}
     assert alone == made["positive-seed2"] and made["scratch-cnn3-seed1"] == made["cnn3-seed1"]
     without = parameters.resolve(book, "paper", {"control": False})
-    assert {unit.name for unit in experiment.units(without)} == {n for n in made if "scratch" not in n}
+    assert {job.name for job in experiment.jobs(without)} == {n for n in made if "scratch" not in n}
     negative, positive = made["negative-seed0"], made["positive-seed2"]
     assert (negative["classes"], negative["upstream_epochs"], negative["init_scale"]) == (50, 80, 0.612)
     assert (positive["classes"], positive["upstream_epochs"], positive["epochs"]) == (5, 120, 200)

@@ -136,10 +136,10 @@ def test_only_seeds_with_all_widths_are_compared():
 def test_the_narrowest_network_has_other_images():
     book = notebooks.find("random_labels/fig08_width")
     values = parameters.resolve(book, "quick")
-    made = experiment.units(values)
-    assert len({unit.name for unit in made}) == len(made)
-    other = [unit for unit in made if unit.arguments["side"] != values["side"]]
-    assert {unit.arguments["dense_units"] for unit in other} == {min(values["dense_units"])}
+    made = experiment.jobs(values)
+    assert len({job.name for job in made}) == len(made)
+    other = [job for job in made if job.arguments["side"] != values["side"]]
+    assert {job.arguments["dense_units"] for job in other} == {min(values["dense_units"])}
     table = pd.concat([made_up({8: 0.2, 64: 0.0}), made_up({8: -0.1}, side=8)])
     by_side = reading.by_side(table, PARAMETERS, "random")
     assert list(by_side) == [8, 16] and by_side[8].mean() < 0 < by_side[16].mean()

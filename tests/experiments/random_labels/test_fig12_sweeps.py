@@ -87,9 +87,9 @@ def test_ranges_are_cut_evenly_on_a_logarithmic_axis():
 
 def test_quick_is_a_fraction_with_every_level_of_every_factor():
     values = parameters.resolve(BOOK, "quick")
-    made = experiment.units(values)
-    assert len({unit.name for unit in made}) == len(made)
-    frame = pd.DataFrame([unit.arguments | {"figure": unit.name[:2]} for unit in made])
+    made = experiment.jobs(values)
+    assert len({job.name for job in made}) == len(made)
+    frame = pd.DataFrame([job.arguments | {"figure": job.name[:2]} for job in made])
     for figure in sweeps.SWEEPS:
         cnn = frame[(frame["figure"] == figure) & (frame["architecture"] == "cnn")]
         for name in ("convolutions", "filters"):
@@ -108,22 +108,22 @@ def test_quick_is_a_fraction_with_every_level_of_every_factor():
 
 
 def test_paper_has_its_numbers_of_groups_and_seeds():
-    made = experiment.units(parameters.resolve(BOOK, "paper"))
-    names = [unit.name for unit in made]
+    made = experiment.jobs(parameters.resolve(BOOK, "paper"))
+    names = [job.name for job in made]
     assert sum(name.startswith("12-") for name in names) == 3 * 20 * 2
     # Two kinds of labels, from scratch and pre-trained, one layer and all: from scratch counted once.
-    assert sum(len(unit.arguments["layers"]) for unit in made if unit.name.startswith("13-")) * 4 == 960
-    scales = [unit.arguments["init_scale"] for unit in made if unit.name.startswith("12-vgg")]
+    assert sum(len(job.arguments["layers"]) for job in made if job.name.startswith("13-")) * 4 == 960
+    scales = [job.arguments["init_scale"] for job in made if job.name.startswith("12-vgg")]
     assert 0.5 <= min(scales) < 0.8 and len(set(scales)) == 20
-    (eighteen,) = {unit.arguments["init_scale"] for unit in made if unit.name.startswith("18-")}
+    (eighteen,) = {job.arguments["init_scale"] for job in made if job.name.startswith("18-")}
     assert eighteen == experiment.FIGURE_18_SCALE
 
 
 def test_bad_parameters():
     with pytest.raises(AlignbookError, match="scales_12 must be two numbers, the lower first"):
-        experiment.units(parameters.resolve(BOOK, "smoke") | {"scales_12": [2.0, 1.0]})
+        experiment.jobs(parameters.resolve(BOOK, "smoke") | {"scales_12": [2.0, 1.0]})
     with pytest.raises(AlignbookError, match="no part of the range"):
-        experiment.units(parameters.resolve(BOOK, "smoke") | {"vgg_scales": [3.0, 4.0]})
+        experiment.jobs(parameters.resolve(BOOK, "smoke") | {"vgg_scales": [3.0, 4.0]})
     with pytest.raises(AlignbookError, match="design"):
         parameters.resolve(BOOK, "quick", {"design": "best"})
 
@@ -300,6 +300,11 @@ def test_intervals_surely_below_zero_are_counted():
     slower, cells = analysis.surely_slower(table, reading.FIGURES)
     assert cells == 3 * 2 * 2 and 4 <= slower <= 5
     assert f"surely hurts {slower} of 12" in said(table)
+    assert judged(table)["rarely-hurts"] == CONTRADICTED
+    assert judged(table, epoch_share=0.2)["rarely-hurts"] == NOT_JUDGED
+    few = made_up(lambda *_: 0.1, figures=["12"], labels=["real"])  # six kinds of networks
+    assert judged(few)["rarely-hurts"] == NOT_JUDGED
+    assert judged(made_up(lambda *_: 0.1, figures=["12"]))["rarely-hurts"] == HOLDS
 
 
 def test_the_groups_that_chose_the_reading_are_not_judged():

@@ -160,15 +160,15 @@ def test_diverging_is_said():
         compute(rate=1e30)
 
 
-def test_the_right_panel_shares_figure_4s_units():
+def test_the_right_panel_shares_figure_4s_jobs():
     book = notebooks.find("random_labels/fig20_gaussian_transfer")
     other = notebooks.find("random_labels/fig04_transfer_function")
     for profile in ("quick", "paper"):
-        asked = experiment.units(parameters.resolve(book, profile))
-        own = [unit for unit in asked if unit.compute is gaussian_networks.compute]
+        asked = experiment.jobs(parameters.resolve(book, profile))
+        own = [job for job in asked if job.compute is gaussian_networks.compute]
         values = parameters.resolve(other, profile)
-        theirs = [unit.arguments for unit in fig04.units(values)]
-        assert sum(unit.arguments in theirs for unit in own) == values["groups"] <= len(own)
+        theirs = [job.arguments for job in fig04.jobs(values)]
+        assert sum(job.arguments in theirs for job in own) == values["groups"] <= len(own)
     assert design.settings(parameters.resolve(book, "paper")) == design.PRINTED
     with pytest.raises(AlignbookError, match="goal"):
         parameters.resolve(book, "quick", {"goal": 0.0})

@@ -142,11 +142,10 @@ def found(table):
 
 def test_a_network_learns_and_stops():
     asked = parameters.resolve(BOOK, "smoke", {"max_epochs": 100, "goal": 1.9, "seeds": 1})
-    units = experiment.units(asked)
-    assert len(units) == len(design.STEPS)
+    jobs = experiment.jobs(asked)
+    assert len(jobs) == len(design.STEPS)
     tables = [
-        unit.compute(**unit.arguments, **QUIET).assign(unit=unit.name, seed=0)
-        for unit in (units[0], units[3])
+        job.compute(**job.arguments, **QUIET).assign(unit=job.name, seed=0) for job in (jobs[0], jobs[3])
     ]
     for table in tables:
         assert (table["converged"] == 1).all() and table["epochs"].iloc[0] < 100

@@ -1,10 +1,10 @@
 """What studies share stands beside them, and its results under the name of one of them."""
 
-from alignbook.experiments import Unit
+from alignbook.experiments import Job
 from alignbook.runs import results
 from alignbook.studies.random_labels import filter_training, gaussian_networks
 
 
 def test_what_studies_share_is_stored_under_one_of_them():
-    owners = [results.owner(Unit("any", part.compute, {})) for part in (filter_training, gaussian_networks)]
+    owners = [results.owner(Job("any", part.compute, {})) for part in (filter_training, gaussian_networks)]
     assert owners == ["random_labels/fig02_misalignment", "random_labels/fig04_transfer_function"]

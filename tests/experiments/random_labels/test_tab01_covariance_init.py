@@ -7,6 +7,7 @@ from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.statements import judged
 from alignbook.studies.random_labels.tab01_covariance_init import experiment as tab01
 from alignbook.studies.random_labels.tab01_covariance_init import reading
+from tests import judging
 
 PARAMETERS = {
     "dataset": "photos",
@@ -36,13 +37,13 @@ PARAMETERS = {
 CELL = ["initialisation", "layers", "iterations"]
 
 
-def run(unit, report=lambda done, text: None):
-    table = unit.compute(**unit.arguments, device=torch.device("cpu"), report=report)
-    return table.assign(unit=unit.name, seed=unit.arguments["seed"])
+def run(job, report=lambda done, text: None):
+    table = job.compute(**job.arguments, device=torch.device("cpu"), report=report)
+    return table.assign(unit=job.name, seed=job.arguments["seed"])
 
 
 def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0, fitted=1.0):
-    """A table of units whose accuracies are the printed ones plus ``shift``, and a little ``noise``.
+    """A table of jobs whose accuracies are the printed ones plus ``shift``, and a little ``noise``.
 
     fitted : share of the random labels that pre-training fits
     """
@@ -51,22 +52,13 @@ def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0, fitted=1.0):
     wide[["train", "test"]] += shift
     made, rng = [], np.random.default_rng(draw)
     for seed in range(seeds):
-        unit = wide.assign(seed=seed, unit="any", random_labels=fitted)
-        unit[["train", "test"]] += rng.normal(0, noise, size=(len(unit), 2))
-        made.append(unit)
+        job = wide.assign(seed=seed, unit="any", random_labels=fitted)
+        job[["train", "test"]] += rng.normal(0, noise, size=(len(job), 2))
+        made.append(job)
     return pd.concat(made, ignore_index=True)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_the_paper_prints_112_numbers():
@@ -77,34 +69,34 @@ def test_the_paper_prints_112_numbers():
     assert printed.groupby(["layers", "iterations", "part"])["paper"].nunique()[0].eq(1).all()
 
 
-def test_units_ask_for_every_cell_once_and_share_the_standard_column():
-    units = tab01.units(PARAMETERS)
-    assert len({unit.name for unit in units}) == len(units) == 2 * (1 + 3 * 2 + 1)
-    standard = [unit for unit in units if unit.compute is tab01.standard]
-    assert [unit.arguments["seed"] for unit in standard] == [0, 1]
+def test_jobs_ask_for_every_cell_once_and_share_the_standard_column():
+    jobs = tab01.jobs(PARAMETERS)
+    assert len({job.name for job in jobs}) == len(jobs) == 2 * (1 + 3 * 2 + 1)
+    standard = [job for job in jobs if job.compute is tab01.standard]
+    assert [job.arguments["seed"] for job in standard] == [0, 1]
     assert not {"initialisation", "filter_scale", "pretrain_epochs"} & set(standard[0].arguments)
 
 
 def test_variations_change_one_thing_each():
-    units = tab01.units(PARAMETERS | {"variation_seeds": 1, "precision": "bfloat16", "seeds": 1})
+    jobs = tab01.jobs(PARAMETERS | {"variation_seeds": 1, "precision": "bfloat16", "seeds": 1})
     values = PARAMETERS | {"precision": "bfloat16"}
-    varied = [unit for unit in units if "__" in unit.name]
+    varied = [job for job in jobs if "__" in job.name]
     assert varied
-    assert len({unit.name for unit in units}) == len(units)
-    for unit in varied:
-        keys = set(unit.arguments) - {"seed", "initialisation", "layers", "iterations"}
-        changed = [key for key in keys if unit.arguments[key] != values[key]]
+    assert len({job.name for job in jobs}) == len(jobs)
+    for job in varied:
+        keys = set(job.arguments) - {"seed", "initialisation", "layers", "iterations"}
+        changed = [key for key in keys if job.arguments[key] != values[key]]
         assert len(changed) == 1
-        assert unit.name.startswith(f"{changed[0]}-{unit.arguments[changed[0]]}__")
+        assert job.name.startswith(f"{changed[0]}-{job.arguments[changed[0]]}__")
 
 
 @pytest.mark.parametrize("name", ["standard-seed0", "f1-3-seed0", "sampled-1-seed0", "pretrained-seed0"])
-def test_a_unit_gives_its_cells_twice_the_same(name):
-    unit = {unit.name: unit for unit in tab01.units(PARAMETERS)}[name]
+def test_a_job_gives_its_cells_twice_the_same(name):
+    job = {job.name: job for job in tab01.jobs(PARAMETERS)}[name]
     told = []
-    one, other = run(unit, lambda done, text: told.append(done)), run(unit)
+    one, other = run(job, lambda done, text: told.append(done)), run(job)
     pd.testing.assert_frame_equal(one, other)
-    layers = unit.arguments.get("layers", 0)
+    layers = job.arguments.get("layers", 0)
     layers = layers if isinstance(layers, list) else [layers]
     assert one[["layers", "iterations"]].to_numpy().tolist() == [[k, n] for k in layers for n in (2, 3)]
     assert one[["train", "test"]].stack().between(0, 1).all()
@@ -148,11 +140,11 @@ def _patches(maps):
 def test_training_starts_from_the_tables_filters(trained, name, number, first, tau):
     values = PARAMETERS | {"initialisations": [name], "layers": [2], "iterations": [2], "seeds": 1}
     values |= {"first_number": number}
-    plain, unit = tab01.units(values | {"filter_scale": "raw", "train_images": 200})
-    run(plain), run(unit)
+    plain, job = tab01.jobs(values | {"filter_scale": "raw", "train_images": 200})
+    run(plain), run(job)
     (standard, _), (filters, labels) = trained
-    images = tab01._images(0, unit.arguments, torch.device("cpu"))
-    net = tab01._network(images, 0, "network", unit.arguments)
+    images = tab01._images(0, job.arguments, torch.device("cpu"))
+    net = tab01._network(images, 0, "network", job.arguments)
     assert torch.equal(labels, images["y"]) and torch.equal(filters[2], standard[2])
     for layer in range(2):
         wanted = directions(images["x"], net, layer)[first[layer] :][:4] * torch.tensor(tau)[:, None]
@@ -165,10 +157,10 @@ def test_training_starts_from_the_tables_filters(trained, name, number, first, t
 def test_pretraining_sees_random_labels_and_hands_over_its_filters(trained):
     values = PARAMETERS | {"initialisations": ["pretrained"], "iterations": [2], "seeds": 1}
     values |= {"learning_rate": 0.02, "pretrain_images": 300, "pretrain_epochs": 1}
-    plain, unit = tab01.units(values)
-    run(plain), run(unit)
+    plain, job = tab01.jobs(values)
+    run(plain), run(job)
     (standard, real), (source, random), (one, _), (three, labels) = trained
-    images = tab01._images(0, unit.arguments, torch.device("cpu"), 300)
+    images = tab01._images(0, job.arguments, torch.device("cpu"), 300)
     assert torch.equal(labels, real) and torch.equal(labels, images["y"])
     assert len(random) == 300 and np.bincount(random).min() > 10
     # Layer 1 of both is the same, trained, as long as before; what is not handed over starts as elsewhere.

@@ -193,3 +193,14 @@ def test_the_printed_distance_is_twice_the_integral():
     one, other = (part @ part.T for part in rng.standard_normal((2, 3, 8)))
     whole = directions.printed_distance(one, other)
     assert directions.half_information(one, other) == pytest.approx(whole / 2)
+    assert directions.divergence(one, other) == pytest.approx(whole / 2)
+
+
+def test_the_erratum_is_judged(monkeypatch):
+    found = judged(made_up())
+    assert found["distance-definition"] == HOLDS and found["distance-closed-form"] == CONTRADICTED
+    mended = {
+        name: lambda one, other: directions.printed_distance(one, other) / 2 for name in reading.DISTANCES
+    }
+    monkeypatch.setattr(reading, "DISTANCES", mended)
+    assert judged(made_up())["distance-closed-form"] == HOLDS

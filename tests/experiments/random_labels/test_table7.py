@@ -35,13 +35,13 @@ PARAMETERS = {
 }
 
 
-def units():
-    return {unit.name: unit for unit in tab01.units(PARAMETERS)}
+def jobs():
+    return {job.name: job for job in tab01.jobs(PARAMETERS)}
 
 
-def run(unit, **changes):
-    arguments = unit.arguments | changes
-    return unit.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+def run(job, **changes):
+    arguments = job.arguments | changes
+    return job.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
 
 
 @pytest.fixture
@@ -62,17 +62,17 @@ def trained(monkeypatch):
     return calls
 
 
-def test_units_are_those_asked_for_at_one_seed_and_all_others_stay():
-    plain = tab01.units(PARAMETERS | {"pretraining": ["plain"]})
-    assert [unit for unit in tab01.units(PARAMETERS) if not unit.name.startswith(tab01.TABLE_7)] == plain
-    found = [name for name in units() if name.startswith(tab01.TABLE_7)]
+def test_jobs_are_those_asked_for_at_one_seed_and_all_others_stay():
+    plain = tab01.jobs(PARAMETERS | {"pretraining": ["plain"]})
+    assert [job for job in tab01.jobs(PARAMETERS) if not job.name.startswith(tab01.TABLE_7)] == plain
+    found = [name for name in jobs() if name.startswith(tab01.TABLE_7)]
     assert found == [
         "table7-rate__pretrained-seed0",
         "table7-unscaled__pretrained-seed0",
         "table7-joint__standard-seed0",
         "table7-joint__pretrained-seed0",
     ]
-    rate, unscaled, standard, joint = (units()[name].arguments for name in found)
+    rate, unscaled, standard, joint = (jobs()[name].arguments for name in found)
     assert (rate["pretrain_rate"], unscaled["pretrain_rate"], joint["pretrain_rate"]) == (0.01, 0.002, 0.002)
     assert (rate["rescaled"], unscaled["rescaled"], joint["rescaled"]) == ([False, True], [False], [True])
     assert {(one["schedule"], one["init_scale"]) for one in (standard, joint)} == {("constant", 0.518)}
@@ -82,7 +82,7 @@ def test_units_are_those_asked_for_at_one_seed_and_all_others_stay():
 
 
 def test_layers_are_handed_over_as_they_are_or_scaled_back(trained):
-    table = run(units()["table7-rate__pretrained-seed0"], layers=[1, 3], iterations=[1], pretrain_rate=0.05)
+    table = run(jobs()["table7-rate__pretrained-seed0"], layers=[1, 3], iterations=[1], pretrain_rate=0.05)
     (start, end, rate, random), *later = trained
     assert rate == 0.05 and [call[2] for call in later] == [0.002] * 4
     assert len(random) == 14 and all(len(call[3]) == 12 for call in later)
@@ -101,8 +101,8 @@ def test_layers_are_handed_over_as_they_are_or_scaled_back(trained):
 
 
 def test_at_the_pages_own_rate_and_scaled_back_nothing_differs_from_table_7():
-    plain = units()["pretrained-seed0"]
-    otherwise = units()["table7-unscaled__pretrained-seed0"]
+    plain = jobs()["pretrained-seed0"]
+    otherwise = jobs()["table7-unscaled__pretrained-seed0"]
     same = run(otherwise, layers=[3], rescaled=[True])
     pd.testing.assert_frame_equal(
         same.drop(columns=["rescaled", "random_labels"]), run(plain, layers=[3], precision="float32")
@@ -111,10 +111,10 @@ def test_at_the_pages_own_rate_and_scaled_back_nothing_differs_from_table_7():
 
 def test_the_page_may_pre_train_at_another_rate(trained):
     values = PARAMETERS | {"pretrain_rate": 0.05, "pretraining": ["plain"]}
-    faster, own = tab01.units(values), tab01.units(PARAMETERS | {"pretraining": ["plain"]})
+    faster, own = tab01.jobs(values), tab01.jobs(PARAMETERS | {"pretraining": ["plain"]})
     assert [a.name for a in faster] == [b.name for b in own]
     changed = [a for a, b in zip(faster, own, strict=True) if a != b]
-    assert {unit.name.rpartition("-seed")[0] for unit in changed} == {
+    assert {job.name.rpartition("-seed")[0] for job in changed} == {
         name.rpartition("-seed")[0] for name in (u.name for u in own) if "pretrained" in name
     }
     table = run(changed[0], layers=[3], iterations=[1])
@@ -136,7 +136,7 @@ CHANGES = {
 
 
 def made_up(**accuracy):
-    """A table of units: {one of ``CHANGES``: training accuracy after 1000 steps}; other cells as printed."""
+    """A table of jobs: {one of ``CHANGES``: training accuracy after 1000 steps}; other cells as printed."""
     rows = []
     for name, value in accuracy.items():
         layers = 0 if name == COLUMN else 3

@@ -17,9 +17,9 @@ PARAMETERS = {"points": 40, "fewer": 11, "spread": 0.3, "step_size": 0.5, "remai
 @pytest.fixture(scope="module")
 def table():
     tables = []
-    for unit in experiment.units(PARAMETERS):
-        made = unit.compute(**unit.arguments, device=torch.device("cpu"), report=None)
-        tables.append(made.assign(points=unit.arguments["points"], seed=unit.arguments["seed"]))
+    for job in experiment.jobs(PARAMETERS):
+        made = job.compute(**job.arguments, device=torch.device("cpu"), report=None)
+        tables.append(made.assign(points=job.arguments["points"], seed=job.arguments["seed"]))
     return pd.concat(tables, ignore_index=True)
 
 

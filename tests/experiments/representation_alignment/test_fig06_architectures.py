@@ -66,16 +66,16 @@ def test_settings_change_one_choice_of_the_base_each():
     assert made["base"] == design.BASE and made["width 8"].width == 8 and made["width 8"].depth == 4
     book = notebooks.find("representation_alignment/fig06_architectures")
     quick = design.settings(parameters.resolve(book, "quick"))
-    assert len(quick) == 17 and len(experiment.units(parameters.resolve(book, "quick"))) == 15
+    assert len(quick) == 17 and len(experiment.jobs(parameters.resolve(book, "quick"))) == 15
 
 
-def test_slow_sgd_goes_on_in_units_of_its_own(computed):
+def test_slow_sgd_goes_on_in_jobs_of_its_own(computed):
     small = PARAMETERS | {"datasets": ["digits"], "seeds": 2}
-    names = [unit.name for unit in experiment.units(small)]
-    more = experiment.units(small | {"slow_steps": 9})
-    assert [unit.name for unit in more] == [*names, "digits-slow-seed0", "digits-slow-seed1"]
+    names = [job.name for job in experiment.jobs(small)]
+    more = experiment.jobs(small | {"slow_steps": 9})
+    assert [job.name for job in more] == [*names, "digits-slow-seed0", "digits-slow-seed1"]
     # What was stored before stays stored: its arguments are the same.
-    assert [unit.arguments for unit in more[:2]] == [unit.arguments for unit in experiment.units(small)]
+    assert [job.arguments for job in more[:2]] == [job.arguments for job in experiment.jobs(small)]
     table = computed(experiment, small | {"slow_steps": 9}).assign(dataset="digits")
     slow = table[table["kind"] == "slow area"].set_index(["seed", "split", "setting"])
     base = table[table["kind"] == "area"].set_index(["seed", "split", "setting"])
@@ -138,9 +138,9 @@ def test_networks_have_the_shape_of_their_setting(activation):
     assert torch.equal(again[0].weight, net[0].weight)
 
 
-def test_a_unit_trains_and_measures_both_splits():
-    unit = experiment.units(PARAMETERS | {"datasets": ["diabetes"], "steps": 30})[1]
-    table = unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
+def test_a_job_trains_and_measures_both_splits():
+    job = experiment.jobs(PARAMETERS | {"datasets": ["diabetes"], "steps": 30})[1]
+    table = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
     table = table.assign(dataset="diabetes", seed=1)
     found = reading.areas(table, "diabetes", "train")
     assert set(found["trained"]) == {"inputs", *design.settings(PARAMETERS)}

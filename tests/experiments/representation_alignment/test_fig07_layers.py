@@ -24,9 +24,9 @@ IDS = ("order", *(f"{name}-{dataset}" for name in EACH for dataset in PARAMETERS
 @pytest.fixture(scope="module")
 def table():
     made = []
-    for unit in experiment.units(PARAMETERS):
-        rows = unit.compute(**unit.arguments, device=torch.device("cpu"), report=None)
-        made.append(rows.assign(**{name: unit.arguments[name] for name in ("seed", "dataset", "points")}))
+    for job in experiment.jobs(PARAMETERS):
+        rows = job.compute(**job.arguments, device=torch.device("cpu"), report=None)
+        made.append(rows.assign(**{name: job.arguments[name] for name in ("seed", "dataset", "points")}))
     return pd.concat(made, ignore_index=True)
 
 
@@ -80,8 +80,8 @@ def test_pixels_go_from_the_darkest_to_one():
     torch.testing.assert_close(wide, 2 * x - 1)
     table = experiment.examples("diabetes", 30, seed=1)[0]
     assert torch.equal(table, experiment.examples("diabetes", 30, seed=1, darkest=-1.0)[0])
-    assert all("darkest" not in unit.arguments for unit in experiment.units(PARAMETERS))
-    other = experiment.units(PARAMETERS | {"darkest": -1.0})[0]
+    assert all("darkest" not in job.arguments for job in experiment.jobs(PARAMETERS))
+    other = experiment.jobs(PARAMETERS | {"darkest": -1.0})[0]
     rows = other.compute(**other.arguments, device=torch.device("cpu"), report=None)
     first = rows[(rows["kind"] == "area") & (rows["layer"] == 0)]["area"].iloc[0]
     x, y = experiment.examples("digits", 150, 0, -1.0)

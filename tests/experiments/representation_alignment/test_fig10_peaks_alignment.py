@@ -30,8 +30,8 @@ def silent(done, text):
 
 
 def compute(seed):
-    unit = fig10.units(PARAMETERS)[seed]
-    return unit.compute(**unit.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
+    job = fig10.jobs(PARAMETERS)[seed]
+    return job.compute(**job.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +39,10 @@ def table():
     return pd.concat([compute(seed) for seed in range(3)], ignore_index=True)
 
 
-def test_units_are_one_per_seed_and_complete():
-    units = fig10.units(PARAMETERS)
-    assert [unit.arguments["seed"] for unit in units] == [0, 1, 2]
-    assert all(set(unit.arguments) == set(PARAMETERS) - {"seeds"} | {"seed"} for unit in units)
+def test_jobs_are_one_per_seed_and_complete():
+    jobs = fig10.jobs(PARAMETERS)
+    assert [job.arguments["seed"] for job in jobs] == [0, 1, 2]
+    assert all(set(job.arguments) == set(PARAMETERS) - {"seeds"} | {"seed"} for job in jobs)
 
 
 def test_table_has_every_curve_and_repeats_bit_for_bit(table):
@@ -61,7 +61,7 @@ def test_curves_fall_and_start_at_most_at_the_squared_length(table):
 
 
 def test_the_transferred_representation_is_the_trained_one():
-    arguments = fig10.units(PARAMETERS | {"max_epochs": 3, "tolerance": 0.0})[0].arguments
+    arguments = fig10.jobs(PARAMETERS | {"max_epochs": 3, "tolerance": 0.0})[0].arguments
     rows = fig10.compute(**arguments, device=torch.device("cpu"), report=silent).assign(seed=0)
     assert rows.loc[rows["kind"] == "training", "epoch"].item() == 3
     last = rows[(rows["kind"] == "checkpoint") & (rows["epoch"] == 3)].set_index("task")["area"]

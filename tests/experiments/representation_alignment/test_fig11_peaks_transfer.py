@@ -33,8 +33,8 @@ def silent(done, text):
 
 
 def compute(seed):
-    unit = fig11.units(PARAMETERS)[seed]
-    return unit.compute(**unit.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
+    job = fig11.jobs(PARAMETERS)[seed]
+    return job.compute(**job.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_what_was_chosen_after_the_runs_is_judged_on_other_runs_alone(table):
     made = claims(table)  # seeds 0 to 2, which were seen
     assert {id for id, claim in made.items() if claim.outcome == NOT_JUDGED} == set(LATER)
     assert {id for id, claim in made.items() if claim.post_hoc} == set(LATER)
-    assert said(table, made).startswith("These runs cannot decide whether features learned on one task help")
+    assert said(table, made).startswith("We do not judge whether features learned on one task help")
     both = pd.concat([table, table.assign(seed=table["seed"] + reading.SEEN)])
     assert claims(both)["related-test-fast"] == found(table)["related-test-fast"]
     assert NOT_JUDGED not in {claim.outcome for claim in found(table).values()}

@@ -10,9 +10,9 @@ import torch
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.representation_alignment import image_features
 from alignbook.studies.representation_alignment.fig13_pretrained import design, experiment, reading
+from tests import judging
 
 PARAMETERS = {
     "datasets": ["photos"], "network": "random", "points": 12, "test_points": 6, "dictionary": 8,
@@ -45,16 +45,7 @@ def made_up(
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_what_the_paper_shows_holds():
@@ -202,9 +193,9 @@ def test_radial_basis_functions():
     np.testing.assert_allclose(image_features.radial_basis(x, centres, 0.7), plain)
 
 
-def test_a_unit_with_an_untrained_network():
-    unit = experiment.units(PARAMETERS)[0]
-    made = [unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None) for _ in "ab"]
+def test_a_job_with_an_untrained_network():
+    job = experiment.jobs(PARAMETERS)[0]
+    made = [job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None) for _ in "ab"]
     pd.testing.assert_frame_equal(*made)
     areas = made[0][made[0]["kind"] == "area"].set_index("representation")
     assert set(areas.index) == set(design.NAMES) and areas["area"].between(0, 1).all()
@@ -216,9 +207,9 @@ def test_a_unit_with_an_untrained_network():
 
 def test_one_line_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    unit = experiment.units(PARAMETERS | {"network": "imagenet"})[0]
+    job = experiment.jobs(PARAMETERS | {"network": "imagenet"})[0]
     with pytest.raises(AlignbookError, match=r"pip install 'alignbook\[imagenet\]'"):
-        unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
+        job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
 
 
 def test_one_seed_nothing_and_bad_parameters():

@@ -9,9 +9,9 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, U
 from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.representation_alignment.fig14_natural_artificial import experiment, reading
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 BOOK = notebooks.find("representation_alignment/fig14_natural_artificial")
 PARAMETERS = parameters.resolve(BOOK, "quick")
@@ -46,16 +46,7 @@ def made_up(gaps=GAPS, tuned=TUNED, source=40.0, seeds=4, dip=0.0, kinds=(1, 1),
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_what_the_paper_shows_holds():
@@ -160,17 +151,17 @@ def test_images_are_of_their_class_and_both_sources_see_the_same():
         experiment.drawn("photos", "cat", 201, 0)
 
 
-def test_units_share_all_but_their_source():
-    found = experiment.units(parameters.resolve(BOOK, "smoke"))
-    assert [unit.name for unit in found] == [f"{p}-seed{s}" for s in range(2) for p in reading.PARTS]
-    first, second = (unit.arguments for unit in found[:2])
+def test_jobs_share_all_but_their_source():
+    found = experiment.jobs(parameters.resolve(BOOK, "smoke"))
+    assert [job.name for job in found] == [f"{p}-seed{s}" for s in range(2) for p in reading.PARTS]
+    first, second = (job.arguments for job in found[:2])
     assert {key for key in first if first[key] != second[key]} == {"part"}
 
 
 def test_a_run_measures_every_pair_and_both_targets():
     smoke = parameters.resolve(BOOK, "smoke") | {"points": 4, "examples": 8, "tune_batch_size": 16}
-    unit = experiment.units(smoke)[0]
-    table = unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None)
+    job = experiment.jobs(smoke)[0]
+    table = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
     areas = table[table["kind"] == "area"]
     assert len(areas) == 2 * 10 * 4 and areas["area"].between(0, 1).all()
     tops = table[(table["kind"] == "curve") & (table["threshold"] == 0)]

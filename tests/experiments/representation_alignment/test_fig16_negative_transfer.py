@@ -174,11 +174,11 @@ def test_office31_that_is_missing_or_mixed_up_is_one_line(office):
         domains.domain("office31", "webcam", **AMONG)
 
 
-def test_units_say_which_data_they_read():
-    first, *_, last = experiment.units(SMOKE)
-    assert (first.name, last.name) == ("none-seed0", "coarse-seed1") and len(experiment.units(SMOKE)) == 8
+def test_jobs_say_which_data_they_read():
+    first, *_, last = experiment.jobs(SMOKE)
+    assert (first.name, last.name) == ("none-seed0", "coarse-seed1") and len(experiment.jobs(SMOKE)) == 8
     assert first.arguments["dataset"] == "digits" and first.arguments["source"] == "photos"
-    office = experiment.units(parameters.resolve(BOOK, "paper"))[1]
+    office = experiment.jobs(parameters.resolve(BOOK, "paper"))[1]
     assert office.name == "amazon-seed0"
     assert office.arguments["dataset"] is None and office.arguments["source"] is None
 
@@ -218,9 +218,9 @@ def test_random_labels_can_be_learned_and_the_start_is_not_changed_by_fine_tunin
 
 
 def test_a_run_looks_at_every_other_domain():
-    unit = next(u for u in experiment.units(SMOKE) if u.name == "handwritten-seed0")
-    short = unit.arguments | {"source_epochs": 1, "tune_epochs": 1, "base_images": 64}
-    table = unit.compute(**short, device="cpu", report=lambda done, text: None)
+    job = next(u for u in experiment.jobs(SMOKE) if u.name == "handwritten-seed0")
+    short = job.arguments | {"source_epochs": 1, "tune_epochs": 1, "base_images": 64}
+    table = job.compute(**short, device="cpu", report=lambda done, text: None)
     for kind in ("area", "accuracy"):
         assert table[table["kind"] == kind]["target"].tolist() == ["street", "coarse"]
     assert table[table["kind"] == "area"]["area"].between(0, 1).all()

@@ -22,8 +22,8 @@ PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
 
 @pytest.fixture(scope="module")
 def table():
-    unit, _ = experiment.units(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
-    return unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    job, _ = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
+    return job.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
 
 
 def test_areas_are_those_of_the_last_hidden_layer(table):
@@ -46,8 +46,8 @@ def test_areas_are_those_of_the_last_hidden_layer(table):
 
 
 def test_random_features_are_relus_of_the_same_images(table):
-    made = experiment.units(PARAMETERS | {"datasets": ["photos"], "networks": [], "widths": [4, 64]})
-    assert [unit.compute for unit in made] == [experiment.compute, experiment.wide]
+    made = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "widths": [4, 64]})
+    assert [job.compute for job in made] == [experiment.compute, experiment.wide]
     found = made[1].compute(**made[1].arguments, device="cpu", report=lambda done, text: None)
     rows = found[found["kind"] == "area"].set_index("width")
     assert rows.index.tolist() == [0, 4, 64] and rows["features"].tolist() == [3072, 4, 64]

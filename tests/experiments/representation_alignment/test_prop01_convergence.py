@@ -20,9 +20,9 @@ PARAMETERS = {
 @pytest.fixture(scope="module")
 def table():
     tables = []
-    for unit in experiment.units(PARAMETERS):
-        made = unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
-        tables.append(made.assign(seed=unit.arguments["seed"]))
+    for job in experiment.jobs(PARAMETERS):
+        made = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
+        tables.append(made.assign(seed=job.arguments["seed"]))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -22,7 +22,7 @@ def run(request):
 
 def test_the_banner_tells_the_papers_settings_from_its_data(run):
     study = notebooks.find(run.name)
-    stored = {name for item in run.stored for name in results.datasets(item.unit).values()}
+    stored = {name for item in run.stored for name in results.datasets(item.job).values()}
     lacks = "only slices of two patients" if "ct_slices" in stored else IN_PLACE.get(study.slug)
     if lacks:
         assert lacks in study.data and f"<span>data: {study.data}</span>" in banner(run)

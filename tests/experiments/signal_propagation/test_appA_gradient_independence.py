@@ -11,6 +11,7 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged
 from alignbook.studies.signal_propagation.appA_gradient_independence import experiment, reading
+from tests import judging
 
 PARAMETERS = {"depths": [10], "widths": [32, 128, 512, 1024], "layers": [5], "draws": 100, "networks": 4}
 RUN = {"device": torch.device("cpu"), "report": lambda *_: None}
@@ -111,16 +112,7 @@ def made_up(
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():
@@ -151,9 +143,9 @@ def test_other_verdicts():
     assert max(len(said(table)) for table in (made_up(), flat, one)) <= 300
 
 
-def test_smoke_units_give_what_is_read():
+def test_smoke_jobs_give_what_is_read():
     book = notebooks.find("signal_propagation/appA_gradient_independence")
     values = parameters.resolve(book, "smoke")
-    tables = [unit.compute(**unit.arguments, **RUN).assign(seed=0) for unit in experiment.units(values)]
+    tables = [job.compute(**job.arguments, **RUN).assign(seed=0) for job in experiment.jobs(values)]
     found = judged(reading.STATEMENTS, pd.concat(tables, ignore_index=True), values)
     assert NOT_RUN not in {claim.outcome for claim in found}

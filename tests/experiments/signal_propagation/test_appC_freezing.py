@@ -13,6 +13,7 @@ from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged
 from alignbook.studies.signal_propagation.appC_freezing import experiment, reading
 from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
+from tests import judging
 
 PARAMETERS = {"datasets": ["mnist"], "images": 300}
 RUN = {"device": torch.device("cpu"), "report": lambda *_: None}
@@ -116,16 +117,7 @@ def made_up(
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():
@@ -159,10 +151,10 @@ def test_other_verdicts():
     assert max(map(len, (said(made_up(-1, cosine=0)), said(none)))) <= 300
 
 
-def test_smoke_units_give_what_is_read():
+def test_smoke_jobs_give_what_is_read():
     book = notebooks.find("signal_propagation/appC_freezing")
     values = parameters.resolve(book, "smoke")
-    made = experiment.units(values)
+    made = experiment.jobs(values)
     tables = [
         u.compute(**u.arguments, **RUN).assign(dataset="digits", seed=u.arguments["seed"]) for u in made
     ]

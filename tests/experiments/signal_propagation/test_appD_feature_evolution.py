@@ -13,6 +13,7 @@ from alignbook.statements import judged
 from alignbook.studies.signal_propagation import tangent_step
 from alignbook.studies.signal_propagation.appD_feature_evolution import experiment, reading
 from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
+from tests import judging
 
 PARAMETERS = {"learning_rate": 0.003, "shorter": [1.0, 10000.0], "examples": 256}
 X = torch.randn(12, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -116,16 +117,7 @@ def made_up(order=1, moved=0.0, grown=0.0, label=1.0, gain=(1.0, -1.0), factor=1
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():
@@ -170,10 +162,10 @@ def test_other_verdicts():
     assert max(map(len, (said(none), said(made_up(-1, moved=0.9)), said(few)))) <= 300
 
 
-def test_smoke_unit_gives_what_is_read():
+def test_smoke_job_gives_what_is_read():
     book = notebooks.find("signal_propagation/appD_feature_evolution")
     values = parameters.resolve(book, "smoke")
     run = {"device": torch.device("cpu"), "report": lambda *_: None}
-    table = experiment.units(values)[0].compute(**experiment.units(values)[0].arguments, **run).assign(seed=0)
+    table = experiment.jobs(values)[0].compute(**experiment.jobs(values)[0].arguments, **run).assign(seed=0)
     assert NOT_RUN not in {claim.outcome for claim in judged(reading.STATEMENTS, table, values)}
     assert sorted(table["step"].unique()) == [0, 1, 2]

@@ -25,15 +25,15 @@ PARAMETERS = {
 }
 
 
-def compute(unit):
-    """The unit's table with the columns that the engine adds."""
+def compute(job):
+    """The job's table with the columns that the engine adds."""
     progress = []
-    table = unit.compute(
-        **unit.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
+    table = job.compute(
+        **job.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
     )
     assert progress == sorted(progress) and 0 <= progress[0] and progress[-1] <= 1
-    scalars = {k: v for k, v in unit.arguments.items() if isinstance(v, int | float) and k not in table}
-    return table.assign(unit=unit.name, **scalars)
+    scalars = {k: v for k, v in job.arguments.items() if isinstance(v, int | float) and k not in table}
+    return table.assign(unit=job.name, **scalars)
 
 
 def claims_of(table, parameters):
@@ -42,7 +42,7 @@ def claims_of(table, parameters):
 
 @pytest.fixture(scope="module")
 def table():
-    return pd.concat([compute(unit) for unit in cor01.units(PARAMETERS)], ignore_index=True)
+    return pd.concat([compute(job) for job in cor01.jobs(PARAMETERS)], ignore_index=True)
 
 
 def plain_correlations(c, depth):
@@ -59,10 +59,10 @@ def plain_backward(c, layer, depth):
     return (np.arcsin(plain_correlations(c, depth)) / math.pi + 0.5)[layer - 1 : depth - 1].prod()
 
 
-def test_units_are_complete_and_distinct():
-    units = cor01.units(PARAMETERS)
-    assert len({unit.name for unit in units}) == len(units) == 2 + 3
-    assert [unit.arguments["seed"] for unit in units] == [0, 0, 0, 1, 2]
+def test_jobs_are_complete_and_distinct():
+    jobs = cor01.jobs(PARAMETERS)
+    assert len({job.name for job in jobs}) == len(jobs) == 2 + 3
+    assert [job.arguments["seed"] for job in jobs] == [0, 0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("depth", [10, 100])
@@ -125,8 +125,8 @@ def test_claims_on_everything_and_on_subsets(table):
     assert all(claim.outcome != "not run" for claim in everything.values())
     empty = claims_of(table.iloc[:0], PARAMETERS)
     assert {claim.outcome for claim in empty} == {"not run"}
-    for units in (["eps0.1"], ["width96-seed0"]):
-        some = claims_of(table[table.unit.isin(units)], PARAMETERS)
+    for jobs in (["eps0.1"], ["width96-seed0"]):
+        some = claims_of(table[table.unit.isin(jobs)], PARAMETERS)
         assert {claim.id for claim in some} <= set(everything)
 
 
@@ -251,10 +251,10 @@ def test_backward_information_is_the_jacobian():
 
 
 def test_same_seed_same_bits_and_seeds_differ():
-    unit = cor01.units(PARAMETERS)[2]
-    first, again = compute(unit), compute(unit)
+    job = cor01.jobs(PARAMETERS)[2]
+    first, again = compute(job), compute(job)
     pd.testing.assert_frame_equal(first, again, check_exact=True)
-    other = compute(cor01.units(PARAMETERS)[3])
+    other = compute(cor01.jobs(PARAMETERS)[3])
     assert not np.allclose(first.value, other.value)
 
 

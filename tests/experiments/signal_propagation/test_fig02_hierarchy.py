@@ -24,8 +24,8 @@ PARAMETERS = {
 EPOCHS = (0.0, 1.0, 2.0, 80.0)
 
 
-def compute(unit, **changes):
-    arguments = unit.arguments | changes
+def compute(job, **changes):
+    arguments = job.arguments | changes
     return fig02.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
 
 
@@ -62,16 +62,16 @@ def found(table, **changes):
 HILL = [0.3, 0.5, 0.6, 0.5, 0.4, 0.2]
 
 
-def test_a_unit_measures_at_its_records_and_starts_from_the_untrained_network():
-    unit = fig02.units(PARAMETERS)[0]
-    table = compute(unit)
+def test_a_job_measures_at_its_records_and_starts_from_the_untrained_network():
+    job = fig02.jobs(PARAMETERS)[0]
+    table = compute(job)
     # Four batches an epoch, the last of ten; epoch 9 lies past the end.
     assert table.groupby("step")["epoch"].first().to_dict() == {0: 0.0, 2: 0.5, 4: 1.0, 8: 2.0}
     assert table["layer"].tolist() == [1, 2, 3, 4] * 4
     assert table["alignment"].between(0, 1).all()
     losses = table.groupby("step")["train_loss"].first()
     assert losses[8] < losses[0]
-    untrained = compute(unit, epochs=1, learning_rate=1e-12)
+    untrained = compute(job, epochs=1, learning_rate=1e-12)
     ends = [untrained.loc[untrained["step"] == step, "alignment"].to_numpy() for step in (0, 4)]
     np.testing.assert_allclose(*ends, rtol=1e-4)
     np.testing.assert_array_equal(ends[0], table.loc[table["step"] == 0, "alignment"])
@@ -85,7 +85,7 @@ def test_alignments_are_those_of_training_images(monkeypatch):
         return tangent_alignment(net, x, y)
 
     monkeypatch.setattr(fig02, "tangent_alignment", spy)
-    compute(fig02.units(PARAMETERS)[0])
+    compute(fig02.jobs(PARAMETERS)[0])
     images = fig02.load("digits", "train", n=100, seed=0)
     x, y = seen[0]
     assert len(x) == 7 and all(torch.equal(x, other) for other, _ in seen)
@@ -95,7 +95,7 @@ def test_alignments_are_those_of_training_images(monkeypatch):
 
 def test_a_loss_that_is_not_finite_diverges():
     with pytest.raises(Diverged):
-        compute(fig02.units(PARAMETERS)[0], learning_rate=1e6)
+        compute(fig02.jobs(PARAMETERS)[0], learning_rate=1e6)
 
 
 def test_numbers_of_a_network():
@@ -192,12 +192,12 @@ def test_the_finding_says_both_halves():
     assert said.startswith("A hidden layer ends with the largest alignment in 1 of 2 settings; the first or")
 
 
-def test_units_are_unique_and_share_the_figures_rate():
-    made = fig02.units(PARAMETERS)
-    assert len({unit.name for unit in made}) == len(made) == 3 * 2
+def test_jobs_are_unique_and_share_the_figures_rate():
+    made = fig02.jobs(PARAMETERS)
+    assert len({job.name for job in made}) == len(made) == 3 * 2
     assert json.loads(json.dumps(made[0].arguments)) == made[0].arguments
     book = notebooks.find("signal_propagation/fig02_hierarchy")
-    paper = {unit.arguments["dataset"] for unit in fig02.units(parameters.resolve(book, "paper"))}
+    paper = {job.arguments["dataset"] for job in fig02.jobs(parameters.resolve(book, "paper"))}
     assert paper == {"mnist", "fashion_mnist", "kmnist", "cifar10"}
     for bad in ({"depth": 3}, {"rates": []}, {"datasets": ["letters"]}):
         with pytest.raises(AlignbookError, match=next(iter(bad))):

@@ -41,8 +41,8 @@ def short_bootstrap(monkeypatch):
     monkeypatch.setattr(reading, "BOOTSTRAP", 200)
 
 
-def compute(unit, **changes):
-    return fig03.compute(**{**unit.arguments, **changes}, device=CPU, report=lambda done, text: None)
+def compute(job, **changes):
+    return fig03.compute(**{**job.arguments, **changes}, device=CPU, report=lambda done, text: None)
 
 
 def made_up(peaks, dataset="mnist", setting="tables", accuracy=0.9):
@@ -82,34 +82,34 @@ def found(table, **changes):
     return reading.finding(table, asked(**changes), judged(table, **changes))
 
 
-def test_units_are_complete_and_unique():
-    units = fig03.units(PARAMETERS)
-    assert len({unit.name for unit in units}) == len(units) == (2 + 2 + 4) * 2
-    assert all(set(unit.arguments) >= {"dataset", "depth", "setting", "seed"} for unit in units)
-    assert json.loads(json.dumps(units[0].arguments)) == units[0].arguments
-    by_setting = {unit.arguments["setting"]: unit.arguments for unit in units if unit.arguments["depth"] == 3}
+def test_jobs_are_complete_and_unique():
+    jobs = fig03.jobs(PARAMETERS)
+    assert len({job.name for job in jobs}) == len(jobs) == (2 + 2 + 4) * 2
+    assert all(set(job.arguments) >= {"dataset", "depth", "setting", "seed"} for job in jobs)
+    assert json.loads(json.dumps(jobs[0].arguments)) == jobs[0].arguments
+    by_setting = {job.arguments["setting"]: job.arguments for job in jobs if job.arguments["depth"] == 3}
     assert by_setting["low rate"]["learning_rate"] == by_setting["tables"]["learning_rate"] / 4
     assert by_setting["large batch"]["batch_size"] == 256
-    deep = {unit.arguments["setting"]: unit.arguments for unit in units if unit.arguments["depth"] == 5}
+    deep = {job.arguments["setting"]: job.arguments for job in jobs if job.arguments["depth"] == 5}
     for setting, changes in design.CHOICES.items():
         assert deep[setting] == deep["tables"] | {"setting": setting} | changes != deep["tables"]
 
 
 def test_variation_brings_its_own_comparison():
-    units = fig03.units({**PARAMETERS, "variation_depths": [7], "choice_depths": [9], "seeds": 1})
+    jobs = fig03.jobs({**PARAMETERS, "variation_depths": [7], "choice_depths": [9], "seeds": 1})
     settings = {depth: [] for depth in (3, 5, 7, 9)}
-    for unit in units:
-        settings[unit.arguments["depth"]].append(unit.arguments["setting"])
+    for job in jobs:
+        settings[job.arguments["depth"]].append(job.arguments["setting"])
     assert sorted(settings[7]) == ["large batch", "low rate", "tables"]
     assert sorted(settings[9]) == sorted(["tables", *design.CHOICES])
 
 
 def test_choices_on_several_data_sets():
     """On CIFAR-10 the width of the text is the table's: no network twice."""
-    units = fig03.units({**PARAMETERS, "choice_datasets": ["cifar10", "mnist"], "seeds": 1})
+    jobs = fig03.jobs({**PARAMETERS, "choice_datasets": ["cifar10", "mnist"], "seeds": 1})
     settings = {name: [] for name in NAMES}
-    for unit in units:
-        settings.setdefault(unit.arguments["dataset"], []).append(unit.arguments["setting"])
+    for job in jobs:
+        settings.setdefault(job.arguments["dataset"], []).append(job.arguments["setting"])
     assert sorted(settings["cifar10"]) == sorted(
         {"tables", *design.CHOICES, *design.PREPARED} - {"width 256"}
     )
@@ -120,20 +120,20 @@ def test_choices_on_several_data_sets():
 def test_choices_are_asked_by_name():
     """Only those named, of each data set those that change something; the pairs once per data set."""
     some = {"choices": ["stop at 0.1", "no decay", "standardised"], "seeds": 1, "pair_images": 9}
-    units = fig03.units({**PARAMETERS, **some, "choice_datasets": ["cifar10", "mnist"]})
+    jobs = fig03.jobs({**PARAMETERS, **some, "choice_datasets": ["cifar10", "mnist"]})
     settings = {name: [] for name in NAMES}
-    for unit in units:
-        settings[unit.arguments["dataset"]].append(unit.arguments.get("setting"))
+    for job in jobs:
+        settings[job.arguments["dataset"]].append(job.arguments.get("setting"))
     assert settings["cifar10"] == ["no decay", "standardised", "stop at 0.1", "tables"]
     assert settings["mnist"] == ["no decay", "stop at 0.1", "tables"]
-    assert settings["digits"].count(None) == 1 and units[-1].name == "pairs-digits"
+    assert settings["digits"].count(None) == 1 and jobs[-1].name == "pairs-digits"
 
 
 def test_open_choices_train_what_they_name():
     """A bias in every layer from 0 on; an early end; else the network of ``compute``, layer by layer."""
     names = ["biases", "stop at 0.1"]
     asked = {**PARAMETERS, "choices": names, "epochs_factor": 0.05, "seeds": 1}
-    made = {unit.arguments["setting"]: unit for unit in fig03.units(asked) if unit.arguments["depth"] == 5}
+    made = {job.arguments["setting"]: job for job in fig03.jobs(asked) if job.arguments["depth"] == 5}
     run = {"device": CPU, "report": lambda *_: None}
     plain = compute(made["tables"])
     arguments = made["stop at 0.1"].arguments
@@ -262,12 +262,12 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
 def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):
     """Standardised, images that are darker and flatter give the same table; crops and flips another."""
     asked = {**PARAMETERS, "choice_datasets": ["cifar10"], "seeds": 1}
-    units = {unit.arguments["setting"]: unit for unit in fig03.units(asked)}
+    jobs = {job.arguments["setting"]: job for job in fig03.jobs(asked)}
     run = {"dataset": "digits", "depth": 3, "width": 12, "device": CPU, "report": lambda *_: None}
 
     def table(name):
-        assert units[name].compute is fig03.compute_prepared
-        return fig03.compute_prepared(**units[name].arguments | run)
+        assert jobs[name].compute is fig03.compute_prepared
+        return fig03.compute_prepared(**jobs[name].arguments | run)
 
     plain, moved = table("standardised"), table("crops and flips")
     assert list(plain["layer"]) == [1, 2, 3] and plain["alignment"].between(0, 1).all()
@@ -298,21 +298,21 @@ def test_schedule(dataset, depth, expected):
 
 def test_paper_profile_has_the_tables_rates():
     parameters = {**PARAMETERS, "datasets": ["cifar10"], "depths": [90], "epochs_factor": 1.0}
-    arguments = fig03.units(parameters)[0].arguments
+    arguments = fig03.jobs(parameters)[0].arguments
     assert (arguments["learning_rate"], arguments["epochs"], arguments["width"]) == (0.0001, 500, 20)
 
 
 def test_table_learns_and_repeats_bit_for_bit():
-    unit = fig03.units(PARAMETERS)[0]
-    table = compute(unit, epochs=30, learning_rate=0.02)
+    job = fig03.jobs(PARAMETERS)[0]
+    table = compute(job, epochs=30, learning_rate=0.02)
     alignments = table[["alignment", "alignment_half", "alignment_init"]].to_numpy()
     assert list(table["layer"]) == [1, 2, 3]
     assert alignments.min() > 0 and alignments.max() < 1
     assert table["test_accuracy"].iloc[0] > 0.6  # six times chance
     assert table["train_accuracy"].iloc[0] > 0.6
     assert (table["alignment"] > table["alignment_init"]).any()
-    pd.testing.assert_frame_equal(table, compute(unit, epochs=30, learning_rate=0.02), check_exact=True)
-    other = compute(unit, epochs=30, learning_rate=0.02, seed=1)
+    pd.testing.assert_frame_equal(table, compute(job, epochs=30, learning_rate=0.02), check_exact=True)
+    other = compute(job, epochs=30, learning_rate=0.02, seed=1)
     assert not np.array_equal(table["alignment"], other["alignment"])
 
 
@@ -324,7 +324,7 @@ def test_last_incomplete_batch_is_used(monkeypatch):
         return step(self, x, *arguments)
 
     monkeypatch.setattr(fig03.MLP, "step", counted)
-    compute(fig03.units(PARAMETERS)[0], train_images=65, epochs=2)
+    compute(fig03.jobs(PARAMETERS)[0], train_images=65, epochs=2)
     assert sizes == [64, 1, 64, 1]
 
 
@@ -340,7 +340,7 @@ def written_out(mlp, x, y, *, epochs, batch_size, learning_rate, momentum, weigh
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_the_same_bits_as_written_out(epochs):
-    asked = fig03.units(PARAMETERS)[0].arguments | {"train_images": 130, "epochs": epochs}  # 64, 64 and 2
+    asked = fig03.jobs(PARAMETERS)[0].arguments | {"train_images": 130, "epochs": epochs}  # 64, 64 and 2
     table = fig03.compute(**asked, device=CPU, report=lambda done, text: None)
     x, y = fig03.images("digits", "train", 130, asked["seed"], CPU)
     x_test, y_test = fig03.images("digits", "test", 0, asked["seed"], CPU)
@@ -358,15 +358,15 @@ def test_the_same_bits_as_written_out(epochs):
 
 
 def test_half_of_the_images_are_the_first_half():
-    unit = fig03.units(PARAMETERS)[0]
-    whole, half = (compute(unit, alignment_images=n, epochs=2) for n in (20, 10))
+    job = fig03.jobs(PARAMETERS)[0]
+    whole, half = (compute(job, alignment_images=n, epochs=2) for n in (20, 10))
     np.testing.assert_array_equal(whole["alignment_half"], half["alignment"])
     assert not np.allclose(whole["alignment_half"], whole["alignment"])
 
 
 def test_divergence_is_raised():
     with pytest.raises(Diverged), np.errstate(all="ignore"):
-        compute(fig03.units(PARAMETERS)[0], learning_rate=1e6, epochs=3)
+        compute(fig03.jobs(PARAMETERS)[0], learning_rate=1e6, epochs=3)
 
 
 def test_networks_that_did_not_learn_enter_no_fit():

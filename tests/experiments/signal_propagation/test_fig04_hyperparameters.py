@@ -25,14 +25,15 @@ PARAMETERS = {
     "resnet_second_rates": [0.01], "second_rates": [0.01], "second_epochs": 3, "batch_size": 20,
     "width": 8, "side": 8, "images": 24,
     "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005, "alignment_images": 5, "test_images": 30,
-    "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 7,
+    "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 7, "dense_seeds": 7,
+    "dense_first_seed": 0,
 }  # fmt: skip
 VARIED = [("dense", "rate"), ("dense", "batch"), ("vgg19", "rate"), ("vgg19", "batch")]
 
 
-def compute(unit, **changes):
-    arguments = unit.arguments | changes
-    return unit.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+def compute(job, **changes):
+    arguments = job.arguments | changes
+    return job.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
 
 
 def made_up(peak, gap, height, *, noise=0.02, loss=0.09, layers=40):
@@ -83,12 +84,12 @@ def as_claimed(sign):
 
 
 def test_a_dense_network_ends_at_the_loss_or_after_its_epochs(monkeypatch):
-    unit = fig04.units(PARAMETERS)[0]
-    table = compute(unit)
+    job = fig04.jobs(PARAMETERS)[0]
+    table = compute(job)
     assert table["layer"].tolist() == [1, 2, 3, 4] and (table["passes"] == 2).all()
     assert table["alignment"].between(0, 1).all() and table["test_accuracy"].between(0, 1).all()
     monkeypatch.setattr(fig04, "GOAL", 50.0)
-    assert (compute(unit)["passes"] == 1).all()
+    assert (compute(job)["passes"] == 1).all()
 
 
 @pytest.mark.parametrize(("family", "layers"), [("vgg19-adam", 17), ("resnet18", 21)])
@@ -101,8 +102,8 @@ def test_a_convolutional_network_is_measured_on_training_images(family, layers, 
         return matrix_alignment(net, x, y)
 
     monkeypatch.setattr(fig04, "matrix_alignment", spy)
-    unit = next(unit for unit in fig04.units(PARAMETERS) if unit.arguments["family"] == family)
-    table = compute(unit)
+    job = next(job for job in fig04.jobs(PARAMETERS) if job.arguments["family"] == family)
+    table = compute(job)
     assert len(table) == layers and len(seen["x"]) == 5
     expected = tangent_alignment(seen["net"], seen["x"], seen["y"])
     np.testing.assert_allclose(table["alignment"], expected, rtol=1e-3)
@@ -137,7 +138,7 @@ def test_printed_gaps_fall_with_the_rate_and_with_smaller_batches():
 def test_a_network_of_the_table():
     table = made_up(lambda *_: 3.0, lambda *_: 20, lambda *_: 0.5)
     nets = reading.networks(table)
-    assert len(nets) == len(fig04.units(PARAMETERS)) and nets["reached"].all()
+    assert len(nets) == len(fig04.jobs(PARAMETERS)) and nets["reached"].all()
     assert nets["peak"].between(6, 11).all() and np.allclose(2 ** nets["place"], nets["peak"])
     assert np.allclose(nets["accuracy_gap"], 20, atol=0.2) and nets["height"].between(0.5, 0.53).all()
     one = nets.iloc[0]
@@ -232,13 +233,13 @@ def test_the_finding_follows_the_verdicts():
     assert numbers[0].here.startswith("-0.4") and numbers[2].paper.startswith("-1")
 
 
-def test_units_and_parameters():
-    made = fig04.units(PARAMETERS)
-    assert len({unit.name for unit in made}) == len(made) == 14 * 7
+def test_jobs_and_parameters():
+    made = fig04.jobs(PARAMETERS)
+    assert len({job.name for job in made}) == len(made) == 14 * 7
     assert json.loads(json.dumps(made[-1].arguments)) == made[-1].arguments
-    assert {unit.arguments["alignment_images"] for unit in made if "second" in unit.name} == {4}
-    assert {unit.arguments["alignment_images"] for unit in made if "dense" in unit.name} == {7}
-    epochs = {unit.arguments["family"]: unit.arguments["epochs"] for unit in made}
+    assert {job.arguments["alignment_images"] for job in made if "second" in job.name} == {4}
+    assert {job.arguments["alignment_images"] for job in made if "dense" in job.name} == {7}
+    epochs = {job.arguments["family"]: job.arguments["epochs"] for job in made}
     assert epochs["vgg19-second"] == 3 and epochs["resnet18-second"] == epochs["vgg19"] == 1
     book = notebooks.find(BOOK)
     paper = conditions(parameters.resolve(book, "paper"))

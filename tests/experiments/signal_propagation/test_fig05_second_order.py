@@ -10,10 +10,10 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.signal_propagation import tangent_step
 from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
 from alignbook.studies.signal_propagation.fig05_second_order import experiment, reading
+from tests import judging
 
 PARAMETERS = {
     "dataset": "cifar10", "layers": [1, 2, 3], "learning_rate": 0.003, "epochs_at": [0, 1, 4],
@@ -135,16 +135,7 @@ def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=6, re
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():
@@ -221,11 +212,11 @@ def test_what_is_said_follows_the_verdict():
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 
 
-def test_units_and_refusals():
+def test_jobs_and_refusals():
     book = notebooks.find("signal_propagation/fig05_second_order")
     values = parameters.resolve(book, "smoke", {"epochs_at": [0, 1], "eigenvalues": 4, "train_images": 128})
-    unit = experiment.units(values)[0]
-    table = experiment.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *_: None)
+    job = experiment.jobs(values)[0]
+    table = experiment.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
     steps = table[table["kind"] == "step"]
     assert list(steps["step"]) == sorted(steps["step"]) and steps["taken"].isna().sum() == 1
     assert (steps["theorem_a"] < 1e-8).all() and steps["relus_held"].iloc[0] > 0.9
@@ -237,9 +228,9 @@ def test_units_and_refusals():
 def test_shorter_steps_of_the_same_network():
     """At the full rate the row of ``compute``; the shortest steps go where first order says."""
     book = notebooks.find("signal_propagation/fig05_second_order")
-    made = experiment.units(parameters.resolve(book, "smoke", {"rate_decades": 6, "epochs_at": [0, 1]}))
+    made = experiment.jobs(parameters.resolve(book, "smoke", {"rate_decades": 6, "epochs_at": [0, 1]}))
     run = {"device": torch.device("cpu"), "report": lambda *_: None}
-    whole, rates = (unit.compute(**unit.arguments, **run) for unit in made)
+    whole, rates = (job.compute(**job.arguments, **run) for job in made)
     assert sorted(rates["step"].unique()) == [0, 2] and len(rates) == 2 * 13  # two batches: a tenth is step 0
     names = ["predicted", "first_order", "relus_held", "swapped", "theorem_a"]
     for step in (0, 2):

@@ -149,9 +149,9 @@ def test_at_initialisation_networks_that_are_not_trained_decide():
     assert claims(alone)["epoch-dense-mnist"].outcome == NOT_RUN
 
 
-def test_units_and_refusals():
+def test_jobs_and_refusals():
     book = notebooks.find("signal_propagation/fig06_collinearity")
-    made = experiment.units(parameters.resolve(book, "smoke"))
+    made = experiment.jobs(parameters.resolve(book, "smoke"))
     table = experiment.compute(**made[0].arguments, device=torch.device("cpu"), report=lambda *_: None)
     assert list(table["step"])[:2] == [0, 1] and table["collinearity"].between(-1, 1).all()
     assert table["alignment"].notna().all() and table["epoch"].iloc[-1] == made[0].arguments["epochs"]
@@ -163,8 +163,8 @@ def test_before_training_the_same_networks():
     """The row ``initial`` is step 0 of the network that is trained; it enters no curve."""
     book = notebooks.find("signal_propagation/fig06_collinearity")
     asked = {"sample": 0, "train_images": 200, "conv_images": 24, "initial_networks": 2}
-    made = {unit.name: unit for unit in experiment.units(parameters.resolve(book, "smoke", asked))}
-    assert sum(unit.compute is experiment.compute_initial for unit in made.values()) == 4
+    made = {job.name: job for job in experiment.jobs(parameters.resolve(book, "smoke", asked))}
+    assert sum(job.compute is experiment.compute_initial for job in made.values()) == 4
     run = {"device": torch.device("cpu"), "report": lambda *_: None}
     for name, count in (("dense-digits-seed0", 200), ("resnet18-photos-seed0", 24)):
         trained = experiment.compute(**made[name].arguments, **run)

@@ -41,7 +41,7 @@ def test_pair_loss_pair_by_pair():
     assert float(experiment.pair_loss(ideal, torch.tensor(y))) == pytest.approx(0, abs=1e-12)
 
 
-def test_unit_length():
+def test_job_length():
     z = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
     assert experiment.UnitLength()(z).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
 
@@ -78,23 +78,23 @@ def values(**changes):
 
 def test_a_network_learns_layer_by_layer(monkeypatch):
     monkeypatch.setattr(experiment, "CHUNK", 70)  # several, and a rest
-    made = experiment.units(values(max_epochs=6, depth=3, train_images=800))
-    assert len({unit.name for unit in made}) == len(made) == 4
-    unit = made[0]
-    table = experiment.compute_layerwise(**unit.arguments, device=CPU, report=quiet)
+    made = experiment.jobs(values(max_epochs=6, depth=3, train_images=800))
+    assert len({job.name for job in made}) == len(made) == 4
+    job = made[0]
+    table = experiment.compute_layerwise(**job.arguments, device=CPU, report=quiet)
     assert list(table["layer"]) == [1, 2, 3] and table["epochs"].between(1, 6).all()
     assert table["alignment"].between(0, 1).all() and table["test_accuracy"][0] > 40
-    again = experiment.compute_layerwise(**unit.arguments, device=CPU, report=quiet)
+    again = experiment.compute_layerwise(**job.arguments, device=CPU, report=quiet)
     pd.testing.assert_frame_equal(table, again)
     whole = experiment.compute_end_to_end(**made[-1].arguments, device=CPU, report=quiet)
     assert set(whole) == set(table)
 
 
 def test_patience_is_an_argument_where_it_is_not_the_stored_one():
-    of_layers = [unit for unit in experiment.units(values()) if unit.name.startswith("layers")]
-    patient = [unit for unit in experiment.units(values(patience=9)) if unit.name.startswith("layers")]
+    of_layers = [job for job in experiment.jobs(values()) if job.name.startswith("layers")]
+    patient = [job for job in experiment.jobs(values(patience=9)) if job.name.startswith("layers")]
     assert of_layers and [u.arguments | {"patience": 9} for u in of_layers] == [u.arguments for u in patient]
-    assert all("patience" not in unit.arguments for unit in of_layers)
+    assert all("patience" not in job.arguments for job in of_layers)
 
 
 def test_refusals():

@@ -47,11 +47,11 @@ def test_features_are_those_of_the_kept_network(monkeypatch):
 def test_largest_accuracies_on_the_way():
     """One epoch has the accuracies of ``compute`` on all images; more epochs never smaller ones."""
     book = notebooks.find("signal_propagation/fig18_frozen")
-    made = experiment.units(parameters.resolve(book, "smoke", {"maxima_networks": 1, "seeds": 2}))
-    (unit,) = [unit for unit in made if unit.compute is experiment.compute_maxima]
+    made = experiment.jobs(parameters.resolve(book, "smoke", {"maxima_networks": 1, "seeds": 2}))
+    (job,) = [job for job in made if job.compute is experiment.compute_maxima]
     run = {"device": CPU, "report": quiet}
-    one, four = (experiment.compute_maxima(**unit.arguments | {"epochs": n}, **run) for n in (1, 4))
-    same = next(unit for unit in made if unit.name == "width48-all-seed0")
+    one, four = (experiment.compute_maxima(**job.arguments | {"epochs": n}, **run) for n in (1, 4))
+    same = next(job for job in made if job.name == "width48-all-seed0")
     last = {n: experiment.compute(**same.arguments | {"epochs": n}, **run) for n in (1, 2, 3, 4)}
     for column in ("train_accuracy", "test_accuracy"):
         reached = [table.loc[table["noise"] == 1, column].iloc[0] for table in last.values()]
@@ -84,11 +84,11 @@ def test_wide_networks_tend_to_the_limit():
     assert gaps[1] < 0.1 < gaps[0]
 
 
-def test_units_and_one_run():
+def test_jobs_and_one_run():
     book = notebooks.find("signal_propagation/fig18_frozen")
     values = parameters.resolve(book, "smoke")
-    made = experiment.units(values | {"widths": [16], "all_images_widths": [16], "maxima_networks": 0})
-    assert [unit.name for unit in made] == ["width16-seed0", "width16-all-seed0", "limit-seed0"] + [
+    made = experiment.jobs(values | {"widths": [16], "all_images_widths": [16], "maxima_networks": 0})
+    assert [job.name for job in made] == ["width16-seed0", "width16-all-seed0", "limit-seed0"] + [
         "unfrozen16-seed0",
         "unfrozen16-all-seed0",
     ]

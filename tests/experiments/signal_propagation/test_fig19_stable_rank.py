@@ -63,7 +63,7 @@ def outcomes(table, **changes):
     return {id: claim.outcome for id, claim in claims(table, **changes).items()}
 
 
-def test_a_unit_has_every_layers_spectrum(monkeypatch):
+def test_a_job_has_every_layers_spectrum(monkeypatch):
     seen = {}
     spectra = fig19.tangent_spectra
 
@@ -72,8 +72,8 @@ def test_a_unit_has_every_layers_spectrum(monkeypatch):
         return spectra(net, x, y)
 
     monkeypatch.setattr(fig19, "tangent_spectra", spy)
-    unit = fig19.units(PARAMETERS)[-1]
-    table = fig19.compute(**unit.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    job = fig19.jobs(PARAMETERS)[-1]
+    table = fig19.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
     assert table["layer"].tolist() == list(range(1, 18)) and (table["passes"] == 1).all()
     found = table.dropna(subset="rank")
     # G.1: A_l = correlation / √R_l, by the metric that forms no matrix.
@@ -232,9 +232,9 @@ def test_layers_without_a_spectrum_are_left_out():
     assert reading.networks(table[table["layer"] == 3]).empty  # one layer is no spread
 
 
-def test_units_and_parameters():
-    made = fig19.units(PARAMETERS)
-    assert len({unit.name for unit in made}) == len(made) == 8
+def test_jobs_and_parameters():
+    made = fig19.jobs(PARAMETERS)
+    assert len({job.name for job in made}) == len(made) == 8
     assert json.loads(json.dumps(made[0].arguments)) == made[0].arguments
     book = notebooks.find("signal_propagation/fig19_stable_rank")
     for bad in ({"side": 12}, {"label_noises": [1.5]}, {"images": -1}):

@@ -129,8 +129,8 @@ def test_what_has_not_settled_is_not_judged():
 def test_bad_parameters():
     book = notebooks.find("synthesis/one_network")
     with pytest.raises(AlignbookError, match="filters must begin with more than 27, not 16"):
-        experiment.units(parameters.resolve(book, "smoke", {"filters": [16, 64]}))
-    experiment.units(parameters.resolve(book, "smoke", {"filters": [16, 64], "networks": ["dense"]}))
+        experiment.jobs(parameters.resolve(book, "smoke", {"filters": [16, 64]}))
+    experiment.jobs(parameters.resolve(book, "smoke", {"filters": [16, 64], "networks": ["dense"]}))
     for name, value in (("networks", ["transformer"]), ("side", 12), ("steps", 3)):
         with pytest.raises(AlignbookError, match=name):
             parameters.resolve(book, "smoke", {name: value})
@@ -203,11 +203,11 @@ def test_the_dense_layer_is_seen_along_the_leading_axes():
 def test_a_run_records_every_task(network):
     book = notebooks.find("synthesis/one_network")
     values = parameters.resolve(book, "smoke", {"steps": 4, "images": 40, "tangent_images": 4})
-    chosen = {unit.name: unit for unit in experiment.units(values) if unit.arguments["network"] == network}
+    chosen = {job.name: job for job in experiment.jobs(values) if job.arguments["network"] == network}
     assert len(chosen) == 2
     told, tables = [], {}
-    for name, unit in chosen.items():
-        table = unit.compute(**unit.arguments, device=torch.device("cpu"), report=lambda *a: told.append(a))
+    for name, job in chosen.items():
+        table = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *a: told.append(a))
         tables[name] = table.assign(network=network, seed=0)
     real, random = tables[f"{network}-real-seed0"], tables[f"{network}-random-seed0"]
     assert set(real["task"]) == {"real"} and list(random["task"]) == ["random"] * 4 + ["fine-tuned"] * 4

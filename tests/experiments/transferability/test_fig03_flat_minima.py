@@ -8,9 +8,9 @@ import torch
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.transferability.fig03_flat_minima import experiment, reading
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 PARAMETERS = {
     "targets": ["cifar10", "cifar10-natural", "mnist"],
@@ -25,18 +25,18 @@ PARAMETERS = {
 def made_up(sharper=2.0, reached=True, norm=1.0):
     """A table in which eigenvalues and rises from random weights are ``sharper`` times the others'."""
     tables = []
-    for unit in experiment.units(PARAMETERS):
-        given = unit.arguments
+    for job in experiment.jobs(PARAMETERS):
+        given = job.arguments
         rng = np.random.default_rng([given["seed"], len(given["dataset"]), len(given["start"])])
         factor = (sharper if given["start"] == "scratch" else 1.0) * (1 + 1e-3 * rng.random())
-        if unit.compute is experiment.spectrum:
+        if job.compute is experiment.spectrum:
             rows = {
                 "index": [1, 2, 3], "eigenvalue": factor * np.array([5.0, -2.0, 1.0]), "residual": 1e-4,
                 "images_loss": 0.1 * factor, "train_error": 0.5, "test_error": 40.0,
                 "taken": 2, "reached": reached,
                 "norm": norm if given["start"] == "scratch" else 1.0,
             }  # fmt: skip
-        elif unit.compute is experiment.circles:
+        elif job.compute is experiment.circles:
             rows = {"circle": given["radii"], "rise": factor * np.square(given["radii"]), "reached": reached}
         else:
             continue
@@ -49,21 +49,12 @@ def made_up(sharper=2.0, reached=True, norm=1.0):
     return pd.concat(tables, ignore_index=True)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
-
-
-def test_units_are_named_apart_and_variations_are_of_the_first_target():
-    units = experiment.units(PARAMETERS)
-    names = [unit.name for unit in units]
+def test_jobs_are_named_apart_and_variations_are_of_the_first_target():
+    jobs = experiment.jobs(PARAMETERS)
+    names = [job.name for job in jobs]
     assert len(set(names)) == len(names) == 3 * 3 * 2 * 2 + 3 * 2 * 2 + 3 * 2
     assert not any("mnist-batch" in name or "mnist-steps" in name for name in names)
 
@@ -151,7 +142,7 @@ def test_own_statistics_are_those_of_training_mode():
     assert torch.equal(net.norm.running_mean, running)
 
 
-def test_units_measure_the_same_minimum(monkeypatch):
+def test_jobs_measure_the_same_minimum(monkeypatch):
     """A plane's centre is a spectrum's loss, and circles rise from it as the plane's points do."""
     monkeypatch.setattr(experiment, "ANGLES", 4)  # which lie on the plane's axes
     given = {
@@ -176,10 +167,10 @@ def test_units_measure_the_same_minimum(monkeypatch):
 
 def test_settled_minima_are_measured_on_all_images():
     wanted = PARAMETERS | {"targets": ["photos"], "examples": 24, "batch_size": 12, "settled_seeds": 1}
-    unit = next(unit for unit in experiment.units(wanted) if unit.compute is experiment.settled)
-    assert unit.arguments["stop_at_loss"] == 0.05 and unit.arguments["settle_steps"] == 4
-    given = unit.arguments | {"learning_rate": 0.05, "steps": 12, "stop_at_loss": 50.0}
-    table = unit.compute(**given, device="cpu", report=lambda done, text: None)
+    job = next(job for job in experiment.jobs(wanted) if job.compute is experiment.settled)
+    assert job.arguments["stop_at_loss"] == 0.05 and job.arguments["settle_steps"] == 4
+    given = job.arguments | {"learning_rate": 0.05, "steps": 12, "stop_at_loss": 50.0}
+    table = job.compute(**given, device="cpu", report=lambda done, text: None)
     spectrum, around = table[table["index"].notna()], table[table["around"].notna()]
     assert len(spectrum) == 3 and list(around["around"]) == [0.1, 0.3] and table["reached"].all()
     one = spectrum.iloc[0]

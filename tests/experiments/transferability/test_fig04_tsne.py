@@ -10,11 +10,11 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability.fig04_tsne import design, experiment, reading
 from alignbook.studies.transferability.targets import named
 from alignbook.studies.transferability.tuned import kernels
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 TARGETS = ["mnist", "cifar10-natural", "shapes"]
 PARAMETERS = {
@@ -54,22 +54,13 @@ def made_up(apart, moved=1.0, seeds=3):
     return pd.DataFrame(tables)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in judged(table).items()}
+judged, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, judged(table))
-
-
-def test_one_unit_per_pair_and_seed():
-    units = experiment.units(PARAMETERS)
-    assert len(units) == (6 + 3) * 2 == len({unit.name for unit in units})
-    own = [unit.arguments for unit in units if "weights" not in unit.arguments]
+def test_one_job_per_pair_and_seed():
+    jobs = experiment.jobs(PARAMETERS)
+    assert len(jobs) == (6 + 3) * 2 == len({job.name for job in jobs})
+    own = [job.arguments for job in jobs if "weights" not in job.arguments]
     assert {given["other"] for given in own} == {"mnist", "cifar10", "shapes"} and len(own) == 12
 
 
@@ -173,10 +164,10 @@ def test_the_second_source_has_claims_of_its_own(apart, wrong, outcome):
 
 def test_a_pair_of_the_second_source(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
-    units = {unit.name: unit.arguments for unit in experiment.imagenet_units(PARAMETERS)}
+    jobs = {job.name: job.arguments for job in experiment.imagenet_jobs(PARAMETERS)}
     silent = {"device": "cpu", "report": lambda done, text: None}
     same, other = (
-        experiment.imagenet_pairs(**units[f"imagenet-{pair}-seed1"], **silent)
+        experiment.imagenet_pairs(**jobs[f"imagenet-{pair}-seed1"], **silent)
         for pair in ("photos-photos", "photos-digits")
     )
     assert len(list(tmp_path.glob(".checkpoints/*.pt"))) == 4  # two targets from two starts

@@ -8,10 +8,10 @@ from torch import nn
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from alignbook.metrics import landscape
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.fig05_landscapes_at_initialisation import experiment, reading
 from alignbook.training.resnet import ResNet
+from tests import judging
 
 PARAMETERS = {
     "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
@@ -35,13 +35,13 @@ def bowl(radius, points, bend):
 def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0):
     """Planes that bend ``rougher`` times as much at random weights, and grow by layers towards the input."""
     tables = []
-    for unit in experiment.units(PARAMETERS):
-        given = unit.arguments
+    for job in experiment.jobs(PARAMETERS):
+        given = job.arguments
         if "weights" in given:
             continue
         random = given["start"] == "scratch"
         noise = 1 + 0.05 * np.random.default_rng([given["seed"], random]).random()
-        if unit.compute is experiment.training:
+        if job.compute is experiment.training:
             loss = noise * (slower if random else 1.0)
             tables.append(
                 pd.DataFrame({"step": [0, 5, 9], "train_loss": [3.0, loss, loss / 2]}).assign(
@@ -63,20 +63,11 @@ def given_of(arguments):
     return {name: value for name, value in arguments.items() if isinstance(value, str | int | float)}
 
 
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
+judged, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in judged(table).items()}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, judged(table))
-
-
-def test_units_are_named_apart():
-    names = [unit.name for unit in experiment.units(PARAMETERS)]
+def test_jobs_are_named_apart():
+    names = [job.name for job in experiment.jobs(PARAMETERS)]
     assert len(set(names)) == len(names) == 6 * 3 * 2 + 2 * 3 * 2
 
 
@@ -138,12 +129,12 @@ def test_the_second_source_changes_nothing_of_the_first():
 
 
 def test_planes_of_the_second_source():
-    units = {unit.name: unit.arguments for unit in experiment.imagenet_units(PARAMETERS)}
+    jobs = {job.name: job.arguments for job in experiment.imagenet_jobs(PARAMETERS)}
     silent = {"device": "cpu", "report": lambda done, text: None}
-    rows = experiment.imagenet_planes(**units["imagenet-layers-pretrained-seed1"], **silent)
+    rows = experiment.imagenet_planes(**jobs["imagenet-layers-pretrained-seed1"], **silent)
     assert rows.groupby("position").size().to_dict() == {0: 9, 1: 9, 2: 9} and set(rows["mode"]) == {"train"}
     assert rows[(rows["alpha"] == 0) & (rows["beta"] == 0)]["loss"].nunique() == 1
-    scaled = experiment.imagenet_planes(**units["imagenet-scaled-pretrained-seed1"], **silent)
+    scaled = experiment.imagenet_planes(**jobs["imagenet-scaled-pretrained-seed1"], **silent)
     assert set(scaled["layer"]) == {rows.loc[rows["position"] == 1, "layer"].iloc[0]}
 
 
@@ -207,7 +198,7 @@ def test_the_middle_layer_is_the_first_of_the_second_stage():
 
 
 def test_planes_before_training():
-    given = next(u.arguments for u in experiment.units(PARAMETERS) if u.name == "layers-scratch-seed0")
+    given = next(u.arguments for u in experiment.jobs(PARAMETERS) if u.name == "layers-scratch-seed0")
     rows = experiment.planes(**given, device="cpu", report=lambda done, text: None)
     assert len(rows) == 7 * 9 and rows["position"].nunique() == 7
     centres = rows[(rows["alpha"] == 0) & (rows["beta"] == 0)]["loss"]

@@ -145,10 +145,10 @@ def test_only_known_targets():
         parameters.resolve(book, "quick", {"targets": ["none"]})
 
 
-def test_a_unit_measures_both_ways_of_stepping():
+def test_a_job_measures_both_ways_of_stepping():
     book = notebooks.find("transferability/fig06_loss_variation")
-    unit = experiment.units(parameters.resolve(book, "smoke", {"epochs": 1}))[0]
-    table = unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None)
+    job = experiment.jobs(parameters.resolve(book, "smoke", {"epochs": 1}))[0]
+    table = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
     scaled, fixed = (table[table["protocol"] == name].set_index("step") for name in design.PROTOCOLS)
     np.testing.assert_allclose(scaled["loss"], fixed["loss"])
     assert (table["far_high"] - table["far_low"] >= table["near_high"] - table["near_low"]).all()

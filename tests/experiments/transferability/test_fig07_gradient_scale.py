@@ -155,10 +155,10 @@ def test_only_known_targets():
         parameters.resolve(book, "quick", {"targets": ["none"]})
 
 
-def test_units_start_before_training():
+def test_jobs_start_before_training():
     book = notebooks.find("transferability/fig07_gradient_scale")
-    units = experiment.units(parameters.resolve(book, "quick", {"examples": 100, "epochs": [2]}))
-    assert {tuple(unit.arguments["steps"]) for unit in units} == {(0, 6)}
+    jobs = experiment.jobs(parameters.resolve(book, "quick", {"examples": 100, "epochs": [2]}))
+    assert {tuple(job.arguments["steps"]) for job in jobs} == {(0, 6)}
 
 
 def gradient_from(net, name, x, y):
@@ -199,9 +199,9 @@ def test_shuffled_weights_are_the_mean_over_all_orders():
 
 def test_activations_are_asked_for_and_change_no_verdict():
     book = notebooks.find("transferability/fig07_gradient_scale")
-    units = experiment.units(parameters.resolve(book, "smoke"))
-    own = [unit for unit in units if unit.compute is experiment.activations]
-    assert len(own) == 2 == sum(unit.compute is experiment.compute for unit in units)
+    jobs = experiment.jobs(parameters.resolve(book, "smoke"))
+    own = [job for job in jobs if job.compute is experiment.activations]
+    assert len(own) == 2 == sum(job.compute is experiment.compute for job in jobs)
     table = own[0].compute(**own[0].arguments, device="cpu", report=lambda done, text: None)
     assert set(table["kind"]) == {"activation"} and len(table) == 3 * 8 + 2 * 16 + 2 * 32
     for _, rows in table.groupby("layer"):
@@ -213,4 +213,4 @@ def test_activations_are_asked_for_and_change_no_verdict():
     both = pd.concat([made_up(), table.assign(**about)], ignore_index=True)
     assert outcomes(both) == outcomes(made_up())
     quick = parameters.resolve(book, "quick")
-    assert all(unit.compute is experiment.compute for unit in experiment.units(quick))
+    assert all(job.compute is experiment.compute for job in experiment.jobs(quick))

@@ -10,9 +10,9 @@ from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability.fig08_inputs_and_labels import design, experiment, reading
 from alignbook.training.lenet import LeNet
+from tests import judging
 
 BOOK = notebooks.find("transferability/fig08_inputs_and_labels")
 PARAMETERS = parameters.resolve(BOOK, "quick")
@@ -47,16 +47,7 @@ def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, s
     return pd.DataFrame(rows)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def claims(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, claims(table))
+claims, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold_where_like_meets_like():
@@ -199,26 +190,26 @@ def test_lenet_has_the_layers_that_the_figure_follows():
     assert sum(p.numel() for p in net.parameters()) == 62006  # 61,706 with one colour (LeCun et al. 1998)
 
 
-def test_units_and_bad_parameters():
-    made = experiment.units(PARAMETERS)
+def test_jobs_and_bad_parameters():
+    made = experiment.jobs(PARAMETERS)
     assert len(made) == PARAMETERS["digit_seeds"] * 4 + PARAMETERS["seeds"] * (3 + 6)
-    assert {unit.arguments["dataset"] for unit in made} == {"mnist", "cifar10"}
-    real = experiment.units(PARAMETERS | {"street": "svhn"})
-    assert {unit.arguments["dataset"] for unit in real} == {"svhn", "cifar10"}
+    assert {job.arguments["dataset"] for job in made} == {"mnist", "cifar10"}
+    real = experiment.jobs(PARAMETERS | {"street": "svhn"})
+    assert {job.arguments["dataset"] for job in real} == {"svhn", "cifar10"}
     with pytest.raises(AlignbookError, match="street"):
         parameters.resolve(BOOK, "quick", {"street": "walls"})
 
 
-def test_a_unit_of_each_panel(monkeypatch, tmp_path):
+def test_a_job_of_each_panel(monkeypatch, tmp_path):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))  # no network from an earlier run
-    made = {unit.name: unit for unit in experiment.units(parameters.resolve(BOOK, "smoke"))}
+    made = {job.name: job for job in experiment.jobs(parameters.resolve(BOOK, "smoke"))}
     tables = []
     for name in ("inputs-upside-down-seed0", "labels-colours-seed0", "crossed-none-to-natural-seed0"):
-        unit = made[name]
-        tables.append(unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None))
+        job = made[name]
+        tables.append(job.compute(**job.arguments, device="cpu", report=lambda done, text: None))
     first, second, third = tables
     assert (first[list(design.KERNELS)] > 0).all(axis=None) and 0 <= first["accuracy"][0] <= 100
     assert 0 <= second["source_accuracy"][0] <= 100 and second["start"][0] == "colours"
-    assert third["step"].is_monotonic_increasing and third["step"].iloc[-1] == unit.arguments["steps"]
+    assert third["step"].is_monotonic_increasing and third["step"].iloc[-1] == job.arguments["steps"]
     table = pd.concat([table.assign(seed=0, part="natural") for table in tables])
     assert list(reading.accuracies(table, "crossed", "natural").columns) == ["none"]

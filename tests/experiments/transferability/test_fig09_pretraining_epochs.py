@@ -116,17 +116,17 @@ def test_too_few_epochs_or_nothing():
     assert finding(one).startswith("It is undecided")
 
 
-def test_units_hold_what_the_settings_mean():
+def test_jobs_hold_what_the_settings_mean():
     book = notebooks.find("transferability/fig09_pretraining_epochs")
     values = parameters.resolve(book, "quick")
-    made = experiment.units(values)
-    noise = {unit.arguments["setting"]: unit.arguments["label_noise"] for unit in made}
+    made = experiment.jobs(values)
+    noise = {job.arguments["setting"]: job.arguments["label_noise"] for job in made}
     assert list(noise) == list(reading.SETTINGS)
     assert noise["plain"] == noise["small"] == 0 < noise["label noise"]
-    assert all(unit.arguments["checkpoints"][0] == 0 for unit in made)
-    for unit in made:
-        over_fitted, epochs = unit.arguments["setting"] == "over-fitted", unit.arguments["epochs"]
-        assert unit.arguments["regularised"] != over_fitted and unit.arguments["checkpoints"][-1] == epochs
+    assert all(job.arguments["checkpoints"][0] == 0 for job in made)
+    for job in made:
+        over_fitted, epochs = job.arguments["setting"] == "over-fitted", job.arguments["epochs"]
+        assert job.arguments["regularised"] != over_fitted and job.arguments["checkpoints"][-1] == epochs
         assert epochs == values["long_epochs" if over_fitted else "epochs"]
     with pytest.raises(AlignbookError, match="settings"):
         parameters.resolve(book, "quick", {"settings": ["none"]})

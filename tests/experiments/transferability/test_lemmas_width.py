@@ -1,4 +1,4 @@
-"""Lemmas 1 to 6 and Equation 19: one unit against plain loops, and statements that come out either way."""
+"""Lemmas 1 to 6 and Equation 19: one job against plain loops, and statements that come out either way."""
 
 import math
 import re
@@ -72,17 +72,17 @@ def plain(width, kappa, seed=0):
 
 @pytest.fixture(scope="module")
 def table():
-    (unit,) = experiment.units(PARAMETERS)
+    (job,) = experiment.jobs(PARAMETERS)
     progress = []
-    found = unit.compute(
-        **unit.arguments, device=torch.device("cpu"), report=lambda d, text: progress.append(d)
+    found = job.compute(
+        **job.arguments, device=torch.device("cpu"), report=lambda d, text: progress.append(d)
     )
     assert progress == sorted(progress) and progress[-1] == pytest.approx(1)
     return found.assign(dataset="digits", seed=0)
 
 
 @pytest.mark.parametrize("kappa", [0.1, 1.0])
-def test_a_unit_is_what_plain_loops_give(table, kappa):
+def test_a_job_is_what_plain_loops_give(table, kappa):
     row = table[(table["width"] == 256) & (table["kappa"] == kappa)].iloc[0]
     own = plain(256, kappa)
     exact = ("bound_p", "cross", "linear", "remainder", "carried")

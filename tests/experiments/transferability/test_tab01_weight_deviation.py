@@ -9,16 +9,16 @@ import torch
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.data import colour32, load
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability import imagenet_source
 from alignbook.studies.transferability.deviations import ends, printed, series
-from alignbook.studies.transferability.pretrained_source import source_units
+from alignbook.studies.transferability.pretrained_source import source_jobs
 from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
 from alignbook.studies.transferability.tab01_weight_deviation import reading
 from alignbook.studies.transferability.targets import name_of, named, source_said
 from alignbook.studies.transferability.tuned import recorded, target, tuned
 from alignbook.training import loop
 from alignbook.training.pretrained import pretrained
+from tests import judging
 
 PARAMETERS = {
     "targets": ["photos-natural", "digits"],
@@ -52,21 +52,21 @@ def store(tmp_path, monkeypatch):
     return tmp_path / ".checkpoints"
 
 
-def run(unit, told=None):
+def run(job, told=None):
     def report(done, text=""):
         if told is not None:
             told.append(done)
 
-    table = unit.compute(**unit.arguments, device=torch.device("cpu"), report=report)
-    scalars = {k: v for k, v in unit.arguments.items() if isinstance(v, str | int | float) and k not in table}
-    return table.assign(unit=unit.name, **scalars)
+    table = job.compute(**job.arguments, device=torch.device("cpu"), report=report)
+    scalars = {k: v for k, v in job.arguments.items() if isinstance(v, str | int | float) and k not in table}
+    return table.assign(unit=job.name, **scalars)
 
 
 def made(
     deviation=lambda error: error / 10, seeds=3, errors=None, path=lambda share: 1 - (1 - share) ** 8,
     wrong=0.0, swap=False,
 ):  # fmt: skip
-    """A table as of all units: test errors by target, the deviation a function of them, along ``path``."""
+    """A table as of all jobs: test errors by target, the deviation a function of them, along ``path``."""
     noise, rows = np.random.default_rng(0), []
     settings = itertools.product(reading.SETTINGS, (errors or TARGETS).items(), range(seeds))
     for setting, (name, error), seed in settings:
@@ -81,42 +81,33 @@ def made(
     return table
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in judged(table).items()}
+judged, outcomes, finding = judging.of(reading, PARAMETERS)
 
 
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def finding(table):
-    return reading.finding(table, PARAMETERS, judged(table))
-
-
-def test_units_name_target_part_and_steps():
-    units = {unit.name: unit for unit in tab01.units(PARAMETERS)}
-    assert len(units) == 2 * 2 * 2 + 2 * 2
-    natural = units["photos-natural-fine-tuned-seed1"].arguments
+def test_jobs_name_target_part_and_steps():
+    jobs = {job.name: job for job in tab01.jobs(PARAMETERS)}
+    assert len(jobs) == 2 * 2 * 2 + 2 * 2
+    natural = jobs["photos-natural-fine-tuned-seed1"].arguments
     assert (natural["dataset"], natural["part"], natural["seed"]) == ("photos", "natural", 1)
     assert (natural["steps"], natural["decay_at"]) == (2 * (35 // 16), [2])
-    assert units["digits-fixed-seed0"].arguments["steps"] == 4
+    assert jobs["digits-fixed-seed0"].arguments["steps"] == 4
     for name in ("cifar10", "cifar10-natural", "fashion_mnist"):
         assert name_of(**named(name)) == name
 
 
-def test_a_fine_tuned_unit_measures_what_moved(store, monkeypatch):
+def test_a_fine_tuned_job_measures_what_moved(store, monkeypatch):
     seconds = itertools.count(0, 2)  # a report is due at every step
     monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
-    unit = tab01.fine_tuned_units("photos-natural", PARAMETERS)[0]
+    job = tab01.fine_tuned_jobs("photos-natural", PARAMETERS)[0]
     told = []
-    table = run(unit, told)
+    table = run(job, told)
     assert told and all(0 <= done <= 1 for done in told)
     files = sorted(store.glob("*.pt"))
-    pd.testing.assert_frame_equal(run(unit), table)  # from the checkpoint
+    pd.testing.assert_frame_equal(run(job), table)  # from the checkpoint
     assert sorted(store.glob("*.pt")) == files and len(files) == 2  # the source's network and this one
     assert table["step"].tolist() == recorded(4) == [0, 1, 2, 3, 4]
     found = tuned(
-        **{k: v for k, v in unit.arguments.items() if k != "decay_at"},
+        **{k: v for k, v in job.arguments.items() if k != "decay_at"},
         decay_at=(2,),
         start="pretrained",
         record=recorded(4),
@@ -139,9 +130,9 @@ def test_a_fine_tuned_unit_measures_what_moved(store, monkeypatch):
     )
 
 
-def test_a_fixed_unit_trains_both_classifiers_and_leaves_the_network(store):
-    unit = tab01.fixed_units("digits", PARAMETERS)[1]
-    table = run(unit)
+def test_a_fixed_job_trains_both_classifiers_and_leaves_the_network(store):
+    job = tab01.fixed_jobs("digits", PARAMETERS)[1]
+    table = run(job)
     assert table["step"].tolist() == 2 * recorded(4)
     ends = table.groupby("classifier").last()
     assert (table.groupby("classifier")["deviation"].first() == 0).all()
@@ -152,24 +143,24 @@ def test_a_fixed_unit_trains_both_classifiers_and_leaves_the_network(store):
     assert (ends["train_loss"] < table.groupby("classifier")["train_loss"].first()).all()
     (network,) = store.glob("*.pt")
     content = network.read_bytes()
-    run(unit)
+    run(job)
     assert network.read_bytes() == content
 
 
-def test_units_of_the_second_source(store):
-    units = {unit.name: unit for unit in tab01.imagenet_units(PARAMETERS)}
-    fine = run(units["imagenet-photos-natural-fine-tuned-seed1"])
+def test_jobs_of_the_second_source(store):
+    jobs = {job.name: job for job in tab01.imagenet_jobs(PARAMETERS)}
+    fine = run(jobs["imagenet-photos-natural-fine-tuned-seed1"])
     assert fine["step"].tolist() == recorded(4) and len(list(store.glob("*.pt"))) == 1
-    pd.testing.assert_frame_equal(run(units["imagenet-photos-natural-fine-tuned-seed1"]), fine)
+    pd.testing.assert_frame_equal(run(jobs["imagenet-photos-natural-fine-tuned-seed1"]), fine)
     before = imagenet_source.initial("random", "pretrained", "photos", "natural", 5, 1)
     found = imagenet_source.imagenet_tuned(
-        **units["imagenet-photos-natural-fine-tuned-seed1"].arguments, start="pretrained"
+        **jobs["imagenet-photos-natural-fine-tuned-seed1"].arguments, start="pretrained"
     )
     assert all(torch.equal(a, b) for a, b in zip(before.parameters(), found.before.parameters(), strict=True))
     moved = tab01.weight_deviation(before, found.after, n=35).total
     assert fine["deviation"].iloc[[0, -1]].tolist() == pytest.approx([0, moved])
     assert fine["test_error"].notna().tolist() == [False] * 4 + [True]
-    fixed = run(units["imagenet-photos-natural-fixed-seed1"])
+    fixed = run(jobs["imagenet-photos-natural-fixed-seed1"])
     assert fixed["deviation"].is_monotonic_increasing and (fixed["classifier"] == "two-layer").all()
     assert (9 * fixed["test_error"] / 100 % 1).round(6).isin([0, 1]).all()  # of nine images
 
@@ -315,10 +306,10 @@ def test_a_seed_without_all_targets_is_left_out():
 
 def test_the_source_is_tested_where_asked_for(store):
     given = PARAMETERS | {"source_accuracy": True, "pretrain_images": 64}
-    assert source_units(PARAMETERS) == [] and len(source_units(given)) == PARAMETERS["seeds"]
-    assert source_units(given)[0] in tab01.units(given)
-    unit = source_units(given)[1]
-    found = unit.compute(**unit.arguments, device="cpu", report=lambda done, text: None)
+    assert source_jobs(PARAMETERS) == [] and len(source_jobs(given)) == PARAMETERS["seeds"]
+    assert source_jobs(given)[0] in tab01.jobs(given)
+    job = source_jobs(given)[1]
+    found = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
     net = pretrained(
         given["source"], epochs=given["pretrain_epochs"], images=64, width=given["width"],
         blocks=given["blocks"], seed=1,

@@ -6,13 +6,13 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import engine, notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.fig04_tsne import reading as fig04
 from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
 from alignbook.studies.transferability.tab02_from_scratch import experiment as tab02
 from alignbook.studies.transferability.tab02_from_scratch import reading
 from alignbook.studies.transferability.targets import named
+from tests import judging
 
 PARAMETERS = {
     "targets": ["cifar10", "mnist"],
@@ -53,27 +53,18 @@ def made(gain=0.5, ratio=2.0, seeds=3):
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
-
-
-def test_units_are_table_1s_and_those_from_scratch():
-    units = tab02.units(PARAMETERS)
-    first = {(u.name, str(u.arguments)) for u in units if u.compute is tab01.fine_tuned}
+def test_jobs_are_table_1s_and_those_from_scratch():
+    jobs = tab02.jobs(PARAMETERS)
+    first = {(u.name, str(u.arguments)) for u in jobs if u.compute is tab01.fine_tuned}
     values = PARAMETERS | {"hidden": 4, "fixed_rate": 0.1, "fixed_epochs": 1}
     imagenet = {"weights": "random", "targets": ["cifar10"], "examples": 33, "test_images": 8, "epochs": 1}
     values |= {f"imagenet_{name}": value for name, value in imagenet.items()}
-    assert first == {(u.name, str(u.arguments)) for u in tab01.units(values) if u.compute is tab01.fine_tuned}
-    own = [u for u in units if u.compute is tab02.scratch]
-    assert len(units) == len({u.name for u in units}) == 6 + 6 + 3 and len(own) == 9
+    assert first == {(u.name, str(u.arguments)) for u in tab01.jobs(values) if u.compute is tab01.fine_tuned}
+    own = [u for u in jobs if u.compute is tab02.scratch]
+    assert len(jobs) == len({u.name for u in jobs}) == 6 + 6 + 3 and len(own) == 9
     assert {(u.arguments["dataset"], u.arguments["learning_rate"]) for u in own} == {
         ("cifar10", 0.02),
         ("mnist", 0.02),
@@ -82,13 +73,13 @@ def test_units_are_table_1s_and_those_from_scratch():
     assert not {"source", "pretrain_epochs"} & set(own[0].arguments)
 
 
-def test_a_unit_from_scratch_starts_at_random_and_needs_no_source(tmp_path, monkeypatch):
+def test_a_job_from_scratch_starts_at_random_and_needs_no_source(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
     tables = []
-    for unit in tab02.units(PARAMETERS | {"targets": ["photos"], "rate_targets": ["photos"]}):
-        if unit.name in ("photos-scratch-0.02-seed0", "photos-scratch-0.02-seed1"):
-            arguments = unit.arguments | {"device": torch.device("cpu"), "report": lambda done, text: None}
-            tables.append(unit.compute(**arguments))
+    for job in tab02.jobs(PARAMETERS | {"targets": ["photos"], "rate_targets": ["photos"]}):
+        if job.name in ("photos-scratch-0.02-seed0", "photos-scratch-0.02-seed1"):
+            arguments = job.arguments | {"device": torch.device("cpu"), "report": lambda done, text: None}
+            tables.append(job.compute(**arguments))
     assert len(list((tmp_path / ".checkpoints").glob("*.pt"))) == 2  # no source among them
     for table in tables:
         assert table["step"].tolist() == [0, 1, 2]
@@ -171,7 +162,7 @@ def test_the_other_rate_is_compared_by_itself():
 def test_bad_parameters_are_refused_in_one_line(name, value):
     book = notebooks.find("transferability/tab02_from_scratch")
     with pytest.raises(AlignbookError, match=name) as refused:
-        tab02.units(parameters.resolve(book, "quick", {name: value}))
+        tab02.jobs(parameters.resolve(book, "quick", {name: value}))
     assert "\n" not in str(refused.value)
 
 

@@ -19,18 +19,18 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def compute(unit):
+def compute(job):
     progress = []
-    table = unit.compute(
-        **unit.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
+    table = job.compute(
+        **job.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
     )
     assert progress == sorted(progress) and progress[-1] == pytest.approx(1)
-    return table.assign(dataset=unit.arguments["dataset"], seed=unit.arguments["seed"], unit=unit.name)
+    return table.assign(dataset=job.arguments["dataset"], seed=job.arguments["seed"], unit=job.name)
 
 
 @pytest.fixture(scope="module")
 def table():
-    return pd.concat(map(compute, experiment.units(PARAMETERS)), ignore_index=True)
+    return pd.concat(map(compute, experiment.jobs(PARAMETERS)), ignore_index=True)
 
 
 def test_rows(table):
@@ -53,8 +53,8 @@ def test_wide_networks_reach_the_limit(table):
 
 
 def test_same_seed_same_bits(table):
-    unit = experiment.units(PARAMETERS)[1]
-    pd.testing.assert_frame_equal(compute(unit), table[table.unit == unit.name].reset_index(drop=True))
+    job = experiment.jobs(PARAMETERS)[1]
+    pd.testing.assert_frame_equal(compute(job), table[table.unit == job.name].reset_index(drop=True))
 
 
 def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):

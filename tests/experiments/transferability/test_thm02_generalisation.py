@@ -27,18 +27,18 @@ def finding(table):
     return reading.finding(table, PARAMETERS, claims(table))
 
 
-def compute(unit):
+def compute(job):
     progress = []
-    table = unit.compute(
-        **unit.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
+    table = job.compute(
+        **job.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
     )
     assert progress == sorted(progress) and progress[-1] == pytest.approx(1)
-    return table.assign(dataset=unit.arguments["dataset"], seed=unit.arguments["seed"], unit=unit.name)
+    return table.assign(dataset=job.arguments["dataset"], seed=job.arguments["seed"], unit=job.name)
 
 
 @pytest.fixture(scope="module")
 def table():
-    return pd.concat(map(compute, experiment.units(PARAMETERS)), ignore_index=True)
+    return pd.concat(map(compute, experiment.jobs(PARAMETERS)), ignore_index=True)
 
 
 def test_wide_networks_move_as_far_as_the_bound(table):
@@ -60,15 +60,15 @@ def test_losses_start_at_one_and_end_converged(table):
 
 
 def test_same_seed_same_bits(table):
-    unit = experiment.units(PARAMETERS)[1]
-    pd.testing.assert_frame_equal(compute(unit), table[table.unit == unit.name].reset_index(drop=True))
+    job = experiment.jobs(PARAMETERS)[1]
+    pd.testing.assert_frame_equal(compute(job), table[table.unit == job.name].reset_index(drop=True))
 
 
 def test_pairs_of_classes_from_the_most_alike_to_the_least(table):
-    units = experiment.units(PARAMETERS | {"class_pairs": 3, "seeds": 1, "examples": 40})
-    assert [unit.compute for unit in units] == [experiment.compute, experiment.of_pairs]
-    assert all(unit.compute is experiment.compute for unit in experiment.units(PARAMETERS))
-    found = compute(units[1])
+    jobs = experiment.jobs(PARAMETERS | {"class_pairs": 3, "seeds": 1, "examples": 40})
+    assert [job.compute for job in jobs] == [experiment.compute, experiment.of_pairs]
+    assert all(job.compute is experiment.compute for job in experiment.jobs(PARAMETERS))
+    found = compute(jobs[1])
     assert len(found) == 3 and found.classes.nunique() == 3 and found.distance.is_monotonic_increasing
     images = experiment.pool("digits", 0)
     means = [images.on_sphere(images.images[images.y == label]).mean(0) for label in range(10)]

@@ -1,0 +1,261 @@
+"""Proposition 1 on Gaussian inputs: training and floor against plain references, every verdict either way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.errors import AlignbookError, Diverged
+from alignbook.kernels import many_mlps
+from alignbook.runs import notebooks, parameters
+from alignbook.studies.random_labels.prop01_gaussian_inputs import design, experiment, reading
+from tests import judging
+
+BOOK = notebooks.find("random_labels/prop01_gaussian_inputs")
+SMOKE = parameters.resolve(BOOK, "smoke")
+BROKEN = {"exponentiated", "stretched", "shifted"}
+judged, _, finding = judging.of(reading, SMOKE)
+
+
+def made_up(left=None, alone=0.0, mean=None, equal=0.0, bases=0.4):
+    """A table of four seeds; ``left`` and ``mean`` by condition, ``alone`` of single networks."""
+    rows = []
+    for seed in range(4):
+        noise = 0.001 * (seed - 1.5)
+        for name in design.settings(SMOKE):
+            kept = (left or {}).get(name, 0.3 if name in BROKEN else 0.0) + noise
+            kept = equal / (bases - 0.01) * 0.1 + noise if name == "repeated" else kept
+            rows.append(
+                {
+                    "kind": "misalignment", "seed": seed, "condition": name, "floor": 0.01, "random": bases,
+                    "misalignment": 0.01 + kept * (bases - 0.01), "merged": 0.11,
+                    "mean_square": (mean or {}).get(name, 0.003 if name == "shifted" else 0.0) + noise / 100,
+                    "alone_floor": 0.1, "alone_random": 0.1 + bases, "alone": 0.1 + bases * (alone + noise),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_the_proposition_holds():
+    found = judged(made_up())
+    assert {claim.outcome for claim in found.values()} == {HOLDS}
+    assert found["aligned-plain"].headline and found["width-16"].measured == pytest.approx(0)
+    text = finding(made_up())
+    assert text.startswith("Over many networks, the trained weights have") and "the same" in text
+
+
+@pytest.mark.parametrize(
+    ("id", "table"),
+    [
+        ("aligned-plain", made_up({"plain": 0.2})),
+        ("mean", made_up(mean={"plain": 0.002})),
+        ("equal", made_up(equal=0.3)),
+        ("loss-squared", made_up({"squared": 0.2})),
+        ("width-24", made_up({"width-24": 0.2})),
+        ("optimiser-adam", made_up({"adam": 0.2})),
+        ("optimiser-adam-on-axes", made_up({"adam-on-axes": 0.2})),
+        ("excluded-exponentiated", made_up({"exponentiated": -0.2})),
+        ("without-stretched", made_up({"stretched": -0.2})),
+        ("without-shifted", made_up({"shifted": -0.2})),
+        ("without-mean", made_up(mean={"shifted": -0.002})),
+        ("one-network", made_up(alone=0.6)),
+    ],
+)
+def test_one_departure_contradicts_one_statement(id, table):
+    assert [one for one, claim in judged(table).items() if claim.outcome == CONTRADICTED] == [id]
+
+
+def test_the_finding_follows():
+    assert "lack the principal axes" in finding(made_up({"plain": 0.2}))
+    both = finding(made_up({"adam": 0.23}, alone=0.6))
+    assert "With Adam, to which the paper extends its proof, it is 23 %" in both and "not aligned" in both
+    assert len(both) <= 300
+    assert len(reading.key_numbers(made_up(), SMOKE)) == 3
+
+
+def test_what_a_broken_assumption_leaves_alone_is_absent():
+    found = judged(made_up({name: 0.0 for name in BROKEN}, mean={"shifted": 0.0}))
+    assert {found[id].outcome for id in found if id.startswith(("excluded", "without"))} == {ABSENT}
+
+
+def test_weights_without_directions_are_not_judged():
+    found = judged(made_up(bases=0.02))
+    assert {id for id, claim in found.items() if claim.outcome != NOT_JUDGED} == {
+        "mean", "equal", "without-mean"
+    }  # fmt: skip
+    assert "not judged" in finding(made_up(bases=0.02))
+    nothing = pd.DataFrame({"unit": []}, dtype=str)
+    assert {claim.outcome for claim in judged(nothing).values()} == {NOT_RUN}
+    assert "nothing to see" in finding(nothing) and reading.key_numbers(nothing, SMOKE) == []
+
+
+def test_correlations_and_deviations_of_a_stored_covariance():
+    covariance = np.array([[4.0, 3.0], [3.0, 9.0]])
+    entries = [(i, j, covariance[i, j]) for i in range(2) for j in range(i, 2)]
+    table = pd.DataFrame(entries, columns=["row", "column", "value"]).assign(
+        kind="entry", condition="plain", seed=0
+    )
+    assert reading.correlations(table, "plain") == pytest.approx(np.array([[0, 0.5], [0.5, 0]]))
+    assert reading.deviations(table, "plain").to_numpy() == pytest.approx(np.array([[2.0, 3.0]]))
+    assert reading.correlations(table, "adam") is None and reading.deviations(table, "adam").empty
+
+
+def drawn(networks=3, inputs=20, **other):
+    values = {"axes": np.eye(5), "shift": 0.0, "sizes": [5, 9, 6, 3], "scale": 1.0, "stretch": 1.0} | other
+    stream = torch.Generator().manual_seed(0)
+    x, labels, weights = experiment.draw(inputs=inputs, networks=networks, generator=stream, **values)
+    biases = [torch.zeros(networks, 1, weight.shape[2]) for weight in weights]
+    return x, labels, [part.requires_grad_() for part in (*weights, *biases)]
+
+
+def train(optimiser, steps):
+    x, labels, parts = drawn()
+    said = experiment.descend(
+        parts, x, labels, "cross-entropy", optimiser, 0.2, steps, lambda done, text: None
+    )
+    return [part.detach() for part in parts], said
+
+
+def test_descent_is_the_kernels():
+    x, labels, parts = drawn()
+    parts = [part.detach().clone() for part in parts]
+    targets = torch.nn.functional.one_hot(labels, 3).float()
+    for _ in range(25):
+        losses = many_mlps.step(parts[:3], parts[3:], x, targets, 0.2)
+    found, (final, fitted) = train("descent", 25)
+    for one, other in zip(found, parts, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert final == pytest.approx(losses.mean().item(), rel=1e-4)
+    assert fitted == (experiment.logits_of(found, x).argmax(2) == labels).float().mean()
+    assert train("descent", 100)[1][1] > 0.8
+    logits = torch.arange(12.0).reshape(1, 2, 6) / 12
+    squared = experiment.losses_of(logits, torch.zeros(1, 2, 6), "squared error")
+    assert squared.tolist() == pytest.approx([sum((n / 12) ** 2 for n in range(12)) / 2])
+
+
+def gradients(count):
+    stream = torch.Generator().manual_seed(1)
+    return torch.randn(count, 2, 5, 9, generator=stream)
+
+
+def test_exponentiated_gradient_multiplies_two_positive_weights():
+    first, second = torch.full((2, 5, 9), 0.3), torch.ones(2, 9, 6)
+    first[0] *= -1
+    beta = design.PRODUCT
+    u = (first.double() + (first.double().square() + beta**2).sqrt()) / 2
+    v = u - first
+    update = experiment.exponentiated([first, second], 0.5)
+    for gradient in gradients(4):
+        update([gradient, torch.ones_like(second)])
+        u, v = u * torch.exp(-gradient.double()), v * torch.exp(gradient.double())
+    torch.testing.assert_close(first.double(), u - v, rtol=1e-3, atol=1e-5)
+    assert torch.equal(second, torch.full_like(second, -1.0))
+
+
+def test_adam_is_the_published_update():
+    part, grads = torch.zeros(2, 5, 9), gradients(3)
+    update = experiment.adam([part], 0.1)
+    due = torch.zeros_like(part)
+    for t in range(1, 4):
+        update([grads[t - 1]])
+        weights = [0.9 ** (t - s) * 0.1 / (1 - 0.9**t) for s in range(1, t + 1)]
+        squares = [0.999 ** (t - s) * 0.001 / (1 - 0.999**t) for s in range(1, t + 1)]
+        mean = sum(w * g for w, g in zip(weights, grads, strict=False))
+        square = sum(w * g.square() for w, g in zip(squares, grads, strict=False))
+        due -= 0.1 * mean / (square.sqrt() + 1e-8)
+    torch.testing.assert_close(part, due, rtol=1e-3, atol=1e-5)
+
+
+def test_inputs_and_weights_are_those_that_are_asked_for():
+    rng = np.random.default_rng(0)
+    basis, deviation = experiment.random_bases(3, 1, rng)[0], np.array([0.5, 1.0, 2.0])
+    sizes = {"networks": 40, "inputs": 2000, "sizes": [3, 200, 4, 2]}
+    x, _, parts = drawn(axes=basis * deviation, shift=0.5, scale=0.1, stretch=4.0, **sizes)
+    x = x.reshape(-1, 3).double().numpy() @ basis
+    assert np.cov(x.T) == pytest.approx(np.diag(deviation**2), abs=0.05)
+    assert x.mean(0) == pytest.approx(0.5 * deviation, abs=0.03)
+    spread = parts[0].detach().std((0, 2))
+    assert spread.numpy() == pytest.approx(0.1 * np.sqrt(2 / 3) * np.array([1, 2.5, 4]), rel=0.03)
+
+
+def test_symmetries_keep_the_eigenspaces():
+    maps = experiment.symmetries([1, 3, 1], 50, np.random.default_rng(0))
+    sigma = np.diag([1.0, 2, 2, 2, 5])
+    assert maps @ sigma @ np.swapaxes(maps, 1, 2) == pytest.approx(np.broadcast_to(sigma, maps.shape))
+    assert {*maps[:, 0, 0]} == {-1.0, 1.0} and maps[:, 1, 2].std() > 0.3
+
+
+def test_the_floor_is_what_aligned_networks_give():
+    rng = np.random.default_rng(0)
+
+    def measure(turn):
+        found = []
+        for _ in range(20):  # networks whose filters depend on each other: one strong direction each
+            common = rng.standard_normal((40, 1, 4))
+            filters = (rng.standard_normal((40, 6, 4)) + 2 * common) * [1, 2, 3, 4] @ turn
+            moments = np.einsum("kfi,kfj->kij", filters, filters) / 6
+            found.append(experiment.misaligned(moments, [1, 1, 1, 1], 8, rng))
+        return np.mean(found, axis=0)
+
+    own, floor, bases = measure(np.eye(4))
+    assert own == pytest.approx(floor, rel=0.2) and floor < 0.3 * bases
+    turned, lower, _ = measure(experiment.random_bases(4, 1, rng)[0])
+    assert turned > 3 * lower
+
+
+def test_equal_eigenvalues_are_one_eigenspace():
+    # Filters with one variance along the first three directions and correlations that the draws undo.
+    filters = np.random.default_rng(1).standard_normal((60, 5, 4)) * [1, 1, 1, 3]
+    found = experiment.summary(filters, [3, 1], 4, np.random.default_rng(0))
+    assert found["misalignment"] == found["merged"] < 0.1
+    apart = experiment.summary(filters * [1, 2, 4, 1], [1, 1, 1, 1], 4, np.random.default_rng(0))
+    assert apart["misalignment"] < 0.1 and apart["merged"] > 1
+
+
+def test_the_mean_is_measured_without_bias():
+    filters = np.random.default_rng(0).standard_normal((5, 7, 3)) + 1.0
+    means, length = filters.mean(1), np.square(filters).sum(2).mean()
+    pairs = [means[i] @ means[j] for i in range(5) for j in range(5) if i != j]
+    found = experiment.summary(filters, [1, 1, 1], 2, np.random.default_rng(0))
+    assert found["mean_square"] == pytest.approx(np.mean(pairs) / length)
+
+
+def test_conditions_change_one_thing_each():
+    asked = {job.name: job.arguments for job in experiment.jobs(SMOKE | {"seeds": 1})}
+    plain = asked["plain-seed0"]
+    changed = {
+        name: {key for key in plain if arguments[key] != plain[key]} - {"condition"}
+        for name, arguments in asked.items()
+    }
+    assert changed == {
+        "plain-seed0": set(), "squared-seed0": {"loss", "rate"}, "width-16-seed0": {"width", "networks"},
+        "width-24-seed0": {"width", "networks"}, "repeated-seed0": {"variances"},
+        "adam-on-axes-seed0": {"optimiser", "rate", "turned"}, "adam-seed0": {"optimiser", "rate"},
+        "exponentiated-seed0": {"optimiser"}, "stretched-seed0": {"stretch"}, "shifted-seed0": {"shift"},
+    }  # fmt: skip
+    same = asked["repeated-seed0"]["variances"]
+    assert design.blocks(same) == [3, 1] and np.prod(same) == pytest.approx(np.prod(plain["variances"]))
+    for other in (
+        {"variances": [2.0, 1.0, 3.0]},
+        {"variances": [1.0, 2.0]},
+        {"wide": [4]},
+        {"wide": [9, 9]},
+        {"wide": []},
+    ):
+        with pytest.raises(AlignbookError, match="variances must|too small|different widths"):
+            experiment.jobs(SMOKE | other)
+
+
+def test_a_job_is_one_row_and_a_covariance():
+    job = experiment.jobs(SMOKE)[0]
+    small = job.arguments | {"networks": 9, "steps": 5, "draws": 2}
+
+    def run(**other):
+        return experiment.compute(**small | other, device=torch.device("cpu"), report=lambda done, text: None)
+
+    table = run()
+    assert table["kind"].tolist() == ["misalignment"] + ["entry"] * 10
+    assert table["value"][1:].notna().all() and set(table["condition"]) == {"plain"}
+    with pytest.raises(Diverged):
+        run(rate=1e30, loss="squared error")
