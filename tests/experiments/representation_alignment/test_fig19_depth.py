@@ -133,6 +133,7 @@ def test_the_finding_follows_the_headline():
     table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
     assert "But on CIFAR-10 they do not." in finding(table)
     assert finding(made_up(resnet101=0.3)).startswith("Deeper networks do not start with less alignment")
+    assert finding(made_up(vgg16=0.2, resnet101=0.2)).startswith("Some step to a deeper network")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
     nothing = pd.DataFrame({"unit": []})
     assert {claim.outcome for claim in claims(nothing).values()} == {NOT_RUN}
