@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from alignbook.pages.tables import interval, marked, number, numbers, table
+from alignbook.pages.tables import interval, marked, number, numbers, table, typeset
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,21 @@ def test_other_text_stays(text):
     assert marked(text) == text
 
 
+@pytest.mark.parametrize(
+    ("plain", "shown"),
+    [
+        ("-7.32e-05 (-1 to 3)", "−7.32 × 10<sup>−5</sup> (−1 to 3)"),
+        ("0.0e+00 and 2e+10", "0 and 2 × 10<sup>10</sup>"),
+        ("Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05", "Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05"),
+    ],
+)
+def test_numbers_are_set_as_by_hand(plain, shown):
+    assert typeset(plain) == shown
+
+
 def test_text_cannot_become_tags():
     assert marked("a < b & <i>") == "a &lt; b &amp; &lt;i&gt;"
-    assert number("<b>") == "&lt;b&gt;" and number(None) == "" and number(0.123456) == "0.123"
+    assert number("<b>") == "&lt;b&gt;" and number(None) == "" and number(-0.123456) == "−0.123"
 
 
 def test_interval_of_a_mean():

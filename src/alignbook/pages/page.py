@@ -215,7 +215,7 @@ def claim_cells(claim):
 def _notes(claim):
     """HTML of what a reader must know before trusting a verdict, a line each."""
     for need in claim.requires:
-        seen = "not measured" if need["measured"] is None else number(need["measured"])
+        seen = "not measured" if need["measured"] is None else f"{need['measured']:.3g}"
         said = f"Requires {need['text']} {need['asked']}: {seen}{'' if need['met'] else ', not met'}"
         yield f"<br><small>{marked(said)}</small>"
     if claim.opposed_by:
