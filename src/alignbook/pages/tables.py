@@ -6,6 +6,7 @@ import re
 import pandas as pd
 
 from alignbook.claims import interval  # noqa: F401, which pages take from here
+from alignbook.pages.names import spoken
 
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
@@ -17,8 +18,11 @@ _NEGATIVE = re.compile(r"(?<![\w.^)-])-(?=\d)")
 
 
 def marked(text):
-    """HTML of plain text in which ``l^-2``, ``L^(3/5)`` and ``c_l`` stand for powers and indices."""
-    text = _LETTER.sub(_letter, html.escape(str(text), quote=False))
+    """HTML of plain text in which ``l^-2``, ``L^(3/5)`` and ``c_l`` stand for powers and indices.
+
+    Data sets have their proper names.
+    """
+    text = _LETTER.sub(_letter, html.escape(spoken(str(text)), quote=False))
     return typeset(_BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text))
 
 
@@ -51,7 +55,12 @@ def number(value):
     """A measured number in a table: three significant digits, or an empty cell."""
     if value is None:
         return ""
-    return html.escape(value) if isinstance(value, str) else typeset(f"{value:.3g}")
+    return html.escape(value) if isinstance(value, str) else typeset(digits(value))
+
+
+def digits(value):
+    """Three significant digits of a number, or all of a whole number of thousands."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def badge(outcome):
