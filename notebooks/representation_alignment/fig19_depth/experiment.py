@@ -58,7 +58,7 @@ def compute(*, dataset, networks, side, points, seed, device, report):
     x, y = x[mixed], y[mixed]
     tables = [_rows(x, y, classes).assign(network=INPUTS, mode=INPUTS)]
     for number, name in enumerate(networks):
-        net = untrained(name, int(draw.integers(2**31))).to(device)
+        net = untrained(name, torch_stream(seed, "fig19", dataset, name)).to(device)
         for mode in MODES:
             if mode == "evaluation" or any(isinstance(part, nn.BatchNorm2d) for part in net.modules()):
                 found = _through(net, mode, x, side, device)
@@ -67,18 +67,26 @@ def compute(*, dataset, networks, side, points, seed, device, report):
     return pd.concat(tables, ignore_index=True)
 
 
-def untrained(name, seed):
-    """torchvision's network ``name`` without its last layer, its weights drawn under ``seed``."""
+def untrained(name, generator):
+    """torchvision's network ``name`` without its last layer, in evaluation mode.
+
+    Weights are drawn from ``generator`` as torchvision does it: He normal by the outputs for convolutions, a
+    standard deviation of 0.01 for VGG's dense layers; biases stay 0.
+    """
     import_torchvision()
     from torchvision.models import get_model
 
-    with torch.random.fork_rng(devices=()):
-        torch.manual_seed(seed)
+    with torch.random.fork_rng(devices=()):  # what it draws is replaced
         net = get_model(name, weights=None)
     if hasattr(net, "fc"):
         net.fc = nn.Identity()
     else:
         net.classifier[-1] = nn.Identity()
+    for part in net.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, 0.0, 0.01, generator=generator)
     return net.eval()
 
 

@@ -126,7 +126,7 @@ def finding(table, parameters, claims):
     said = opening(
         claim, "Deeper networks start with less alignment",
         contradicted="Deeper networks do not start with less alignment",
-        absent="Networks of all depths start with about the same alignment",
+        absent="Some step to a deeper network lowers alignment too little to matter",
     )  # fmt: skip
     if said is None:
         return "Nothing has finished."
@@ -140,7 +140,7 @@ def finding(table, parameters, claims):
 
 def _elsewhere(parameters, claims):
     """How the other data sets came out, a sentence, or nothing where they agree with the first."""
-    words = {HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "all start about alike"}
+    words = {HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "one step is too small to matter"}
     first, *others = (claims[f"deeper-{data}"].outcome for data in parameters["datasets"])
     told = [
         f"on {title(data)} {words.get(outcome, f'it is {outcome}')}"
@@ -158,5 +158,5 @@ def key_numbers(table, parameters):
         if INPUTS in frame:
             names = [INPUTS, *drops(table, data)]
             what = f"area on {title(data)}: {' / '.join(NAMES.get(name, name) for name in names)}"
-            found.append(KeyNumber(what, " / ".join(f"{frame[name].mean():.2f}" for name in names)))
+            found.append(KeyNumber(what, " / ".join(f"{frame[name].mean():.3f}" for name in names)))
     return found[:3]

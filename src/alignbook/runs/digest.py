@@ -27,12 +27,13 @@ PACKAGE = __package__.split(".")[0]
 SOURCES = Path(__file__).parents[2]  # the folder that holds the package
 STUDIES = "notebooks"  # the folder of a checkout that holds its studies
 # What does not count: how the data come here and how their digest is made, since their content has one of its
-# own; and whether what a function makes is read where that function made it before.
+# own; whether what a function makes is read where that function made it before; and how torchvision is found.
 BOUNDARY = {
     (f"{PACKAGE}.training.pretrained", "checkpoint"),
     (f"{PACKAGE}.data.images", "digest"),
     (f"{PACKAGE}.data.images", "fetch"),
     (f"{PACKAGE}.data.tables", "fetch_table"),
+    (f"{PACKAGE}.data.torchvision_shim", "import_torchvision"),
 }
 # What stands between every ``compute`` and its stored table.
 FRAME = ((f"{PACKAGE}.runs.results", "written"),)

@@ -33,8 +33,7 @@ def test_areas_are_those_of_the_last_hidden_layer(table):
     draw = experiment.numpy_stream(0, "fig19", "classes", "photos")
     assert tuple(draw.choice(10, 2, replace=False)) == classes
     x, y = images("photos", 20, classes, 0)["train"]
-    draw.permutation(20)
-    net = experiment.untrained("resnet18", int(draw.integers(2**31)))
+    net = experiment.untrained("resnet18", torch_stream(0, "fig19", "photos", "resnet18"))
     mean, std = (torch.tensor(part).view(3, 1, 1) for part in (experiment.MEAN, experiment.STD))
     with torch.no_grad():
         seen = ((x.float().view(20, 3, 32, 32) + 1) / 2 - mean) / std
@@ -64,7 +63,7 @@ def test_random_features_are_relus_of_the_same_images(table):
 
 def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
     state = torch.get_rng_state()
-    one, same, other = (experiment.untrained("resnet18", seed) for seed in (1, 1, 2))
+    one, same, other = (experiment.untrained("resnet18", torch_stream(seed, "test")) for seed in (1, 1, 2))
     assert torch.equal(state, torch.get_rng_state())
     assert torch.equal(one.conv1.weight, same.conv1.weight)
     assert not torch.equal(one.conv1.weight, other.conv1.weight)
@@ -73,8 +72,11 @@ def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
     batch = experiment._through(one, "batch", x, 32, "cpu")
     assert not torch.allclose(before, batch)
     assert torch.equal(before, experiment._through(one, "evaluation", x, 32, "cpu"))
-    last = experiment.untrained("vgg16", 0).classifier[-1]
-    assert isinstance(last, nn.Identity)
+    *_, dense, _, _, last = experiment.untrained("vgg16", torch_stream(0, "test")).classifier
+    assert isinstance(last, nn.Identity) and dense.weight.std().item() == pytest.approx(0.01, rel=1e-2)
+    assert (dense.bias == 0).all()
+    # He normal by the outputs, torchvision's own: 7² · 64 of ResNet's first convolution.
+    assert one.conv1.weight.std().item() == pytest.approx((2 / (49 * 64)) ** 0.5, rel=0.02)
 
 
 def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, **means):
@@ -131,6 +133,7 @@ def test_the_finding_follows_the_headline():
     table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
     assert "But on CIFAR-10 they do not." in finding(table)
     assert finding(made_up(resnet101=0.3)).startswith("Deeper networks do not start with less alignment")
+    assert finding(made_up(vgg16=0.2, resnet101=0.2)).startswith("Some step to a deeper network")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
     nothing = pd.DataFrame({"unit": []})
     assert {claim.outcome for claim in claims(nothing).values()} == {NOT_RUN}
