@@ -8,7 +8,8 @@ from alignbook.pages import excerpts
 PAGE = """<html><body><p>The sidebar is no part of a page's article.</p><article class="bd-article">
 <h1>Title</h1>
 <p><span class="ab-word">We find</span> The peak grows as L<sup>3/5</sup>,<br>with \
-<span class="math notranslate">\\(\\sigma_x\\)</span> fixed.<a class="headerlink" href="#x">#</a></p>
+<span class="math notranslate">\\(\\sigma_x\\)</span> fixed. <b class="ab-verdict">holds</b>\
+<a class="headerlink" href="#x">#</a></p>
 <div class="math"><p>\\[an equation that is set apart from the text\\]</p></div>
 <ul><li><p>An item of a list, with a paragraph.</p></li></ul>
 <table><tr><td><p>A cell of a table is not read in a line.</p></td></tr></table>

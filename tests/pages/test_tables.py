@@ -2,12 +2,15 @@
 
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 from scipy import stats
 
-from alignbook.pages.tables import interval, marked, number, numbers, table
+from alignbook.pages.names import speak
+from alignbook.pages.tables import interval, marked, number, numbers, table, typeset
 
 
 @pytest.mark.parametrize(
@@ -27,14 +30,50 @@ def test_powers_and_indices(plain, shown):
     assert bare == shown
 
 
-@pytest.mark.parametrize("text", ["fashion_mnist", "pretrain_epochs = 10", "1 - c", "f1, {1, 2}", "a"])
+@pytest.mark.parametrize(
+    "text", ["batch_norm", "data/mnist.npz", "mnist_s", "pretrain_epochs = 10", "1 - c", "f1, {1, 2}", "a"]
+)
 def test_other_text_stays(text):
     assert marked(text) == text
 
 
+@pytest.mark.parametrize(
+    ("plain", "shown"),
+    [
+        ("-7.32e-05 (-1 to 3)", "−7.32 × 10<sup>−5</sup> (−1 to 3)"),
+        ("0.0e+00 and 2e+10", "0 and 2 × 10<sup>10</sup>"),
+        ("Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05", "Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05"),
+    ],
+)
+def test_numbers_are_set_as_by_hand(plain, shown):
+    assert typeset(plain) == shown
+
+
+def test_data_sets_have_their_names():
+    assert marked("cifar10-natural and fashion_mnist, on mnist.") == (
+        "animals of CIFAR-10 and Fashion-MNIST, on MNIST."
+    )
+    figure, ax = plt.subplots()
+    ax.plot([0, 1], label="cifar100")
+    ax.legend()
+    ax.set(title="on mnist")
+    ax.set_xticks([0, 1], ["cifar10", "mine"])
+    speak(figure)
+    figure.draw_without_rendering()
+    said = {text.get_text() for text in figure.findobj(Text)}
+    plt.close(figure)
+    assert {"CIFAR-100", "on MNIST", "CIFAR-10", "mine"} <= said
+
+
+def test_whole_thousands_are_written_out():
+    assert [number(value) for value in (1920.0, -53500.0, 999.4, 0.12345, 2e6)] == [
+        "1,920", "−53,500", "999", "0.123", "2 × 10<sup>6</sup>",
+    ]  # fmt: skip
+
+
 def test_text_cannot_become_tags():
     assert marked("a < b & <i>") == "a &lt; b &amp; &lt;i&gt;"
-    assert number("<b>") == "&lt;b&gt;" and number(None) == "" and number(0.123456) == "0.123"
+    assert number("<b>") == "&lt;b&gt;" and number(None) == "" and number(-0.123456) == "−0.123"
 
 
 def test_interval_of_a_mean():

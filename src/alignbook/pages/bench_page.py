@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from alignbook import paths
-from alignbook.pages import quantities, style, tables
+from alignbook.pages import panels, quantities, style, tables
 
 LEAD = """\
 # Benchmarks
@@ -381,7 +381,7 @@ def draw_times(compared, path):
                 0, top + 0.13, record["title"], transform=axes.get_yaxis_transform(), fontsize=10, va="center"
             )
             axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=13, mew=2.5)
-            levels = _levels(record["contenders"], decades / 6.5)
+            levels = _levels(record["contenders"], decades / (panels.NARROW - 0.5))
             for place, contender in enumerate(record["contenders"]):
                 colour = style.SEQUENCE[(0, 1, 3, 4, 5, 6)[place]]  # the third is the floor's
                 spread = [min(contender["seconds"]), max(contender["seconds"])]
@@ -401,8 +401,8 @@ def draw_times(compared, path):
         axes.set(xscale="log", xlabel="seconds", ylim=(top, 0), yticks=[])
         axes.set_xlim(min(times) / 10**0.5, max(times) * 10**0.5)
         axes.spines["left"].set_visible(False)
-        figure.set_size_inches(7.0, top + 0.6)
-        figure.savefig(path, metadata={"Date": None})
+        figure.set_size_inches(panels.NARROW, top + 0.6)
+        path.write_text(style.svg(figure), encoding="utf-8")
 
 
 def _label(contender):
@@ -451,7 +451,7 @@ def draw_scaling(records, path):
             if high < 20 * low:  # powers of ten alone would leave it without a number or two
                 axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axes.yaxis.set_major_formatter("{x:g}")
-        figure.savefig(path, metadata={"Date": None})
+        path.write_text(style.svg(figure), encoding="utf-8")
 
 
 def _line(axes, sizes, values, exponents, quantity):

@@ -11,7 +11,8 @@ from html.parser import HTMLParser
 FILE = "excerpts.js"
 SHORTEST = 25  # characters: what is shorter says nothing by itself
 _TEXT = {"p", "li", "dd", "figcaption"}
-_SKIPPED = {"table", "pre", "script", "style", "svg", "details", "nav", "form", "select", "h1"}
+_SKIPPED = {"table", "pre", "script", "style", "svg", "details", "nav", "form", "select", "noscript", "h1"}
+_UNSAID = {"headerlink", "ab-source", "ab-stack", "ab-verdict", "caption-number"}  # classes
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)")
 _SAID = {
@@ -79,7 +80,7 @@ class _Reader(HTMLParser):
         kinds = (dict(attributes).get("class") or "").split()
         if tag in _TEXT:
             self._end()
-        skipped = tag in _SKIPPED or {"headerlink", "ab-source", "ab-stack", "caption-number"} & {*kinds}
+        skipped = tag in _SKIPPED or _UNSAID & {*kinds}
         if tag == "div" and "math" in kinds:  # set apart: too long to be read in a line
             skipped = True
         self.handle_data(_RAISED.get(tag, ""))

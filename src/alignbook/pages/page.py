@@ -14,7 +14,8 @@ from alignbook import paths
 from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
-from alignbook.pages.tables import badge, folded, marked, number, table
+from alignbook.pages.names import spoken
+from alignbook.pages.tables import badge, digits, folded, marked, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
@@ -152,12 +153,13 @@ def spread(group):
 
 def banner(run):
     """HTML of one line that says in plain sight what a page shows."""
-    datasets = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
+    used = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
     count = run.parameters.get("seeds")
     data = notebooks.find(run.name).data
+    made_of = ", ".join(map(spoken, used)) or "made data"
     facts = [
         # Values of one's own may name other data.
-        (f"data: {data}" if data and run.profile in engine.FAITHFUL else ", ".join(datasets)) or "made data",
+        f"data: {data}" if data and run.profile in engine.FAITHFUL else made_of,
         _state(run, len(run.shown)),
     ]
     if count is not None:
@@ -215,7 +217,7 @@ def claim_cells(claim):
 def _notes(claim):
     """HTML of what a reader must know before trusting a verdict, a line each."""
     for need in claim.requires:
-        seen = "not measured" if need["measured"] is None else number(need["measured"])
+        seen = "not measured" if need["measured"] is None else digits(need["measured"])
         said = f"Requires {need['text']} {need['asked']}: {seen}{'' if need['met'] else ', not met'}"
         yield f"<br><small>{marked(said)}</small>"
     if claim.opposed_by:

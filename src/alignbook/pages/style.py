@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.transforms import Affine2D, TransformedBbox
 
-from alignbook.pages import panels
+from alignbook.pages import names, panels
 
 # Okabe and Ito's palette, its two lightest colours darkened to stand out on white (3:1 at least); a series
 # keeps its colour on every page.
@@ -59,9 +59,11 @@ def apply():
 def svg(figure):
     """The text of the matplotlib ``figure`` as SVG, which names its :mod:`~alignbook.pages.panels`.
 
-    It has no date: two builds of one commit are the same. A figure of one column becomes narrow.
+    It has no date: two builds of one commit are the same. A figure of one column becomes narrow,
+    and data sets have their proper names.
     """
     panels.narrowed(figure)
+    names.speak(figure)
     dpi, figure.dpi = figure.dpi, 72  # an SVG's own units
     try:
         renderer = RendererSVG(*figure.bbox.size, io.StringIO(), image_dpi=72)

@@ -6,18 +6,36 @@ import re
 import pandas as pd
 
 from alignbook.claims import interval  # noqa: F401, which pages take from here
+from alignbook.pages.names import spoken
 
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
 _LETTER = re.compile(rf"(?<![^\W_])([^\W\d_])(?:{_POWER})?(?:_([\w∞]))?(?![^\W_])")
 _BRACKET = re.compile(rf"\){_POWER}")
+_POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
+_NEGATIVE = re.compile(r"(?<![\w.^)-])-(?=\d)")
 
 
 def marked(text):
-    """HTML of plain text in which ``l^-2``, ``L^(3/5)`` and ``c_l`` stand for powers and indices."""
-    text = _LETTER.sub(_letter, html.escape(str(text), quote=False))
-    return _BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text)
+    """HTML of plain text in which ``l^-2``, ``L^(3/5)`` and ``c_l`` stand for powers and indices.
+
+    Data sets have their proper names.
+    """
+    text = _LETTER.sub(_letter, html.escape(spoken(str(text)), quote=False))
+    return typeset(_BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text))
+
+
+def typeset(text):
+    """The numbers of an HTML ``text`` as one writes them by hand, with powers of ten and a minus."""
+    return _POWER_OF_TEN.sub(_power_of_ten, _NEGATIVE.sub("−", text))
+
+
+def _power_of_ten(found):
+    factor, sign, power = found.groups()
+    if not float(factor) or power == "0":
+        return factor if float(factor) else "0"
+    return f"{factor} × 10<sup>{_minus(sign.strip('+'))}{power}</sup>"
 
 
 def _letter(found):
@@ -37,7 +55,12 @@ def number(value):
     """A measured number in a table: three significant digits, or an empty cell."""
     if value is None:
         return ""
-    return html.escape(value) if isinstance(value, str) else f"{value:.3g}"
+    return html.escape(value) if isinstance(value, str) else typeset(digits(value))
+
+
+def digits(value):
+    """Three significant digits of a number, or all of a whole number of thousands."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def badge(outcome):
@@ -90,10 +113,10 @@ def numbers(frame, ready=False):
         text = text.replace("<th></th>", f"<th>{marked(name)}</th>", 1)
     from IPython.display import HTML  # here: the probe's report has tables and no IPython
 
-    return HTML(f'<div class="ab-scroll">{text}</div>')
+    return HTML(f'<div class="ab-scroll">{typeset(text)}</div>')
 
 
 def _cell(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.3g}" if isinstance(value, float) else marked(value).replace(" ± ", "\u00a0±\u00a0")
+    return number(value) if isinstance(value, float) else marked(value).replace(" ± ", "\u00a0±\u00a0")
