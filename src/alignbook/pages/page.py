@@ -298,7 +298,7 @@ def tally(group):
 
 
 def _claim_row(claim):
-    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}<br><small>{html.escape(claim.test)}</small>"
+    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}<br><small>{marked(claim.test)}</small>"
     cells = claim_cells(claim)
     if claim.headline:
         cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
