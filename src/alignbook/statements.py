@@ -235,7 +235,7 @@ def judged(statements, table, parameters):
 
 
 def _measured(of, table, parameters, given):
-    """What ``of`` makes of ``table``; None where it asks for a column that no stored unit has."""
+    """What ``of`` makes of ``table``; None where it asks for a column that no stored job has."""
     try:
         return of(table, parameters, **given)
     except KeyError as error:

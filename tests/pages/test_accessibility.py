@@ -47,6 +47,10 @@ def test_no_page_breaks_a_rule_of_accessibility(built, browser, checker, scheme)
             page = tab.open(name)
             page.evaluate(checker)
             broken += [f"{name}: {found}" for found in page.evaluate(RUN)]
+        page.goto(f"{tab.base}search.html?q=alignment")
+        page.get_by_text("Search finished").wait_for()
+        page.evaluate(checker)
+        broken += [f"a search: {found}" for found in page.evaluate(RUN)]
     finally:
         tab.context.close()
     assert broken == []

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from alignbook.claims import Claim
-from alignbook.pages.page import UNFOLDED, claim_cells, claims_table, decides, sources
+from alignbook.pages.page import UNFOLDED, address_of, claim_cells, claims_table, decides, sources
+from alignbook.runs import notebooks
 
 
 def claim(source, number=0):
@@ -69,3 +70,9 @@ def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
         "7 new seeds would decide it (W).",
     ]
     assert "<br>" not in claim_cells(claim("Figure 1"))["Claim"]
+
+
+def test_every_paper_is_one_click_away():
+    papers = {notebook.paper for notebook in notebooks.every()} - {notebooks.OWN}
+    assert all(address_of(paper).startswith("https://") for paper in papers) and len(papers) == 4
+    assert address_of("no chapter") is None

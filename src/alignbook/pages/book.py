@@ -76,7 +76,7 @@ def _require_whole(books, unchanging):
 def _fault(notebook):
     try:
         for profile in parameters.PROFILES:
-            engine.units_of(notebook, parameters.resolve(notebook, profile))
+            engine.jobs_of(notebook, parameters.resolve(notebook, profile))
     except AlignbookError as error:
         return str(error)
     return None

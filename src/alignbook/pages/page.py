@@ -7,6 +7,7 @@ import re
 import types
 from collections import Counter
 from dataclasses import asdict
+from functools import cache
 
 from IPython.display import HTML, display
 
@@ -126,11 +127,25 @@ def says(chapter):
     return "We ask" if chapter == notebooks.OWN else "The paper claims"
 
 
+@cache
+def address_of(chapter):
+    """Where the paper that a chapter cites first can be read, by the bibliography; None where nothing is."""
+    book = paths.root() / "book"
+    if not (book / "chapters" / f"{chapter}.md").exists():
+        return None
+    cited = re.search(r"\{cite:t\}`(\w+)`", (book / "chapters" / f"{chapter}.md").read_text(encoding="utf-8"))
+    entries = (book / "bibliography.bib").read_text(encoding="utf-8")
+    found = cited and re.search(rf"\{{{cited[1]},[^@]*?\burl *= *\{{([^}}]+)\}}", entries)
+    return found and found[1]
+
+
 def head(run):
     """HTML of a page's first lines: what it shows, what the paper claims, what was found, the verdict."""
     notebook = notebooks.find(run.name)
     target = f"#claim-{html.escape(run.headline.id)}"
     verdict, word = f'<a class="ab-verdict" href="{target}">{verdicts(run)}</a>', says(notebook.paper)
+    if address := address_of(notebook.paper):
+        word = word.replace("The paper", f'<a href="{html.escape(address)}">The paper</a>')
     return (
         f"{banner(run)}"
         f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}</p>'
@@ -283,7 +298,7 @@ def tally(group):
 
 
 def _claim_row(claim):
-    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}<br><small>{html.escape(claim.test)}</small>"
+    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}<br><small>{marked(claim.test)}</small>"
     cells = claim_cells(claim)
     if claim.headline:
         cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'

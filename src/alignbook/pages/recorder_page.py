@@ -41,8 +41,8 @@ def _included(table):
             "the largest Hessian eigenvalue, all of which change most between steps 30 and 300.",
             ":width: 100%",
             "",
-            "What the loop above recorded. A line is a layer, dark the first and light the last; `output` is "
-            "the network's output.",
+            "What the loop above recorded. A line is a layer, violet the first and green the last; `output` "
+            "is the network's output.",
             "```",
             "",
         ]
