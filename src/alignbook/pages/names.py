@@ -4,7 +4,7 @@ import re
 
 NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion_mnist": "Fashion-MNIST", "mnist": "MNIST"}
 HALVES = {"natural": "animals of ", "artificial": "objects of ", None: ""}
-_KNOWN = re.compile(rf"(?<![\w./-])({'|'.join(NAMES)})(?:-(natural|artificial))?(?![\w/-]|\.\w)")
+_KNOWN = re.compile(r"(?<![\w./-])(cifar100?|(?:fashion_)?mnist)(?:-(natural|artificial))?(?![\w/-]|\.\w)")
 
 
 def spoken(text):
