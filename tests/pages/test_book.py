@@ -354,6 +354,24 @@ def test_reads_on_a_phone_without_asking_for_anything_outside(reader):
     assert phone.outside == [] and phone.errors == []
 
 
+def test_panels_stand_one_below_another_on_a_phone_alone(reader):
+    phone = reader(viewport=PHONE, color_scheme="dark")
+    page = phone.open("random_labels/fig02_misalignment")
+    stack, whole = page.locator(".ab-stack").first, page.locator(".ab-whole").first
+    assert stack.is_visible() and not whole.is_visible()
+    boxes = [part.bounding_box() for part in stack.locator(".ab-panels .ab-part").all()]
+    assert len(boxes) == 2 and boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"]
+    assert all(PHONE["width"] / 2 < box["width"] < PHONE["width"] for box in boxes)
+    assert stack.locator("image.only-dark").first.is_visible()
+    assert not stack.locator("image.only-light").first.is_visible()
+    page.emulate_media(media="print")
+    assert whole.is_visible() and not stack.is_visible()
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert whole.is_visible() and not stack.is_visible()
+    assert phone.outside == [] and phone.errors == []
+
+
 def test_formulas_are_set(reader):
     desktop = reader()
     page = desktop.open("signal_propagation/cor01_equilibrium")
