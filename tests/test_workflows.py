@@ -25,7 +25,8 @@ def steps():
 
 def test_every_job_calls_a_script_that_is_there_and_can_be_run():
     called = {step["run"].split()[0] for step in steps() if "run" in step}
-    assert called == {".ci/run", *(f"scripts/{path.name}" for path in SCRIPTS)}
+    by_hand = {"scripts/hashes.sh"}  # where a pin changes
+    assert called | by_hand == {".ci/run", *(f"scripts/{path.name}" for path in SCRIPTS)}
     assert all(os.access(ROOT / name, os.X_OK) for name in called)
     assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) for step in steps() if "uses" in step)
     assert all(job["runs-on"] and job["timeout-minutes"] for job in CI["jobs"].values())

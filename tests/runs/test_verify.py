@@ -56,7 +56,7 @@ def test_an_equivalent_refactoring_stands_and_its_records_chain(checkout):
     assert (found["outcomes"][0]["largest_difference"], found["outcomes"][0]["column"]) == (0.0, None)
     first = records(checkout)[0]
     assert (first["profile"], first["tried"]) == ("quick", {"rate": [0.5, 0.5], "seed": [0, 2]})
-    stored = json.loads((checkout.results / f"toy/fig99_toy/{first['job']}.json").read_text())
+    stored = json.loads((checkout.results / f"toy/fig99_toy/{first['unit']}.json").read_text())
     assert (first["from"], first["table"]) == (stored["code"], stored["table"]["sha256"])
     assert first["path"] == {"label": "plain"} and first["tolerance"] == 0.0 and first["commit"] is None
     assert stale(checkout) == {"quick": 0}
