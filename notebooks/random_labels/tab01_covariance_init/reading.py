@@ -253,8 +253,8 @@ MATCHED = by_verdict(
     contradicted=" They do not match layers pre-trained on random labels.",
     absent="",
     undecided=" Whether they match layers pre-trained on random labels is undecided.",
-    not_judged=" Whether they match layers pre-trained on random labels is not judged, since that takes "
-    "pre-training that fits its labels.",
+    not_judged=" Whether they match layers pre-trained on random labels is not judged: ours did not fit "
+    "their random labels.",
 )
 
 

@@ -172,8 +172,8 @@ def finding(table, parameters, claims):
         return "No setting is judged on these runs."
     small = " CT Position: slices of two patients." * ("ct_slices" in parameters["datasets"])
     return (
-        f"Training raises alignment with the labels in {held(raised, 'settings')}. On test data it also ends "
-        f"above the inputs' in {held(test, 'settings')}.{small}"
+        f"Training raises alignment with the labels in {held(raised, 'settings')}. On test data it also "
+        f"exceeds that of the inputs in {held(test, 'settings')}.{small}"
     )
 
 

@@ -140,7 +140,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 STAND_IN = {
-    "digits": "Digits and a small CIFAR-100 network stand in.",
+    "digits": "Three kinds of digits stand in for Office-31, a small network for ResNet-18.",
     "office31": "EfficientNet-Lite0 stands in for ResNet-18.",
 }
 

@@ -135,7 +135,7 @@ def finding(table, parameters, claims):
         where = "" if len(groups) == 1 else f" ({', '.join(name for name, _ in members)})"
         parts.append(f"{SAID[outcome]}{where}")
     values = [claim.measured for claim in heads if claim.measured is not None]
-    said = f"{'; '.join(parts)}: rank correlation {np.mean(values):.2f}."
+    said = f"{'; '.join(parts)}: rank correlation {np.mean(values):.2f} before training."
     if CONTRADICTED in groups and all(claims[f"would-{n}"].outcome == HOLDS for n in parameters["datasets"]):
         said += " It would if the untrained network gave all classes the same probability."
     gains = [claims[f"gains-{case.id}"].outcome for case in both(parameters)]

@@ -222,7 +222,8 @@ def finding(table, parameters, claims):
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     said += f" Such a network {parity} one that is trained whole." if parity else ""
-    return f"{said} We trained the last layer for {parameters['epochs']} epochs; the threshold is ours."
+    said += f" Training ended after {parameters['epochs']} epochs."
+    return f"{said} The threshold, a tenth, is our choice."
 
 
 def key_numbers(table, parameters):

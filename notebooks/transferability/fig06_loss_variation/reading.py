@@ -120,17 +120,18 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+ALONG = "the loss varies {} along its gradient from"
 SAID = by_verdict(
-    "The loss varies more along its gradient from random than from pre-trained weights",
-    "The loss varies more along its gradient from pre-trained than from random weights",
-    "The loss varies as much along its gradient from random as from pre-trained weights",
-    "the loss varies more along its gradient from random than from pre-trained weights",
+    f"On average over training {ALONG.format('more')} random than from pre-trained weights",
+    f"On average over training {ALONG.format('more')} pre-trained than from random weights",
+    f"On average over training {ALONG.format('as much')} random as from pre-trained weights",
+    f"{ALONG.format('more')} random than from pre-trained weights",
 )
 EARLY = by_verdict(
-    "Early on, where the paper expects it most, it does, too",
-    "Early on, where the paper expects it most, it varies less",
-    "Early on, where the paper expects it most, it does not differ",
-    "it does early on, where the paper expects it most",
+    "Early on, too, it varies more from random weights",
+    "But early on it varies less from random weights",
+    "Early on it varies as much from either",
+    "it also does early on",
 )
 
 
@@ -152,7 +153,7 @@ def finding(table, parameters, claims):
     whose = "Figure 6's setting" + ("" if verdict == HOLDS else f", where that is {verdict}")
     return (
         f"{said}: {2**over_all:.1f} times as much in {whose}. "
-        f"{early}: {2**at_first:.1f} times as much there. A small network and source."
+        f"{early}: {2**at_first:.1f} times as much in that setting. Network and source are small."
     )
 
 

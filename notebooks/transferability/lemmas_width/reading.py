@@ -143,7 +143,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "All that the proofs call small shrinks with the width at least as they say",
+    "All that the proofs call small shrinks with the width about as fast as they say, or faster",
     "Something that the proofs call small shrinks more slowly with the width than they say",
     "What the proofs call small shrinks with the width just as they say",
     "all that the proofs call small shrinks with the width as they say",
@@ -155,10 +155,10 @@ def finding(table, parameters, claims):
     claim, needed = claims["falls"], width_needed(table)
     if claim.measured is None or needed.empty:
         return "Nothing has finished."
-    off = "short of" if claim.measured < 0 else "beyond"
+    off = "below" if claim.measured < 0 else "above"
     return (
-        f"{SAID[claim.outcome]}: the slowest falls {abs(claim.measured):.2f} {off} its exponent, where we "
-        f"allow {ROOM:g} short of it. Lemma 2's own condition would take at least "
+        f"{SAID[claim.outcome]}: at κ = 1 the exponent of the slowest is {abs(claim.measured):.2f} {off} the "
+        f"lemma's, and we allow {ROOM:g}. Lemma 2's own condition would take at least "
         f"{needed.median() / 1e6:,.0f} million units."
     )
 

@@ -234,7 +234,7 @@ STATEMENTS = [
 
 SAID = by_verdict(
     "After every source the weights move no farther than the bound allows",
-    "After some source the weights move farther than the bound allows",
+    "After at least one source the weights move farther than the bound allows",
     "After the worst source the weights move just as far as the bound allows",
     "the weights stay within the bound after every source",
 )
@@ -251,10 +251,10 @@ def finding(table, parameters, claims):
     if bound.measured is None:
         return "Nothing has finished."
     falls = claims["excess-rate"].outcome == HOLDS
-    limit = " The excess falls with the width, as the theorem, which is about its limit, expects." * falls
+    limit = " The excess falls with the width, and the theorem is about the limit of large widths." * falls
     return (
-        f"{SAID[bound.outcome]}: the worst one moves them {1 + MARGIN - bound.measured:.2f} times the bound, "
-        f"where we allow {1 + MARGIN:g}.{limit}"
+        f"{SAID[bound.outcome]}: on average the worst one moves them {1 + MARGIN - bound.measured:.2f} "
+        f"times the bound, where we allow {1 + MARGIN:g}.{limit}"
     ) + (f" {TEST[test]}." if test in TEST else "")
 
 
