@@ -130,13 +130,14 @@ def says(chapter):
 @cache
 def address_of(chapter):
     """Where the paper that a chapter cites first can be read, by the bibliography; None where nothing is."""
-    book = paths.root() / "book"
-    if not (book / "chapters" / f"{chapter}.md").exists():
+    from pybtex.database import parse_file  # here: only a page's first lines ask
+
+    landing = paths.root() / "book" / "chapters" / f"{chapter}.md"
+    if not landing.exists():
         return None
-    cited = re.search(r"\{cite:t\}`(\w+)`", (book / "chapters" / f"{chapter}.md").read_text(encoding="utf-8"))
-    entries = (book / "bibliography.bib").read_text(encoding="utf-8")
-    found = cited and re.search(rf"\{{{cited[1]},[^@]*?\burl *= *\{{([^}}]+)\}}", entries)
-    return found and found[1]
+    cited = re.search(r"\{cite:t\}`(\w+)`", landing.read_text(encoding="utf-8"))
+    entries = parse_file(str(paths.root() / "book" / "bibliography.bib")).entries
+    return entries[cited[1]].fields.get("url") if cited else None
 
 
 def head(run):
