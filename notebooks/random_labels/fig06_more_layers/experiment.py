@@ -1,7 +1,10 @@
 """Transferring more and more layers of networks pre-trained on random labels (Figures 6 and 9, A.10)."""
 
+import contextlib
+
 import pandas as pd
 
+from alignbook.errors import Diverged
 from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
@@ -11,18 +14,24 @@ from alignbook.training.transfer import layer_norms, rescale_
 
 from ..downstream import fresh_head_, tasks
 from ..layers import transfer_
+from ..side_by_side import first_epochs_of_all
 from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS
 from ..vgg_transfer import first_epochs
 from .design import CNN_CONVOLUTIONS, CNN_FILTERS, CNN_UNITS, COLUMNS, DOWNSTREAM_IMAGES
 
+ALONE = 3  # seeds that were run before networks could be trained side by side
+
 
 def jobs(parameters):
     """One job per column and seed: whatever is compared within a seed comes from one pre-trained network."""
-    return [
-        Job(f"{column}-seed{seed}", compute, _arguments(parameters, column, seed))
-        for seed in range(parameters["seeds"])
-        for column in COLUMNS
-    ]
+    made = []
+    for seed in range(parameters["seeds"]):
+        for column in COLUMNS:
+            together = parameters["vgg_together"] and column == "vgg" and seed >= ALONE
+            name = f"{column}-together-seed{seed}" if together else f"{column}-seed{seed}"
+            run = compute_together if together else compute
+            made.append(Job(name, run, _arguments(parameters, column, seed)))
+    return made
 
 
 def _arguments(parameters, column, seed):
@@ -118,4 +127,58 @@ def compute(
             report=lambda done, text, start=start: report(start + done * each / total, text),
         )  # fmt: skip
         tables.append(curve.assign(layers=count, labels=kind))
+    return pd.concat(tables, ignore_index=True).assign(column=column)
+
+
+def compute_together(*, report, **arguments):
+    """What :func:`compute` does, with the networks of one kind of labels side by side; its columns.
+
+    Only rounding differs. Where one network diverges, they are run one after the other.
+    """
+    with contextlib.suppress(Diverged):
+        return _together(report=report, **arguments)
+    return compute(report=report, **arguments)
+
+
+def _together(
+    *, dataset, side, width, column, layers, labels, init_scale, learning_rate, classes, upstream,
+    upstream_epochs, downstream, epochs, stops, batch_size, points, seed, device, report,
+):  # fmt: skip
+    """The table of :func:`compute_together`; raises Diverged where one network diverges."""
+    sizes = {"upstream": upstream, "upstream_classes": classes, "downstream": downstream, "side": side}
+    data = tasks(dataset, classes=DOWNSTREAM_CLASSES, **sizes, seed=seed, device=device)
+    training = {"batch_size": batch_size, "learning_rate": learning_rate}
+
+    def fresh(outputs, name):
+        net = network(column, tuple(data.x.shape[1:]), outputs, width)
+        return he_normal_(net, init_scale, torch_stream(seed, "figure 6", column, name)).to(device)
+
+    before, each = upstream * upstream_epochs, downstream * min(stops, epochs) * len(layers)
+    share = before / (before + each * len(labels))
+    source = fresh(classes, "upstream")
+    norms = layer_norms(source)
+    fit(
+        source, data.upstream_x, data.upstream_y, steps=upstream_epochs * (upstream // batch_size),
+        generator=torch_stream(seed, "figure 6", column, "upstream batches"),
+        report=lambda done, text: report(done * share, f"pre-training, {text}"), **training,
+    )  # fmt: skip
+    if column != "resnet":
+        rescale_(source, norms)
+    known = accuracy(source, data.upstream_x, data.upstream_y)
+    tables = [pd.DataFrame([{"layers": -1, "epoch": upstream_epochs, "accuracy": known}])]
+    for number, kind in enumerate(labels):
+        nets = [transfer_(fresh(data.classes[kind], "downstream"), source, count) for count in layers]
+        for net in nets:
+            stream = torch_stream(seed, "figure 6", "head", kind)
+            fresh_head_(net, data.classes[kind], init_scale, stream).to(device)
+        curves = first_epochs_of_all(
+            nets, [data.x] * len(nets), [data.y[kind]] * len(nets), epochs=epochs, stops=stops, points=points,
+            generators=[torch_stream(seed, "figure 6", column, "batches", kind) for _ in nets],
+            extras=[None] * len(nets), **training,
+            report=lambda done, text, number=number: report(
+                share + (1 - share) * (number + done) / len(labels), text
+            ),
+        )  # fmt: skip
+        for count, curve in zip(layers, curves, strict=True):
+            tables.append(curve.assign(layers=count, labels=kind))
     return pd.concat(tables, ignore_index=True).assign(column=column)

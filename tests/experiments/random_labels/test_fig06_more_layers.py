@@ -172,6 +172,24 @@ def test_a_run_stops_early_and_scratch_is_scratch(column):
     assert ends[0] == ends[1]
 
 
+def test_side_by_side_only_rounding_differs(monkeypatch):
+    asked = parameters.resolve(BOOK, "smoke", {"seeds": 4, "vgg_together": True, "labels": ["random", "real"]})
+    jobs = {job.name: job for job in experiment.jobs(asked)}
+    assert {"vgg-seed2", "vgg-together-seed3", "cnn-seed3"} < set(jobs) and "vgg-seed3" not in jobs
+    job = jobs["vgg-together-seed3"]
+    assert job.compute is experiment.compute_together
+    table = job.compute(**job.arguments, **QUIET)
+    # Of 20 images none, or one whose two largest logits are alike, is counted differently.
+    pd.testing.assert_frame_equal(table, experiment.compute(**job.arguments, **QUIET), atol=0.051)
+
+    def diverge(**other):
+        raise experiment.Diverged(1)
+
+    monkeypatch.setattr(experiment, "_together", diverge)
+    monkeypatch.setattr(experiment, "compute", lambda **given: given["seed"])
+    assert job.compute(**job.arguments, **QUIET) == 3
+
+
 def test_bad_parameters():
     for name, value in (("cnn_layers", [5]), ("vgg_layers", [14]), ("stops", 0)):
         with pytest.raises(AlignbookError, match=name):
