@@ -173,7 +173,8 @@ def test_a_run_stops_early_and_scratch_is_scratch(column):
 
 
 def test_side_by_side_only_rounding_differs(monkeypatch):
-    asked = parameters.resolve(BOOK, "smoke", {"seeds": 4, "vgg_together": True, "labels": ["random", "real"]})
+    changed = {"seeds": 4, "vgg_together": True, "labels": ["random", "real"]}
+    asked = parameters.resolve(BOOK, "smoke", changed)
     jobs = {job.name: job for job in experiment.jobs(asked)}
     assert {"vgg-seed2", "vgg-together-seed3", "cnn-seed3"} < set(jobs) and "vgg-seed3" not in jobs
     job = jobs["vgg-together-seed3"]
