@@ -1,4 +1,4 @@
-"""Whether features align before filters, by kind of first layer, and whether they need the first layer. All ours."""
+"""Whether features align before filters, and whether they need the first layer to learn. All is ours."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,9 @@ def per_run(table, layer, trained, measure):
     """(seeds × cells of the grid) frame of ``measure(rows by step)``."""
     rows = at(table, layer=layer, trained=trained)
     found = {key: measure(run.set_index("step").sort_index()) for key, run in rows.groupby(["seed", *CELL])}
-    return pd.Series(found, dtype=float).unstack(CELL) if found else pd.DataFrame()  # fmt: skip
+    if not found:
+        return pd.DataFrame()
+    return pd.Series(found, dtype=float).rename_axis(["seed", *CELL]).unstack(CELL)
 
 
 def lag(run):
@@ -64,8 +66,8 @@ TIME = {
 STATEMENTS = [
     Statement(
         "order", "The features have made half of their change towards the labels before the first layer's "
-        "weights have made half of theirs towards the data.", source="compare Maennel Figure 2 and Imani Figure 2",
-        of=order, headline=True, **TIME,
+        "weights have made half of theirs towards the data.",
+        source="compare Maennel Figure 2 and Imani Figure 2", of=order, headline=True, **TIME,
     ),
     Statement("everywhere", "So it is in every cell of the grid.", source="ours", of=everywhere, **TIME),
     Statement(
