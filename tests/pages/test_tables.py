@@ -40,6 +40,7 @@ def test_other_text_stays(text):
 @pytest.mark.parametrize(
     ("plain", "shown"),
     [
+        ("-0.0 (-0.6 to -0) and -0.05", "0.0 (−0.6 to 0) and −0.05"),
         ("5 % of (1 to 2) %", "5\u00a0% of (1 to 2)\u00a0%"),
         ("-7.32e-05 (-1 to 3)", "−7.32 × 10<sup>−5</sup> (−1 to 3)"),
         ("0.0e+00 and 2e+10", "0 and 2 × 10<sup>10</sup>"),

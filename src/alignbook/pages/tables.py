@@ -16,8 +16,9 @@ _BRACKET = re.compile(rf"\){_POWER}")
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
 _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
-PHONE = 50  # characters of a table of numbers that stand side by side on a phone, with one between columns
+PHONE = 47  # characters of a table of numbers that stand side by side on a phone, with one between columns
 _PERCENT = re.compile(r"([\d)]) %")
+_NO_MINUS = re.compile(r"(?<![\w.^)-])-(?=0(?:\.0+)?(?![\d.]))")
 _NEGATIVE = re.compile(r"(?<![\w.^)-])-(?=\d)")
 
 
@@ -32,7 +33,7 @@ def marked(text):
 
 def typeset(text):
     """The numbers of an HTML ``text`` as one writes them by hand: powers of ten, a minus, 5 % in one line."""
-    text = _PERCENT.sub("\\1\u00a0%", _NEGATIVE.sub("−", text))
+    text = _PERCENT.sub("\\1\u00a0%", _NEGATIVE.sub("−", _NO_MINUS.sub("", text)))
     return _POWER_OF_TEN.sub(_power_of_ten, text)
 
 
