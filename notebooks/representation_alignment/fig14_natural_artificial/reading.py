@@ -181,7 +181,7 @@ SAID = {
     HOLDS: "better",
     CONTRADICTED: "worse",
     ABSENT: "equally well",
-    UNDECIDED: "better or not (undecided)",
+    UNDECIDED: "perhaps better (undecided)",
     NOT_JUDGED: "to an extent not judged",
 }
 TUNED = {
