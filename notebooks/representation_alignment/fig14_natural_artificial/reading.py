@@ -189,7 +189,7 @@ TUNED = {
     HOLDS: "accuracy is higher",
     CONTRADICTED: "accuracy is lower",
     ABSENT: "accuracy is no higher",
-    UNDECIDED: "whether accuracy is higher is undecided",
+    UNDECIDED: "accuracy is undecided",
     NOT_JUDGED: "accuracy is not judged",
 }
 
