@@ -40,6 +40,8 @@ def test_other_text_stays(text):
 @pytest.mark.parametrize(
     ("plain", "shown"),
     [
+        ("-0.0 (-0.6 to -0) and -0.05", "0.0 (−0.6 to 0) and −0.05"),
+        ("5 % of (1 to 2) %", "5\u00a0% of (1 to 2)\u00a0%"),
         ("-7.32e-05 (-1 to 3)", "−7.32 × 10<sup>−5</sup> (−1 to 3)"),
         ("0.0e+00 and 2e+10", "0 and 2 × 10<sup>10</sup>"),
         ("Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05", "Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05"),
@@ -117,3 +119,16 @@ def test_table_labels_its_cells_for_phones():
     below = table([{"Claim": "a", "Here": "1", "below": "<p>more</p>"}], "claims")
     assert below.count("<th>") == 2 and '<td colspan="2"' in below and "<p>more</p></td></tr>" in below
     assert '<tr id="one">' in text and 'data-label="Here"' in text and "<th>id</th>" not in text
+
+
+def test_only_a_table_too_wide_for_a_phone_names_its_columns_in_every_cell():
+    index = pd.MultiIndex.from_tuples([("s", 1), ("s", 2), ("r", 1)], names=["task", "step"])
+    quantities = [f"quantity {i}" for i in range(5)]
+    frame = pd.DataFrame("0.123456789", index, quantities)
+    text = numbers(frame).data
+    assert "ab-wide" in text and "data-label" not in text[: text.index("<tbody>")]
+    *_, second, third = re.findall("<tr>(.*?)</tr>", text, re.DOTALL)
+    labels = [re.findall('data-label="(.*?)"', row) for row in (second, third)]
+    assert labels == [["step", *quantities], ["task", "step", *quantities]]  # "s" stands beside two rows
+    narrow = numbers(frame[["quantity 1", "quantity 2"]]).data
+    assert "ab-wide" not in narrow and "data-label" not in narrow

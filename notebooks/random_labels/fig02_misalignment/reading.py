@@ -110,10 +110,10 @@ def finding(table, parameters, claims):
     if outcome not in SAID or last.empty:
         return "No run with random labels is among the results: there is nothing to see."
     data, bases = last["misalignment"].mean(), last["basis_mean"].mean()
-    text = f"{SAID[outcome]}: misalignment, 0 at best, is {data:.1f} with the data and "
+    text = f"{SAID[outcome]}: misalignment (0 means none) is {data:.1f} with the data and "
     text += f"{bases:.1f} with the bases."
     if claims["very-small-real"].outcome == CONTRADICTED:
-        text += " With real labels it does not stay “very small”."
+        text += " With real labels it does not stay as small as the paper says."
     text += others(outcome, {KINDS["real"]: claims["ends-below-random-basis-real"].outcome})
     return text + " Much hinges on the initial scale, which the paper leaves open."
 

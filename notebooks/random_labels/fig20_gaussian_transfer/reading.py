@@ -133,9 +133,9 @@ def changes(table):
 
 
 def in_words(rises, falls):
-    """``rises by 10 % and then falls by 0.4 %``, or ``… and on by another 0.4 %``."""
+    """``rises by 10 % and then falls by 0.4 %``, or ``… and by another 0.4 %``."""
     first, then = ("rises" if change > 0 else "falls" for change in (rises.mean(), -falls.mean()))
-    then = f"on by another {percent(-falls)}" if then == first else f"then {then} by {percent(-falls)}"
+    then = f"by another {percent(-falls)}" if then == first else f"then {then} by {percent(-falls)}"
     return f"{first} by {percent(rises)} and {then}"
 
 

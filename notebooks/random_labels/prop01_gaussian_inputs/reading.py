@@ -153,10 +153,10 @@ def finding(table, parameters, claims):
     claim, adam = claims["aligned-plain"], claims["optimiser-adam"]
     if claim.outcome not in SAID:
         return "No network trained by gradient descent is among the results: there is nothing to see."
-    text = f"{SAID[claim.outcome]}: their misalignment beyond sampling is {_percent(claim.measured)} "
-    text += "of a random basis's."
+    text = f"{SAID[claim.outcome]}: of a random basis's misalignment, "
+    text += f"{_percent(claim.measured)} is left, sampling aside."
     if adam.outcome == CONTRADICTED:
-        text += f" With Adam, to which the paper extends its proof, it is {_percent(adam.measured)}."
+        text += f" With Adam, to which the paper extends its proof, {_percent(adam.measured)} is left."
     elif adam.outcome == HOLDS:
         text += " With Adam it is the same."
     if claims["one-network"].outcome == CONTRADICTED:

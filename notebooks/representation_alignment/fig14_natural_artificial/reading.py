@@ -8,6 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, sample
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import listed
 
 from ..curve_order import weakest_step
 
@@ -180,15 +181,15 @@ STATEMENTS = [
 SAID = {
     HOLDS: "better",
     CONTRADICTED: "worse",
-    ABSENT: "equally well",
-    UNDECIDED: "better or not (undecided)",
+    ABSENT: "no better",
+    UNDECIDED: "perhaps better (undecided)",
     NOT_JUDGED: "to an extent not judged",
 }
 TUNED = {
     HOLDS: "accuracy is higher",
     CONTRADICTED: "accuracy is lower",
     ABSENT: "accuracy is no higher",
-    UNDECIDED: "whether accuracy is higher is undecided",
+    UNDECIDED: "accuracy is undecided",
     NOT_JUDGED: "accuracy is not judged",
 }
 
@@ -202,8 +203,8 @@ def finding(table, parameters, claims):
     parts = []
     for outcome, words in SAID.items():
         layers = [name for name, one in zip(LAYERS.values(), outcomes, strict=True) if one == outcome]
-        where = "in all four layers" if len(layers) == len(LAYERS) else f"in {' and '.join(layers)}"
-        parts += [f"{words} {where}"] if layers else []
+        if layers:
+            parts.append(f"{words} in {'all four layers' if len(layers) == len(LAYERS) else listed(layers)}")
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "accuracy was not measured") for part in PARTS]
     after = f"{tuned[0]} on natural classes, {tuned[1]} on artificial ones"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after

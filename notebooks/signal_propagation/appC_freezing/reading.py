@@ -136,12 +136,14 @@ def finding(table, parameters, claims):
         parts.append(f"{SAID[outcome]}{where}")
     values = [claim.measured for claim in heads if claim.measured is not None]
     said = f"{'; '.join(parts)}: rank correlation {np.mean(values):.2f} before training."
+    gains = [claims[f"gains-{case.id}"].outcome for case in both(parameters)]
     if CONTRADICTED in groups and all(claims[f"would-{n}"].outcome == HOLDS for n in parameters["datasets"]):
         said += " It would if the untrained network gave all classes the same probability."
-    gains = [claims[f"gains-{case.id}"].outcome for case in both(parameters)]
-    if HOLDS in gains:
+    elif HOLDS in gains:
         count = f"{gains.count(HOLDS)} of {len(gains)} cases"
-        said += f" Alignment does rank layers by the drop of the loss, in {count}."
+        said += (
+            f" The verdict is on the outputs: by the drop of the loss, alignment does rank layers in {count}."
+        )
     return f"{said} Measured on {parameters['images']} training images."
 
 

@@ -117,7 +117,7 @@ STATEMENTS = [
 ONE_BY_ONE = "layers share the alignment when trained one by one than when trained together"
 SHARED = {
     HOLDS: f"more {ONE_BY_ONE}{{}}",
-    CONTRADICTED: f"fewer {ONE_BY_ONE}{{}}",
+    CONTRADICTED: f"fewer, not more, {ONE_BY_ONE}{{}}",
     ABSENT: "as many layers share the alignment when trained one by one as when trained together{}",
     UNDECIDED: f"whether more {ONE_BY_ONE} is undecided{{}}",
     NOT_JUDGED: f"we do not judge whether more {ONE_BY_ONE}{{}}",

@@ -48,7 +48,7 @@ def limit(table, column):
 
 
 def largest(table, parameters, width, column):
-    """The largest accuracy on the way, by seed; where none was recorded, the one at the end."""
+    """The largest accuracy during training, by seed; where none was recorded, the one at the end."""
     passed = sample(at(table, kind="maxima", width=width), f"{column}_accuracy")
     return passed if len(passed) else of_width(table, f"{column}_accuracy", width, True)
 

@@ -29,13 +29,17 @@ class Small:
 
 
 SMALL = (
-    Small("moved_p", 0.5, "Lemma 1", "The farthest that pre-training moves a unit", "way, pre-training"),
+    Small("moved_p", 0.5, "Lemma 1", "The farthest that pre-training moves a unit", "move, pre-training"),
     Small("cross", 0.5, "Lemma 3", "The cross Gram matrix's distance from its limit", "cross Gram matrix"),
     Small("linear", 0.5, "Equation 19", "What units that switch add to the outputs", "switching units"),
     Small(
-        "remainder", 0.25, "Equation 19", "The outputs' distance from the carried labels", "carried labels"
+        "remainder",
+        0.25,
+        "Equation 19",
+        "The outputs' distance from the transformed labels",
+        "distance from labels",
     ),
-    Small("moved_q", 0.5, "Lemma 4", "The farthest that both trainings move a unit", "way, both trainings"),
+    Small("moved_q", 0.5, "Lemma 4", "The farthest that both trainings move a unit", "move, both trainings"),
     Small("near", 0.5, "Lemma 5", "The share of units near their threshold", "near the threshold"),
     Small("features", 0.25, "Lemma 6", "The change of the features", "features"),
     Small("gram", 0.5, "Lemma 6", "The change of the Gram matrix", "Gram matrix"),
@@ -75,7 +79,7 @@ def smallest(table, parameters, kappa):
 
 
 def width_needed(table, kappa=KAPPA):
-    """Width at which the way in pre-training would fit Lemma 2's radius κ λ/n², extrapolated by m^-1/2."""
+    """Width at which pre-training would move units by Lemma 2's radius κ λ/n² at most, by m^-1/2."""
 
     def needed(rows):
         row = rows.iloc[0]

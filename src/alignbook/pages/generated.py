@@ -21,6 +21,7 @@ from alignbook.pages import (
     share,
     tables,
 )
+from alignbook.pages.names import spoken
 from alignbook.runs import notebooks
 
 PAPERS = {  # chapters, by their folder
@@ -50,7 +51,8 @@ def write(books, records, pages):
             texts = [path.read_text(encoding="utf-8") if path.is_file() else "" for path in prose]
             text = chapter.write(paper, *texts, group)
             (pages / paper / "index.md").write_text(text, encoding="utf-8")
-    shown = {"description": {r.name: r.finding for r in ordered}, "picture": share.write(ordered, pages)}
+    told = {record.name: spoken(record.finding) for record in ordered}
+    shown = {"description": told, "picture": share.write(ordered, pages)}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
     _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE, probe_beside.STORED)

@@ -128,8 +128,8 @@ def findings(papers, records):
         headlines(records),
         "",
         "One line per page: what we found about its main claim, with the verdict, and how its other",
-        "statements came out. No line is typed in: numbers and words follow the stored results. “Ours”",
-        "marks our own interpretation, bound or threshold.",
+        "statements came out. No line is typed in: numbers and words follow the stored results. “By our",
+        "own criterion” marks an interpretation, bound or threshold of ours.",
         "",
     ]
     for section, group in by_section.items():

@@ -23,14 +23,14 @@ SAID = "alignbook"  # of a page's first output: the metadata that other pages ar
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
-OURS = ' <small class="ab-ours">ours, not a paper\'s</small>'
+OURS = ' <small class="ab-ours">by our own criterion</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
     "quick": "settings: reduced size",
     "paper": "settings: the paper's own values, where it prints them",
 }
-IN_PART = "real data, reduced size, and where they are stored runs of the paper's own size"
+IN_PART = "real data; runs of the paper's size as far as they are done, smaller ones in place of the rest"
 
 
 class Page:
@@ -182,7 +182,7 @@ def banner(run):
         facts.insert(1, f"{count} seed{'s' * (count != 1)}")
     if run.joined:
         profile, total = run.joined_profile
-        facts[-2] += f" at {run.profile}, and {len(run.joined)} of the {total} runs of profile {profile}"
+        facts[-2] += f", {len(run.joined)} of the {total} runs of profile {profile} done"
     if run.diverged:
         facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
     kind = run.profile or "custom"
@@ -318,7 +318,8 @@ def _data_origin(record):
 def _state(run, total):
     if not run.stale:
         borrowed = sum(item.borrowed() for item in run.shown)
-        smaller = f"; {borrowed} of {total} runs were made by older code, verified on smaller runs alone"
+        part = "all" if borrowed == total else "some"
+        smaller = f" ({part} runs by earlier code, which agrees with today's on smaller runs)"
         return "fresh" + smaller * (borrowed > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"

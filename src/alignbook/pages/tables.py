@@ -14,6 +14,11 @@ _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
 _LETTER = re.compile(rf"(?<![^\W_])([^\W\d_])(?:{_POWER})?(?:_([\w∞]))?(?![^\W_])")
 _BRACKET = re.compile(rf"\){_POWER}")
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
+_ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
+_TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
+PHONE = 47  # characters of a table of numbers that stand side by side on a phone, with one between columns
+_PERCENT = re.compile(r"([\d)]) %")
+_NO_MINUS = re.compile(r"(?<![\w.^)-])-(?=0(?:\.0+)?(?![\d.]))")
 _NEGATIVE = re.compile(r"(?<![\w.^)-])-(?=\d)")
 
 
@@ -27,8 +32,9 @@ def marked(text):
 
 
 def typeset(text):
-    """The numbers of an HTML ``text`` as one writes them by hand, with powers of ten and a minus."""
-    return _POWER_OF_TEN.sub(_power_of_ten, _NEGATIVE.sub("−", text))
+    """The numbers of an HTML ``text`` as one writes them by hand: powers of ten, a minus, 5 % in one line."""
+    text = _PERCENT.sub("\\1\u00a0%", _NEGATIVE.sub("−", _NO_MINUS.sub("", text)))
+    return _POWER_OF_TEN.sub(_power_of_ten, text)
 
 
 def _power_of_ten(found):
@@ -55,7 +61,7 @@ def number(value):
     """A measured number in a table: three significant digits, or an empty cell."""
     if value is None:
         return ""
-    return html.escape(value) if isinstance(value, str) else typeset(digits(value))
+    return typeset(html.escape(value) if isinstance(value, str) else digits(value))
 
 
 def digits(value):
@@ -113,7 +119,30 @@ def numbers(frame, ready=False):
         text = text.replace("<th></th>", f"<th>{marked(name)}</th>", 1)
     from IPython.display import HTML  # here: the probe's report has tables and no IPython
 
-    return HTML(f'<div class="ab-scroll">{typeset(text)}</div>')
+    return HTML(f'<div class="ab-scroll">{_for_phones(typeset(text))}</div>')
+
+
+def _for_phones(text):
+    """The HTML of a table; each cell has its column's name where a phone is too narrow for all columns."""
+    rows = [[cell[2] for cell in _TABLE_CELL.findall(row)] for row in _ROW.findall(text)]
+    names = [_TAG.sub("", name).replace('"', "&quot;") for name in rows[0]]
+    longest = [0] * len(names)
+    for row in rows:  # from the right: a cell of the index may stand for several rows
+        for place, cell in enumerate(reversed(row), 1):
+            words = re.split("[ -]", html.unescape(_TAG.sub("", cell)))
+            longest[-place] = max(longest[-place], *map(len, words))
+    if sum(longest) + len(names) <= PHONE:
+        return text
+
+    def labelled(row):
+        count = len(_TABLE_CELL.findall(row[0]))
+        left = iter(names[len(names) - count :])
+        return _TABLE_CELL.sub(
+            lambda cell: f'<{cell[1]}{cell[2]} data-label="{next(left)}">{cell[3]}</{cell[1]}>', row[0]
+        )
+
+    head, body = text.split("<tbody>")
+    return head.replace("ab-numbers", "ab-numbers ab-wide", 1) + "<tbody>" + _ROW.sub(labelled, body)
 
 
 def _cell(value):
