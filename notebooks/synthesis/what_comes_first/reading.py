@@ -11,7 +11,6 @@ from alignbook.wording import by_verdict, case_of, clauses, listed, replicates
 LAYERS = {"convolutional": "convolution", "local": "locally connected layer", "dense": "dense layer"}
 TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "first layer alone trained"}
 CELL = ["scale", "rate", "width"]
-PARTS = (0.25, 0.5, 0.75)  # of the change
 
 
 def amount(run):
@@ -64,8 +63,7 @@ def ahead(pair):
     """By how much more the features are aligned with the first layer frozen, at the lowest common loss."""
     runs = [at(pair, trained=kind) for kind in ("others", "all")]
     lines = [(np.maximum.accumulate(lost(run)), run["features"]) for run in runs]
-    level = min(max(fallen) for fallen, _ in lines)
-    return np.subtract(*(np.interp(level, *line) for line in lines))
+    return np.subtract(*(np.interp(min(max(fallen) for fallen, _ in lines), *line) for line in lines))
 
 
 def per_run(table, layer, trained, measure):
@@ -132,7 +130,7 @@ STATEMENTS = [
     ),
     Statement(
         "parts", "The order is the same at a quarter and at three quarters of the change; the weaker counts.",
-        of=lambda t, p, layers: weakest(*(lags(t, layers, part=part) for part in (PARTS[0], PARTS[-1]))),
+        of=lambda t, p, layers: weakest(*(lags(t, layers, part=part) for part in (0.25, 0.75))),
         **LATER, **TIME,
     ),
     Statement(
@@ -165,17 +163,18 @@ def finding(table, parameters, claims):
     text = clauses(claims, "order", SAYS, _with)
     if not text:
         return "Nothing was measured: every run diverged."
-    text += " by the measure that we planned"
     turned = [LAYERS[layer] for layer in parameters["layers"] if _turned(table, claims, layer)]
+    text += " by the measure that we planned"
     text += f"; by a bounded one the order is the opposite with the {listed(turned)}" if turned else ""
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
-    gains = f"{min(left):.0f} to {max(left):.0f} % of their gain"
-    return f"{text}. With the first layer frozen, features make {gains}. Initial filters are small."
+    left = " to ".join(dict.fromkeys(f"{end(left):.0f}" for end in (min, max)))
+    text += f". With the first layer frozen, features make {left} % of their gain. Initial filters are small."
+    return text
 
 
 def _with(claims, total):
-    every = len(claims) == total > 1
-    return f" with {f'all {total} kinds of first layer' if every else f'the {listed(map(case_of, claims))}'}"
+    few = f"the {listed(map(case_of, claims))}"
+    return f" with {f'all {total} kinds of first layer' if len(claims) == total > 1 else few}"
 
 
 def _turned(table, claims, layer):
@@ -192,9 +191,9 @@ def key_numbers(table, parameters):
         features = mean_of(table, layer, "all", half_time).mean()
         ends = (2**octave - 1 for octave in (features, features + lags(table, layer).mean()))
         halves.append(f"{LAYERS[layer]} {' and '.join(f'{end:.0f}' for end in ends)}")
-        for trained, said in gains.items():
-            share_of_all = 100 * ratio(*beside_all(table, layer, trained, gain))
-            said.append(f"{LAYERS[layer]} {interval(share_of_all, '{:.0f}')}")
+        for kind, said in gains.items():
+            part = interval(100 * ratio(*beside_all(table, layer, kind, gain)), "{:.0f}")
+            said.append(f"{LAYERS[layer]} {part}")
     made = {"steps to half of the change, features and filters": halves}
-    made |= {f"features' gain, % of that of all: {TRAINED[trained]}": said for trained, said in gains.items()}
+    made |= {f"features' gain, % of that of all: {TRAINED[kind]}": said for kind, said in gains.items()}
     return [KeyNumber(name, ", ".join(said)) for name, said in made.items() if said]
