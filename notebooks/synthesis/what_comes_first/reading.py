@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber, interval, t_interval
+from alignbook.claims import KeyNumber, t_interval
 from alignbook.over_seeds import at, difference, ratio, weakest
 from alignbook.statements import Requirement, Statement, over
 from alignbook.wording import by_verdict, case_of, clauses, listed, replicates
@@ -165,7 +165,7 @@ def finding(table, parameters, claims):
         return "Nothing was measured: every run diverged."
     turned = [LAYERS[layer] for layer in parameters["layers"] if _turned(table, claims, layer)]
     text += " by the measure that we planned"
-    text += f"; by a bounded one the order is the opposite with the {listed(turned)}" if turned else ""
+    text += f"; by another the order is the opposite with the {listed(turned)}" if turned else ""
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     left = " to ".join(dict.fromkeys(f"{end(left):.0f}" for end in (min, max)))
     text += f". With the first layer frozen, features make {left} % of their gain. Initial filters are small."
@@ -184,16 +184,11 @@ def _turned(table, claims, layer):
 
 
 def key_numbers(table, parameters):
-    """Half-times in steps, and the features' gains with the first layer frozen and alone trained."""
-    layers = [layer for layer in parameters["layers"] if len(at(table, layer=layer))]
-    halves, gains = [], {"others": [], "first": []}
-    for layer in layers:
+    """Half-times in steps of features and filters, by kind of first layer."""
+    made = []
+    for layer in (layer for layer in parameters["layers"] if len(at(table, layer=layer))):
         features = mean_of(table, layer, "all", half_time).mean()
-        ends = (2**octave - 1 for octave in (features, features + lags(table, layer).mean()))
-        halves.append(f"{LAYERS[layer]} {' and '.join(f'{end:.0f}' for end in ends)}")
-        for kind, said in gains.items():
-            part = interval(100 * ratio(*beside_all(table, layer, kind, gain)), "{:.0f}")
-            said.append(f"{LAYERS[layer]} {part}")
-    made = {"steps to half of the change, features and filters": halves}
-    made |= {f"features' gain, % of that of all: {TRAINED[kind]}": said for kind, said in gains.items()}
-    return [KeyNumber(name, ", ".join(said)) for name, said in made.items() if said]
+        filters = features + lags(table, layer).mean()
+        steps = f"{2**features - 1:.0f} and {2**filters - 1:.0f}"
+        made.append(KeyNumber(f"half-times of features and filters in steps, {LAYERS[layer]}", steps))
+    return made
