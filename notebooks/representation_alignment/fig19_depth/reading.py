@@ -70,6 +70,19 @@ def wide_fits(table, parameters, dataset):
     return last(frame).min() if len(frame) else None
 
 
+def by_training(table, dataset, state):
+    """(seeds × networks) frame of areas before or after training on ImageNet, and of the inputs."""
+    rows = at(table, kind="area", dataset=dataset)
+    rows = at(rows.dropna(subset="trained"), state=[state, INPUTS]) if "trained" in rows else rows.iloc[:0]
+    return curves(rows, "trained", "area")
+
+
+def above(table, dataset, network, state, sign=1):
+    """By how much of the inputs' area a network's lies above it, percent, by seed; below it at ``sign`` −1."""
+    frame = by_training(table, dataset, state)
+    return sign * 100 * (ratio(frame[network], frame[INPUTS]) - 1) if network in frame else None
+
+
 def steps(parameters):
     """Cases per data set and step from a network to the next deeper one."""
     ordered = sorted(parameters["networks"], key=DEPTHS.get)
@@ -82,11 +95,11 @@ def steps(parameters):
     ]  # fmt: skip
 
 
-def networks(parameters):
-    """Cases per data set and network."""
-    return [
+def networks(parameter):
+    """Cases per data set and network that ``parameter`` names."""
+    return lambda parameters: [
         Case(f"{name}-{data}", f"{NAMES[name]}, {title(data)}", {"dataset": data, "network": name})
-        for data in parameters["datasets"] for name in parameters["networks"]
+        for data in parameters["datasets"] for name in parameters[parameter]
     ]  # fmt: skip
 
 
@@ -103,7 +116,7 @@ STATEMENTS = [
     ),
     Statement(
         "poor", "An untrained network aligns less with the labels than the inputs.",
-        source="Figure 19, Section 7.2", of=drop, each=networks, **PERCENT,
+        source="Figure 19, Section 7.2", of=drop, each=networks("networks"), **PERCENT,
     ),
     Statement(
         "deeper-batch",
@@ -115,6 +128,16 @@ STATEMENTS = [
         "wide", "Random ReLU features that are enough to fit every label align less than the inputs.",
         source="Section 9", of=wide_drop, each=by_set, **PERCENT,
         requires=(Requirement("share of the labels that they fit", of=wide_fits, at_least=0.999),),
+    ),
+    Statement(
+        "after", "After training on ImageNet, a network aligns more with the labels than the inputs.",
+        source="Figures 13 (a) and 19, Section 7.2", each=networks("trained"), **PERCENT,
+        of=lambda t, p, dataset, network: above(t, dataset, network, "after"),
+    ),
+    Statement(
+        "before", "Before that training, the same network aligns less than the inputs.",
+        source="Figures 13 (a) and 19, Section 7.2", each=networks("trained"), **PERCENT,
+        of=lambda t, p, dataset, network: above(t, dataset, network, "before", -1),
     ),
 ]  # fmt: skip
 
