@@ -1,4 +1,4 @@
-"""What is compared: networks by depth, the ways in which batch norm can work, and before and after training."""
+"""What is compared: networks by depth, ways in which batch norm can work, before and after training."""
 
 INPUTS = "inputs"
 NAMES = {

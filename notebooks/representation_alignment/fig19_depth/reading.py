@@ -78,7 +78,7 @@ def by_training(table, dataset, state):
 
 
 def above(table, dataset, network, state, sign=1):
-    """By how much of the inputs' area a network's lies above it, percent, by seed; below it at ``sign`` −1."""
+    """By how much of the inputs' area a network's lies above it (``sign`` −1: below), percent, by seed."""
     frame = by_training(table, dataset, state)
     return sign * 100 * (ratio(frame[network], frame[INPUTS]) - 1) if network in frame else None
 

@@ -15,7 +15,7 @@ from alignbook.studies.representation_alignment.two_classes import images
 
 PARAMETERS = {
     "datasets": ["cifar100", "cifar10"], "networks": ["vgg16", "resnet50", "resnet101"], "side": 32,
-    "points": 20, "widths": [], "seeds": 1,
+    "points": 20, "widths": [], "trained": [], "seeds": 1,
 }  # fmt: skip
 PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
 
@@ -61,6 +61,26 @@ def test_random_features_are_relus_of_the_same_images(table):
     assert rows["fitted"][64] == pytest.approx(1) and rows["fitted"][4] < 1
 
 
+def test_trained_networks_are_seen_before_and_after_on_the_same_images(table, monkeypatch):
+    asked = []
+
+    def stub(size, pretrained, generator):
+        asked.append((size, pretrained, generator.initial_seed()))
+        net = nn.Identity()
+        net.features = lambda x: x.flatten(1) if pretrained else x[:, :1].flatten(1)
+        return net
+
+    monkeypatch.setattr(experiment, "lite_network", stub)
+    *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "trained": ["lite2"]})
+    found = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    assert [ask[:2] for ask in asked] == [(2, False), (2, True)] and len({ask[2] for ask in asked}) == 1
+    rows = found[found["kind"] == "area"].set_index("state")
+    inputs = table[(table["kind"] == "area") & (table["network"] == "inputs")]
+    assert rows["area"]["inputs"] == pytest.approx(inputs["area"].item())
+    assert rows["area"]["after"] == pytest.approx(rows["area"]["inputs"], rel=1e-4)  # all pixels, in float32
+    assert rows["features"].tolist() == [3072, 1024, 3072]
+
+
 def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
     state = torch.get_rng_state()
     one, same, other = (experiment.untrained("resnet18", torch_stream(seed, "test")) for seed in (1, 1, 2))
@@ -79,7 +99,7 @@ def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
     assert one.conv1.weight.std().item() == pytest.approx((2 / (49 * 64)) ** 0.5, rel=0.02)
 
 
-def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, **means):
+def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, before=0.2, after=0.6, **means):
     rows, draws = [], np.random.default_rng(0)
     for seed in range(seeds):
         for dataset in PARAMETERS["datasets"]:
@@ -94,11 +114,17 @@ def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, **means):
             for width, area in ((0, 0.4), (64, 0.39), (4096, wide)):
                 row = {"kind": "area", "dataset": dataset, "seed": seed, "width": width, "fitted": fitted}
                 rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
+            for state, name, area in (
+                ("inputs", "inputs", 0.4), ("before", "lite0", before), ("after", "lite0", after),
+            ):  # fmt: skip
+                row = {"kind": "area", "dataset": dataset, "seed": seed, "trained": name, "state": state}
+                rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
     return pd.DataFrame(rows)
 
 
 def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+    given = PARAMETERS | {"trained": ["lite0"]}
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, given)}
 
 
 def test_statements_come_out_either_way():
@@ -113,6 +139,9 @@ def test_statements_come_out_either_way():
     }  # fmt: skip
     assert claims(made_up(vgg16=0.5))["poor-vgg16-cifar10"].outcome == CONTRADICTED
     assert claims(made_up(wide=0.5))["wide-cifar10"].outcome == CONTRADICTED
+    assert held["after-lite0-cifar10"].measured == pytest.approx(50, abs=3)
+    assert claims(made_up(before=0.5))["before-lite0-cifar10"].outcome == CONTRADICTED
+    assert claims(made_up(after=0.3))["after-lite0-cifar10"].outcome == CONTRADICTED
     assert claims(made_up(fitted=0.9))["wide-cifar10"].outcome == NOT_JUDGED
     alike = claims(made_up(vgg16=0.2, resnet101=0.2))
     assert alike["deeper-cifar10"].outcome == ABSENT
