@@ -12,6 +12,7 @@ from torch import nn
 
 from alignbook.data import colour32
 from alignbook.data.torchvision_shim import import_torchvision
+from alignbook.errors import AlignbookError
 from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
@@ -22,16 +23,23 @@ from .design import INPUTS, MODES, STATES
 
 CLASSES = {"cifar10": 10, "cifar100": 100, "photos": 10}
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the pixels that these networks are trained on
+STAND_IN = "resnet18"  # in place of networks whose weights are not installed everywhere
 BATCH = 50  # images that go through a network at once
 
 
 def jobs(parameters):
-    """Per data set and seed, which draws two classes and weights: for depth, for width, for training."""
+    """Per data set and seed, which draws two classes and weights: for depth, for width, for training.
+
+    Raises AlignbookError for the stand-in beside trained networks.
+    """
     made = []
+    alone = parameters["trained"] == [STAND_IN]
+    if STAND_IN in parameters["trained"] and not alone:
+        raise AlignbookError(f"trained must name {STAND_IN}, a stand-in, alone, not {parameters['trained']}")
     for prefix, function, names in (
         ("", compute, ("networks", "side", "points")),
         ("wide-", wide, ("widths", "points")),
-        *([("trained-", trained, ("trained", "points"))] if parameters["trained"] else []),
+        ("trained-", stand_in if alone else trained, ("trained", "points")),
     ):
         given = {name: parameters[name] for name in names}
         made += [
@@ -164,3 +172,11 @@ def trained(*, dataset, trained, points, seed, device, report):
             tables.append(_rows(found.double(), y, classes).assign(trained=name, state=state))
         report((number + 1) / len(trained), name)
     return pd.concat(tables, ignore_index=True)
+
+
+def stand_in(*, trained, **given):
+    """Rows as of :func:`trained`, of an untrained ResNet-18 with either way of batch norm: tries the code."""
+    table = compute(networks=trained, side=32, **given)
+    states = {INPUTS: INPUTS} | dict(zip(MODES, STATES, strict=True))
+    table["state"] = table.pop("mode").map(states)
+    return table.rename(columns={"network": "trained"})

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.errors import AlignbookError
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
 from alignbook.statements import judged
@@ -15,14 +16,14 @@ from alignbook.studies.representation_alignment.two_classes import images
 
 PARAMETERS = {
     "datasets": ["cifar100", "cifar10"], "networks": ["vgg16", "resnet50", "resnet101"], "side": 32,
-    "points": 20, "widths": [], "trained": [], "seeds": 1,
+    "points": 20, "widths": [], "trained": ["resnet18"], "seeds": 1,
 }  # fmt: skip
 PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
 
 
 @pytest.fixture(scope="module")
 def table():
-    job, _ = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
+    job, *_ = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
     return job.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
 
 
@@ -47,7 +48,7 @@ def test_areas_are_those_of_the_last_hidden_layer(table):
 
 def test_random_features_are_relus_of_the_same_images(table):
     made = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "widths": [4, 64]})
-    assert [job.compute for job in made] == [experiment.compute, experiment.wide]
+    assert [job.compute for job in made] == [experiment.compute, experiment.wide, experiment.stand_in]
     found = made[1].compute(**made[1].arguments, device="cpu", report=lambda done, text: None)
     rows = found[found["kind"] == "area"].set_index("width")
     assert rows.index.tolist() == [0, 4, 64] and rows["features"].tolist() == [3072, 4, 64]
@@ -79,6 +80,11 @@ def test_trained_networks_are_seen_before_and_after_on_the_same_images(table, mo
     assert rows["area"]["inputs"] == pytest.approx(inputs["area"].item())
     assert rows["area"]["after"] == pytest.approx(rows["area"]["inputs"], rel=1e-4)  # all pixels, in float32
     assert rows["features"].tolist() == [3072, 1024, 3072]
+    *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"]})
+    other = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    assert other.columns.isin([*found.columns]).all() and set(other["state"]) == {"inputs", "before", "after"}
+    with pytest.raises(AlignbookError, match="resnet18, a stand-in, alone"):
+        experiment.jobs(PARAMETERS | {"trained": ["resnet18", "lite0"]})
 
 
 def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
