@@ -223,7 +223,7 @@ def claim_cells(claim):
     if claim.interval:
         here += f"<br><small>{number(claim.interval[0])} to {number(claim.interval[1])}</small>"
     paper = number(claim.paper)
-    here += f" <small>{html.escape(claim.unit)}</small>" * bool(here and claim.unit)
+    here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
     if claim.tolerance is not None:
         paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
     statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
@@ -260,7 +260,7 @@ def claims_table(claims):
         if len(group) == 1:
             rows.append(_claim_row(group[0]))
             continue
-        inner = table([_claim_row(claim) for claim in group], "claims")
+        inner = table(_filled([_claim_row(claim) for claim in group]), "claims")
         source = ", ".join(sources(group))
         unfolded = len(group) <= UNFOLDED and any(claim.headline for claim in group)
         rows.append(
@@ -272,7 +272,13 @@ def claims_table(claims):
                 "below": folded(f"{len(group)} replicates", inner, open=unfolded),
             }
         )
-    return table(rows, "claims")
+    return table(_filled(rows), "claims")
+
+
+def _filled(rows):
+    """``rows`` of claims without the columns of numbers that are empty in all of them."""
+    empty = [name for name in ("Paper", "Here") if not any(row[name] for row in rows)]
+    return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
 
 
 def sources(claims):
