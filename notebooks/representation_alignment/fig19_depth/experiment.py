@@ -36,16 +36,16 @@ def jobs(parameters):
     alone = parameters["trained"] == [STAND_IN]
     if STAND_IN in parameters["trained"] and not alone:
         raise AlignbookError(f"trained must name {STAND_IN}, a stand-in, alone, not {parameters['trained']}")
-    for prefix, function, names in (
-        ("", compute, ("networks", "side", "points")),
-        ("wide-", wide, ("widths", "points")),
-        ("trained-", stand_in if alone else trained, ("trained", "points")),
+    for prefix, function, names, seeds in (
+        ("", compute, ("networks", "side", "points"), "seeds"),
+        ("wide-", wide, ("widths", "points"), "seeds"),
+        ("trained-", stand_in if alone else trained, ("trained", "points"), "trained_seeds"),
     ):
         given = {name: parameters[name] for name in names}
         made += [
             Job(f"{prefix}{dataset}-seed{seed}", function, {"dataset": dataset, **given, "seed": seed})
             for dataset in parameters["datasets"]
-            for seed in range(parameters["seeds"])
+            for seed in range(parameters[seeds])
         ]
     return made
 
