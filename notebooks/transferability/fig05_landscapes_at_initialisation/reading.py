@@ -195,8 +195,8 @@ def finding(table, parameters, claims):
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (
         f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times as much at the paper's "
-        f"radius; at radius {parameters['far_radius']:g} {farther}. We read “smooth” as bending little; by the standard "
-        f"deviation of the loss {spread}."
+        f"radius; at radius {parameters['far_radius']:g} {farther}. We read “smooth” as bending little; "
+        f"by the standard deviation of the loss {spread}."
     )
 
 
