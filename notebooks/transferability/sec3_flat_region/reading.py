@@ -5,16 +5,23 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
+from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
+from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, listed
 
-EDGE = 0.1  # of the way to guessing: the flat region ends where the source's loss has risen so far; ours
-LEARNED = 60.0  # percent of its test images that the source has to classify correctly
-FITTED = 5.0  # percent of its training images that a fine-tuned network may get wrong
-WAY = "of the way to guessing"
-HALF_EDGE = "half of what we take for the flat region's edge"
+EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
+HALF = "half of what we take for the flat region's depth"
+MET = (
+    Requirement("accuracy of the source, %", lambda t, p, **_: t["source_accuracy"].mean(), at_least=60),
+    Requirement("largest training error of a target, %", lambda t, p, **_: largest_error(t), at_most=5),
+)
+
+
+def largest_error(table):
+    """The largest training error after fine-tuning of the targets, means over the seeds."""
+    return table.groupby("target")["train_error"].mean().max()
 
 
 def profile(table, target, line="tuned", statistics="batch"):
@@ -32,28 +39,20 @@ def rise(table, target, line="tuned", statistics="batch"):
     return last(profile(table, target, line, statistics))
 
 
-def edge(table, target, line="tuned"):
-    """The share of the line at which ``EDGE`` is reached first, a sample; infinite where it is not."""
-
-    def reached(row):
-        high = np.flatnonzero(row.to_numpy() >= EDGE)
-        if not len(high):
-            return math.inf
-        upto = row.iloc[: high[0] + 1]
-        return float(np.interp(EDGE, upto.iloc[-2:], upto.index[-2:]))
-
-    return profile(table, target, line).apply(reached, axis=1)
+def moved(table, target):
+    """‖W − W(0)‖ over ‖W(0)‖ of all convolution kernels, a sample."""
+    return sample(at(table, target=target, line="tuned", statistics="batch", share=1.0), "moved")
 
 
-def mean_of(targets, measure):
-    """Mean of the samples ``measure(target)``, seed by seed."""
-    return pd.DataFrame({name: measure(name) for name in targets}).dropna().mean(axis=1)
+def mean_of(measure, table, targets, *given):
+    """Mean over ``targets`` of the samples ``measure(table, target, *given)``, seed by seed."""
+    return pd.concat([measure(table, name, *given) for name in targets], axis=1).dropna().mean(axis=1)
 
 
 def farther_out(table, parameters, target, statistics="batch"):
     """Rise on the unlike targets, their mean, less that on one similar ``target``, a sample."""
-    unlike = mean_of(parameters["unlike"], lambda name: rise(table, name, statistics=statistics))
-    return difference(unlike, rise(table, target, statistics=statistics))
+    unlike = mean_of(rise, table, parameters["unlike"], "tuned", statistics)
+    return difference(unlike, rise(table, target, "tuned", statistics))
 
 
 def farther_out_than_any(table, parameters, statistics="batch"):
@@ -61,87 +60,91 @@ def farther_out_than_any(table, parameters, statistics="batch"):
     return weakest(*(farther_out(table, parameters, name, statistics) for name in parameters["similar"]))
 
 
-def moved(table, target):
-    """‖W − W(0)‖ over ‖W(0)‖ of all convolution kernels, a sample."""
-    return last(curves(at(table, target=target, line="tuned", statistics="batch"), "share", "moved"))
-
-
 def moves_further(table, parameters, target):
     """log2 of how far unlike targets move the weights, their mean, over how far a similar one does."""
-    unlike = mean_of(parameters["unlike"], lambda name: moved(table, name))
-    return np.log2(ratio(unlike, moved(table, target)))
-
-
-def steeper(table, parameters, target):
-    """Rise along the random line less that along the fine-tuned one, a sample."""
-    return difference(rise(table, target, "random"), rise(table, target))
-
-
-def _worst(column, choose):
-    return lambda table, parameters, **given: choose(table.groupby("target")[column].mean())
+    return np.log2(ratio(mean_of(moved, table, parameters["unlike"]), moved(table, target)))
 
 
 def called(name):
     """How a sentence calls a target."""
-    return "the source's classes" if name == "held-out" else words(name)
+    return "new images of its own classes" if name == "held-out" else words(name)
 
 
-def _each(*kinds):
-    return lambda p: [Case(name, called(name), {"target": name}) for kind in kinds for name in p[kind]]
+def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HALF, where="Section 3", **rule):
+    """A statement, with a case per target of the ``kinds`` "similar" and "unlike", or without cases."""
 
+    def cases(parameters):
+        return [Case(name, called(name), {"target": name}) for kind in kinds for name in parameters[kind]]
 
-MET = (
-    Requirement("accuracy of the source network, %", of=_worst("source_accuracy", min), at_least=LEARNED),
-    Requirement("training error after fine-tuning, %", of=_worst("train_error", max), at_most=FITTED),
-)
-
-
-def _rises(id, text, of, source="Section 3", matters=EDGE / 2, unit=WAY, because=HALF_EDGE, **more):
-    return Statement(
-        id, text, source=source, of=of, matters=matters, unit=unit, because=because, requires=MET, **more
-    )
+    rule |= {"matters": matters, "unit": unit, "because": because, "each": cases if kinds else None}
+    return Statement(id, text, source=where, of=of, requires=MET, **rule)
 
 
 STATEMENTS = [
-    _rises(
-        "farther-out", "Less similar targets raise the source's loss more than similar ones do.",
-        farther_out_than_any, above=0, headline=True,
-    ),
-    _rises(
-        "pairs", "Less similar targets raise the source's loss more than this similar one.",
-        farther_out, above=0, each=_each("similar"),
-    ),
-    _rises(
-        "stays", f"After a similar target, the source's loss has risen by less than {EDGE:g} of the way.",
-        lambda t, p, target: rise(t, target), below=EDGE, each=_each("similar"), ours=True,
-    ),
-    _rises(
-        "leaves", f"After a less similar target, it has risen by more than {EDGE:g} of the way.",
-        lambda t, p, target: rise(t, target), above=EDGE, each=_each("unlike"), ours=True,
-    ),
-    _rises(
-        "further", "Less similar targets move the weights further than similar ones.", moves_further, above=0,
-        matters=0.14, unit="log2 of the ratio", because="a tenth of the way", each=_each("similar"),
-    ),
-    _rises(
-        "flat-way", "Fine-tuning moves along flatter directions than random ones of the same length.",
-        steeper, source="Section 7, “restrict … from escaping the flat region”", above=0,
-        each=_each("similar", "unlike"), ours=True,
-    ),
-    _rises(
-        "kept", "Less similar targets raise it more, with the running statistics of pre-training, too.",
-        lambda t, p: farther_out_than_any(t, p, "kept"), above=0, ours=True,
-    ),
+    _says("farther-out", "Less similar targets raise the source's loss more than similar ones.",
+          farther_out_than_any, above=0, headline=True),
+    _says("pairs", "Less similar targets raise the source's loss more than this similar one.",
+          farther_out, "similar", above=0),
+    _says("stays", f"After a similar target, the source's loss has risen by less than {EDGE:g} of the way.",
+          lambda t, p, target: rise(t, target), "similar", below=EDGE, ours=True),
+    _says("leaves", f"After a less similar target, it has risen by more than {EDGE:g} of the way.",
+          lambda t, p, target: rise(t, target), "unlike", above=EDGE, ours=True),
+    _says("further", "Less similar targets move the weights further than this similar one.", moves_further,
+          "similar", above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance"),
+    _says("flat-way", "Fine-tuning raises the source's loss less than a random move of the same length.",
+          lambda t, p, target: difference(rise(t, target, "random"), rise(t, target)), "similar", "unlike",
+          above=0, ours=True, where="Section 7, “restrict the networks from escaping the flat region”"),
+    _says("kept", "Less similar targets raise it more with the running statistics of pre-training, too.",
+          lambda t, p: farther_out_than_any(t, p, "kept"), above=0, ours=True),
 ]  # fmt: skip
-
-SAID = by_verdict("", "", "")
+SAID = by_verdict(
+    "Less similar targets carry the weights farther out of the source's flat region",
+    "Less similar targets do not carry the weights farther out of the source's flat region",
+    "Less similar targets carry the weights no farther out of the source's flat region than similar ones",
+    "less similar targets carry the weights farther out of the source's flat region",
+)
 
 
 def finding(table, parameters, claims):
-    """To be written."""
-    return "to be written"
+    """The verdict with the two rises that decide it, and whether similar targets stay."""
+    head, pairs = claims["farther-out"], {name: claims[f"pairs-{name}"] for name in parameters["similar"]}
+    if head.measured is None:
+        return "Nothing has finished."
+    nearest = min(pairs, key=lambda name: pairs[name].measured)
+    rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, nearest).mean()
+    unlike, similar = (f"{100 * value:.0f} %" for value in rises)
+    text = f"its loss rises by {unlike} of the way to guessing, after {called(nearest)} by {similar}."
+    farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
+    if head.outcome != HOLDS and farther:
+        text += f" Compared with {listed(farther)} they do."
+    if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
+        text += " Even similar targets leave the region."
+    return f"{SAID[head.outcome]}: {text} A small network."
 
 
 def key_numbers(table, parameters):
-    """Rises."""
-    return []
+    """Mean rises over the similar targets, the unlike ones, and of random moves of the same length."""
+    similar, unlike = parameters["similar"], parameters["unlike"]
+    found = {
+        "after similar targets": mean_of(rise, table, similar),
+        "after less similar targets": mean_of(rise, table, unlike),
+        "after random moves of the same length": mean_of(rise, table, similar + unlike, "random"),
+    }
+    what = "source's loss {} (0: its own; 1: guessing)"
+    return [KeyNumber(what.format(when), interval(got)) for when, got in found.items() if len(got)]
+
+
+def summary(table, parameters):
+    """DataFrame with a row per target: rises, their ratio, where the edge is, how far the weights moved."""
+    rows = {}
+    for name in parameters["similar"] + parameters["unlike"]:
+        tuned, random = rise(table, name), rise(table, name, "random")
+        mean = profile(table, name).mean().cummax()
+        rows[called(name)] = {
+            "rise, fine-tuned": interval(tuned),
+            "rise, random": interval(random),
+            "ratio of the means": f"{tuned.mean() / random.mean():.1f}",
+            "edge": f"{np.interp(EDGE, mean, mean.index):.2f}" if mean.max() >= EDGE else "not reached",
+            "‖W − W(0)‖ / ‖W(0)‖": interval(moved(table, name)),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("target")
