@@ -112,8 +112,8 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     nearest = min(pairs, key=lambda name: pairs[name].measured)
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, nearest).mean()
-    unlike, similar = (f"{100 * value:.0f} %" for value in rises)
-    text = f"its loss rises by {unlike} of the way to guessing, after {called(nearest)} by {similar}."
+    far, near = (f"{100 * value:.0f} %" for value in rises)
+    text = f"its loss rises by {far} of the way to guessing, and by {near} after similar {called(nearest)}."
     farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
     if head.outcome != HOLDS and farther:
         text += f" Compared with {listed(farther)} they do."
