@@ -67,7 +67,7 @@ def moves_further(table, parameters, target):
 
 def called(name):
     """How a sentence calls a target."""
-    return "new images of its own classes" if name == "held-out" else words(name)
+    return "new images of the source's classes" if name == "held-out" else words(name)
 
 
 def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HALF, where="Section 3", **rule):
@@ -87,14 +87,14 @@ STATEMENTS = [
           farther_out, "similar", above=0),
     _says("stays", f"After a similar target, the source's loss has risen by less than {EDGE:g} of the way.",
           lambda t, p, target: rise(t, target), "similar", below=EDGE, ours=True),
-    _says("leaves", f"After a less similar target, it has risen by more than {EDGE:g} of the way.",
+    _says("leaves", f"After a less similar one, the loss has risen by more than {EDGE:g} of the way.",
           lambda t, p, target: rise(t, target), "unlike", above=EDGE, ours=True),
     _says("further", "Less similar targets move the weights further than this similar one.", moves_further,
           "similar", above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance"),
     _says("flat-way", "Fine-tuning raises the source's loss less than a random move of the same length.",
           lambda t, p, target: difference(rise(t, target, "random"), rise(t, target)), "similar", "unlike",
           above=0, ours=True, where="Section 7, “restrict the networks from escaping the flat region”"),
-    _says("kept", "Less similar targets raise it more with the running statistics of pre-training, too.",
+    _says("kept", "With pre-training's running statistics, less similar targets raise the loss more, too.",
           lambda t, p: farther_out_than_any(t, p, "kept"), above=0, ours=True),
 ]  # fmt: skip
 SAID = by_verdict(
