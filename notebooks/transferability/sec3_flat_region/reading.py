@@ -119,7 +119,7 @@ def finding(table, parameters, claims):
         text += f" Compared with {listed(farther)} they do."
     if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
         text += " Even similar targets leave the region."
-    return f"{SAID[head.outcome]}: {text} A small network."
+    return f"{SAID[head.outcome]}: {text} Our network is small."
 
 
 def key_numbers(table, parameters):
