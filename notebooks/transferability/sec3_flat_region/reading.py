@@ -99,7 +99,7 @@ STATEMENTS = [
 ]  # fmt: skip
 SAID = by_verdict(
     "Less similar targets carry the weights farther out of the source's flat region",
-    "Less similar targets do not carry the weights farther out of the source's flat region",
+    "Less similar targets do not always carry the weights farther out of the source's flat region",
     "Less similar targets carry the weights no farther out of the source's flat region than similar ones",
     "less similar targets carry the weights farther out of the source's flat region",
 )
