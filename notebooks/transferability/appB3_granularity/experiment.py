@@ -33,11 +33,12 @@ def jobs(parameters):
         raise AlignbookError(f"with {k} labels, draws are at most {k} and images at least {k * k}")
     names = ("dataset", "labels", "draws", "test_images", "learning_rate")
     shared = {name: parameters[name] for name in names} | training_of(parameters) | start_of(parameters)
-    return source_jobs(parameters) + [
+    made = [
         Job(f"{kind}-seed{seed}", compute, shared | {"kind": kind, "seed": seed})
         for seed in range(parameters["seeds"])
         for kind in KINDS
     ]
+    return made + source_jobs(parameters)
 
 
 def compute(
