@@ -1,9 +1,8 @@
 """Coarse against fine targets of one image set, fine-tuned and from scratch (Appendix B.3).
 
-A seed draws k superclasses and orders the k classes of each at random: a grid with a row per superclass. Its
-images make targets of k labels in three ways: "coarse", all classes, labelled by superclass; "fine", the
-classes of one row; "distant", those of one column, which belong to k superclasses. All have equally many
-images.
+A seed draws k superclasses and orders the k classes of each: a grid with a row per superclass. Targets of k
+labels are cut from it: "coarse", all classes, labelled by superclass; "fine", those of one row; "distant",
+those of one column. All have equally many images.
 """
 
 import pandas as pd
@@ -26,7 +25,7 @@ from .design import KINDS
 def jobs(parameters):
     """One job per kind of target and seed, and the accuracy of each seed's source.
 
-    Raises AlignbookError where a seed has fewer rows than ``draws`` or a target has no image of a class.
+    Raises AlignbookError where targets of a kind would be the same, or lack a class.
     """
     k, images = parameters["labels"], min(parameters["examples"], parameters["test_images"])
     if parameters["draws"] > k or images < k * k:

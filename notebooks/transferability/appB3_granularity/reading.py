@@ -9,51 +9,31 @@ from alignbook.wording import by_verdict
 
 from .design import COARSE, FINE, KINDS
 
-LEARNED = 60.0  # percent of the source's test images that a network must get right which has learned it
-FITTED = 5.0  # percent of its training images that a network may get wrong which has learned its target
-
 
 def ended(table, kind, start, column="test_error"):
-    """Mean of ``column`` at the end of training over the targets of a kind, a sample."""
+    """Mean of ``column`` over the targets of a kind, a sample."""
     return means(at(table, kind=kind, start=start), column)
 
 
 def removed(table, parameters, kind):
-    """Percentage of the error from scratch that fine-tuning removes on a kind of targets, a sample."""
+    """Percentage of the error from scratch that fine-tuning removes, a sample."""
     return 100 * (1 - ratio(*(ended(table, kind, start) for start in ("pretrained", "scratch"))))
 
 
-def more(table, parameters, kind):
-    """How much larger that is than on fine targets, in points, a sample."""
-    return difference(removed(table, parameters, kind), removed(table, parameters, "fine"))
+def saved(table, parameters, kind):
+    """The same in points of test error."""
+    return difference(*(ended(table, kind, start) for start in ("scratch", "pretrained")))
 
 
-def saved_more(table, parameters):
-    """Points of test error that fine-tuning saves on coarse targets less those on fine ones, a sample."""
-    saved = [
-        difference(*(ended(table, kind, start) for start in ("scratch", "pretrained")))
-        for kind in ("coarse", "fine")
-    ]
-    return difference(*saved)
+def more(table, parameters, kind, of=removed):
+    """How much larger ``of`` is on a kind of targets than on fine ones, in points, a sample."""
+    return difference(of(table, parameters, kind), of(table, parameters, "fine"))
 
 
-def moved_less(table, parameters):
-    """Share by which fine-tuning moves the weights less on coarse targets than on fine ones, a sample."""
-    return 1 - ratio(*(ended(table, kind, "pretrained", "deviation") for kind in ("coarse", "fine")))
-
-
-def printed_more(parameters):
+def printed_more(column="improvement"):
     """The printed improvements: mean over the paper's coarse targets less that over its fine ones."""
-    return _coarse_less_fine(printed("scratch").set_index("target")["improvement"])
-
-
-def printed_saved_more(parameters):
-    """The same of the points that are saved, from the printed errors."""
-    scratch, tuned = (printed(s).set_index("target")["test_error"] for s in ("scratch", "fine-tuned"))
-    return _coarse_less_fine(scratch - tuned)
-
-
-def _coarse_less_fine(values):
+    scratch, tuned = (printed(setting).set_index("target") for setting in ("scratch", "fine-tuned"))
+    values = scratch.assign(saved=scratch["test_error"] - tuned["test_error"])[column]
     return float(values[COARSE].mean() - values[FINE].mean())
 
 
@@ -67,42 +47,36 @@ def training_error(table, parameters, **given):
     return max(ended(table, kind, start, "train_error").mean() for kind in KINDS for start in STARTS)
 
 
-def kinds(parameters):
-    """A case per kind of targets."""
-    return [Case(kind, f"{kind}, {words}", {"kind": kind}) for kind, words in KINDS.items()]
-
-
-SHARE = {
-    "above": 0, "matters": 5.0, "unit": "points", "because": "a seventh of what the printed ones differ by",
-}  # fmt: skip
-LEARNT = (
-    Requirement("accuracy on the source, %", of=source_accuracy, at_least=LEARNED),
-    Requirement("training error on the targets, %", of=training_error, at_most=FITTED),
-)
+CASES = [Case(kind, f"{kind}, {words}", {"kind": kind}) for kind, words in KINDS.items()]
+LEARNED = Requirement("accuracy on the source, %", of=source_accuracy, at_least=60.0)
+FITTED = Requirement("training error on the targets, %", of=training_error, at_most=5.0)
+LIMITS = {"unit": "points", "requires": (LEARNED, FITTED)}
+SHARE = LIMITS | {"above": 0, "matters": 5.0, "because": "a seventh of what the printed ones differ by"}
 STATEMENTS = [
     Statement(
         "coarse", "Pre-training removes a larger share of the error on coarse targets than on fine ones.",
-        source="Appendix B.3", of=lambda t, p: more(t, p, "coarse"), paper=printed_more, headline=True,
-        requires=LEARNT, **SHARE,
+        source="Appendix B.3", of=lambda t, p: more(t, p, "coarse"), paper=lambda p: printed_more(),
+        headline=True, **SHARE,
     ),
     Statement(
         "improves", "Pre-training removes a share of the error from scratch.", source="Appendix B.3",
-        of=removed, each=kinds, requires=LEARNT, **SHARE,
+        of=removed, each=lambda p: CASES, **SHARE,
     ),
     Statement(
-        "distant", "It removes a larger share on one class of each superclass than on the classes of one.",
+        "distant", "A larger share is removed on one class of each superclass than on the classes of one.",
         source="Appendix B.3, for labels that are equally narrow", of=lambda t, p: more(t, p, "distant"),
-        ours=True, requires=LEARNT, **SHARE,
+        ours=True, **SHARE,
     ),
     Statement(
-        "points", "In points of test error, it saves less on coarse targets than on fine ones.",
-        source="Tables 1 and 2", of=saved_more, paper=printed_saved_more, below=0, matters=2.0,
-        unit="points", because="ten of a target's 500 test images", requires=LEARNT,
+        "points", "In points of test error, pre-training saves less on coarse targets than on fine ones.",
+        source="Tables 1 and 2", of=lambda t, p: more(t, p, "coarse", saved), below=0, matters=2.0,
+        because="ten of a target's 500 test images", paper=lambda p: printed_more("saved"), **LIMITS,
     ),
     Statement(
-        "moves", "Fine-tuning moves the weights less on coarse targets than on fine ones.",
-        source="Section 3, Table 1", of=moved_less, above=0, matters=0.05, unit="of the way on fine ones",
-        because="less than any two printed deviations differ by", requires=LEARNT, ours=True,
+        "moves", "Fine-tuning moves the weights less on coarse targets than on fine ones.", ours=True,
+        source="Section 3, Table 1", above=0, matters=0.05, because="less than printed deviations differ by",
+        of=lambda t, p: 1 - ratio(*(ended(t, k, "pretrained", "deviation") for k in ("coarse", "fine"))),
+        **LIMITS | {"unit": "of the way on fine ones"},
     ),
 ]  # fmt: skip
 
@@ -121,21 +95,20 @@ def finding(table, parameters, claims):
     coarse, fine = (removed(table, parameters, kind).mean() for kind in ("coarse", "fine"))
     return (
         f"{SAID[claims['coarse'].outcome]}: it removes {coarse:.0f} % of the error from scratch where "
-        f"superclasses are told apart, {fine:.0f} % where the classes of one are. Small images, networks and "
-        "targets."
+        f"superclasses are told apart, {fine:.0f} % where the classes of one are. Small images and networks."
     )
 
 
 def key_numbers(table, parameters):
-    """The differences of the shares, and of the points saved."""
-    share, saved = "share of the error removed", "test error saved, coarse less fine (points)"
-    found = {
-        f"{share}, coarse less fine (points)": (more(table, parameters, "coarse"), printed_more),
-        f"{share}, distant less fine (points)": (more(table, parameters, "distant"), None),
-        saved: (saved_more(table, parameters), printed_saved_more),
-    }
+    """By how much more pre-training helps on coarse targets, and on distant ones."""
+    found = (
+        ("share removed, coarse less fine (points)", more(table, parameters, "coarse"), printed_more()),
+        ("share removed, distant less fine (points)", more(table, parameters, "distant"), None),
+        ("error saved, coarse less fine (points)", more(table, parameters, "coarse", saved),
+         printed_more("saved")),
+    )  # fmt: skip
     return [
-        KeyNumber(what, interval(values, "{:+.1f}"), theirs and f"{theirs(parameters):+.1f}")
-        for what, (values, theirs) in found.items()
+        KeyNumber(what, interval(values, "{:+.1f}"), theirs if theirs is None else f"{theirs:+.1f}")
+        for what, values, theirs in found
         if len(values)
     ]
