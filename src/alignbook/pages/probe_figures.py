@@ -100,6 +100,7 @@ def _slice(ax, rows):
     for _, part, look in looks(rows):
         ax.plot(part["alpha"], part["loss"], **look)
     ax.set(xlabel="α, in lengths of each filter", ylabel="loss")
+    ax.locator_params(axis="x", nbins=5)
     ax.legend()
 
 
