@@ -99,7 +99,7 @@ STATEMENTS = [
 ]  # fmt: skip
 SAID = by_verdict(
     "Less similar targets carry the weights farther out of the source's flat region",
-    "Less similar targets do not carry the weights farther out of the source's flat region",
+    "Less similar targets do not always carry the weights farther out of the source's flat region",
     "Less similar targets carry the weights no farther out of the source's flat region than similar ones",
     "less similar targets carry the weights farther out of the source's flat region",
 )
@@ -119,7 +119,7 @@ def finding(table, parameters, claims):
         text += f" Compared with {listed(farther)} they do."
     if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
         text += " Even similar targets leave the region."
-    return f"{SAID[head.outcome]}: {text} A small network."
+    return f"{SAID[head.outcome]}: {text} Our network is small."
 
 
 def key_numbers(table, parameters):

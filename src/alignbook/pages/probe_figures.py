@@ -74,7 +74,7 @@ def _features(ax, rows):
         xscale="log",
         ylim=(0, 1.02),
     )
-    ax.legend(fontsize=9)
+    ax.legend(fontsize=10)
 
 
 def _tangent(ax, rows):
