@@ -92,7 +92,7 @@ def _parser():
         "name", metavar="NAME", help="e.g. random_labels/fig02_misalignment, or random_labels/fig02"
     )
     run = command(_run, "run one notebook")
-    run.add_argument("name", metavar="NAME")
+    run.add_argument("name", metavar="NAME", help="a notebook, as for show")
     run.add_argument(
         "-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter"
     )
@@ -110,8 +110,8 @@ def _parser():
     book.add_argument(
         "--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored"
     )
-    verify = command(_verify, "recompute a few stale jobs: does today's code stand for their results?")
-    verify.add_argument("name", metavar="NAME")
+    verify = command(_verify, "recompute a few stale jobs: does today's code give their results?")
+    verify.add_argument("name", metavar="NAME", help="a notebook, as for show")
     verify.add_argument(
         "--per-path", type=_count, default=1, help="jobs per path through the code (default: 1)"
     )
@@ -141,7 +141,7 @@ def _parser():
     fetch.add_argument("names", nargs="*", metavar="NAME", help="e.g. cifar10")
     compare = command(_compare, "compare two tables, or two folders of them; exit status 1 where they differ")
     compare.add_argument("first", metavar="A", help="a CSV file, or a folder such as data/results")
-    compare.add_argument("second", metavar="B")
+    compare.add_argument("second", metavar="B", help="the other, of the same kind")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     return parser

@@ -71,7 +71,8 @@ def over_cases(claims, ids, said, cases="targets"):
         return None
     count = counts.pop(seen)
     rest = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
-    return said[seen] + (f" on {count} of {len(ids)} {cases} ({rest})" if rest else "")
+    place = "in" if cases == "settings" else "on"
+    return said[seen] + (f" {place} {count} of {len(ids)} {cases} ({rest})" if rest else "")
 
 
 def held(outcomes, noun, most=1):

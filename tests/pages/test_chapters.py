@@ -85,7 +85,7 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
     ]
     record = made("representation_alignment/fig07_layers", found)
     text = coverage.section("representation_alignment", [record])
-    assert "Of the 4 figures" in text and "judges 2 and shows 1 without a verdict; 1 are not here" in text
+    assert "Of the 4 figures" in text and "judges 2 and shows 1 without a verdict; 1 is not here" in text
     first, second, third, fourth = re.findall(r"<tr>(?=<td)(.*?)</tr>", text)
     assert "absent" in first and "Not in full: a half of it." in first and "holds" not in first
     assert "holds" in second and "contradicted" not in second

@@ -349,7 +349,7 @@ def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(c
     banner = (
         "from alignbook.pages import page; from alignbook.runs import engine; "
         "run = engine.run('toy/fig99_toy', profile='quick'); "
-        "print('4 of the 4 runs of profile paper done' in page.banner(run))"
+        "print('4 of 4 runs of profile paper done' in page.banner(run))"
     )
     assert checkout.python(banner) == "True"
 

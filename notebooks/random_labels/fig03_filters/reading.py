@@ -96,7 +96,8 @@ def finding(table, parameters, claims):
     if found.empty or outcome not in SAID:
         return "No filters are among the results: there is nothing to see."
     matched, chance = found["matched"].mean(), found["chance"].mean()
-    text = f"{SAID[outcome]}: {matched:.1f} of ten match, by chance {chance:.1f}."
+    count = "all" if round(matched, 1) == 10 else f"{matched:.1f} of the"
+    text = f"{SAID[outcome]}: {count} ten match, against {chance:.1f} by chance."
     return text + " A small ResNet stands in for the paper's wide one." * (parameters["blocks"] < 4)
 
 

@@ -17,7 +17,7 @@ from ..layers import transfer_
 from ..side_by_side import first_epochs_of_all
 from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS
 from ..vgg_transfer import first_epochs
-from .design import CNN_CONVOLUTIONS, CNN_FILTERS, CNN_UNITS, COLUMNS, DOWNSTREAM_IMAGES
+from .design import CNN_CONVOLUTIONS, CNN_FILTERS, CNN_UNITS, COLUMNS, DOWNSTREAM_IMAGES, depth
 
 ALONE = 3  # seeds that were run before networks could be trained side by side
 
@@ -31,6 +31,10 @@ def jobs(parameters):
             name = f"{column}-together-seed{seed}" if together else f"{column}-seed{seed}"
             run = compute_together if together else compute
             made.append(Job(name, run, _arguments(parameters, column, seed)))
+        if parameters["resnet_scale"]:
+            given = _arguments(parameters, "resnet", seed)
+            del given["layers"]
+            made.append(Job(f"scale-seed{seed}", scale_alone, given))
     return made
 
 
@@ -182,3 +186,52 @@ def _together(
         for count, curve in zip(layers, curves, strict=True):
             tables.append(curve.assign(layers=count, labels=kind))
     return pd.concat(tables, ignore_index=True).assign(column=column)
+
+
+def scale_alone(*, column, labels, init_scale, learning_rate, classes, seed, device, report, **given):
+    """What the size of pre-trained weights does, and what their directions do, to a network of ``column``.
+
+    Data, pre-training, batches and what is drawn anew are those of :func:`compute`, whose table has the
+    networks from scratch and with all layers pre-trained. Here, ``column`` says which, are ``larger``: drawn
+    anew, each layer with the norm that pre-training gave it; ``rescaled``: all layers pre-trained, each with
+    its norm at initialisation. The head's norm is that of a new head. Raises Diverged.
+    """
+    data = tasks(
+        given["dataset"], upstream=given["upstream"], upstream_classes=classes,
+        downstream=given["downstream"], classes=DOWNSTREAM_CLASSES, side=given["side"], seed=seed,
+        device=device,
+    )  # fmt: skip
+    training = {"batch_size": given["batch_size"], "learning_rate": learning_rate}
+
+    def fresh(outputs, name):
+        net = network(column, tuple(data.x.shape[1:]), outputs, given["width"])
+        return he_normal_(net, init_scale, torch_stream(seed, "figure 6", column, name)).to(device)
+
+    source = fresh(classes, "upstream")
+    norms = {"rescaled": layer_norms(source)}
+    fit(
+        source, data.upstream_x, data.upstream_y,
+        steps=given["upstream_epochs"] * (given["upstream"] // given["batch_size"]),
+        generator=torch_stream(seed, "figure 6", column, "upstream batches"),
+        report=lambda done, text: report(0.3 * done, f"pre-training, {text}"), **training,
+    )  # fmt: skip
+    norms["larger"] = layer_norms(source)
+    rescale_(source, norms["rescaled"])
+    tables = []
+    runs = [(kind, which) for kind in labels for which in norms]
+    for number, (kind, which) in enumerate(runs):
+        net = fresh(data.classes[kind], "downstream")
+        if which == "larger":
+            rescale_(net, norms["larger"])
+        else:
+            transfer_(net, source, depth(column))
+        fresh_head_(net, data.classes[kind], init_scale, torch_stream(seed, "figure 6", "head", kind))
+        curve = first_epochs(
+            net.to(device), data.x, data.y[kind], epochs=given["epochs"], stops=given["stops"],
+            points=given["points"], generator=torch_stream(seed, "figure 6", column, "batches", kind),
+            report=lambda done, text, n=number: report(0.3 + 0.7 * (n + done) / len(runs), text), **training,
+        )  # fmt: skip
+        tables.append(curve.assign(column=which, labels=kind))
+    grown = [after / before for before, after in zip(norms["rescaled"], norms["larger"], strict=True)]
+    mean = sum(grown[:-1]) / len(grown[:-1])  # of all but the head
+    return pd.concat(tables, ignore_index=True).assign(layers=depth(column), grown=mean)

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, KeyNumber, t_interval
-from alignbook.over_seeds import across, at, curves, sample, slope, weakest
+from alignbook.claims import CONFIDENCE, HOLDS, KeyNumber, t_interval
+from alignbook.over_seeds import across, at, curves, difference, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
 
@@ -95,6 +95,12 @@ def least_step(table, parameters, column, labels):
     return corrected(worst, len(samples)) if surely_below(worst) else worst
 
 
+def scale(table, parameters, which, labels):
+    """Points of area that ResNet-18 gains over training from scratch: ``larger`` or ``rescaled``, by seed."""
+    scratch, rows = areas(table, "resnet", labels), at(table, column=which, labels=labels)
+    return difference(100 * mean_accuracy(rows), scratch[0]) if len(rows) and len(scratch) else None
+
+
 def memorised(table, column):
     """Training accuracy (0..1) at the end of pre-training, by seed."""
     return sample(at(table, column=column, layers=-1), "accuracy")
@@ -112,6 +118,16 @@ def each_labels(column):
     return lambda parameters: [
         Case(kind, KINDS[kind], {"column": column, "labels": kind}) for kind in parameters["labels"]
     ]
+
+
+def of_scale(which, text):
+    """The statement on what pre-trained weights gain by their size (larger) or without it (rescaled)."""
+    return Statement(
+        which, text, source="Appendix B.5", of=scale, ours=True, **POINTS,
+        each=lambda parameters: [
+            Case(kind, KINDS[kind], {"which": which, "labels": kind}) for kind in parameters["labels"]
+        ],
+    )  # fmt: skip
 
 
 def of_network(column, name):
@@ -136,6 +152,8 @@ STATEMENTS = [
         source="Figure 6", of=all_three, headline=True, **POINTS,
     ),
     *(statement for column, setting in COLUMNS.items() for statement in of_network(column, setting.name)),
+    of_scale("larger", "A ResNet-18 drawn anew learns faster with the norms of pre-trained weights."),
+    of_scale("rescaled", "A pre-trained ResNet-18 learns faster than a new one even at that one's norms."),
 ]  # fmt: skip
 
 SAID = by_verdict(
@@ -158,7 +176,9 @@ def finding(table, parameters, claims):
     added = steps(table, column, "random").mean()
     if least.mean() * added.min() < 0:
         text += f", though from {added.idxmin()} layers it {gained(added.min())}"
-    return text + f". Images are only {parameters['side']} pixels wide."
+    larger = claims.get("larger-random")
+    text += ". Larger weights alone speed a ResNet up" if larger and larger.outcome == HOLDS else ""
+    return text + f". Images are {parameters['side']} pixels wide."
 
 
 def gained(mean):

@@ -133,10 +133,11 @@ def changes(table):
 
 
 def in_words(rises, falls):
-    """``rises by 10 % and then falls by 0.4 %``, or ``… and by another 0.4 %``."""
+    """``rises by 10 % and then falls by 0.4 %``, or ``rises throughout, by 10 % and then another 0.4 %``."""
     first, then = ("rises" if change > 0 else "falls" for change in (rises.mean(), -falls.mean()))
-    then = f"by another {percent(-falls)}" if then == first else f"then {then} by {percent(-falls)}"
-    return f"{first} by {percent(rises)} and {then}"
+    if then == first:
+        return f"{first} throughout, by {percent(rises)} and then another {percent(-falls)}"
+    return f"{first} by {percent(rises)} and then {then} by {percent(-falls)}"
 
 
 def finding(table, parameters, claims):

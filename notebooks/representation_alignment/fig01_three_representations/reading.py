@@ -172,7 +172,7 @@ def finding(table, parameters, claims):
             f"representations; here least squares leaves up to {100 * unfitted(table, parameters):.1g} %."
         )
     few = parameters["dataset"] == "ct_slices" and table["points"].max() < parameters["points"]
-    slices = " We have slices of two patients." if few else ""
+    slices = " All slices are of two patients." if few else ""
     mean, learn = found[list(NAMES)].mean(), LEARN[weaker(claims["training"], claims["test"])]
     return f"{said} (areas of {mean['relu']:.2f} and {mean['dictionary']:.2f}). {learn}{slices}"
 

@@ -85,7 +85,7 @@ def finding(table, parameters, claims):
         return f"The network has not learned the shuffled labels ({accuracies(table).mean():.0%} of them)."
     chance = ", which is chance" * (claims["uniform-before"].outcome == HOLDS)
     points = parameters["points"]
-    fewer = f" {points:,} images instead of {PRINTED_POINTS:,}." * (points < PRINTED_POINTS)
+    fewer = f" We used {points:,} images instead of {PRINTED_POINTS:,}." * (points < PRINTED_POINTS)
     return (
         f"{said}: {found['d'].mean():.1%} of shuffled labels lie along the top {TOP} singular vectors after "
         f"training on them, {found['c'].mean():.1%} before{chance}.{fewer}"

@@ -170,7 +170,7 @@ def finding(table, parameters, claims):
     raised, test = (outcomes(parameters, claims, id) for id in ("raises", "test"))
     if not raised or not test:
         return "No setting is judged on these runs."
-    small = " CT Position: slices of two patients." * ("ct_slices" in parameters["datasets"])
+    small = " CT Position has only slices of two patients." * ("ct_slices" in parameters["datasets"])
     return (
         f"Training raises alignment with the labels in {held(raised, 'settings')}. On test data it also "
         f"exceeds that of the inputs in {held(test, 'settings')}.{small}"

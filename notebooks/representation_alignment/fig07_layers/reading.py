@@ -108,7 +108,7 @@ def finding(table, parameters, claims):
     more = f" With longer training it {later}." if later != rise else ""
     rows = at(table, kind="training", dataset="ct_slices")
     few = not rows.empty and rows["examples"].max() < parameters["points"]
-    slices = " CT Position: slices of two patients." if few else ""
+    slices = " CT Position has slices of two patients." if few else ""
     after = f"after training, alignment by layer {rise}"
     return f"{said}: {after}; before training it {fall}.{more}{slices}"
 

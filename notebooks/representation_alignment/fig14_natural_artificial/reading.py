@@ -186,11 +186,11 @@ SAID = {
     NOT_JUDGED: "to an extent not judged",
 }
 TUNED = {
-    HOLDS: "accuracy is higher",
-    CONTRADICTED: "accuracy is lower",
-    ABSENT: "accuracy is no higher",
-    UNDECIDED: "accuracy is undecided",
-    NOT_JUDGED: "accuracy is not judged",
+    HOLDS: "higher",
+    CONTRADICTED: "lower",
+    ABSENT: "no higher",
+    UNDECIDED: "undecided",
+    NOT_JUDGED: "not judged",
 }
 
 
@@ -204,15 +204,23 @@ def finding(table, parameters, claims):
     for outcome, words in SAID.items():
         layers = [name for name, one in zip(LAYERS.values(), outcomes, strict=True) if one == outcome]
         if layers:
-            parts.append(f"{words} in {'all four layers' if len(layers) == len(LAYERS) else listed(layers)}")
-    tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "accuracy was not measured") for part in PARTS]
-    after = f"{tuned[0]} on natural classes, {tuned[1]} on artificial ones"
+            parts.append(f"{words} in {'all four layers' if len(layers) == len(LAYERS) else _listed(layers)}")
+    tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
+    after = f"{tuned[0]} on natural classes and {tuned[1]} on artificial ones"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
     return (
         f"Features from a source like the target align with it {', '.join(parts)} "
-        f"({last(found).mean():+.0f} % of the area in the last). After fine-tuning, {after}. "
+        f"({last(found).mean():+.0f} % of the area in the last). After fine-tuning, accuracy is {after}. "
         "CIFAR-100 stands in for ImageNet."
     )
+
+
+def _listed(layers):
+    """``the first layer and stages 1 and 2``."""
+    stages = [name.removeprefix("stage ") for name in layers if name.startswith("stage ")]
+    if len(stages) < 2:
+        return listed(layers)
+    return listed([*(name for name in layers if not name.startswith("stage ")), f"stages {listed(stages)}"])
 
 
 def key_numbers(table, parameters):

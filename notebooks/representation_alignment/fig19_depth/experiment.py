@@ -1,7 +1,8 @@
 """Alignment of untrained networks with two classes of images, by depth (Figure 19) and by width (Section 9).
 
 By depth: the last hidden layer of torchvision's VGG-16, ResNet-50 and ResNet-101 before any training.
-By width: one layer of random ReLU features of the pixels.
+By width: one layer of random ReLU features of the pixels. And the last hidden layer of networks whose
+weights are to be had, before and after training on ImageNet.
 """
 
 import numpy as np
@@ -11,30 +12,40 @@ from torch import nn
 
 from alignbook.data import colour32
 from alignbook.data.torchvision_shim import import_torchvision
+from alignbook.errors import AlignbookError
 from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.studies.representation_alignment.two_classes import images
+from alignbook.training.imagenet import lite_network
 
-from .design import INPUTS, MODES
+from .design import INPUTS, MODES, STATES
 
 CLASSES = {"cifar10": 10, "cifar100": 100, "photos": 10}
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the pixels that these networks are trained on
+STAND_IN = "resnet18"  # in place of networks whose weights are not installed everywhere
 BATCH = 50  # images that go through a network at once
 
 
 def jobs(parameters):
-    """Per data set and seed, which draws two classes and weights: one job for depth, one for width."""
+    """Per data set and seed, which draws two classes and weights: for depth, for width, for training.
+
+    Raises AlignbookError for the stand-in beside trained networks.
+    """
     made = []
-    for prefix, function, names in (
-        ("", compute, ("networks", "side", "points")),
-        ("wide-", wide, ("widths", "points")),
+    alone = parameters["trained"] == [STAND_IN]
+    if STAND_IN in parameters["trained"] and not alone:
+        raise AlignbookError(f"trained must name {STAND_IN}, a stand-in, alone, not {parameters['trained']}")
+    for prefix, function, names, seeds in (
+        ("", compute, ("networks", "side", "points"), "seeds"),
+        ("wide-", wide, ("widths", "points"), "seeds"),
+        ("trained-", stand_in if alone else trained, ("trained", "points"), "trained_seeds"),
     ):
         given = {name: parameters[name] for name in names}
         made += [
             Job(f"{prefix}{dataset}-seed{seed}", function, {"dataset": dataset, **given, "seed": seed})
             for dataset in parameters["datasets"]
-            for seed in range(parameters["seeds"])
+            for seed in range(parameters[seeds])
         ]
     return made
 
@@ -137,3 +148,35 @@ def wide(*, dataset, widths, points, seed, device, report):
         tables.append(table)
         report((number + 1) / (len(widths) + 1), f"{width} features")
     return pd.concat(tables, ignore_index=True)
+
+
+def trained(*, dataset, trained, points, seed, device, report):
+    """Align the inputs and networks before and after training on ImageNet, with classes as :func:`compute`'s.
+
+    trained : list of str, ``lite0`` to ``lite2`` (:func:`lite_network`), which see images at 96×96. Rows as
+    of :func:`compute`, with ``trained`` (the network, ``inputs`` for the pixels) in place of ``network`` and
+    ``mode``, and ``state``, before or after.
+    """
+    draw = numpy_stream(seed, "fig19", "classes", dataset)
+    classes = tuple(int(label) for label in draw.choice(CLASSES[dataset], 2, replace=False))
+    x, y = images(dataset, points, classes, seed)["train"]
+    pixels = colour32(x.unflatten(1, (3, *2 * [round((x.shape[1] / 3) ** 0.5)])).float())
+    tables = [_rows(x, y, classes).assign(trained=INPUTS, state=INPUTS)]
+    for number, name in enumerate(trained):
+        size = int(name.removeprefix("lite"))
+        generator = torch_stream(seed, "fig19", dataset, name)
+        for state in STATES:
+            net = lite_network(size, state == "after", generator).to(device)
+            with torch.no_grad():
+                found = torch.cat([net.features(batch.to(device)).cpu() for batch in pixels.split(BATCH)])
+            tables.append(_rows(found.double(), y, classes).assign(trained=name, state=state))
+        report((number + 1) / len(trained), name)
+    return pd.concat(tables, ignore_index=True)
+
+
+def stand_in(*, trained, **given):
+    """Rows as of :func:`trained`, of an untrained ResNet-18 with either way of batch norm: tries the code."""
+    table = compute(networks=trained, side=32, **given)
+    states = {INPUTS: INPUTS} | dict(zip(MODES, STATES, strict=True))
+    table["state"] = table.pop("mode").map(states)
+    return table.rename(columns={"network": "trained"})

@@ -217,7 +217,7 @@ def finding(table, parameters, claims):
     if other.outcome == CONTRADICTED:
         said += " Features off the labels, which the paper holds still, move "
         said += f"{other.measured:.2f} times as far as those along them."
-    return f"{said} On {parameters['examples']} images."
+    return f"{said} Measured on {parameters['examples']} images."
 
 
 def key_numbers(table, parameters):

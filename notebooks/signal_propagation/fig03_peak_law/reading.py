@@ -339,7 +339,7 @@ def finding(table, parameters, claims):
         said.append(f"{law[0].upper()}{law[1:]}.")
     theory = [equilibrium_of(table, parameters, d, "mean")[1] for d in parameters["datasets"]]
     if exact := [theory_slope(layers) for layers in theory if len(layers) > 1]:
-        gives = [f"The exact equilibrium layer has at most {max(exact):.1f} here"]
+        gives = [f"In exact theory the power is at most {max(exact):.1f} here"]
         said.append("; ".join(gives + followed(claims, parameters)) + ".")
     if unjudged := found.get(NOT_JUDGED):
         said.insert(len(said) if law else 0, f"Growth{named(unjudged)} is not judged: {why(unjudged[0])}.")

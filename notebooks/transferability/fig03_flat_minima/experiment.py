@@ -34,7 +34,7 @@ def jobs(parameters):
     """Spectra and circles per target, start and seed; planes of the first seed; two variations.
 
     The variations, on the first target alone: batch norm with the statistics of the batch, and a fixed
-    number of steps in place of a fixed loss. And settled minima, of seeds of their own number.
+    number of steps in place of a fixed loss. And settled minima, of seeds of their own number, there too.
     """
     per_epoch = parameters["examples"] // parameters["batch_size"]
     shared = start_of(parameters) | {
@@ -66,6 +66,8 @@ def jobs(parameters):
                     Job(f"{name}-{kind}-{start}-seed{seed}", compute, own | arguments)
                     for kind, (compute, arguments) in kinds.items()
                 ]
+        if number > 0:
+            continue
         settling = to_loss | count | {"radii": parameters["radii"]}
         settling |= {"stop_at_loss": parameters["settled_loss"]}
         settling |= {"settle_steps": parameters["settle_epochs"] * per_epoch}

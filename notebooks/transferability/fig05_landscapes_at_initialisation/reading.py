@@ -194,9 +194,9 @@ def finding(table, parameters, claims):
         return "Nothing was measured with both starts."
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (
-        f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times at the paper's radius; at "
-        f"radius {parameters['far_radius']:g} {farther}. To bend is our reading of “smooth”; by the standard "
-        f"deviation of the loss {spread}."
+        f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times as much at the paper's "
+        f"radius; at radius {parameters['far_radius']:g} {farther}. We read “smooth” as bending little; "
+        f"by the standard deviation of the loss {spread}."
     )
 
 

@@ -183,7 +183,7 @@ def finding(table, parameters, claims):
         return "There is nothing to compare."
     return (
         f"{said}: between layers its size varies {sizes['scratch']:.1f}- and {sizes['pretrained']:.1f}-fold "
-        f"({words(names[0])}). {SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. A small network and source."
+        f"({words(names[0])}). {SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. Network and source are small."
     )
 
 

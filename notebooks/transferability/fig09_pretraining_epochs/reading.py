@@ -129,7 +129,9 @@ def finding(table, parameters, claims):
         )
     if over is not None and over.measured is not None:
         words = OVER[over.outcome].format(over.measured)
-        said.append(f"Where a small source is over-fitted (ours), {words} past its peak. A small network.")
+        said.append(
+            f"Where a small source is over-fitted (ours), {words} past its peak. Our network is small."
+        )
     return " ".join(said) or "Fewer than three epochs: there is nothing to compare."
 
 

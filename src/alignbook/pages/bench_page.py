@@ -282,7 +282,8 @@ def _measured(contender, head=""):
 
 def _lines(first, *small):
     """One block, so that a narrow screen does not set the lines side by side."""
-    return f"<div>{first}{''.join(f'<br><small>{line}</small>' for line in small)}</div>"
+    lines = f"{first}{''.join(f'<br><small>{line}</small>' for line in small)}"
+    return f"<div>{tables.typeset(lines)}</div>"
 
 
 def _aims(machines):

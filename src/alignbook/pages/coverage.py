@@ -92,10 +92,13 @@ def section(paper, records):
     found = [judging(row, records) for row in rows]
     judged = sum(map(bool, found))
     shown = sum(not pairs and "page" in row for row, pairs in zip(rows, found, strict=True))
+    missing = len(rows) - judged - shown
     told = (
         f"Of the {len(rows)} figures, tables, theorems, definitions and sentences of the paper that can be "
-        f"tested, the book judges {judged} and shows {shown} without a verdict; {len(rows) - judged - shown} "
-        "are not here. The table says where each is, or why it is missing."
+        f"tested, the book judges {judged}"
+        + f" and shows {shown} without a verdict" * (shown > 0)
+        + f"; {missing} {'is' if missing == 1 else 'are'} not here" * (missing > 0)
+        + ". The table says where each is, or why it is missing."
     )
     by_slug = {record.slug: record for record in records}
     body = [_row(row, pairs, by_slug) for row, pairs in zip(rows, found, strict=True)]

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 
 from alignbook import paths, system
@@ -126,9 +127,9 @@ def _status(records):
         [
             "# Execution status",
             "",
-            "What each page shows, what computed it and how long that took. *Computing* adds up the stored",
-            "runs, each on one thread; *rendering* is the execution of the notebook from the stored results,",
-            "when it was last executed.",
+            "What each page shows, the processors that computed it and how long that took. *Computing* adds",
+            "up the stored runs, each on one thread unless more are named; *rendering* is the execution of",
+            "the notebook from the stored results, when it was last executed.",
             "",
             tables.table([_status_row(record) for record in records], "status"),
             "",
@@ -138,7 +139,8 @@ def _status(records):
 
 def _status_row(record):
     return {
-        "Notebook": f'<a href="{record.name}.html">{html.escape(record.title)}</a>',
+        "Notebook": f'<a href="{record.name}.html">{html.escape(record.title)}</a>'
+        f"<br><small>{html.escape(_devices(record.devices))}</small>",
         "Profile": record.shown_profile,
         "State": f"{record.stale} of {record.runs} stale" if record.stale else "fresh",
         "Seeds": "" if record.seeds is None else record.seeds,
@@ -146,5 +148,9 @@ def _status_row(record):
         "Diverged": record.diverged,
         "Computing": page.duration(record.computing),
         "Rendering": f"{record.rendering:.1f} s",
-        "Device": html.escape(", ".join(record.devices)),
     }
+
+
+def _devices(names):
+    """The ``names`` of processors without what is the same for nearly all."""
+    return "; ".join(re.sub(r"\(R\)| Processor\b|, 1 thread$", "", name) for name in names)

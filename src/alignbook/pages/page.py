@@ -30,7 +30,7 @@ BANNERS = {
     "quick": "settings: reduced size",
     "paper": "settings: the paper's own values, where it prints them",
 }
-IN_PART = "real data; runs of the paper's size as far as they are done, smaller ones in place of the rest"
+IN_PART = "settings: the paper's own values as far as they are run, reduced size elsewhere"
 
 
 class Page:
@@ -182,7 +182,7 @@ def banner(run):
         facts.insert(1, f"{count} seed{'s' * (count != 1)}")
     if run.joined:
         profile, total = run.joined_profile
-        facts[-2] += f", {len(run.joined)} of the {total} runs of profile {profile} done"
+        facts[-2] += f", {len(run.joined)} of {total} runs of profile {profile} done"
     if run.diverged:
         facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
     kind = run.profile or "custom"
@@ -223,7 +223,7 @@ def claim_cells(claim):
     if claim.interval:
         here += f"<br><small>{number(claim.interval[0])} to {number(claim.interval[1])}</small>"
     paper = number(claim.paper)
-    here += f" <small>{html.escape(claim.unit)}</small>" * bool(here and claim.unit)
+    here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
     if claim.tolerance is not None:
         paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
     statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
@@ -260,7 +260,7 @@ def claims_table(claims):
         if len(group) == 1:
             rows.append(_claim_row(group[0]))
             continue
-        inner = table([_claim_row(claim) for claim in group], "claims")
+        inner = table(_filled([_claim_row(claim) for claim in group]), "claims")
         source = ", ".join(sources(group))
         unfolded = len(group) <= UNFOLDED and any(claim.headline for claim in group)
         rows.append(
@@ -272,7 +272,13 @@ def claims_table(claims):
                 "below": folded(f"{len(group)} replicates", inner, open=unfolded),
             }
         )
-    return table(rows, "claims")
+    return table(_filled(rows), "claims")
+
+
+def _filled(rows):
+    """``rows`` of claims without the columns of numbers that are empty in all of them."""
+    empty = [name for name in ("Paper", "Here") if not any(row[name] for row in rows)]
+    return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
 
 
 def sources(claims):
@@ -319,7 +325,7 @@ def _state(run, total):
     if not run.stale:
         borrowed = sum(item.borrowed() for item in run.shown)
         part = "all" if borrowed == total else "some"
-        smaller = f" ({part} runs by earlier code, which agrees with today's on smaller runs)"
+        smaller = f" ({part} runs by earlier code, verified)"
         return "fresh" + smaller * (borrowed > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"

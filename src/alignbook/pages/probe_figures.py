@@ -74,7 +74,7 @@ def _features(ax, rows):
         xscale="log",
         ylim=(0, 1.02),
     )
-    ax.legend(fontsize=9)
+    ax.legend(fontsize=10)
 
 
 def _tangent(ax, rows):
@@ -100,6 +100,7 @@ def _slice(ax, rows):
     for _, part, look in looks(rows):
         ax.plot(part["alpha"], part["loss"], **look)
     ax.set(xlabel="α, in lengths of each filter", ylabel="loss")
+    ax.locator_params(axis="x", nbins=5)
     ax.legend()
 
 

@@ -127,7 +127,7 @@ def _facts(probe):
 def _cell(value):
     if isinstance(value, float) or value is None:
         return number(value)
-    return html.escape(f"{value:,}" if isinstance(value, int) else str(value))
+    return html.escape(f"{value:,}" if isinstance(value, int) else str(value).replace(" × ", "\u00a0×\u00a0"))
 
 
 def _said(probe):

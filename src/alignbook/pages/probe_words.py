@@ -72,13 +72,11 @@ def parts(rows):
 
 def sentences(name, rows):
     """What was found, a clause for each network; at random weights, the number that it is read against."""
-    said = []
-    for who, part in parts(rows):
-        found = SAID[name](part)
-        if found:
-            names = {"network": "", None: "", FRESH: "at random weights: "}
-            said.append(names.get(who, f"{who}: ") + found)
-    return "; ".join(said)
+    said = {who: found for who, part in parts(rows) if (found := SAID[name](part))}
+    if len(set(said.values())) == 1:  # the same of all of them
+        return next(iter(said.values()))
+    names = {"network": "", None: "", FRESH: "at random weights: "}
+    return "; ".join(names.get(who, f"{who}: ") + found for who, found in said.items())
 
 
 def _filters(rows):

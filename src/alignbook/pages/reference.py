@@ -140,11 +140,17 @@ def commands():
     ]
     for name, command in subcommands(_parser()).items():
         usage = " ".join(command.format_usage().removeprefix("usage: ").split())
-        parts += [f"## {name}", "", f"{command.description[0].upper()}{command.description[1:]}.", ""]
+        parts += [f"## {name}", "", _sentence(command.description), ""]
         parts += ["```text", usage, "```", "", table(_arguments(command), "arguments"), ""]
         if given.get(name):
             parts += ["```bash", *(f".venv/bin/alignbook {line}" for line in given[name]), "```", ""]
     return "\n".join(parts)
+
+
+def _sentence(text):
+    """``text`` with a capital and a full stop, its options as code, whose dashes stay two."""
+    text = re.sub(r"--[\w-]+", r"`\g<0>`", f"{text[0].upper()}{text[1:]}")
+    return text if text.endswith("?") else f"{text}."
 
 
 def subcommands(parser):
@@ -182,4 +188,6 @@ def _arguments(command):
                 "Default": html.escape(default),
             }
         )
+    if not any(row["Default"] for row in rows):
+        rows = [{name: row[name] for name in ("Argument", "Meaning")} for row in rows]
     return rows

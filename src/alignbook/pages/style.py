@@ -72,9 +72,10 @@ def svg(figure):
             figure.draw(renderer)  # a layout goes by the ticks of the drawing before
         figure.set_layout_engine("none")
         shown = figure.get_tightbbox(renderer).padded(mpl.rcParams["savefig.pad_inches"])
+        # Before it is saved: that moves the entries of legends by what it cuts off.
+        parts = panels.parts(figure, renderer, TransformedBbox(shown, Affine2D().scale(72)))
         out = io.StringIO()
         figure.savefig(out, format="svg", bbox_inches=shown, metadata={"Date": None})
-        parts = panels.parts(figure, renderer, TransformedBbox(shown, Affine2D().scale(72)))
     finally:
         figure.dpi = dpi
     return panels.named(out.getvalue(), parts)

@@ -18,8 +18,10 @@ _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
 PHONE = 47  # characters of a table of numbers that stand side by side on a phone, with one between columns
 _PERCENT = re.compile(r"([\d)]) %")
+_BARE_PERCENT = re.compile(r"(?<=\d)%")
 _NO_MINUS = re.compile(r"(?<![\w.^)-])-(?=0(?:\.0+)?(?![\d.]))")
 _NEGATIVE = re.compile(r"(?<![\w.^)-])-(?=\d)")
+_NEGATED = re.compile(r"(?<![^\s(])-(?=[^\W\d_])")  # a name with a minus: -corr, by -η w
 
 
 def marked(text):
@@ -27,8 +29,14 @@ def marked(text):
 
     Data sets have their proper names.
     """
-    text = _LETTER.sub(_letter, html.escape(spoken(str(text)), quote=False))
+    text = html.escape(_plain(spoken(str(text))), quote=False)
+    text = _LETTER.sub(_letter, text)
     return typeset(_BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text))
+
+
+def _plain(text):
+    """Plain ``text``, no HTML, with a space before each percent sign and a minus before names."""
+    return _NEGATED.sub("−", _BARE_PERCENT.sub(" %", text))
 
 
 def typeset(text):
@@ -41,7 +49,7 @@ def _power_of_ten(found):
     factor, sign, power = found.groups()
     if not float(factor) or power == "0":
         return factor if float(factor) else "0"
-    return f"{factor} × 10<sup>{_minus(sign.strip('+'))}{power}</sup>"
+    return f"{factor}\u00a0×\u00a010<sup>{_minus(sign.strip('+'))}{power}</sup>"
 
 
 def _letter(found):
@@ -61,7 +69,7 @@ def number(value):
     """A measured number in a table: three significant digits, or an empty cell."""
     if value is None:
         return ""
-    return typeset(html.escape(value) if isinstance(value, str) else digits(value))
+    return typeset(html.escape(_plain(value)) if isinstance(value, str) else digits(value))
 
 
 def digits(value):
@@ -134,12 +142,19 @@ def _for_phones(text):
     if sum(longest) + len(names) <= PHONE:
         return text
 
+    above = [""] * len(names)
+
     def labelled(row):
-        count = len(_TABLE_CELL.findall(row[0]))
-        left = iter(names[len(names) - count :])
-        return _TABLE_CELL.sub(
-            lambda cell: f'<{cell[1]}{cell[2]} data-label="{next(left)}">{cell[3]}</{cell[1]}>', row[0]
-        )
+        """The row; what stands in cells of rows above it for this one, too, phones show again."""
+        cells = _TABLE_CELL.findall(row[0])
+        missing = len(names) - len(cells)
+        above[missing:] = [
+            f'data-label="{name}">{cell[2]}</' for name, cell in zip(names[missing:], cells, strict=True)
+        ]
+        again = "".join(f'<th class="ab-again" {cell}th>' for cell in above[:missing])
+        shown = iter(above[missing:])
+        text = _TABLE_CELL.sub(lambda cell: f"<{cell[1]}{cell[2]} {next(shown)}{cell[1]}>", row[0])
+        return re.sub(r"<tr[^>]*>", lambda start: start[0] + again, text, count=1)
 
     head, body = text.split("<tbody>")
     return head.replace("ab-numbers", "ab-numbers ab-wide", 1) + "<tbody>" + _ROW.sub(labelled, body)

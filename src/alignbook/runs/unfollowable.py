@@ -36,6 +36,7 @@ PERMITTED = {
     ): "inside a with alone; its test compares the two routes",
     (f"{PACKAGE}.kernels.products", "_keeps_float32"): "set back before it returns",
     (f"{PACKAGE}.training.imagenet", "imagenet_network"): "weights that an installed package holds",
+    (f"{PACKAGE}.training.imagenet", "lite_network"): "as above",
     (f"{PACKAGE}.system", "processor"): "which of two exact routes is faster here",
     (f"{PACKAGE}.system", "locked"): "who may write, not what",
     (f"{PACKAGE}.training.pretrained", "checkpoint"): "what it reads is kept under a digest of its own",

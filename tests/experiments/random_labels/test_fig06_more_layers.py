@@ -6,12 +6,14 @@ import pytest
 import torch
 from scipy import stats
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, t_interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, t_interval
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
+from alignbook.seeding import torch_stream
 from alignbook.statements import judged as judge
 from alignbook.studies.random_labels import layers as handed_on
 from alignbook.studies.random_labels.fig06_more_layers import design, experiment, reading
+from alignbook.training.transfer import layers_of
 
 BOOK = notebooks.find("random_labels/fig06_more_layers")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
@@ -47,13 +49,13 @@ NEW = range(3, 8)  # seeds that had not been seen when the steps were chosen
 def made_up(rises, seeds=NEW, columns=tuple(design.COLUMNS)):
     """Curves that lie ``rises[column]`` · (share of layers) above those from scratch, on average."""
     rng, rows = np.random.default_rng(0), []
-    for column in columns:
-        depth = design.depth(column)
+    for column in (*columns, "larger", "rescaled"):
+        depth = design.depth("resnet" if column not in columns else column)
         for labels in ("random", "real"):
             for seed in seeds:
-                for count in (0, 1, depth):
+                for count in (0, 1, depth) if column in columns else (depth,):
                     for epoch, height in ((0, 0.5), (10, 1.5)):
-                        value = 0.4 + height * rises[column] * count / depth + rng.normal(0, 0.001)
+                        value = 0.4 + height * rises.get(column, 0.1) * count / depth + rng.normal(0, 0.001)
                         row = {"labels": labels, "seed": seed, "epoch": epoch, "accuracy": value}
                         rows.append(row | {"column": column, "layers": count})
     return pd.DataFrame(rows)
@@ -84,6 +86,11 @@ def test_slopes_decide():
     assert "slows at least one" in down and "ResNet-18 is least clear" in down and "loses 10 points" in down
 
 
+def test_what_larger_weights_gain_comes_out_either_way():
+    found = judged(made_up({"cnn": 0.1, "vgg": 0.1, "resnet": 0.1, "larger": -0.1, "rescaled": 0.0}))
+    assert found["larger-random"] == CONTRADICTED and found["rescaled-real"] == ABSENT
+
+
 def test_a_line_rises_over_a_step_that_goes_down():
     table = made_up({"cnn": 0.09, "vgg": 0.2, "resnet": 0.2})
     back = (table["column"] == "cnn") & (table["layers"] == 1) & (table["labels"] == "random")
@@ -97,7 +104,10 @@ def test_a_line_rises_over_a_step_that_goes_down():
     assert judged(ends)["steps-vgg-real"] == NOT_JUDGED  # no more than the line has
     assert "though from 0 to 1 layers it loses" in said(table)
     ours = {statement.id for statement in reading.STATEMENTS if statement.ours}
-    assert ours == {f"steps-{column}" for column in design.COLUMNS}  # stricter than the paper's caption
+    assert ours == {f"steps-{column}" for column in design.COLUMNS} | {
+        "larger",
+        "rescaled",
+    }  # stricter than the paper's caption
     old = table.assign(seed=table["seed"] - 3)  # the seeds on which the steps were chosen
     assert judged(old)["steps-cnn-random"] == NOT_JUDGED and judged(old)["cnn-random"] == HOLDS
 
@@ -138,8 +148,10 @@ def test_a_step_that_seems_to_lose_is_undecided_until_the_correction_lets_it():
 def test_what_is_compared_within_a_seed_comes_from_one_job(profile):
     values = parameters.resolve(BOOK, profile)
     jobs = experiment.jobs(values)
-    assert len(jobs) == values["seeds"] * len(design.COLUMNS)
+    assert len(jobs) == values["seeds"] * (len(design.COLUMNS) + 1)
     for job in jobs:
+        if job.compute is experiment.scale_alone:
+            continue
         layers = job.arguments["layers"]
         alone = profile == "paper" or not job.name.startswith("vgg-together")
         assert job.compute is (experiment.compute if alone else experiment.compute_together)
@@ -190,6 +202,37 @@ def test_side_by_side_only_rounding_differs(monkeypatch):
     monkeypatch.setattr(experiment, "_together", diverge)
     monkeypatch.setattr(experiment, "compute", lambda **given: given["seed"])
     assert job.compute(**job.arguments, **QUIET) == 3
+
+
+def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
+    asked = parameters.resolve(BOOK, "smoke", {"epoch_share": 0.05, "resnet_layers": [0, 5]})
+    jobs = {job.name: job for job in experiment.jobs(asked)}
+    assert jobs["scale-seed1"].compute is experiment.scale_alone
+    nets = []
+
+    def kept(net, x, y, **given):
+        nets.append(net)
+        return pd.DataFrame({"epoch": [0], "accuracy": [0.0]})
+
+    monkeypatch.setattr(experiment, "first_epochs", kept)
+    for name in ("resnet-seed0", "scale-seed0"):
+        jobs[name].compute(**jobs[name].arguments, **QUIET)
+    scratch, tuned, rescaled, larger = nets
+    given = jobs["scale-seed0"].arguments
+    source = experiment.network("resnet", (3, 8, 8), given["classes"], given["width"])
+    source = experiment.he_normal_(
+        source, given["init_scale"], torch_stream(0, "figure 6", "resnet", "upstream")
+    )
+    for made, norms_of, directions_of in ((rescaled, source, tuned), (larger, tuned, scratch)):
+        norms = experiment.layer_norms(norms_of)[:-1]  # heads are new
+        assert experiment.layer_norms(made)[:-1] == pytest.approx(norms, rel=1e-4)
+        triples = zip(*map(layers_of, (made, directions_of)), strict=True)
+        for number, (one, other) in enumerate(triples):
+            cosine = torch.nn.functional.cosine_similarity(
+                one.weight.flatten(), other.weight.flatten(), dim=0
+            )
+            assert cosine.item() == pytest.approx(1, abs=1e-5), number
+    assert experiment.layer_norms(tuned)[0] != pytest.approx(experiment.layer_norms(scratch)[0], rel=1e-3)
 
 
 def test_bad_parameters():

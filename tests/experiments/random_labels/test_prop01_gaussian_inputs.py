@@ -42,7 +42,7 @@ def test_the_proposition_holds():
     assert {claim.outcome for claim in found.values()} == {HOLDS}
     assert found["aligned-plain"].headline and found["width-16"].measured == pytest.approx(0)
     text = finding(made_up())
-    assert text.startswith("Over many networks, the trained weights have") and "the same" in text
+    assert text.startswith("Over many networks the trained weights have") and "the same" in text
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_the_printed_order_holds():
     )
     assert found(table).endswith("Linear models learn and generalise in the same order.")
     few, all_rows = (table.assign(points=PARAMETERS["points"] - less) for less in (1, 0))
-    assert found(few, dataset="ct_slices").endswith(" We have slices of two patients.")
+    assert found(few, dataset="ct_slices").endswith(" All slices are of two patients.")
     assert "patients" not in found(all_rows, dataset="ct_slices")
     assert reading.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 

@@ -171,7 +171,7 @@ def test_exceptions_are_named():
     assert "4 of 5 settings (the opposite: MNIST, plain SGD at 0.01). On test data" in found(table)
     assert found(table).endswith("in none of 5 settings (the opposite in all).") and len(found(table)) <= 300
     slices = made_up({None: 0.6}).replace("mnist", "ct_slices")
-    assert found(slices, datasets=["ct_slices"]).endswith("CT Position: slices of two patients.")
+    assert found(slices, datasets=["ct_slices"]).endswith("CT Position has only slices of two patients.")
 
 
 def test_a_mean_above_nothing_is_no_verdict():

@@ -117,8 +117,8 @@ def test_a_dip_that_is_no_fault_of_the_area_is_seen_by_the_thresholds_alone():
 def test_the_finding_tells_layers_and_targets_apart():
     table = made_up(gaps=GAPS | {1: -0.02, 2: 0.001}, tuned={"natural": 3.0, "artificial": 0.01})
     said = finding(table)
-    assert "better in stage 2 and stage 3, worse in the first layer, no better in stage 1 (" in said
-    assert "accuracy is higher on natural classes, accuracy is no higher on artificial ones" in said
+    assert "better in stages 2 and 3, worse in the first layer, no better in stage 1 (" in said
+    assert "accuracy is higher on natural classes and no higher on artificial ones" in said
     assert len(said) <= 300
 
 

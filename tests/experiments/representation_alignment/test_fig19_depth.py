@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.errors import AlignbookError
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
 from alignbook.statements import judged
@@ -15,14 +16,14 @@ from alignbook.studies.representation_alignment.two_classes import images
 
 PARAMETERS = {
     "datasets": ["cifar100", "cifar10"], "networks": ["vgg16", "resnet50", "resnet101"], "side": 32,
-    "points": 20, "widths": [], "seeds": 1,
+    "points": 20, "widths": [], "trained": ["resnet18"], "trained_seeds": 1, "seeds": 1,
 }  # fmt: skip
 PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
 
 
 @pytest.fixture(scope="module")
 def table():
-    job, _ = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
+    job, *_ = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
     return job.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
 
 
@@ -47,7 +48,7 @@ def test_areas_are_those_of_the_last_hidden_layer(table):
 
 def test_random_features_are_relus_of_the_same_images(table):
     made = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "widths": [4, 64]})
-    assert [job.compute for job in made] == [experiment.compute, experiment.wide]
+    assert [job.compute for job in made] == [experiment.compute, experiment.wide, experiment.stand_in]
     found = made[1].compute(**made[1].arguments, device="cpu", report=lambda done, text: None)
     rows = found[found["kind"] == "area"].set_index("width")
     assert rows.index.tolist() == [0, 4, 64] and rows["features"].tolist() == [3072, 4, 64]
@@ -59,6 +60,31 @@ def test_random_features_are_relus_of_the_same_images(table):
     assert rows["area"][4] == pytest.approx(experiment.curve(features, y)[0])
     # Least squares on the rows of length one, with the constant, as everywhere in the chapter.
     assert rows["fitted"][64] == pytest.approx(1) and rows["fitted"][4] < 1
+
+
+def test_trained_networks_are_seen_before_and_after_on_the_same_images(table, monkeypatch):
+    asked = []
+
+    def stub(size, pretrained, generator):
+        asked.append((size, pretrained, generator.initial_seed()))
+        net = nn.Identity()
+        net.features = lambda x: x.flatten(1) if pretrained else x[:, :1].flatten(1)
+        return net
+
+    monkeypatch.setattr(experiment, "lite_network", stub)
+    *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "trained": ["lite2"]})
+    found = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    assert [ask[:2] for ask in asked] == [(2, False), (2, True)] and len({ask[2] for ask in asked}) == 1
+    rows = found[found["kind"] == "area"].set_index("state")
+    inputs = table[(table["kind"] == "area") & (table["network"] == "inputs")]
+    assert rows["area"]["inputs"] == pytest.approx(inputs["area"].item())
+    assert rows["area"]["after"] == pytest.approx(rows["area"]["inputs"], rel=1e-4)  # all pixels, in float32
+    assert rows["features"].tolist() == [3072, 1024, 3072]
+    *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"]})
+    other = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    assert other.columns.isin([*found.columns]).all() and set(other["state"]) == {"inputs", "before", "after"}
+    with pytest.raises(AlignbookError, match="resnet18, a stand-in, alone"):
+        experiment.jobs(PARAMETERS | {"trained": ["resnet18", "lite0"]})
 
 
 def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
@@ -79,7 +105,7 @@ def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
     assert one.conv1.weight.std().item() == pytest.approx((2 / (49 * 64)) ** 0.5, rel=0.02)
 
 
-def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, **means):
+def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, before=0.2, after=0.6, **means):
     rows, draws = [], np.random.default_rng(0)
     for seed in range(seeds):
         for dataset in PARAMETERS["datasets"]:
@@ -94,11 +120,23 @@ def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, **means):
             for width, area in ((0, 0.4), (64, 0.39), (4096, wide)):
                 row = {"kind": "area", "dataset": dataset, "seed": seed, "width": width, "fitted": fitted}
                 rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
+            for state, name, area in (
+                ("inputs", "inputs", 0.4), ("before", "lite0", before), ("after", "lite0", after),
+            ):  # fmt: skip
+                row = {
+                    "kind": "area",
+                    "dataset": dataset,
+                    "seed": reading.SEEN + seed,
+                    "trained": name,
+                    "state": state,
+                }
+                rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
     return pd.DataFrame(rows)
 
 
 def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+    given = PARAMETERS | {"trained": ["lite0"]}
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, given)}
 
 
 def test_statements_come_out_either_way():
@@ -113,6 +151,9 @@ def test_statements_come_out_either_way():
     }  # fmt: skip
     assert claims(made_up(vgg16=0.5))["poor-vgg16-cifar10"].outcome == CONTRADICTED
     assert claims(made_up(wide=0.5))["wide-cifar10"].outcome == CONTRADICTED
+    assert held["after-lite0-cifar10"].measured == pytest.approx(0.2, abs=0.02)
+    assert claims(made_up(before=0.5))["before-lite0-cifar10"].outcome == CONTRADICTED
+    assert claims(made_up(after=0.3))["after-lite0-cifar10"].outcome == CONTRADICTED
     assert claims(made_up(fitted=0.9))["wide-cifar10"].outcome == NOT_JUDGED
     alike = claims(made_up(vgg16=0.2, resnet101=0.2))
     assert alike["deeper-cifar10"].outcome == ABSENT

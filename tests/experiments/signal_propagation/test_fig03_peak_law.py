@@ -513,7 +513,7 @@ def test_the_finding_follows_the_verdicts():
     follows = found(following(0.9, 0.01), **full)
     assert follows.startswith("The layer that aligns most grows not as the power 3/5 of depth but as the")
     assert "power 0.9 on MNIST." in follows
-    assert "has at most 0.9 here; our peaks follow it on MNIST." in follows
+    assert "the power is at most 0.9 here; our peaks follow it on MNIST." in follows
     law = found(following(0.6, 0.01), **full)
     assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST.")
     assert "our peaks do not follow it on MNIST" in law and max(map(len, (law, follows))) <= 300

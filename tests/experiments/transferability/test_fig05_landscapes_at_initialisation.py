@@ -166,7 +166,8 @@ def test_an_empty_table_has_no_verdicts():
 def test_the_finding_has_both_radii_and_both_readings():
     table = made_up(rougher=2.0, random_growth=0.0)
     ratios = reading.ratios(reading.own_middle(table, PARAMETERS))
-    assert f"{2 ** ratios.mean():.1f} times at the paper's radius; at radius 1 it holds" in finding(table)
+    said = finding(table)
+    assert f"{2 ** ratios.mean():.1f} times as much at the paper's radius; at radius 1 it holds" in said
     # What holds at the paper's radius alone is not said of both, and the other reading is not hidden.
     far = table["radius"] == PARAMETERS["far_radius"]
     swapped = {"scratch": "pretrained", "pretrained": "scratch"}
