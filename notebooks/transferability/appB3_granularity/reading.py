@@ -95,8 +95,8 @@ def finding(table, parameters, claims):
     far = " With equally narrow labels, it helps more if classes lie far apart."
     coarse, fine = (removed(table, parameters, kind).mean() for kind in ("coarse", "fine"))
     return (
-        f"{SAID[claims['coarse'].outcome]}: it removes {coarse:.0f} % of the error where superclasses are told"
-        f" apart and {fine:.0f} % where the classes of one are."
+        f"{SAID[claims['coarse'].outcome]}: it removes {coarse:.0f} % of the error where superclasses are "
+        f"told apart and {fine:.0f} % where the classes of one are."
         f"{far if claims['distant'].outcome == HOLDS else ''} Our networks are small."
     )
 
