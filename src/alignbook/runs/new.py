@@ -9,7 +9,7 @@ from alignbook.runs import notebooks
 
 TEMPLATE = Path(__file__).parents[1] / "template"
 STUDY = ("notebook.md", "experiment.py", "reading.py", "profiles.yaml")
-NAME = re.compile(r"([a-z][a-z0-9_]*)/([a-z][a-z0-9_]*)")
+NAME = re.compile(r"([a-z][a-z0-9_]*)/([a-z][A-Za-z0-9_]*)")
 
 
 def write(name):
@@ -19,7 +19,7 @@ def write(name):
     """
     match = NAME.fullmatch(name)
     if not match:
-        raise AlignbookError(f"a study is called <paper>/<figure> (small letters, digits, _), not {name!r}")
+        raise AlignbookError(f"a study is called <paper>/<figure> (letters, digits, _), not {name!r}")
     paper, slug = match.groups()
     notebooks.every()  # a checkout
     folder = paths.root() / "notebooks" / paper / slug

@@ -1,0 +1,159 @@
+"""Appendix B.3: coarse, distant and fine targets of the same images, and the verdict of each statement."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.data import HALVES, ImageSet, load
+from alignbook.data.superclasses import SUPERCLASSES
+from alignbook.errors import AlignbookError
+from alignbook.runs import notebooks, parameters
+from alignbook.studies.transferability.appB3_granularity import experiment, reading
+from tests import judging
+
+BOOK = notebooks.find("transferability/appB3_granularity")
+PARAMETERS = parameters.resolve(BOOK, "quick")
+SMOKE = parameters.resolve(BOOK, "smoke")
+FINE = SUPERCLASSES["cifar100"].values()
+KEPT = {"coarse": 0.6, "distant": 0.7, "fine": 0.8}  # of the error from scratch
+ERRORS = {"coarse": 50.0, "distant": 30.0, "fine": 50.0}
+
+
+def made_up(kept=KEPT, moved=(0.5, 0.6), wrong=1.0, known=70.0, seeds=5):
+    """Errors from scratch and what is kept of them; deviations of coarse and other targets, fine-tuned."""
+    noise, rows = np.random.default_rng(0), []
+    for seed in range(seeds):
+        for kind, share in kept.items():
+            for draw in range(2):
+                about = {"seed": seed, "kind": kind, "draw": draw, "train_error": wrong}
+                error = ERRORS[kind] + 4 * draw + noise.normal(0, 0.3)
+                left = share * error + noise.normal(0, 0.3)
+                far = moved[kind != "coarse"] + noise.normal(0, 0.003)
+                rows.append(about | {"start": "scratch", "test_error": error, "deviation": 1.0})
+                rows.append(about | {"start": "pretrained", "test_error": left, "deviation": far})
+        rows.append({"seed": seed, "kind": "source", "source_test_accuracy": known})
+    return pd.DataFrame(rows)
+
+
+claims, outcomes, said = judging.of(reading, PARAMETERS)
+
+
+def test_the_halves_consist_of_whole_superclasses():
+    names = [name for group in FINE for name in group]
+    assert len(FINE) == 20 and len(names) == len(set(names)) == 100 and {len(group) for group in FINE} == {5}
+    for half in HALVES["cifar100"].values():
+        assert {half[i : i + 5] for i in range(0, 30, 5)} <= set(FINE)
+
+
+def test_the_kinds_divide_the_same_images_by_other_lines():
+    names = sorted(name for group in FINE for name in group)
+    y = torch.arange(100).repeat(20)
+    x = torch.arange(2000.0).reshape(-1, 1, 1, 1).expand(-1, 3, 32, 32)
+    images, rows = ImageSet("cifar100", x, y, names), experiment.grid("cifar100", 5, seed=3)
+    assert all(any(set(row) == set(group) for group in FINE) for row in rows)
+    assert rows != experiment.grid("cifar100", 5, seed=4)
+    used = {}
+    for kind in reading.KINDS:
+        found = []
+        for draw in range(5):
+            x, labels = experiment.chosen(images, rows, kind, draw, 100, 3, "cpu")
+            places = x[:, 0, 0, 0].long()
+            found += places.tolist()
+            assert labels.bincount().tolist() == [20] * 5
+            for place, label in zip(places, labels.tolist(), strict=True):
+                name = names[y[place]]
+                row = next(n for n, row in enumerate(rows) if name in row)
+                column = rows[row].index(name)
+                place_in_grid = {"coarse": (row, None), "distant": (row, draw), "fine": (draw, label)}[kind]
+                assert label == (column if kind == "fine" else row)
+                assert place_in_grid in ((row, column), (row, None))
+        assert len(set(found)) == 500
+        used[kind] = set(found)
+    assert used["coarse"] == used["distant"] == used["fine"]
+    with pytest.raises(AlignbookError, match="cifar100 has too few images of"):
+        experiment.chosen(images, rows, "fine", 0, 105, 3, "cpu")
+
+
+def test_training_is_plain_descent(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))  # no network from an earlier run
+    job = next(job for job in experiment.jobs(SMOKE) if job.name == "fine-seed0")
+    given = job.arguments | {"draws": 1, "batch_size": 64, "steps": 3, "decay_at": [2]}
+    starts, started = [], experiment.started
+
+    def watched(*arguments):
+        starts.append(started(*arguments))
+        starts[-1] = copy.deepcopy(net := starts[-1])
+        return net
+
+    monkeypatch.setattr(experiment, "started", watched)
+    table = experiment.compute(**given, device="cpu", report=lambda done, text: None)
+    rows = experiment.grid("photos", 2, 0)
+    train, test = (load("photos", split) for split in ("train", "test"))
+    x, y = experiment.chosen(train, rows, "fine", 0, 64, 0, "cpu")
+    unseen = experiment.chosen(test, rows, "fine", 0, 64, 0, "cpu")
+    for net, row in zip(starts, table.itertuples(), strict=True):
+        before = [p.detach().clone() for p in net.parameters()]
+        momentum = [torch.zeros_like(p) for p in before]
+        net.train()
+        for rate in (0.01, 0.01, 0.001):
+            gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(net(x), y), [*net.parameters()])
+            with torch.no_grad():
+                for p, m, g in zip(net.parameters(), momentum, gradients, strict=True):
+                    p -= rate * m.mul_(0.9).add_(g)
+        ends = [p.detach() for p in net.parameters()]
+        moved = [float((p - b).norm()) for p, b in zip(ends, before, strict=True) if p.ndim > 1]
+        assert row.deviation == pytest.approx(sum(moved) / 8, rel=1e-3)
+        for (images, labels), error in (((x, y), row.train_error), (unseen, row.test_error)):
+            wrong = (net.eval()(images).argmax(1) != labels).double().mean()
+            assert error == pytest.approx(100 * float(wrong), abs=2)
+    assert table["start"].tolist() == ["scratch", "pretrained"] and starts[0].head.out_features == 2
+
+
+def test_statements_hold_as_the_paper_has_them_and_fail_turned():
+    held = outcomes(made_up())
+    assert held.pop("points") == CONTRADICTED and set(held.values()) == {HOLDS} and len(held) == 6
+    turned = outcomes(made_up({"coarse": 1.2, "distant": 1.1, "fine": 0.8}, moved=(0.6, 0.5)))
+    assert turned.pop("improves-fine") == turned.pop("points") == HOLDS
+    assert set(turned.values()) == {CONTRADICTED}
+    assert outcomes(made_up({"coarse": 0.81, "distant": 0.8, "fine": 0.8}))["coarse"] in (
+        ABSENT,
+        CONTRADICTED,
+    )
+
+
+def test_nothing_is_judged_of_networks_that_have_not_learned():
+    assert set(outcomes(made_up(wrong=6.0)).values()) == {NOT_JUDGED}
+    assert set(outcomes(made_up(known=55.0)).values()) == {NOT_JUDGED}
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+
+
+def test_shares_are_of_the_mean_errors_and_the_printed_numbers_follow():
+    table = made_up(seeds=1)
+    errors = table[table["kind"] == "fine"].groupby("start")["test_error"].sum()
+    share = 100 * (1 - errors["pretrained"] / errors["scratch"])
+    assert reading.removed(table, PARAMETERS, "fine").tolist() == pytest.approx([share])
+    assert reading.printed_more() == pytest.approx((98.29 + 79.36 - 48.75 - 60.15) / 2)
+    saved = [26.39 - 0.45, 22.14 - 4.57, -46.25 + 13.95, -52.70 + 21.04]
+    assert reading.printed_more("saved") == pytest.approx(sum(saved) / 2)
+
+
+def test_the_finding_follows_the_headline():
+    first = said(made_up())
+    assert (
+        first.startswith("Pre-training helps more on coarse") and "40 % of" in first and "20 % where" in first
+    )
+    turned = said(made_up({"coarse": 0.9, "distant": 0.8, "fine": 0.8}))
+    assert turned.startswith("Against the paper") and "narrow" in first and "narrow" not in turned
+    assert len(first) <= 300 and len(reading.key_numbers(made_up(), PARAMETERS)) == 3
+    empty = pd.DataFrame({"unit": []})
+    assert said(empty) == "Nothing was measured." and reading.key_numbers(empty, PARAMETERS) == []
+
+
+@pytest.mark.parametrize("odd", [{"draws": 6, "labels": 5}, {"examples": 24}, {"test_images": 24}])
+def test_targets_that_cannot_be_made_are_refused(odd):
+    with pytest.raises(AlignbookError, match="with 5 labels, draws are at most 5 and images at least 25"):
+        experiment.jobs(PARAMETERS | odd)
