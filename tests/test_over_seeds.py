@@ -272,6 +272,7 @@ def test_the_weakest_of_several_is_the_one_that_a_conjunction_stands_with():
     assert weakest(clear, weak) is weak  # though its mean is larger
     alone = pd.Series([7.0])
     assert weakest(clear, weak, alone) is alone
+    assert weakest().empty
 
 
 def test_nothing_gives_nothing():

@@ -174,9 +174,9 @@ def weakest(*samples):
     """Of several samples, each to lie above 0, the one that shows it least: with the lowest interval's end.
 
     A statement that joins several by *and* stands or falls with it (an intersection-union test, which needs
-    no correction). Empty where one is empty; a sample without an interval is the weakest.
+    no correction). Empty of none, or where one is empty; a sample without an interval is the weakest.
     """
-    if any(len(values) == 0 for values in samples):
+    if not samples or any(len(values) == 0 for values in samples):
         return _none()
 
     def lower_end(values):

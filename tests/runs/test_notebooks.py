@@ -64,7 +64,7 @@ def test_has_every_part_of_a_page(notebook):
     paper = notebook.name.partition("/")[0]
     own = paper == notebooks.OWN
     assert f"## What the paper{'s' * own} leave{'s' * (not own)} open" in text
-    place = "" if own else r" (Figs?|Tab|Thms?|Props?|Cor|Apps?)\. .*"
+    place = "" if own else r" (Figs?|Tab|Thms?|Props?|Cor|Secs?|Apps?)\. .*"
     assert re.search(rf"^# {PREFIXES[paper]}{place} · ", text, re.MULTILINE)
     order = ["globals())", "plt.show()"]
     order += [f"page.{part}()" for part in ("key_numbers", "claims", "provenance", "source")]

@@ -72,11 +72,12 @@ def steps_of(times):
     return 2 ** float(np.mean(times)) - 1
 
 
-def half_time(series, net_change=False):
+def half_time(series, net_change=False, part=0.5):
     """When half of all change has been made, in octaves, by linear interpolation; nan without change.
 
     series : values by step. Change is the length of the path, Σ |v_i − v_{i−1}|, which a value that rises and
     falls has, too. net_change : instead the first time at which the value is half way from first to last.
+    part : another share of the change than half.
     """
     values, times = series.to_numpy(dtype=float), octaves(series.index)
     if not np.isfinite(values).all():
@@ -86,9 +87,9 @@ def half_time(series, net_change=False):
         path = (values - values[0]) * np.sign(values[-1] - values[0])
     if not path[-1] > 0:
         return math.nan
-    after = int(np.argmax(path >= path[-1] / 2))
-    part = (path[-1] / 2 - path[after - 1]) / (path[after] - path[after - 1])
-    return times[after - 1] + part * (times[after] - times[after - 1])
+    after = int(np.argmax(path >= part * path[-1]))
+    within = (part * path[-1] - path[after - 1]) / (path[after] - path[after - 1])
+    return times[after - 1] + within * (times[after] - times[after - 1])
 
 
 def settled(series):
@@ -148,14 +149,24 @@ def lagged(table, network, task, first, second):
     return pd.DataFrame(found, index=[lag / 2 for lag in lags]).T
 
 
-def later(first, second):
+def later(first, second, when=half_time):
     """A statement's ``of``: by how many octaves ``second`` makes half of its change later than ``first``."""
 
     def of(table, parameters, network, task):
-        halves = times(table, network, task)
+        halves = times(table, network, task, when)
         return difference(halves[second], halves[first])
 
     return of
+
+
+def lost_between(table, network, task):
+    """What the loss loses from the features' half-time to the filters', over its first value, by seed."""
+    found = {}
+    for seed, rows in runs(table, network, task).items():
+        halves = instruments(rows).apply(half_time)[["features", "filters"]]
+        lost = 1 - rows["loss"] / rows["loss"].iloc[0]
+        found[seed] = np.diff(np.interp(halves, octaves(rows["step"]), lost)).item()
+    return pd.Series(found, dtype=float).dropna()
 
 
 def settles_last(table, parameters, network, task):

@@ -99,6 +99,7 @@ def test_the_finding_follows_the_order():
 def test_half_time_is_half_of_the_path():
     line = pd.Series([0.0, 1.0, 2.0, 4.0], index=[0, 1, 3, 7])  # octaves 0, 1, 2, 3
     assert reading.half_time(line) == pytest.approx(2.0)
+    assert reading.half_time(line, part=0.75) == pytest.approx(2.5)
     assert reading.half_time(5 - 3 * line) == pytest.approx(2.0)
     hill = pd.Series([0.0, 3.0, 0.0, 0.0], index=[0, 1, 3, 7])  # up and down again: half at the top
     assert reading.half_time(hill) == pytest.approx(1.0)
@@ -107,6 +108,14 @@ def test_half_time_is_half_of_the_path():
     assert reading.half_time(late, net_change=True) == pytest.approx(0.5 / 3)
     for unusable in (line * 0, line + [0, np.nan, 0, 0]):
         assert np.isnan(reading.half_time(unusable))
+
+
+def test_loss_between_the_half_times():
+    """The made-up loss is 1 less the features' value: half is left at their half-time, less later."""
+    table = run("dense", "real", 0, (160, 40, 40, 40))
+    late = reading.times(table, "dense", "real")["filters"].item()
+    lost = np.interp(late, reading.octaves(STEPS), table["features"]) - 0.5
+    assert reading.lost_between(table, "dense", "real")[0] == pytest.approx(lost, abs=0.02) and lost > 0.2
 
 
 def test_settled_is_the_end_of_what_lies_far_from_the_last_value():

@@ -1,0 +1,194 @@
+"""Whether features align before filters, and whether they need the first layer to learn. All is ours."""
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import KeyNumber, t_interval
+from alignbook.over_seeds import at, difference, ratio, weakest
+from alignbook.statements import Requirement, Statement, over
+from alignbook.wording import by_verdict, case_of, clauses, listed, replicates
+
+LAYERS = {"convolutional": "convolution", "local": "locally connected layer", "dense": "dense layer"}
+TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "first layer alone trained"}
+CELL = ["scale", "rate", "width"]
+
+
+def amount(run):
+    """The filters' alignment, of a run: misalignment with random bases less that with the data."""
+    return run["random_bases"] - run["misalignment"]
+
+
+def share(run):
+    """The same as a share of the misalignment with random bases, which is at most 1."""
+    return 1 - run["misalignment"] / run["random_bases"]
+
+
+def octaves(run):
+    """log₂(1 + step)."""
+    return np.log2(1 + run.index)
+
+
+def lost(run):
+    """Share of its first value that the loss has lost."""
+    return 1 - run["loss"] / run["loss"].iloc[0]
+
+
+def path(values):
+    """Length of the path up to each value, from 0."""
+    return np.append(0.0, np.cumsum(np.abs(np.diff(np.asarray(values, dtype=float)))))
+
+
+def when(values, clock, part=0.5):
+    """What ``clock`` shows when ``part`` of the length of the path is made; nan without change."""
+    made = path(values)
+    return np.interp(part * made[-1], made, clock) if made[-1] > 0 else np.nan
+
+
+def half_time(run):
+    """Octaves of steps at which the features have made half of their change."""
+    return when(run["features"], octaves(run))
+
+
+def lag(run, filters=amount, clock=octaves, part=0.5):
+    """From when the features have made ``part`` of their change until the filters have."""
+    return when(filters(run), clock(run), part) - when(run["features"], clock(run), part)
+
+
+def gain(run):
+    """By how much the features' alignment grows."""
+    return run["features"].iloc[-1] - run["features"].iloc[0]
+
+
+def ahead(pair):
+    """By how much more the features are aligned with the first layer frozen, at the lowest common loss."""
+    runs = [at(pair, trained=kind) for kind in ("others", "all")]
+    lines = [(np.maximum.accumulate(lost(run)), run["features"]) for run in runs]
+    return np.subtract(*(np.interp(min(max(fallen) for fallen, _ in lines), *line) for line in lines))
+
+
+def per_run(table, layer, trained, measure):
+    """(seeds × cells of the grid) frame of ``measure(run)``; with two kinds ``trained``, of pairs of runs."""
+    rows = at(table, layer=layer, trained=trained)
+    if rows.empty:
+        return pd.DataFrame()
+    found = {key: measure(run) for key, run in rows.set_index("step").sort_index().groupby(["seed", *CELL])}
+    return pd.Series(found, dtype=float).rename_axis(["seed", *CELL]).unstack(CELL)
+
+
+def mean_of(table, layer, trained, measure):
+    """The same by seed, mean over the grid."""
+    return per_run(table, layer, trained, measure).mean(axis=1)
+
+
+def lags(table, layer, **how):
+    """:func:`lag` with all layers trained, by seed, mean over the grid."""
+    return mean_of(table, layer, "all", lambda run: lag(run, **how))
+
+
+def beside_all(table, layer, trained, measure):
+    """:func:`mean_of` of this kind, and of that with all layers trained."""
+    return (mean_of(table, layer, which, measure) for which in (trained, "all"))
+
+
+def progress(table, layer, trained, of):
+    """(seeds × steps) frame, mean over the grid: path of ``of(run)`` in that with all layers trained."""
+    found = {}
+    for (seed, *_), pair in at(table, layer=layer, trained=["all", trained]).groupby(["seed", *CELL]):
+        one, whole = (at(pair, trained=kind).sort_values("step") for kind in (trained, "all"))
+        found.setdefault(seed, []).append(pd.Series(path(of(one)) / path(of(whole))[-1], one["step"]))
+    return pd.DataFrame({seed: pd.concat(runs, axis=1).mean(axis=1) for seed, runs in found.items()}).T
+
+
+LEARNED = Requirement(
+    "share of its first value that the loss loses, least over the grid",
+    lambda t, p, layers: per_run(t, layers, "all", lambda run: lost(run).iloc[-1]).mean().min(),
+    at_least=0.5,
+)
+EACH = {"ours": True, "requires": (LEARNED,), "each": over("layers", LAYERS)}
+TIME = EACH | {
+    "above": 0, "matters": 0.1, "unit": "octaves of steps",
+    "because": "a fifth of the distance between two records",
+}  # fmt: skip
+GAIN = EACH | {
+    "above": 0.5, "matters": 0.1, "unit": "of the trained network's gain", "because": "a tenth of the gain",
+}  # fmt: skip
+LATER = {"source": "ours", "seen": 5, "post_hoc": "asked when the planned runs, seeds 0 to 4, had been seen"}
+STATEMENTS = [
+    Statement(
+        "order", "The features have made half of their change towards the labels before the first layer's "
+        "weights have made half of theirs towards the data.", headline=True, **TIME,
+        source="compare Maennel Figure 2 and Imani Figure 2", of=lambda t, p, layers: lags(t, layers),
+    ),
+    Statement(
+        "everywhere", "So it is in every cell of the grid.", source="ours", **TIME,
+        of=lambda t, p, layers: weakest(*(cell for _, cell in per_run(t, layers, "all", lag).items())),
+    ),
+    Statement(
+        "frozen", "With the first layer frozen the features gain more than half of what they gain when it is "
+        "trained.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "others", gain)), source="ours",
+        **GAIN,
+    ),
+    Statement(
+        "parts", "The order is the same at a quarter and at three quarters of the change; the weaker counts.",
+        of=lambda t, p, layers: weakest(*(lags(t, layers, part=part) for part in (0.25, 0.75))),
+        **LATER, **TIME,
+    ),
+    Statement(
+        "share", "The order is the same if filters are measured by a share that is at most 1.",
+        of=lambda t, p, layers: lags(t, layers, filters=share), **LATER, **TIME,
+    ),
+    Statement(
+        "slower", "With the first layer frozen the features make half of their change later.",
+        of=lambda t, p, layers: difference(*beside_all(t, layers, "others", half_time)), **LATER, **TIME,
+    ),
+    Statement(
+        "equal-loss", "At equal loss the features are aligned as much with the first layer frozen.", near=0,
+        of=lambda t, p, layers: mean_of(t, layers, ["all", "others"], ahead), within=0.02,
+        unit="of the labels", **LATER, **EACH,
+    ),
+    Statement(
+        "reverse", "With the first layer alone trained the features gain more than half of what they gain "
+        "when all layers are.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "first", gain)), **LATER,
+        **GAIN,
+    ),
+]  # fmt: skip
+SAYS = by_verdict(
+    "Features align before filters{}", "Filters align before features{}", "Features align as filters do{}",
+    undecided="The order is undecided{}", not_judged="The order is not judged{}",
+)  # fmt: skip
+
+
+def finding(table, parameters, claims):
+    """The order as planned, where a bounded measure turns it, and what the features gain without filters."""
+    text = clauses(claims, "order", SAYS, _with)
+    if not text:
+        return "Nothing was measured: every run diverged."
+    turned = [LAYERS[layer] for layer in parameters["layers"] if _turned(table, claims, layer)]
+    text += " by the measure that we planned"
+    text += f"; by another the order is the opposite with the {listed(turned)}" if turned else ""
+    left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
+    left = " to ".join(dict.fromkeys(f"{end(left):.0f}" for end in (min, max)))
+    text += f". With the first layer frozen, features make {left} % of their gain. Initial filters are small."
+    return text
+
+
+def _with(claims, total):
+    few = f"the {listed(map(case_of, claims))}"
+    return f" with {f'all {total} kinds of first layer' if len(claims) == total > 1 else few}"
+
+
+def _turned(table, claims, layer):
+    """Whether the order by :func:`share` is surely the opposite of the claim's."""
+    ends = t_interval(lags(table, layer, filters=share))[2]
+    return ends is not None and max(np.sign(claims[f"order-{layer}"].measured) * np.array(ends)) < 0
+
+
+def key_numbers(table, parameters):
+    """Half-times in steps of features and filters, by kind of first layer."""
+    made = []
+    for layer in (layer for layer in parameters["layers"] if len(at(table, layer=layer))):
+        features = mean_of(table, layer, "all", half_time).mean()
+        filters = features + lags(table, layer).mean()
+        steps = f"{2**features - 1:.0f} and {2**filters - 1:.0f}"
+        made.append(KeyNumber(f"half-times of features and filters in steps, {LAYERS[layer]}", steps))
+    return made

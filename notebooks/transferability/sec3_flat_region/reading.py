@@ -1,0 +1,150 @@
+"""Do fine-tuned weights stay in the source's flat region? Rises of the source's loss (Section 3)."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
+from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
+from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability.targets import words
+from alignbook.wording import by_verdict, listed
+
+EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
+HALF = "half of what we take for the flat region's depth"
+MET = (
+    Requirement("accuracy of the source, %", lambda t, p, **_: t["source_accuracy"].mean(), at_least=60),
+    Requirement("largest training error of a target, %", lambda t, p, **_: largest_error(t), at_most=5),
+)
+
+
+def largest_error(table):
+    """The largest training error after fine-tuning of the targets, means over the seeds."""
+    return table.groupby("target")["train_error"].mean().max()
+
+
+def profile(table, target, line="tuned", statistics="batch"):
+    """(seeds × shares of the line) frame of the source's loss: 0 at its own weights, 1 at ln C, guessing."""
+    rows = at(table, target=target, line=line, statistics=statistics)
+    frame = curves(rows, "share", "loss")
+    if frame.empty:
+        return frame
+    start = frame[0.0]
+    return frame.sub(start, axis=0).div(math.log(rows["classes"].iloc[0]) - start, axis=0)
+
+
+def rise(table, target, line="tuned", statistics="batch"):
+    """The same at the end of the line, a sample."""
+    return last(profile(table, target, line, statistics))
+
+
+def moved(table, target):
+    """‖W − W(0)‖ over ‖W(0)‖ of all convolution kernels, a sample."""
+    return sample(at(table, target=target, line="tuned", statistics="batch", share=1.0), "moved")
+
+
+def mean_of(measure, table, targets, *given):
+    """Mean over ``targets`` of the samples ``measure(table, target, *given)``, seed by seed."""
+    return pd.concat([measure(table, name, *given) for name in targets], axis=1).dropna().mean(axis=1)
+
+
+def farther_out(table, parameters, target, statistics="batch"):
+    """Rise on the unlike targets, their mean, less that on one similar ``target``, a sample."""
+    unlike = mean_of(rise, table, parameters["unlike"], "tuned", statistics)
+    return difference(unlike, rise(table, target, "tuned", statistics))
+
+
+def farther_out_than_any(table, parameters, statistics="batch"):
+    """The same against the similar target against which it shows least."""
+    return weakest(*(farther_out(table, parameters, name, statistics) for name in parameters["similar"]))
+
+
+def moves_further(table, parameters, target):
+    """log2 of how far unlike targets move the weights, their mean, over how far a similar one does."""
+    return np.log2(ratio(mean_of(moved, table, parameters["unlike"]), moved(table, target)))
+
+
+def called(name):
+    """How a sentence calls a target."""
+    return "new images of the source's classes" if name == "held-out" else words(name)
+
+
+def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HALF, where="Section 3", **rule):
+    """A statement, with a case per target of the ``kinds`` "similar" and "unlike", or without cases."""
+
+    def cases(parameters):
+        return [Case(name, called(name), {"target": name}) for kind in kinds for name in parameters[kind]]
+
+    rule |= {"matters": matters, "unit": unit, "because": because, "each": cases if kinds else None}
+    return Statement(id, text, source=where, of=of, requires=MET, **rule)
+
+
+STATEMENTS = [
+    _says("farther-out", "Less similar targets raise the source's loss more than similar ones.",
+          farther_out_than_any, above=0, headline=True),
+    _says("pairs", "Less similar targets raise the source's loss more than this similar one.",
+          farther_out, "similar", above=0),
+    _says("stays", f"After a similar target, the source's loss has risen by less than {EDGE:g} of the way.",
+          lambda t, p, target: rise(t, target), "similar", below=EDGE, ours=True),
+    _says("leaves", f"After a less similar one, the loss has risen by more than {EDGE:g} of the way.",
+          lambda t, p, target: rise(t, target), "unlike", above=EDGE, ours=True),
+    _says("further", "Less similar targets move the weights further than this similar one.", moves_further,
+          "similar", above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance"),
+    _says("flat-way", "Fine-tuning raises the source's loss less than a random move of the same length.",
+          lambda t, p, target: difference(rise(t, target, "random"), rise(t, target)), "similar", "unlike",
+          above=0, ours=True, where="Section 7, “restrict the networks from escaping the flat region”"),
+    _says("kept", "With pre-training's running statistics, less similar targets raise the loss more, too.",
+          lambda t, p: farther_out_than_any(t, p, "kept"), above=0, ours=True),
+]  # fmt: skip
+SAID = by_verdict(
+    "Less similar targets carry the weights farther out of the source's flat region",
+    "Less similar targets do not always carry the weights farther out of the source's flat region",
+    "Less similar targets carry the weights no farther out of the source's flat region than similar ones",
+    "less similar targets carry the weights farther out of the source's flat region",
+)
+
+
+def finding(table, parameters, claims):
+    """The verdict with the two rises that decide it, and whether similar targets stay."""
+    head, pairs = claims["farther-out"], {name: claims[f"pairs-{name}"] for name in parameters["similar"]}
+    if head.measured is None:
+        return "Nothing has finished."
+    nearest = min(pairs, key=lambda name: pairs[name].measured)
+    rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, nearest).mean()
+    far, near = (f"{100 * value:.0f} %" for value in rises)
+    text = f"its loss rises by {far} of the way to guessing, and by {near} after similar {called(nearest)}."
+    farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
+    if head.outcome != HOLDS and farther:
+        text += f" Compared with {listed(farther)} they do."
+    if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
+        text += " Even similar targets leave the region."
+    return f"{SAID[head.outcome]}: {text} Our network is small."
+
+
+def key_numbers(table, parameters):
+    """Mean rises over the similar targets, the unlike ones, and of random moves of the same length."""
+    similar, unlike = parameters["similar"], parameters["unlike"]
+    found = {
+        "after similar targets": mean_of(rise, table, similar),
+        "after less similar targets": mean_of(rise, table, unlike),
+        "after random moves of the same length": mean_of(rise, table, similar + unlike, "random"),
+    }
+    what = "source's loss {} (0: its own; 1: guessing)"
+    return [KeyNumber(what.format(when), interval(got)) for when, got in found.items() if len(got)]
+
+
+def summary(table, parameters):
+    """DataFrame with a row per target: rises, their ratio, where the edge is, how far the weights moved."""
+    rows = {}
+    for name in parameters["similar"] + parameters["unlike"]:
+        tuned, random = rise(table, name), rise(table, name, "random")
+        mean = profile(table, name).mean().cummax()
+        rows[called(name)] = {
+            "rise, fine-tuned": interval(tuned),
+            "rise, random": interval(random),
+            "ratio of the means": f"{tuned.mean() / random.mean():.1f}",
+            "edge": f"{np.interp(EDGE, mean, mean.index):.2f}" if mean.max() >= EDGE else "not reached",
+            "‖W − W(0)‖ / ‖W(0)‖": interval(moved(table, name)),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("target")

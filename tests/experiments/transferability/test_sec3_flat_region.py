@@ -1,0 +1,169 @@
+"""Section 3's flat region: a job against plain interpolation, and statements that come out either way."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.data import load
+from alignbook.data.images import ImageSet
+from alignbook.studies.transferability.sec3_flat_region import experiment, reading
+from alignbook.training.pretrained import source_examples
+from alignbook.training.resnet import ResNet
+from tests import judging
+
+GIVEN = {
+    "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8, "blocks": 1,
+    "examples": 32, "batch_size": 16, "learning_rate": 0.01, "images": 48,
+}  # fmt: skip
+PARAMETERS = GIVEN | {
+    "similar": ["held-out", "cifar100"], "unlike": ["mnist"], "epochs": 3, "decay_epochs": [2], "seeds": 2,
+}  # fmt: skip
+claims, outcomes, said = judging.of(reading, PARAMETERS)
+
+
+def test_jobs_name_the_target_and_the_set_that_it_is_of():
+    jobs = experiment.jobs(PARAMETERS)
+    assert [job.name for job in jobs[::2]] == ["held-out-seed0", "cifar100-seed0", "mnist-seed0"]
+    assert [job.arguments["dataset"] for job in jobs[::2]] == ["photos", "cifar100", "mnist"]
+    assert {job.arguments["steps"] for job in jobs} == {6} and jobs[0].arguments["decay_at"] == [4]
+
+
+@torch.no_grad()
+def plain(net, end, x, y, share, batch):
+    """The loss of ``net``'s copy whose features lie ``share`` of the way to ``end``'s, module by module."""
+    net, end = copy.deepcopy(net).eval(), dict(end.named_parameters())
+    for name, value in net.named_parameters():
+        if "head" not in name:
+            value.copy_((1 - share) * value + share * end[name])
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d) and batch:
+            module.running_mean = module.running_var = None  # those of the inputs in their place
+    return nn.functional.cross_entropy(net(x), y).item()
+
+
+def test_the_lines_are_plain_interpolation(monkeypatch):
+    net = ResNet(10, width=8, generator=torch.Generator().manual_seed(3)).eval()
+    seen = {}
+
+    def disturbed(tuned, x, y, *, steps, generator, **_):
+        seen.update(head=tuned.head.weight.clone(), tuned=tuned)
+        with torch.no_grad():
+            for value in tuned.parameters():
+                value.add_(0.1 * torch.randn(value.shape, generator=generator))
+
+    monkeypatch.setattr(experiment, "pretrained", lambda *_, **__: net)
+    monkeypatch.setattr(experiment, "fine_tune", disturbed)
+    monkeypatch.setattr(experiment, "TEST_IMAGES", 50)
+    kept = copy.deepcopy(net.state_dict())
+    found = experiment.lines(
+        **GIVEN, target="held-out", dataset="photos", steps=2, decay_at=[1], seed=0, device="cpu",
+        report=lambda done, text: None,
+    )  # fmt: skip
+    assert all(torch.equal(value, kept[name]) for name, value in net.state_dict().items())
+    assert len(found) == 2 * 2 * 11 and set(found["classes"]) == {10}
+    x, y, _ = source_examples("photos", 64, seed=0)
+    for row in found[(found["line"] == "tuned") & found["share"].isin([0, 0.3, 1])].itertuples():
+        reference = plain(net, seen["tuned"], x[:48], y[:48], row.share, row.statistics == "batch")
+        assert row.loss == pytest.approx(reference, rel=1e-4), row
+    # The new head differs from the source's, and no line moves it.
+    assert not torch.equal(seen["head"], net.head.weight)
+    start, end = (
+        torch.cat([p.flatten() for p in one.parameters() if p.ndim == 4]) for one in (net, seen["tuned"])
+    )
+    assert found["moved"][0] == pytest.approx(((end - start).norm() / start.norm()).item(), rel=1e-5)
+    at_start = found[found["share"] == 0].groupby("statistics")["loss"].nunique()
+    ends = found[(found["share"] == 1) & (found["statistics"] == "kept")]["loss"]
+    assert set(at_start) == {1} and ends.nunique() == 2
+
+
+def test_a_random_way_is_as_long_filter_by_filter():
+    draws = torch.Generator().manual_seed(0)
+    way = {"conv": torch.randn(5, 3, 3, 3, generator=draws), "norm": torch.randn(5, generator=draws)}
+    made = experiment.random_like(way, draws)
+    assert torch.allclose(made["conv"].flatten(1).norm(dim=1), way["conv"].flatten(1).norm(dim=1))
+    assert torch.allclose(made["norm"].norm(), way["norm"].norm())
+    assert abs(torch.cosine_similarity(made["conv"].flatten(), way["conv"].flatten(), 0)) < 0.3
+
+
+def test_targets_have_ten_classes_of_images_that_the_source_has_not_seen(monkeypatch):
+    x, y = experiment.target_images("held-out", "photos", 100, 0)
+    test = load("photos", "test")
+    place = [(test.x == image).flatten(1).all(1).nonzero()[0, 0] for image in x]
+    assert torch.equal(test.y[place], y) and len(set(map(int, place))) == 100
+    labels = torch.arange(600) % 30
+    many = ImageSet("many", labels.view(-1, 1, 1, 1).expand(-1, 3, 32, 32).float(), labels, 30 * ["a"])
+    monkeypatch.setattr(experiment, "load", lambda *_: many)
+    x, y = experiment.target_images("many", "many", 200, 0)
+    classes = x[:, 0, 0, 0].unique()
+    assert len(classes) == 10 and torch.equal(classes[y], x[:, 0, 0, 0])
+    assert not torch.equal(classes, experiment.target_images("many", "many", 200, 1)[0][:, 0, 0, 0].unique())
+    with pytest.raises(ValueError, match="many has 200 in 10 classes"):
+        experiment.target_images("many", "many", 201, 0)
+
+
+def made_up(held_out=0.02, cifar100=0.04, mnist=0.5, random=0.9, seeds=4, moved=2.0, **more):
+    """Losses that rise like s² to the given share of the way to guessing, ``random`` times that at random."""
+    rows, draws = [], np.random.default_rng(0)
+    for seed in range(seeds):
+        for target, end in (("held-out", held_out), ("cifar100", cifar100), ("mnist", mnist)):
+            noise = 1 + 0.01 * draws.standard_normal()
+            about = {"seed": seed, "target": target, "classes": 10, "source_accuracy": 70.0}
+            about["train_error"] = 1.0
+            about["moved"] = 0.2 * noise * (moved if target == "mnist" else 1)
+            for line, factor in (("tuned", 1), ("random", random)):
+                for statistics in ("batch", "kept"):
+                    for share in (0.0, 0.5, 1.0):
+                        loss = 0.8 + noise * factor * end * share**2 * (np.log(10) - 0.8)
+                        place = {"line": line, "statistics": statistics, "share": share, "loss": loss}
+                        rows.append(about | place | more)
+    return pd.DataFrame(rows)
+
+
+def test_statements_come_out_either_way():
+    holds = claims(made_up(random=2))
+    assert {one.outcome for id, one in holds.items() if not id.startswith("flat-way")} == {HOLDS}
+    assert holds["farther-out"].measured == pytest.approx(0.46, abs=0.01)
+    assert holds["flat-way-mnist"].outcome == HOLDS and holds["flat-way-held-out"].outcome == ABSENT
+    fails = outcomes(made_up(held_out=0.6, cifar100=0.7, mnist=0.02, random=0.1, moved=0.5))
+    assert fails.pop("flat-way-mnist") == ABSENT and set(fails.values()) == {CONTRADICTED}
+
+
+def test_the_headline_stands_against_every_similar_target():
+    table = made_up(cifar100=0.8)
+    found = outcomes(table)
+    assert (found["pairs-held-out"], found["pairs-cifar100"]) == (HOLDS, CONTRADICTED)
+    assert found["farther-out"] == CONTRADICTED
+    assert "rises by 50 % of the way to guessing, and by 80 % after similar CIFAR-100." in said(table)
+    assert "Compared with new images of the source's classes they do." in said(table)
+    assert "leave" not in said(table) and "Even similar" in said(made_up(held_out=0.3, cifar100=0.8))
+    assert len(said(table)) <= 300
+
+
+def test_only_running_statistics_can_tell_otherwise():
+    table = made_up()
+    table.loc[(table["target"] == "mnist") & (table["statistics"] == "kept"), "loss"] = 0.8
+    found = outcomes(table)
+    assert found["farther-out"] == HOLDS and found["kept"] != HOLDS
+
+
+@pytest.mark.parametrize("more", [{"source_accuracy": 59.0}, {"train_error": 5.5}])
+def test_nothing_is_judged_of_networks_that_have_not_learned(more):
+    assert set(outcomes(made_up(**more)).values()) == {NOT_JUDGED}
+    assert said(made_up(**more)).startswith("We do not judge whether")
+
+
+def test_numbers_and_the_table_follow_the_rises():
+    table = made_up(random=0.1)
+    numbers = [float(number.here.split()[0]) for number in reading.key_numbers(table, PARAMETERS)]
+    assert numbers == pytest.approx([0.03, 0.5, 0.02], abs=0.006)
+    rows = reading.summary(table, PARAMETERS)
+    assert list(rows["edge"]) == ["not reached", "not reached", "0.40"]  # 0.1 lies 0.8 of 0 to 0.125
+    assert set(rows["ratio of the means"]) == {"10.0"}
+    nothing = pd.DataFrame({"unit": []})
+    assert set(outcomes(nothing).values()) == {NOT_RUN} and said(nothing) == "Nothing has finished."
+    assert reading.key_numbers(nothing, PARAMETERS) == []
