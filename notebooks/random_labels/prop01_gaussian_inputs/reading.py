@@ -160,7 +160,7 @@ def finding(table, parameters, claims):
     elif adam.outcome == HOLDS:
         text += " With Adam it is the same."
     if claims["one-network"].outcome == CONTRADICTED:
-        text += " One wide network alone is not aligned, though the paper says it is."
+        text += " One wide network alone is not aligned, against the paper."
     return f"{text} Our networks are small."
 
 
