@@ -59,11 +59,11 @@ def others(outcome, beside):
     )
 
 
-def over_cases(claims, ids, said, cases="targets"):
+def over_cases(claims, ids, said, cases="on {} targets"):
     """A sentence without its full stop: what holds of how many cases, and how the others came out.
 
     claims : {id: Claim}; ids : of one statement's cases; said : {outcome: words}
-    cases : how they are called. None where no case was measured.
+    cases : how they are called, with ``{}`` for how many. None where no case was measured.
     """
     counts = Counter(claims[id].outcome for id in ids)
     seen = next((one for one in _ORDER if counts[one]), None)
@@ -71,8 +71,7 @@ def over_cases(claims, ids, said, cases="targets"):
         return None
     count = counts.pop(seen)
     rest = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
-    place = "in" if cases == "settings" else "on"
-    return said[seen] + (f" {place} {count} of {len(ids)} {cases} ({rest})" if rest else "")
+    return said[seen] + (f" {cases.format(f'{count} of {len(ids)}')} ({rest})" if rest else "")
 
 
 def held(outcomes, noun, most=1):

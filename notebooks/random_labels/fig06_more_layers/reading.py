@@ -113,26 +113,23 @@ SEVERAL = Requirement(
 )
 
 
-def each_labels(column):
-    """``each`` of a statement about one network: every kind of labels."""
+def each_labels(**given):
+    """``each`` of a statement about what is ``given``: every kind of labels."""
     return lambda parameters: [
-        Case(kind, KINDS[kind], {"column": column, "labels": kind}) for kind in parameters["labels"]
+        Case(kind, KINDS[kind], given | {"labels": kind}) for kind in parameters["labels"]
     ]
 
 
 def of_scale(which, text):
     """The statement on what pre-trained weights gain by their size (larger) or without it (rescaled)."""
     return Statement(
-        which, text, source="Appendix B.5", of=scale, ours=True, **POINTS,
-        each=lambda parameters: [
-            Case(kind, KINDS[kind], {"which": which, "labels": kind}) for kind in parameters["labels"]
-        ],
-    )  # fmt: skip
+        which, text, source="Appendix B.5", of=scale, ours=True, each=each_labels(which=which), **POINTS
+    )
 
 
 def of_network(column, name):
     """The two statements about one network."""
-    cases = {"each": each_labels(column), "source": "Figures 6 and 9"}
+    cases = {"each": each_labels(column=column), "source": "Figures 6 and 9"}
     return (
         Statement(
             column, f"The more layers are transferred, the faster {name} learns (by a line).",

@@ -30,6 +30,8 @@ from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import SimpleCNN, he_normal_, he_normal_layer_
 
+from ..clocks import recorded
+
 CLASSES = 10
 MOMENTUM = 0.9
 PATCH = 3  # pixels: the filters' side
@@ -135,12 +137,6 @@ def compute(
             report=lambda done, text, n=number, task=task: report((n + done) / len(tasks), f"{task}, {text}"),
         )
     return pd.DataFrame(rows)
-
-
-def recorded(steps):
-    """Octaves of steps up to 8 and half-octaves from there: 0, 1, 2, 4, 8, 11, 16, 23, … and ``steps``."""
-    wanted = {0, 1, 2, 4, steps, *(round(2 ** (half / 2)) for half in range(6, 2 * steps.bit_length()))}
-    return sorted(step for step in wanted if step <= steps)
 
 
 def network_of(network, in_shape, sizes):

@@ -15,6 +15,8 @@ from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement, over
 from alignbook.wording import by_verdict, over_cases
 
+from ..clocks import octaves, path
+
 SETTLED = 0.25  # of the range over the run: nearer to the last value than this is settled
 LARGEST_LAG = 6  # half-octaves of steps
 LEAST_PAIRS = 5  # of changes, for a correlation
@@ -62,11 +64,6 @@ def instruments(rows):
     )
 
 
-def octaves(steps):
-    """log₂(1 + step), float64."""
-    return np.log2(1 + np.asarray(steps, dtype=float))
-
-
 def steps_of(times):
     """Steps of the mean of ``times`` in octaves."""
     return 2 ** float(np.mean(times)) - 1
@@ -82,13 +79,11 @@ def half_time(series, net_change=False, part=0.5):
     values, times = series.to_numpy(dtype=float), octaves(series.index)
     if not np.isfinite(values).all():
         return math.nan
-    path = np.append(0.0, np.cumsum(np.abs(np.diff(values))))
-    if net_change:
-        path = (values - values[0]) * np.sign(values[-1] - values[0])
-    if not path[-1] > 0:
+    made = (values - values[0]) * np.sign(values[-1] - values[0]) if net_change else path(values)
+    if not made[-1] > 0:
         return math.nan
-    after = int(np.argmax(path >= part * path[-1]))
-    within = (part * path[-1] - path[after - 1]) / (path[after] - path[after - 1])
+    after = int(np.argmax(made >= part * made[-1]))
+    within = (part * made[-1] - made[after - 1]) / (made[after] - made[after - 1])
     return times[after - 1] + within * (times[after] - times[after - 1])
 
 
@@ -241,7 +236,7 @@ def finding(table, parameters, claims):
     said, factors = [], []
     for network in parameters["networks"]:
         ids = [f"features-first-{network}-{task}" for task in TASKS]
-        order, octave = over_cases(claims, ids, ORDER, "kinds of labels"), claims[ids[0]].measured
+        order, octave = over_cases(claims, ids, ORDER, "on {} kinds of labels"), claims[ids[0]].measured
         if order is not None and octave is not None:
             said.append(f"in the {NETWORKS[network]} network {order[0].lower()}{order[1:]}")
             factors.append(f"{2 ** abs(octave):.1f}")

@@ -8,6 +8,9 @@ from alignbook.over_seeds import at, difference, ratio, weakest
 from alignbook.statements import Requirement, Statement, over
 from alignbook.wording import by_verdict, case_of, clauses, listed, replicates
 
+from .. import clocks
+from ..clocks import path
+
 LAYERS = {"convolutional": "convolution", "local": "locally connected layer", "dense": "dense layer"}
 TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "first layer alone trained"}
 CELL = ["scale", "rate", "width"]
@@ -25,17 +28,12 @@ def share(run):
 
 def octaves(run):
     """log₂(1 + step)."""
-    return np.log2(1 + run.index)
+    return clocks.octaves(run.index)
 
 
 def lost(run):
     """Share of its first value that the loss has lost."""
     return 1 - run["loss"] / run["loss"].iloc[0]
-
-
-def path(values):
-    """Length of the path up to each value, from 0."""
-    return np.append(0.0, np.cumsum(np.abs(np.diff(np.asarray(values, dtype=float)))))
 
 
 def when(values, clock, part=0.5):

@@ -193,8 +193,11 @@ SAID = by_verdict(
 )  # fmt: skip
 
 
-FAR = {HOLDS: "less around those from pre-trained weights", ABSENT: "as much around both"}
-FAR[CONTRADICTED] = "more around those from pre-trained weights"
+FAR = {
+    HOLDS: "less around those from pre-trained weights",
+    CONTRADICTED: "more around those from pre-trained weights",
+    ABSENT: "as much around both",
+}
 
 
 def finding(table, parameters, claims):

@@ -143,8 +143,8 @@ def shown(parameters):
 def finding(table, parameters, claims):
     """Whether it varies more over all of training, and early on; words follow the verdicts."""
     cases = [case.id for case in settings(parameters)]
-    said = over_cases(claims, [f"smaller-{id}" for id in cases], SAID, "settings")
-    early = over_cases(claims, [f"early-{id}" for id in cases], EARLY, "settings")
+    said = over_cases(claims, [f"smaller-{id}" for id in cases], SAID, "in {} settings")
+    early = over_cases(claims, [f"early-{id}" for id in cases], EARLY, "in {} settings")
     own = "-".join(shown(parameters)[0])
     over_all, at_first = (claims[f"{id}-{own}"].measured for id in ("smaller", "early"))
     if said is None or early is None or over_all is None or at_first is None:

@@ -152,7 +152,7 @@ SAID = by_verdict(
 
 def finding(table, parameters, claims):
     """Whether the deviation orders targets as the error does, with the printed table's own correlation."""
-    said = over_cases(claims, [f"ordering-{case.id}" for case in both(parameters)], SAID, "settings")
+    said = over_cases(claims, [f"ordering-{case.id}" for case in both(parameters)], SAID, "in {} settings")
     claim = claims["ordering-fine-tuned"]
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."

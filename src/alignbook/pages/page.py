@@ -325,7 +325,7 @@ def _state(run, total):
     if not run.stale:
         borrowed = sum(item.borrowed() for item in run.shown)
         part = "all" if borrowed == total else "some"
-        smaller = f" ({part} runs by earlier code, verified)"
+        smaller = f" ({part} runs by earlier code, checked on smaller runs)"
         return "fresh" + smaller * (borrowed > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
