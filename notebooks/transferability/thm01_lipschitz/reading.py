@@ -135,7 +135,8 @@ SIMILAR = by_verdict(
 def finding(table, parameters, claims):
     """Whether the change is the theorem's term, and where the same classes make the gradient smaller."""
     claim = claims["term"]
-    similar = over_cases(claims, [f"similar-{name}" for name in parameters["datasets"]], SIMILAR, "data sets")
+    ids = [f"similar-{name}" for name in parameters["datasets"]]
+    similar = over_cases(claims, ids, SIMILAR, "on {} data sets")
     if claim.measured is None or similar is None:
         return "Nothing has finished."
     return (
