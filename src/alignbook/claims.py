@@ -408,6 +408,12 @@ def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     return form.format(mean) + (f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else "")
 
 
+def spread(values, form="{:.2f}"):
+    """Mean of the Series ``values`` ± standard deviation, ``1.23 ± 0.05``; of one value the mean alone."""
+    deviation = f" ± {form.replace('+', '').format(values.std())}" if len(values) > 1 else ""
+    return form.format(values.mean()) + deviation
+
+
 def _cut(ends, low, high):
     return tuple(min(max(end, low), high) for end in ends)
 

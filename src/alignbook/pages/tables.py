@@ -5,7 +5,7 @@ import re
 
 import pandas as pd
 
-from alignbook.claims import interval  # noqa: F401, which pages take from here
+from alignbook.claims import interval, spread  # noqa: F401, which pages take from here
 from alignbook.pages.names import spoken
 
 _TAG = re.compile(r"<[^>]*>")
@@ -42,7 +42,7 @@ def _plain(text):
 def typeset(text):
     """The numbers of an HTML ``text`` as one writes them by hand: powers of ten, a minus, 5 % in one line."""
     text = _PERCENT.sub("\\1\u00a0%", _NEGATIVE.sub("−", _NO_MINUS.sub("", text)))
-    return _POWER_OF_TEN.sub(_power_of_ten, text)
+    return _POWER_OF_TEN.sub(_power_of_ten, text).replace(" ± ", "\u00a0±\u00a0")
 
 
 def _power_of_ten(found):
@@ -163,4 +163,4 @@ def _for_phones(text):
 def _cell(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return number(value) if isinstance(value, float) else marked(value).replace(" ± ", "\u00a0±\u00a0")
+    return number(value) if isinstance(value, float) else marked(value)
