@@ -236,9 +236,9 @@ LAW = {
     UNDECIDED: f"whether {LAYER} grows as the power 3/5 of depth is undecided{{}}",
 }
 FOLLOWS = {
-    HOLDS: "our peaks follow it on {}",
-    CONTRADICTED: "our peaks do not follow it on {}",
-    UNDECIDED: "on {} that is undecided",
+    HOLDS: "; our peaks follow it on {}",
+    CONTRADICTED: "; our peaks do not follow it on {}",
+    UNDECIDED: "; on {} that is undecided",
 }
 
 
@@ -251,8 +251,11 @@ def finding(table, parameters, claims):
         said.append(f"{law[0].upper()}{law[1:]}.")
     exact = [theory_slope(table, parameters, d) for d in parameters["datasets"]]
     if any(map(math.isfinite, exact)):
-        gives = f"In exact theory the power is at most {np.nanmax(exact):.1f} here"
-        said.append("; ".join([gives, *followed(claims, parameters)]) + ".")
+        said.append(f"In exact theory the power is at most {np.nanmax(exact):.1f} here")
+        for outcome, words in FOLLOWS.items():
+            on = [called(d) for d in parameters["datasets"] if followed(claims, d) == outcome]
+            said[-1] += words.format(listed(on)) if on else ""
+        said[-1] += "."
     if unjudged := found.get(NOT_JUDGED):
         cut = WHOLE.text in {need["text"] for need in unjudged[0].requires if not need["met"]}
         why = "training was cut short" if cut else "our accuracy is too low"
@@ -262,17 +265,14 @@ def finding(table, parameters, claims):
 
 def where(claims, total):
     """Which data sets, and of a law that is contradicted the mean slope."""
-    contradicted = claims[0].outcome == CONTRADICTED
-    return (f"{np.mean([claim.measured for claim in claims]):.1f}" if contradicted else "") + named(claims)
+    mean = f"{np.mean([claim.measured for claim in claims]):.1f}"
+    return mean * (claims[0].outcome == CONTRADICTED) + named(claims)
 
 
-def followed(claims, parameters):
-    """Whether peaks follow the equilibrium layer, a clause a verdict; undecided where statistics disagree."""
-    found = {}
-    for dataset in parameters["datasets"]:
-        outcomes = {claims[f"equilibrium-{dataset}-{name}"].outcome for name in ("mean", "99")}
-        found.setdefault(outcomes.pop() if len(outcomes) == 1 else UNDECIDED, []).append(called(dataset))
-    return [words.format(listed(found[outcome])) for outcome, words in FOLLOWS.items() if outcome in found]
+def followed(claims, dataset):
+    """Whether peaks follow the equilibrium layer; undecided where the two statistics disagree."""
+    outcomes = {claims[f"equilibrium-{dataset}-{name}"].outcome for name in ("mean", "99")}
+    return outcomes.pop() if len(outcomes) == 1 else UNDECIDED
 
 
 def key_numbers(table, parameters):

@@ -27,7 +27,6 @@ CHANGES = {"rate": "per doubling of the rate", "batch": "per halving of the batc
 NETWORK = ["family", "dataset", *KEYS.values(), "seed"]
 COLUMNS = [*NETWORK, "test_accuracy", "test_loss", "reached", "layers", "peak", "place", "position", "height"]
 COLUMNS += ["accuracy_gap", "loss_gap"]
-DECIMALS = 9
 
 
 def networks(table):
@@ -68,15 +67,13 @@ def slopes(nets, axis, column):
     result = {}
     for seed, rows in nets.groupby("seed"):
         varied = [name for name, key in KEYS.items() if rows[key].nunique() > 1]
-        if axis not in varied:
-            continue
         logs = np.log2(rows[[KEYS[name] for name in varied]].to_numpy(dtype=float))
         design = np.column_stack([np.ones(len(rows)), logs])
-        if np.linalg.matrix_rank(design) < design.shape[1]:
+        if axis not in varied or np.linalg.matrix_rank(design) < design.shape[1]:
             continue
         solved = np.linalg.lstsq(design, rows[column].to_numpy(dtype=float), rcond=None)[0]
         change = solved[1 + varied.index(axis)] * (1 if axis == "rate" else -1)
-        result[seed] = round(float(change), DECIMALS) + 0.0  # peaks that all are the same: 0, not rounding
+        result[seed] = round(float(change), 9) + 0.0  # peaks that all are the same: 0, not rounding
     return pd.Series(result, dtype=float)
 
 
@@ -134,19 +131,15 @@ def adam_less_sgd(column, sign=1):
     return of
 
 
-# family -> margin by which a position from 0 to 1 lies in the third that Section 4 names
-THIRDS = {
-    "dense": lambda position: 1 / 3 - position,
-    "vgg19": lambda position: 1 / 6 - (position - 1 / 2).abs(),
-    "resnet18": lambda position: position - 2 / 3,
-}
+# Where Section 4 has the peak, of positions from 0 to 1.
+THIRDS = {"dense": (-math.inf, 1 / 3), "vgg19": (1 / 3, 2 / 3), "resnet18": (2 / 3, math.inf)}
 
 
 def in_its_third(table, parameters, family):
     """By how much the peak lies within its third, mean over the networks of a seed."""
-    return means(
-        reached(table, family=family).assign(margin=lambda n: THIRDS[family](n["position"])), "margin"
-    )
+    nets, (low, high) = reached(table, family=family), THIRDS[family]
+    margin = np.minimum(nets["position"] - low, high - nets["position"])
+    return means(nets.assign(margin=margin), "margin")
 
 
 def printed_change(parameters, family, axis):
@@ -251,10 +244,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 AXES = {"batch": "halving the batch size", "rate": "doubling the learning rate"}
-MOVED = "{} moves the peak"
 SAID = {
-    HOLDS: MOVED + " towards the input by {} % of its layer, as Figure 8 says and Section 4 denies",
-    CONTRADICTED: MOVED + " away from the input by {} % of its layer, as Section 4 says and Figure 8 denies",
+    HOLDS: "{} moves the peak towards the input by {} % of its layer, as Figure 8 says and Section 4 denies",
+    CONTRADICTED: "{} moves the peak away from the input by {} % of its layer, as Section 4 says and "
+    "Figure 8 denies",
     ABSENT: "{} hardly moves the peak, while the paper says that it does",
     UNDECIDED: "whether {} moves the peak is undecided",
 }
