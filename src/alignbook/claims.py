@@ -398,8 +398,8 @@ def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     """Mean of ``values`` and its 95 % t interval, ``1.23 (0.98 to 1.48)``, each written as ``form`` says.
 
     within : (low, high) that no value can leave, of a share (0, 1): the interval ends there
-    Without the interval where there is none (fewer than three values, or all the same) or both ends are written
-    as the mean is; of no values, a dash.
+    Without the interval where there is none (fewer than three values, or all the same) or where both ends are
+    written as the mean is; of no values, a dash.
     """
     _, mean, ends = t_interval(values)
     if mean is None:

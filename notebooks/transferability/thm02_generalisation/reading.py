@@ -163,7 +163,7 @@ def beside_scratch(sources):
     ]
 
 
-NEW_SEEDS = Requirement("number of the first seed that counts", of=lambda t, p, **_: t["seed"].min(), at_least=3)
+NEW_SEEDS = Requirement("first seed that counts", of=lambda t, p, **_: t["seed"].min(), at_least=3)
 SCRATCH = {
     "source": "Section 6.3", "of": against_scratch, "matters": 0.14, "unit": "log2 of the ratio",
     "because": "a tenth of the way, or of the test loss", "requires": (NEW_SEEDS,),
