@@ -157,6 +157,8 @@ STATEMENTS = [
     _rise(f"{UNLIKE}: the loss rises less around minima from pre-trained weights.", False),
 ]
 
+BOTH = "\u00a0/\u00a0"  # between two numbers of a cell, in one line
+
 
 def conditions(table, parameters):
     """One row per target and way of training and measuring: what was reached, and the ratios.
@@ -176,8 +178,8 @@ def conditions(table, parameters):
         rows.append(
             {
                 "target": name, "stopped": stopped,
-                "training error, %": " / ".join(f"{error[start]:.1f}" for start in STARTS),
-                "loss": " / ".join(f"{loss[start]:.3f}" for start in STARTS),
+                "training error, %": BOTH.join(f"{error[start]:.1f}" for start in STARTS),
+                "loss": BOTH.join(f"{loss[start]:.3f}" for start in STARTS),
                 "with negative eigenvalues": f"{negative.sum().sum():.0f} of {negative.size}",
                 "log2 λ": interval(ratios(part)), "log2 λ/loss": interval(ratios(part, per_loss)),
                 "log2 λ‖W‖²": interval(ratios(part, times_norm)),

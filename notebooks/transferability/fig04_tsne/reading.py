@@ -17,6 +17,11 @@ OTHER_SOURCE = {"pretrained": "pretrained on a part", "pretrained on a part": "p
 SHOWN = ("pretrained", "random, shared", "pretrained on a part", OWN)  # of STARTS, the control second
 
 
+def called(start):
+    """A start in the book's spelling; results have it without the hyphen."""
+    return start.replace("pretrained", "pre-trained")
+
+
 def distances(table, seed):
     """(distances, names): a symmetric matrix over all networks of one seed, ``names`` [(start, target)].
 

@@ -16,7 +16,7 @@ from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
 from alignbook.pages.names import spoken
-from alignbook.pages.tables import badge, digits, folded, marked, number, table
+from alignbook.pages.tables import badge, digits, folded, marked, measured, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
@@ -24,8 +24,10 @@ FEW = 4  # replicates, up to which a verdict's first line names the one that dif
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
+_CODE = re.compile(r"`([^`]+)`")
 OURS = ' <small class="ab-ours">by our own criterion</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
+NEW_SEEDS = '<p class="ab-note">These numbers rest on the new seeds alone, as the verdicts do.</p>'
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
     "quick": "settings: smaller than the paper's",
@@ -65,7 +67,8 @@ class Page:
             if self.notebook.paper == notebooks.OWN:
                 del row["Paper"]
             rows.append({**row, "Here": number(key.here) or "–"})
-        return HTML(table(rows, "key"))
+        judged = len(self.run.judged_table) < len(self.table)
+        return HTML(table(rows, "key") + NEW_SEEDS * judged)
 
     def claims(self):
         """The paper's claims and their outcomes, the headline first; replicates of a statement unfold."""
@@ -97,7 +100,8 @@ class Page:
             row = {"Parameter": f"<code>{name}</code>", "Here": _value(self.parameters[name])}
             if self.run.profile != "paper":
                 row["Profile paper"] = _value(paper[name])
-            rows.append({**row, "Meaning": html.escape(known.meaning), "Allowed": html.escape(known.range)})
+            meaning = _CODE.sub(r"<code>\1</code>", html.escape(known.meaning))
+            rows.append({**row, "Meaning": meaning, "Allowed": html.escape(known.range)})
         return rows
 
     def source(self):
@@ -219,7 +223,7 @@ def _what(run):
 def duration(seconds):
     """Seconds as a reader takes them in: ``12 s``, ``3 min``, ``2.5 h``."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.0f} s" if seconds >= 0.5 else "under 1 s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
@@ -232,8 +236,9 @@ def place_of(module):
 def claim_cells(claim):
     """{column: HTML} of a claim: what it says, the paper's value, ours with its interval."""
     here = number(claim.measured)
-    if claim.interval:
-        here += f"<br><small>{number(claim.interval[0])} to {number(claim.interval[1])}</small>"
+    if claim.interval and claim.measured is not None:
+        here, low, high = measured(claim.measured, claim.interval, [claim.against])
+        here += f"<br><small>{low} to {high}</small>"
     paper = number(claim.paper)
     here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
     if claim.tolerance is not None:
@@ -312,7 +317,8 @@ def tally(group):
     counts = Counter(claim.outcome for claim in group)
     several = len(group) > 1
     # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
-    parts = [f"<span>{counts[o]} {badge(o)}</span>" if several else badge(o) for o in OUTCOMES if counts[o]]
+    signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
+    parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
     return "<br>".join(parts) + OURS * all(claim.ours for claim in group)
 
 
