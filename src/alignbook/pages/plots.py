@@ -35,6 +35,14 @@ def dots(ax, place, values, colour):
     ax.errorbar(place + 0.32, mean, [[mean - low], [high - mean]], fmt="_", ms=9, color="black", capsize=2.5)
 
 
+def octaves(ax, last, ticks):
+    """Set the x axis of ``ax`` to steps from 0, by powers of two, with ``ticks`` as far as ``last``."""
+    ax.set_xscale("symlog", base=2, linthresh=1)
+    shown = [step for step in ticks if step <= last]
+    ax.set_xticks(shown, shown)
+    ax.minorticks_off()
+
+
 def legend_below(fig, *axes, ncols=3):
     """What is named in ``axes``, each name once, as a legend below the whole ``fig``; none of no names."""
     named = {}
