@@ -398,14 +398,20 @@ def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     """Mean of ``values`` and its 95 % t interval, ``1.23 (0.98 to 1.48)``, each written as ``form`` says.
 
     within : (low, high) that no value can leave, of a share (0, 1): the interval ends there
-    Without the interval where there is none (fewer than three values, or all the same); of no values, a dash.
+    Without the interval where there is none (fewer than three values, or all the same) or where both ends are
+    written as the mean is; of no values, a dash.
     """
     _, mean, ends = t_interval(values)
     if mean is None:
         return "–"
-    if ends:
-        ends = _cut(ends, *within)
-    return form.format(mean) + (f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else "")
+    middle, *ends = (form.format(value) for value in (mean, *_cut(ends or (), *within)))
+    return middle + (f" ({ends[0]} to {ends[1]})" if {*ends} - {middle} else "")
+
+
+def spread(values, form="{:.2f}"):
+    """Mean of the Series ``values`` ± standard deviation, ``1.23 ± 0.05``; of one value the mean alone."""
+    deviation = f" ± {form.replace('+', '').format(values.std())}" if len(values) > 1 else ""
+    return form.format(values.mean()) + deviation
 
 
 def _cut(ends, low, high):

@@ -81,7 +81,7 @@ class Requirement:
         value = None if value is None or math.isnan(value) else float(value)
         low = -math.inf if self.at_least is None else self.at_least
         high = math.inf if self.at_most is None else self.at_most
-        asked = f"at least {low:g}" if self.at_most is None else f"at most {high:g}"
+        asked = f"at least {low:,g}" if self.at_most is None else f"at most {high:,g}"
         return {
             "text": self.text,
             "measured": value,

@@ -70,7 +70,7 @@ def test_labels_along_the_first_singular_vector_leave_it_as_they_turn(drawn):
         shares.append(np.square(left.T @ labels) / len(labels))
     shares = np.array(shares)
     said = frames(drawn["alignment"], "first", "readouts")
-    assert said == [f"{first:.0%}" for first in shares[:, 0]]
+    assert said == [f"{100 * first:.0f}\u00a0%" for first in shares[:, 0]]
     areas = [float(text) for text in frames(drawn["alignment"], "area", "readouts")]
     np.testing.assert_allclose(areas, shares @ singular / singular[0], atol=0.0051)
     assert areas[0] > 0.9 and areas[-1] < 0.5 and (np.diff(areas) <= 0).all()

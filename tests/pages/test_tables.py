@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from scipy import stats
 
 from alignbook.pages.names import speak
-from alignbook.pages.tables import interval, marked, number, numbers, table, typeset
+from alignbook.pages.tables import interval, marked, measured, number, numbers, spread, table, typeset
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_powers_and_indices(plain, shown):
 
 
 @pytest.mark.parametrize(
-    "text", ["batch_norm", "data/mnist.npz", "mnist_s", "pretrain_epochs = 10", "1 - c", "f1, {1, 2}", "a"]
+    "text", ["batch_norm", "data/mnist.npz", "mnist_s", "pretrain_epochs = 10", "f1, {1, 2}", "a"]
 )
 def test_other_text_stays(text):
     assert marked(text) == text
@@ -74,6 +74,7 @@ def test_whole_thousands_are_written_out():
 
 
 def test_percent_signs_and_names_with_a_minus():
+    assert marked("-η (Z - Y) within ± 0.1, l - 1, a-b") == "−η (Z − Y) within ±\u00a00.1, l − 1, a-b"
     shown = "20\u00a0% of −corr(y, w) (−η w), pre-trained, -"
     assert marked("20% of -corr(y, w) (-η w), pre-trained, -") == shown
     assert number("7.7%") == "7.7\u00a0%"
@@ -94,6 +95,37 @@ def test_interval_of_what_is_bounded():
     assert interval([0.0, 0.01, 0.05], "{:.2f}") == "0.02 (-0.05 to 0.09)"
     assert interval([0.0, 0.01, 0.05], "{:.2f}", within=(0, 1)) == "0.02 (0.00 to 0.09)"
     assert interval([99, 100, 98], "{:.0f}", within=(0, 100)) == "99 (97 to 100)"
+
+
+def test_mean_and_standard_deviation():
+    assert spread(pd.Series([1.0, 3.0]), "{:+.1f}") == "+2.0 ± 1.4" and spread(pd.Series([0.5])) == "0.50"
+
+
+@pytest.mark.parametrize(
+    ("value", "ends", "bars", "shown"),
+    [
+        (4.1734, (-3.3912, 11.712), (), ["4.2", "−3.4", "11.7"]),
+        (0.9951, (0.99264, 0.99761), (0.5,), ["0.995", "0.993", "0.998"]),
+        (1234.2, (1210.0, 1260.0), (), ["1,234", "1,210", "1,260"]),
+        (0.021, (-0.00032, 0.0422), (), ["0.0210", "−0.0003", "0.0422"]),  # not 0.000, which would decide it
+        (0.53, (0.50004, 0.56), (0.5, None), ["0.53000", "0.50004", "0.56000"]),
+        (2e-5, (-1.7e-5, 5.8e-5), (), [number(2e-5), number(-1.7e-5), number(5.8e-5)]),
+        (2.0, (2.0, 2.0), (), ["2", "2", "2"]),
+        (0.3, (0.1, np.inf), (), ["0.3", "0.1", "inf"]),
+    ],
+)
+def test_a_value_and_its_interval_have_the_same_decimals(value, ends, bars, shown):
+    assert measured(value, ends, bars) == shown
+
+
+def test_interval_that_rounding_closes_is_left_out():
+    assert interval([0.9996, 0.9998, 0.9999], "{:.2f}") == "1.00"
+    assert interval([0.0, 0.01, 0.0], "{:.2f}") == "0.00 (-0.01 to 0.02)"
+
+
+def test_an_interval_breaks_behind_its_first_end_alone():
+    cells = numbers(pd.DataFrame({"a": ["50.1 (47.0 to 53.3)", "1 (-2 to +3)", "5 to many"]})).data
+    assert "(47.0\u00a0to 53.3)" in cells and "(−2\u00a0to +3)" in cells and "5 to many" in cells
 
 
 def test_numbers_of_counted_rows():
@@ -138,5 +170,7 @@ def test_only_a_table_too_wide_for_a_phone_names_its_columns_in_every_cell():
     assert labels == [["task", "step", *quantities]] * 2
     assert second.startswith('<th class="ab-again" data-label="task">s</th>')  # "s" stands beside two rows
     assert "ab-again" not in third
+    named = numbers(frame.rename(columns={"quantity 0": "A_l along u_1"})).data
+    assert 'data-label="Aₗ along u₁"' in named
     narrow = numbers(frame[["quantity 1", "quantity 2"]]).data
     assert "ab-wide" not in narrow and "data-label" not in narrow

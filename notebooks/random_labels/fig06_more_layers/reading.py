@@ -107,7 +107,7 @@ def memorised(table, column):
 
 
 SEVERAL = Requirement(
-    "numbers of layers between none and all: with none, the line says it all",
+    "numbers of layers that lie between none and all",
     lambda t, p, column, labels: steps(t, column, labels).shape[1] - 1,
     at_least=1,
 )

@@ -113,12 +113,12 @@ def key_numbers(table, parameters):
     """The gap at the narrowest and the widest layer for the first kind of labels, and dead units."""
     kind = parameters["labels"][0]
     result = []
-    for name, measure, form in (
-        (f"slower by, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}"),
-        ("dead dense units after fine-tuning, narrowest / widest layer (%)", dead_after, "{:.1f}"),
+    for name, measure, form, within in (
+        (f"slower by, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
+        ("dead dense units after fine-tuning, narrowest / widest layer (%)", dead_after, "{:.1f}", (0, 100)),
     ):
         frame = 100 * by_width(table, parameters, kind, measure)
         if len(frame):
             ends = dict.fromkeys(frame.columns[[0, -1]])
-            result.append(KeyNumber(name, " / ".join(interval(frame[width], form) for width in ends)))
+            result.append(KeyNumber(name, " / ".join(interval(frame[width], form, within) for width in ends)))
     return result

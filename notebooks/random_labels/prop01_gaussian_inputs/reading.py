@@ -140,10 +140,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Over many networks the trained weights have the principal axes of the inputs",
-    contradicted="Even over many networks the trained weights lack the principal axes of the inputs",
+    holds="Over many networks the trained weights share the principal axes of the inputs",
+    contradicted="Even over many networks the trained weights do not share the principal axes of the inputs",
     absent="The trained weights are too little off the principal axes of the inputs to matter",
-    undecided="It is undecided whether the trained weights have the principal axes of the inputs",
+    undecided="It is undecided whether the trained weights share the principal axes of the inputs",
     not_judged="The trained weights have no directions of their own: alignment is not judged",
 )
 
@@ -153,14 +153,14 @@ def finding(table, parameters, claims):
     claim, adam = claims["aligned-plain"], claims["optimiser-adam"]
     if claim.outcome not in SAID:
         return "No network trained by gradient descent is among the results: there is nothing to see."
-    text = f"{SAID[claim.outcome]}: {_percent(claim.measured)} of a random basis's misalignment "
-    text += "is left beyond sampling error."
+    text = f"{SAID[claim.outcome]}: beyond sampling error their misalignment is "
+    text += f"{_percent(claim.measured)} of that with random axes."
     if adam.outcome == CONTRADICTED:
-        text += f" With Adam, to which the paper extends its proof, {_percent(adam.measured)} is left."
+        text += f" With Adam, which the paper also covers, it is {_percent(adam.measured)}."
     elif adam.outcome == HOLDS:
         text += " With Adam it is the same."
     if claims["one-network"].outcome == CONTRADICTED:
-        text += " One wide network alone is not aligned, against the paper."
+        text += " A single wide network is not aligned, against the paper."
     return f"{text} Our networks are small."
 
 

@@ -13,7 +13,7 @@ from .. import step_sizes
 from ..peaks_design import REPRESENTATIONS
 from .design import REDUCTIONS, TASKS
 
-LARGE_REDUCTION = 40  # percent: where the claims compare weight norms and generalization gaps
+LARGE_REDUCTION = 40  # percent: where the claims compare weight norms and generalisation gaps
 SEEN = 10  # seeds 0 to 9 were seen before the comparisons were changed and added to, see the page
 
 
@@ -93,7 +93,7 @@ GONE = f"when {LARGE_REDUCTION} % of the loss is gone"
 COMPARED = {
     "test-fast": ("test_error", "fast", f"test error {FAST}"),
     "train-fast": ("train_error", "fast", f"training error {FAST}"),
-    "gap": ("gap", "gone", f"generalization gap {GONE}"),
+    "gap": ("gap", "gone", f"generalisation gap {GONE}"),
     "norm": ("weight_norm", "gone", f"length of the weights {GONE}"),
     "train-last": ("train_error", "last", f"training error {LAST}"),
     "test-last": ("test_error", "last", f"test error {LAST}"),

@@ -214,8 +214,10 @@ def finding(table, parameters, claims):
         for id in ("deep-slope", "figure3-slope")
     )
     said += f": the exponent is {PAPER_SLOPE + max(deep, key=abs):.2f} at {parameters['depth']:,} layers"
-    said += f", and {PAPER_SLOPE + min(shown, key=abs):.2f} at best at Figure 3's depths" if shown else ""
-    return f"{said}. These are suprema, decided by opposite inputs, which no two images of MNIST are."
+    if shown:
+        still, kappa = PAPER_SLOPE + min(shown, key=abs), central_kappa(parameters)
+        said += f", and {still:.2f} at the depths of Figure 3 (κ = {kappa:g})"
+    return f"{said}. The theory takes the worst pair of inputs, exact opposites, which no two images are."
 
 
 def key_numbers(table, parameters):

@@ -17,6 +17,11 @@ OTHER_SOURCE = {"pretrained": "pretrained on a part", "pretrained on a part": "p
 SHOWN = ("pretrained", "random, shared", "pretrained on a part", OWN)  # of STARTS, the control second
 
 
+def called(start):
+    """A start in the book's spelling; results have it without the hyphen."""
+    return start.replace("pretrained", "pre-trained")
+
+
 def distances(table, seed):
     """(distances, names): a symmetric matrix over all networks of one seed, ``names`` [(start, target)].
 
@@ -177,7 +182,9 @@ def finding(table, parameters, claims):
         f"{2**own.measured:.1f} and {2**shared.measured:.1f} times as far apart as two targets from one."
     )
     little = " So the picture shows how little training moves weights."
-    return text + (little if own.outcome == shared.outcome == HOLDS else " Network and source are small.")
+    return text + (
+        little if own.outcome == shared.outcome == HOLDS else " Our network and its source are small."
+    )
 
 
 def key_numbers(table, parameters):

@@ -140,7 +140,7 @@ def finding(table, parameters, claims):
     if claim.measured is None or similar is None:
         return "Nothing has finished."
     return (
-        f"{SAID[claim.outcome]}: at width {table['width'].max()} the change is {claim.measured:.2f} times "
+        f"{SAID[claim.outcome]}: at width {table['width'].max():,} the change is {claim.measured:.2f} times "
         f"the term, which is exact at infinite width. {similar}. The tasks are small, of two classes each."
     )
 

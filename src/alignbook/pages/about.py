@@ -16,7 +16,7 @@ def page():
     if citation:
         parts += ["## How to cite", "", *_citation(yaml.safe_load(citation)), ""]
     if licence:
-        parts += ["## Licence", "", "```text", licence.strip(), "```", ""]
+        parts += ["## Licence", "", "```{code-block} text\n:class: ab-licence", licence.strip(), "```", ""]
     if changes:
         below = re.sub(r"^#", "##", changes.split("\n", 1)[1].strip(), flags=re.MULTILINE)
         parts += ["## Changes", "", below, ""]

@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import textwrap
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -10,6 +11,7 @@ from matplotlib.ticker import LogLocator
 
 from alignbook import paths
 from alignbook.pages import panels, quantities, style, tables
+from alignbook.pages.names import spoken
 
 LEAD = """\
 # Benchmarks
@@ -27,7 +29,7 @@ it stands below. How all this is measured, and when aims and peers were chosen, 
 METHOD = """\
 ## How it is measured
 
-**How.** Each way to do a work has a process of its own, which keeps its data and stays warm. The processes
+**How.** Each way to do a task has a process of its own, which keeps its data and stays warm. The processes
 are asked in turn (ours, peer, ours, peer, …), so that what disturbs the machine disturbs all of them; all
 use the same number of threads and the same cores. A time is the median of at least five runs; the row that
 takes most of a minute has one or two. Below it stand the fastest and the slowest run, and how many there
@@ -36,7 +38,7 @@ Each comparison also compares the answers: where they differ by more than its to
 counts as an error and reaches no aim, however fast it was. A peer marked *not converged* stops early by its
 own default, one of *other precision* is more exact; the distance is shown, and decides nothing. Where a
 reference in float64 is named that no peer is, it was computed once, untimed, and compared entry by entry.
-Works on images take CIFAR-10 where it is at hand, else tiled photographs with noise; on these PyHessian
+Tasks on images take CIFAR-10 where it is at hand, else tiled photographs with noise; on these PyHessian
 stops sooner, and its ratio is smaller.
 
 **Peers** run as their documentation has it, and beside that in the fastest way we know, where there is one.
@@ -45,17 +47,17 @@ the processor; our kernels then ask for the other one, oneDNN. That helps every 
 kernels alone: rows *with oneDNN* are the same peer with the same choice. Aims are about peers as their
 documentation has them.
 
-**The floor** of a work is the time that its arithmetic takes at the rate of matrix products which PyTorch
+**The floor** of a task is the time that its arithmetic takes at the rate of matrix products which PyTorch
 and NumPy reach on this machine, or that its memory traffic takes at the bandwidth of a copy, whichever is
-longer. Rates are the best of two measurements, before and after all works; the operations are those of the
-best algorithm we know for the work, which need not be the peer's. No method may reach it: for the Hessian
+longer. Rates are the best of two measurements, before and after all tasks; the operations are those of the
+best algorithm we know for the task, which need not be the peer's. No method may reach it: for the Hessian
 it counts 20 products, of which any method needs more, and for a curve one Gram matrix, which six decades do
 not allow. “1.4 times the floor” is the distance from this bound.
 
-**The aims** stand in the definition of each work (`benchmarks/`). They were set before the first
+**The aims** stand in the definition of each task (`benchmarks/`). They were set before the first
 measurement, but for those of accuracy for ResNet-18, VGG-19 and 50,000 images, which came later. Tolerances
 and peers have changed after results, too: until 22 November 2026 PyHessian's answer counted as agreeing
-within its own residual, training was compared by a loss that could not tell, and the rows *with oneDNN*,
+within its own residual, the comparison of training used an insensitive loss, and the rows *with oneDNN*,
 *channels last*, *sums in float64* and *lax.map* were not there. Figure 3's deepest network came last, its
 tolerance after a first trial; there is no aim for it. One that is missed is shown as missed. Each
 row names the commit and the date of its measurement: the kernels and the comparison may have changed since,
@@ -70,6 +72,7 @@ NOTHING = (
     "**No machine has stored results yet.** `make bench` takes about fifteen minutes and writes them to "
     "`benchmarks/results`."
 )
+TITLE = 58  # characters in a line of a picture's width
 OUTCOMES = {True: "reached", False: "missed", None: "not judged"}
 
 
@@ -125,7 +128,7 @@ def _machine(name, machine, pages):
             "Medians, and lines from the fastest to the slowest run. Green: the floor. Left is faster.",
         )
         side_by_side = tables.table(_rows(compared), "bench")
-        parts += [tables.folded(f"Side by side: {len(compared)} works in numbers", side_by_side), ""]
+        parts += [tables.folded(f"Side by side: {len(compared)} tasks in numbers", side_by_side), ""]
     groups = {}
     for scaling, record in machine["scalings"].items():
         groups.setdefault(scaling.split("/")[0], {})[scaling] = record
@@ -171,7 +174,7 @@ row has not been measured.
 CLUSTER = """\
 `alignbook run --scheduler` with jobs of milliseconds, so that nearly all of the time is what handing out,
 checking, sending and storing a job costs. Scheduler, workers of one thread and the one who asks share this
-machine, and the one who asks stores every job himself: more workers than cores do not make it faster. The
+machine, and the one who asks stores every job, too: more workers than cores do not make it faster. The
 clock starts when all workers are there and have computed once. “Cost of a job”: the whole time, less
 the jobs' own shared among the workers, by the number of jobs.
 """
@@ -233,7 +236,7 @@ def _rows(compared):
         answers = {answer["against"]: answer for answer in record["agreement"]["answers"]}
         for number, peer in enumerate(peers or [None]):
             row = {
-                "Work": html.escape(record["title"]) if number else _work(name, record),
+                "Task": html.escape(spoken(record["title"])) if number else _work(name, record),
                 "Ours": _measured(ours),
                 "Peer": f"none: {html.escape(record['alone'])}",
                 "Faster": "",
@@ -262,7 +265,7 @@ def _rows(compared):
 def _work(name, record):
     small = [record["note"], f"Agreement: {record['agreement']['what']}." if not record["alone"] else ""]
     return _lines(
-        html.escape(record["title"]),
+        html.escape(spoken(record["title"])),
         *(html.escape(text) for text in small if text),
         f"<code>{html.escape(name)}</code> at <code>{_commit(record['environment'])}</code>, "
         f"{record['environment']['date']}",
@@ -378,9 +381,11 @@ def draw_times(compared, path):
         top = 0.0  # inches from the upper end of the axes
         for record in compared.values():
             row = top + 0.34
+            lines = textwrap.wrap(spoken(record["title"]), TITLE)
             axes.text(
-                0, top + 0.13, record["title"], transform=axes.get_yaxis_transform(), fontsize=10, va="center"
-            )
+                0, top + 0.06, "\n".join(lines), transform=axes.get_yaxis_transform(), fontsize=10, va="top"
+            ).set_in_layout(False)  # it may be wider than the axes, which it would narrow
+            top += 0.16 * (len(lines) - 1)
             axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=13, mew=2.5)
             levels = _levels(record["contenders"], decades / (panels.NARROW - 0.5))
             for place, contender in enumerate(record["contenders"]):
@@ -392,7 +397,7 @@ def draw_times(compared, path):
                     contender["median"],
                     row + 0.17 + 0.15 * levels[place],
                     _label(contender),
-                    fontsize=9,
+                    fontsize=10,
                     color=colour,
                     ha="center",
                     va="center",
@@ -415,7 +420,7 @@ def _levels(contenders, decades_per_inch):
     taken, levels = [], [0] * len(contenders)
     for place, contender in sorted(enumerate(contenders), key=lambda pair: pair[1]["median"]):
         centre = math.log10(contender["median"])
-        half = (0.04 * len(_label(contender)) + 0.05) * decades_per_inch
+        half = (0.042 * len(_label(contender)) + 0.05) * decades_per_inch
         level = 0
         while any(line == level and end > centre - half for line, end in taken):
             level += 1

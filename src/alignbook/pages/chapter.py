@@ -13,6 +13,7 @@ from alignbook import paths
 from alignbook.errors import AlignbookError
 from alignbook.pages import coverage, glance, page
 from alignbook.pages.tables import marked
+from alignbook.runs import notebooks
 
 # How an answer calls the sections of the findings.
 WORDS = {"holds": glance.HOLDS, "part": glance.PART, "fails": glance.NOT, "open": glance.OPEN}
@@ -69,9 +70,14 @@ def read(paper):
     return asked
 
 
+def _called(record):
+    """A page's number in its paper; the subject of a page of the chapter without a paper."""
+    return record.subject if record.paper == notebooks.OWN else record.label
+
+
 def _sentence(sentence, record, claims):
     section = glance.section_of(claims)
     words = next(sentence[key] for key, known in WORDS.items() if known == section)
-    link = f'<a href="{record.slug}.html">{html.escape(record.label)}</a>'
+    link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
     verdict = f'<span class="ab-verdict">{page.spread(claims)}</span>'
     return f"<li>{marked(words)} {verdict} <small>({link})</small></li>"

@@ -101,7 +101,7 @@ def _before(records):
             "Claim": f"{tables.marked(claim.statement)} <small>({html.escape(record.label)})</small>",
             "Before": f"{tables.badge(outcome)}<br><small>{before['profiles'][record.name]}</small>",
             "Now": f"{tables.badge(claim.outcome)}<br><small>{record.shown_profile}</small>",
-            "How it is judged now": html.escape(claim.test),
+            "How it is judged now": tables.marked(claim.test),
         }
         for outcome, record, claim in pairs
         if outcome != claim.outcome
@@ -116,7 +116,7 @@ def _before(records):
         "kernels computed. For the others networks have been added, or the rule has changed, which the page",
         "of the claim says:",
         "",
-        tables.table(rows, "before"),
+        tables.folded(f"The {len(rows)} others", tables.table(rows, "before")),
         "",
     ]
     return "\n".join(parts)
@@ -142,7 +142,7 @@ def _status_row(record):
         "Notebook": f'<a href="{record.name}.html">{html.escape(record.title)}</a>'
         f"<br><small>{html.escape(_devices(record.devices))}</small>",
         "Profile": record.shown_profile,
-        "State": f"{record.stale} of {record.runs} stale" if record.stale else "fresh",
+        "State": f"{record.stale} of {record.runs} stale" if record.stale else "up to date",
         "Seeds": "" if record.seeds is None else record.seeds,
         "Runs": record.runs,
         "Diverged": record.diverged,

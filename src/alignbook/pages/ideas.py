@@ -61,7 +61,7 @@ def alignment():
         classes.append(labels)
         curves.append(metrics.alignment_curve(features, labels, thresholds, bias=False)[1] / len(labels))
         singular, steps = metrics.alignment_curve(features, labels, bias=False)  # where the curve falls
-        along.append(f"{steps[-1] / len(labels):.0%}")
+        along.append(f"{100 * steps[-1] / len(labels):.0f}\u00a0%")
         areas.append(f"{np.diff(singular) @ steps[1:] / top / len(labels):.2f}")
     ends = [np.pi / 4 + np.pi / 2 + np.radians(turn) for turn in TURNS]
     by = ("turn",)

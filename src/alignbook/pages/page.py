@@ -16,21 +16,24 @@ from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
 from alignbook.pages.names import spoken
-from alignbook.pages.tables import badge, digits, folded, marked, number, table
+from alignbook.pages.tables import badge, digits, folded, marked, measured, number, table
 from alignbook.runs import engine, notebooks, parameters, results
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
+FEW = 4  # replicates, up to which a verdict's first line names the one that differs
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
+_CODE = re.compile(r"`([^`]+)`")
 OURS = ' <small class="ab-ours">by our own criterion</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
+NEW_SEEDS = '<p class="ab-note">These numbers rest on the new seeds alone, as the verdicts do.</p>'
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
-    "quick": "settings: reduced size",
-    "paper": "settings: the paper's own values, where it prints them",
+    "quick": "settings: smaller than the paper's",
+    "paper": "settings: the paper's own values, where it states them",
 }
-IN_PART = "settings: the paper's own values as far as they are run, reduced size elsewhere"
+IN_PART = "settings: the paper's own values as far as they are run, smaller elsewhere"
 
 
 class Page:
@@ -60,11 +63,12 @@ class Page:
         """The numbers beside the figure, at most three, with the paper's, if any, where it prints them."""
         rows = []
         for key in self.run.key_numbers:
-            row = {"Number": marked(key.what), "Paper": number(key.paper) or "not printed"}
+            row = {"Number": marked(key.what), "Paper": number(key.paper) or "not stated"}
             if self.notebook.paper == notebooks.OWN:
                 del row["Paper"]
             rows.append({**row, "Here": number(key.here) or "–"})
-        return HTML(table(rows, "key"))
+        judged = len(self.run.judged_table) < len(self.table)
+        return HTML(table(rows, "key") + NEW_SEEDS * judged)
 
     def claims(self):
         """The paper's claims and their outcomes, the headline first; replicates of a statement unfold."""
@@ -96,7 +100,8 @@ class Page:
             row = {"Parameter": f"<code>{name}</code>", "Here": _value(self.parameters[name])}
             if self.run.profile != "paper":
                 row["Profile paper"] = _value(paper[name])
-            rows.append({**row, "Meaning": html.escape(known.meaning), "Allowed": html.escape(known.range)})
+            meaning = _CODE.sub(r"<code>\1</code>", html.escape(known.meaning))
+            rows.append({**row, "Meaning": meaning, "Allowed": html.escape(known.range)})
         return rows
 
     def source(self):
@@ -161,10 +166,21 @@ def verdicts(run):
 
 
 def spread(group):
-    """HTML of the outcome of ``group``, claims of one statement; where they differ, on how many each."""
-    counts = Counter(claim.outcome for claim in group)
-    parts = [badge(o) + f"&nbsp;on&nbsp;{counts[o]}" * (len(counts) > 1) for o in OUTCOMES if counts[o]]
+    """HTML of the outcome of ``group``, claims of one statement, and of which where they differ."""
+    parts = []
+    for outcome in OUTCOMES:
+        those = [claim for claim in group if claim.outcome == outcome]
+        if those:
+            parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
     return ", ".join(parts) + OURS * all(claim.ours for claim in group)
+
+
+def _of_which(those, group):
+    """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
+    statement, label = those[0].group or "", those[0].statement
+    if len(those) == 1 and label.startswith(f"{statement} (") and len(group) <= FEW:
+        return f" <small>{marked(label.removeprefix(statement).strip())}</small>"
+    return f"&nbsp;on&nbsp;{len(those)}"
 
 
 def banner(run):
@@ -172,7 +188,7 @@ def banner(run):
     used = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
     count = run.parameters.get("seeds")
     data = notebooks.find(run.name).data
-    made_of = ", ".join(map(spoken, used)) or "made data"
+    made_of = ", ".join(map(spoken, used)) or "synthetic data"
     facts = [
         # Values of one's own may name other data.
         f"data: {data}" if data and run.profile in engine.FAITHFUL else made_of,
@@ -207,7 +223,7 @@ def _what(run):
 def duration(seconds):
     """Seconds as a reader takes them in: ``12 s``, ``3 min``, ``2.5 h``."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.0f} s" if seconds >= 0.5 else "under 1 s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
@@ -220,8 +236,9 @@ def place_of(module):
 def claim_cells(claim):
     """{column: HTML} of a claim: what it says, the paper's value, ours with its interval."""
     here = number(claim.measured)
-    if claim.interval:
-        here += f"<br><small>{number(claim.interval[0])} to {number(claim.interval[1])}</small>"
+    if claim.interval and claim.measured is not None:
+        here, low, high = measured(claim.measured, claim.interval, [claim.against])
+        here += f"<br><small>{low} to {high}</small>"
     paper = number(claim.paper)
     here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
     if claim.tolerance is not None:
@@ -300,7 +317,8 @@ def tally(group):
     counts = Counter(claim.outcome for claim in group)
     several = len(group) > 1
     # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
-    parts = [f"<span>{counts[o]} {badge(o)}</span>" if several else badge(o) for o in OUTCOMES if counts[o]]
+    signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
+    parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
     return "<br>".join(parts) + OURS * all(claim.ours for claim in group)
 
 
@@ -326,7 +344,7 @@ def _state(run, total):
         borrowed = sum(item.borrowed() for item in run.shown)
         part = "all" if borrowed == total else "some"
         smaller = f" ({part} runs by earlier code, checked on smaller runs)"
-        return "fresh" + smaller * (borrowed > 0)
+        return "up to date" + smaller * (borrowed > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from alignbook.pages import style
+from alignbook.pages import panels, style
 from alignbook.runs import engine, notebooks, parameters, results
 
 STORED = Path(__file__).with_name("probe_beside.json")
@@ -102,7 +102,7 @@ def stored():
 def drawn(strip):
     """SVG: a row of dots for each group of the book's networks, the reader's number as a line across."""
     groups = strip.groups
-    fig, ax = plt.subplots(figsize=(7.0, 1.3 + 0.34 * len(groups)))
+    fig, ax = plt.subplots(figsize=(panels.NARROW, 1.3 + 0.34 * len(groups)))
     grey = style.COLOURS["random basis"]
     for row, (_, values) in enumerate(groups):
         ax.plot(values, np.full(len(values), row), "o", color=grey, ms=7, alpha=0.6, mec="none")
@@ -155,7 +155,7 @@ COMPARISONS = {  # instrument: (quantity, log, from the reader's rows, what make
         False,
         _last_features,
         "labels that have nothing to do with the features reach about ten over the number of examples, which "
-        "is {n} here and {examples} in the book, whose examples are training images",
+        "is {n:,} here and {examples:,} in the book, whose examples are training images",
     ),
     "tangent": (
         "place of the largest Aₗ, % of the layers",
@@ -168,15 +168,15 @@ COMPARISONS = {  # instrument: (quantity, log, from the reader's rows, what make
         "magnitude of the top eigenvalue",
         True,
         lambda rows: abs(rows["eigenvalue"].iloc[0]),
-        "it grows with the scale of the loss and depends on how far training went and on the examples: {n} "
-        "here, {examples} training images in the book",
+        "it grows with the scale of the loss and depends on how far training went and on the examples: {n:,} "
+        "here, {examples:,} training images in the book",
     ),
     "deviation": (
         "sum of ‖W − W₀‖ over the layers",
         True,
         lambda rows: rows["deviation"].sum(),
         "it grows with width, depth and the steps taken; the book's are ResNets of width {width}, trained on "
-        "{examples} images from weights of another task",
+        "{examples:,} images from weights of another task",
     ),
 }
 

@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from alignbook.pages import style
+from alignbook.pages import panels, style
 from alignbook.pages.probe_words import FRESH, parts
 
 GREY = style.COLOURS["random basis"]
@@ -15,7 +15,7 @@ OTHERS = [style.SEQUENCE[i] for i in (2, 3, 4, 5, 6)]
 
 def drawn(name, rows):
     """SVG of an instrument's table. Raises whatever goes wrong in it."""
-    fig = Figure()
+    fig = Figure(figsize=(panels.NARROW, 3.6))
     ax = fig.subplots()
     DRAW[name](ax, rows)
     return style.svg(fig)
@@ -83,6 +83,7 @@ def _tangent(ax, rows):
         if who == "network" and "chance" in part:
             ax.plot(part["depth"] + 1, part["chance"], color=GREY, ls=":", label="shuffled labels")
     ax.set(xlabel="layer, from the input", ylabel="alignment $A_l$", ylim=(0, None))
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend()
 
 
@@ -109,6 +110,7 @@ def _deviation(ax, rows):
     for since, part in groups:
         ax.plot(range(1, len(part) + 1), part["deviation"], "o-", ms=4, label=f"since {plain(since)}")
     ax.set(xlabel="weight, from the input", ylabel="‖W − W₀‖", ylim=(0, None))
+    ax.xaxis.get_major_locator().set_params(integer=True)
     if len(list(groups)) > 1:
         ax.legend()
 

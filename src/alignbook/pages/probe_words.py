@@ -79,6 +79,10 @@ def sentences(name, rows):
     return "; ".join(names.get(who, f"{who}: ") + found for who, found in said.items())
 
 
+def _percent(share):
+    return f"{100 * share:.0f}\u00a0%"
+
+
 def _filters(rows):
     first = rows.iloc[0]
     if not np.isfinite(first["misalignment"]):
@@ -93,10 +97,11 @@ def _filters(rows):
 def _features(rows):
     top = rows[rows["k"] <= 10].groupby("layer", sort=False).tail(1).set_index("layer")  # or all there are
     share, best = top["share"], top.iloc[int(top["share"].to_numpy().argmax())]
-    chance = f", where chance is {best['chance']:.0%}" if "chance" in top else ""
+    chance = f", where chance is {_percent(best['chance'])}" if "chance" in top else ""
     return (
-        f"on the top 10 singular vectors lie {share.iloc[0]:.0%} of the labels at the input, "
-        f"{share.iloc[-1]:.0%} at the output, most at {share.idxmax()} ({share.max():.0%}{chance})"
+        f"on the top 10 singular vectors lie {_percent(share.iloc[0])} of the labels at the input, "
+        f"{_percent(share.iloc[-1])} at the output, most at {share.idxmax()} "
+        f"({_percent(share.max())}{chance})"
     )
 
 
@@ -126,7 +131,7 @@ def _deviation(rows):
     said = []
     for since, part in rows.groupby("since", sort=False) if "since" in rows else [(None, rows)]:
         far = part.iloc[int(part["deviation"].to_numpy().argmax())]
-        of = f", {far['relative']:.0%} of its norm" if np.isfinite(far.get("relative", np.nan)) else ""
+        of = f", {_percent(far['relative'])} of its norm" if np.isfinite(far.get("relative", np.nan)) else ""
         whose = f"since {since} " if since not in (None, "before") else ""
         said.append(f"{whose}farthest in {far['layer']} ({far['deviation']:.3g}{of})")
     return "; ".join(said)

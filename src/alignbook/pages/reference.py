@@ -13,7 +13,7 @@ import sys
 
 import alignbook
 from alignbook import paths
-from alignbook.pages.tables import table
+from alignbook.pages.tables import marked, table
 
 FOLDER = "reference"
 _RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
@@ -102,7 +102,7 @@ def _index(used):
     rows = [
         {
             "Name": f'<a href="{name}.html"><code>{name}</code></a>',
-            "What it is": html.escape(_summary(getattr(alignbook, name))),
+            "What it is": marked(_summary(getattr(alignbook, name))),
             "Pages that use it": str(len(used[name])) if used[name] else "–",
         }
         for name in names()[1:]

@@ -1,11 +1,12 @@
 """Tables of the book: the HTML of a table, and the signs that stand in its cells."""
 
 import html
+import math
 import re
 
 import pandas as pd
 
-from alignbook.claims import interval  # noqa: F401, which pages take from here
+from alignbook.claims import interval, spread  # noqa: F401, which pages take from here
 from alignbook.pages.names import spoken
 
 _TAG = re.compile(r"<[^>]*>")
@@ -16,8 +17,17 @@ _BRACKET = re.compile(rf"\){_POWER}")
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
 _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
+DECIMALS = 5  # at most, of a value with its interval
 PHONE = 47  # characters of a table of numbers that stand side by side on a phone, with one between columns
 _PERCENT = re.compile(r"([\d)]) %")
+_MARGIN = re.compile(r"± (?=[\d.])")
+_LESS = re.compile(r"(?<=[\w)]) - (?=[^\W_]|\()")  # between two terms
+_ENDS = re.compile(r"(?<=\d) to (?=[−+\d])")  # of an interval, which breaks behind the word alone
+_INDEX = re.compile(r"<(su[bp])>(.*?)</\1>")
+_SMALL = {
+    "sub": str.maketrans("0123456789aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"),
+    "sup": str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"),
+}
 _BARE_PERCENT = re.compile(r"(?<=\d)%")
 _NO_MINUS = re.compile(r"(?<![\w.^)-])-(?=0(?:\.0+)?(?![\d.]))")
 _NEGATIVE = re.compile(r"(?<![\w.^)-])-(?=\d)")
@@ -35,14 +45,19 @@ def marked(text):
 
 
 def _plain(text):
-    """Plain ``text``, no HTML, with a space before each percent sign and a minus before names."""
-    return _NEGATED.sub("−", _BARE_PERCENT.sub(" %", text))
+    """Plain ``text``, no HTML, with a space before percent signs and a minus before and between terms."""
+    return _LESS.sub(" − ", _NEGATED.sub("−", _BARE_PERCENT.sub(" %", text)))
 
 
 def typeset(text):
     """The numbers of an HTML ``text`` as one writes them by hand: powers of ten, a minus, 5 % in one line."""
     text = _PERCENT.sub("\\1\u00a0%", _NEGATIVE.sub("−", _NO_MINUS.sub("", text)))
+<<<<<<< HEAD
+    return _POWER_OF_TEN.sub(_power_of_ten, text).replace(" ± ", "\u00a0±\u00a0")
+=======
+    text = _MARGIN.sub("±\u00a0", text)
     return _POWER_OF_TEN.sub(_power_of_ten, text)
+>>>>>>> w-look2
 
 
 def _power_of_ten(found):
@@ -75,6 +90,34 @@ def number(value):
 def digits(value):
     """Three significant digits of a number, or all of a whole number of thousands."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def measured(value, ends, bars=()):
+    """[HTML] of a value and of the two ends of its interval, all with the same decimals.
+
+    So many that half the interval has two digits, and no number more than three; more where an end would look
+    like 0 or like one of the ``bars`` that it is held against. Where that takes too many, each is written by
+    itself.
+    """
+    low, high = ends
+    if not (high > low and math.isfinite(high - low)):
+        return [number(each) for each in (value, low, high)]
+    largest = max(abs(each) for each in (value, low, high))
+    decimals = max(0, min(1 - _exponent((high - low) / 2), 2 - _exponent(largest)))
+    bars = [bar for bar in (0.0, *bars) if bar is not None]
+    while decimals <= DECIMALS and any(
+        end != bar and f"{end:.{decimals}f}" in (f"{bar:.{decimals}f}", f"-{bar:.{decimals}f}")
+        for end in ends
+        for bar in bars
+    ):
+        decimals += 1
+    if decimals > DECIMALS:
+        return [number(each) for each in (value, low, high)]
+    return [typeset(f"{each:,.{decimals}f}") for each in (value, low, high)]
+
+
+def _exponent(value):
+    return math.floor(math.log10(value)) if value else 0
 
 
 def badge(outcome):
@@ -130,10 +173,15 @@ def numbers(frame, ready=False):
     return HTML(f'<div class="ab-scroll">{_for_phones(typeset(text))}</div>')
 
 
+def _small(found):
+    """An index or a power in letters of their own: an attribute takes no tags."""
+    return found[2].translate(_SMALL[found[1]])
+
+
 def _for_phones(text):
     """The HTML of a table; each cell has its column's name where a phone is too narrow for all columns."""
     rows = [[cell[2] for cell in _TABLE_CELL.findall(row)] for row in _ROW.findall(text)]
-    names = [_TAG.sub("", name).replace('"', "&quot;") for name in rows[0]]
+    names = [_TAG.sub("", _INDEX.sub(_small, name)).replace('"', "&quot;") for name in rows[0]]
     longest = [0] * len(names)
     for row in rows:  # from the right: a cell of the index may stand for several rows
         for place, cell in enumerate(reversed(row), 1):
@@ -163,4 +211,10 @@ def _for_phones(text):
 def _cell(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return number(value) if isinstance(value, float) else marked(value).replace(" ± ", "\u00a0±\u00a0")
+<<<<<<< HEAD
+    return number(value) if isinstance(value, float) else marked(value)
+=======
+    if isinstance(value, float):
+        return number(value)
+    return _ENDS.sub("\u00a0to ", marked(value).replace(" ± ", "\u00a0±\u00a0"))
+>>>>>>> w-look2

@@ -193,8 +193,8 @@ def test_the_finding_follows_its_verdict():
 
     assert "does grow as the power 3/5" in found() and "exponent is 0.60 at 1,000 layers" in found()
     wrong = found(growth=0.75)
-    assert "does not grow as the power 3/5" in wrong and "0.75 at best at Figure 3's" in wrong
-    assert "opposite inputs, which no two images of MNIST are" in found() and len(found()) <= 300
+    assert "does not grow as the power 3/5" in wrong and "0.75 at the depths of Figure 3" in wrong
+    assert "exact opposites, which no two images are" in found() and len(found()) <= 300
 
 
 def test_a_wrong_forward_rate_is_found():
