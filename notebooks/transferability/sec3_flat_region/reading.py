@@ -116,11 +116,7 @@ def finding(table, parameters, claims):
     text = f"after them the source's loss rises {far} of the way to guessing, after {called(nearest)} {near}."
     farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
     if head.outcome != HOLDS and farther:
-<<<<<<< HEAD
         text += f" They do so more than {listed(farther)}."
-=======
-        text += f" Against {listed(farther)} it is as the paper says."
->>>>>>> w-look2
     if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
         text += " Even similar targets lead out of it."
     return f"{SAID[head.outcome]}: {text} Our network is small."

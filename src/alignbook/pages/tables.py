@@ -52,12 +52,8 @@ def _plain(text):
 def typeset(text):
     """The numbers of an HTML ``text`` as one writes them by hand: powers of ten, a minus, 5 % in one line."""
     text = _PERCENT.sub("\\1\u00a0%", _NEGATIVE.sub("−", _NO_MINUS.sub("", text)))
-<<<<<<< HEAD
-    return _POWER_OF_TEN.sub(_power_of_ten, text).replace(" ± ", "\u00a0±\u00a0")
-=======
     text = _MARGIN.sub("±\u00a0", text)
     return _POWER_OF_TEN.sub(_power_of_ten, text)
->>>>>>> w-look2
 
 
 def _power_of_ten(found):
@@ -211,10 +207,6 @@ def _for_phones(text):
 def _cell(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
-<<<<<<< HEAD
-    return number(value) if isinstance(value, float) else marked(value)
-=======
     if isinstance(value, float):
         return number(value)
-    return _ENDS.sub("\u00a0to ", marked(value).replace(" ± ", "\u00a0±\u00a0"))
->>>>>>> w-look2
+    return _ENDS.sub("\u00a0to ", marked(value))
