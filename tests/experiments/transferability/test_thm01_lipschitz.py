@@ -130,7 +130,7 @@ def test_the_finding_follows_the_verdicts():
     assert "same classes, it rises." in said(made_up(shift=1.5))
     turned = made_up()
     turned.loc[(turned.dataset == "two") & (turned.seed == 0), "change"] *= -1
-    assert "the gradient falls on 1 of 2 data sets (1 undecided)" in said(turned)
+    assert "it falls on 1 of 2 data sets (1 undecided)" in said(turned)
     assert said(made_up(scale=1.2)).startswith("Pre-training does not change")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
 
