@@ -204,9 +204,7 @@ SAID = {
 
 def finding(table, parameters, claims):
     """Whether the exponent is reached at the deepest end, and how near Figure 3's depths come to it."""
-    said = clauses(
-        claims, "deep-slope", SAID, lambda some, total: "" if len(some) == total else " for some inputs"
-    )
+    said = clauses(claims, "deep-slope", SAID, lambda some, n: " for some inputs" * (len(some) < n))
     if not said:
         return "No recursion has run."
     deep, shown = (
