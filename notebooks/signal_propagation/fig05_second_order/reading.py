@@ -172,12 +172,15 @@ def finding(table, parameters, claims):
     claim = claims["correlated-all"]
     if claim.outcome not in SAID:
         return "No network was trained to the end."
-    said = f"{SAID[claim.outcome]}: over the first epoch the cosine averages {claim.measured:.2f} (exact: 1)."
+    said = f"{SAID[claim.outcome]}: over the first epoch the cosine averages {claim.measured:.2f}, where 1 "
+    said += "is exact."
     rate = reach(table)
     if rate is not None and rate < parameters["learning_rate"]:
         shorter = float(f"{parameters['learning_rate'] / rate:.1g}")
-        said += f" ReLUs switch: only steps {shorter:,.0f} times shorter follow even their own first order."
-    return f"{said} Measured on a part of the training images."
+        said += (
+            f" Since ReLUs switch, even the linear term holds only for steps {shorter:,.0f} times shorter."
+        )
+    return f"{said} We measured on a part of the training images."
 
 
 def key_numbers(table, parameters):

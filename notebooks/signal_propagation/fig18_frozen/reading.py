@@ -218,7 +218,7 @@ def finding(table, parameters, claims):
     if not said:
         return "No frozen network with alignments is among the results."
     most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
-    said = f"When only the last layer is trained, {said}: the largest change is {100 * most:.0f} %."
+    said = f"When only the last layer is trained, {said}: by up to {100 * most:.0f} % on average over them."
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     said += f" Such a network {parity} one that is trained whole." if parity else ""
