@@ -405,7 +405,8 @@ def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     if mean is None:
         return "–"
     middle, *ends = (form.format(value) for value in (mean, *_cut(ends or (), *within)))
-    return middle + (f" ({ends[0]} to {ends[1]})" if {*ends} - {middle} else "")
+    apart = {end.lstrip("+-") for end in ends} - {middle.lstrip("+-")}  # -0.0 is 0.0
+    return middle + (f" ({ends[0]} to {ends[1]})" if apart else "")
 
 
 def spread(values, form="{:.2f}"):

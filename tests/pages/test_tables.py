@@ -120,12 +120,14 @@ def test_a_value_and_its_interval_have_the_same_decimals(value, ends, bars, show
 
 def test_interval_that_rounding_closes_is_left_out():
     assert interval([0.9996, 0.9998, 0.9999], "{:.2f}") == "1.00"
+    assert interval([0.0, 0.001, 0.0], "{:+.2f}") == "+0.00"  # not (-0.00 to +0.00)
     assert interval([0.0, 0.01, 0.0], "{:.2f}") == "0.00 (-0.01 to 0.02)"
 
 
 def test_an_interval_breaks_behind_its_first_end_alone():
-    cells = numbers(pd.DataFrame({"a": ["50.1 (47.0 to 53.3)", "1 (-2 to +3)", "5 to many"]})).data
+    cells = numbers(pd.DataFrame({"a": ["50.1 (47.0 to 53.3)", "1 (-2 to +3)", "5 to many", "7 ± 2"]})).data
     assert "(47.0\u00a0to 53.3)" in cells and "(−2\u00a0to +3)" in cells and "5 to many" in cells
+    assert "7\u00a0±\u00a02" in cells
 
 
 def test_numbers_of_counted_rows():

@@ -380,12 +380,11 @@ def draw_times(compared, path):
         axes = figure.subplots()
         top = 0.0  # inches from the upper end of the axes
         for record in compared.values():
-            row = top + 0.34
-            lines = textwrap.wrap(spoken(record["title"]), TITLE)
+            lines = textwrap.wrap(spoken(record["title"]).replace(" = ", "\u00a0=\u00a0"), TITLE)
             axes.text(
                 0, top + 0.06, "\n".join(lines), transform=axes.get_yaxis_transform(), fontsize=10, va="top"
             ).set_in_layout(False)  # it may be wider than the axes, which it would narrow
-            top += 0.16 * (len(lines) - 1)
+            row = top + 0.2 * (len(lines) - 1) + 0.34
             axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=13, mew=2.5)
             levels = _levels(record["contenders"], decades / (panels.NARROW - 0.5))
             for place, contender in enumerate(record["contenders"]):

@@ -43,8 +43,10 @@ def octaves(ax, last, ticks):
     ax.minorticks_off()
 
 
-def legend_below(fig, ax, ncols=3):
-    """What is named in ``ax`` as a legend below the whole ``fig``; none where nothing was drawn."""
-    handles, labels = ax.get_legend_handles_labels()
-    if handles:
-        fig.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize=10)
+def legend_below(fig, *axes, ncols=3):
+    """What is named in ``axes``, each name once, as a legend below the whole ``fig``; none of no names."""
+    named = {}
+    for ax in axes:
+        named |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    if named:
+        fig.legend(named.values(), named, loc="outside lower center", ncols=ncols, fontsize=10)

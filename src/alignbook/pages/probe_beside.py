@@ -17,7 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from alignbook.pages import panels, style
+from alignbook.pages import style
 from alignbook.runs import engine, notebooks, parameters, results
 
 STORED = Path(__file__).with_name("probe_beside.json")
@@ -102,7 +102,7 @@ def stored():
 def drawn(strip):
     """SVG: a row of dots for each group of the book's networks, the reader's number as a line across."""
     groups = strip.groups
-    fig, ax = plt.subplots(figsize=(panels.NARROW, 1.3 + 0.34 * len(groups)))
+    fig, ax = plt.subplots(figsize=(7.0, 1.3 + 0.34 * len(groups)))
     grey = style.COLOURS["random basis"]
     for row, (_, values) in enumerate(groups):
         ax.plot(values, np.full(len(values), row), "o", color=grey, ms=7, alpha=0.6, mec="none")

@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from alignbook.pages import panels, style
+from alignbook.pages import style
 from alignbook.pages.probe_words import FRESH, parts
 
 GREY = style.COLOURS["random basis"]
@@ -15,7 +15,7 @@ OTHERS = [style.SEQUENCE[i] for i in (2, 3, 4, 5, 6)]
 
 def drawn(name, rows):
     """SVG of an instrument's table. Raises whatever goes wrong in it."""
-    fig = Figure(figsize=(panels.NARROW, 3.6))
+    fig = Figure()
     ax = fig.subplots()
     DRAW[name](ax, rows)
     return style.svg(fig)

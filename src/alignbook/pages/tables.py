@@ -209,4 +209,4 @@ def _cell(value):
         return "yes" if value else "no"
     if isinstance(value, float):
         return number(value)
-    return _ENDS.sub("\u00a0to ", marked(value))
+    return _ENDS.sub("\u00a0to ", marked(value).replace(" ±\u00a0", "\u00a0±\u00a0"))
