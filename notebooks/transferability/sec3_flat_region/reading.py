@@ -116,7 +116,7 @@ def finding(table, parameters, claims):
     text = f"its loss rises by {far} of the way to guessing, and by {near} after similar {called(nearest)}."
     farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
     if head.outcome != HOLDS and farther:
-        text += f" Against {listed(farther)} it is as the paper says."
+        text += f" They do against {listed(farther)}."
     if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
         text += " Even similar targets leave the region."
     return f"{SAID[head.outcome]}: {text} Our network is small."

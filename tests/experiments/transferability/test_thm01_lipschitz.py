@@ -125,7 +125,7 @@ def test_claims_on_nothing_and_on_little(table):
 
 
 def test_the_finding_follows_the_verdicts():
-    assert "as the theorem says: at width 100000 the change is 1.00" in said(made_up())
+    assert "as the theorem says: at width 100,000 the change is 1.00" in said(made_up())
     assert "classes the gradient falls." in said(made_up())
     assert "classes the gradient rises." in said(made_up(shift=1.5))
     turned = made_up()
