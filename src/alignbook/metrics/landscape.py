@@ -20,12 +20,14 @@ NORMS = nn.modules.batchnorm._BatchNorm
 
 @dataclass(frozen=True)
 class Landscape:
-    """alpha, beta : (points,) float64, how far along the first and the second direction; loss : (points,
+    """The loss on the points of a plane.
 
     Attributes
     ----------
-    alpha, beta : (points,) float64 arrays
-        How far along the first and the second direction.
+    alpha : (points,) float64 array
+        How far along the first direction.
+    beta : (points,) float64 array
+        How far along the second.
     loss : (points, points) float64 array
         ``loss[i, j]`` is that at θ + alpha[i] a + beta[j] b. It may be inf or nan.
     """

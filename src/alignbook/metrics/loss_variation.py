@@ -10,11 +10,12 @@ from .landscape import batch_norm, loss_at
 
 @dataclass(frozen=True)
 class LossVariation:
-    """lengths : (k,) float64; loss : (k,) float64, after a step of each length; start : float, before;
+    """The loss before and after steps along its gradient.
 
     Attributes
     ----------
     lengths : (k,) float64 array
+        Of the steps.
     loss : (k,) float64 array
         After a step of each length; it may be inf or nan.
     start : float

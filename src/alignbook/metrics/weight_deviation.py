@@ -10,7 +10,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class WeightDeviation:
-    """layers : {name of the parameter: ‖W - W₀‖_F}, floats, in the order of the network; total : float,
+    """How far each layer moved, and all of them.
 
     Attributes
     ----------

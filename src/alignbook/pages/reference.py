@@ -93,16 +93,18 @@ def _label(book):
 
 
 def _summary(thing):
-    """The first line of its docstring, as plain text."""
+    """HTML of the first line of its docstring."""
     first = (inspect.getdoc(thing) or "").split("\n")[0]
-    return re.sub(r"(?::\w+:)?`+([^`]*)`+", r"\1", first)
+    plain, *named = re.split(r"(?::\w+:)?`+([^`]*)`+", first)
+    pairs = zip(named[::2], named[1::2], strict=True)
+    return marked(plain) + "".join(f"<code>{html.escape(name)}</code>{marked(rest)}" for name, rest in pairs)
 
 
 def _index(used):
     rows = [
         {
             "Name": f'<a href="{name}.html"><code>{name}</code></a>',
-            "What it is": marked(_summary(getattr(alignbook, name))),
+            "What it is": _summary(getattr(alignbook, name)),
             "Pages that use it": str(len(used[name])) if used[name] else "–",
         }
         for name in names()[1:]

@@ -127,7 +127,7 @@ class Recorder:
 
     @property
     def costs(self) -> pd.DataFrame:
-        """Per instrument: how often it was recorded and skipped, its seconds, and their share of training."""
+        """How often each instrument was recorded and skipped, its seconds, and their share of training."""
         b = self._budget
         rows = [
             (name, b.records.get(name, 0), b.skipped.get(name, 0), b.seconds.get(name, 0.0))

@@ -88,7 +88,7 @@ class Run:
 
     @property
     def shown(self):
-        """Everything that the page shows: ``stored`` and ``joined``."""
+        """Everything that the page shows, ``stored`` and ``joined``."""
         return [*self.stored, *self.joined]
 
     @cached_property
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def stale(self):
-        """{file name: reasons} of the jobs whose code or data have changed since."""
+        """Reasons by file name, of the jobs whose code or data have changed since."""
         reasons = {results.location(item.job).name: item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
 
@@ -141,7 +141,7 @@ class Run:
 
     @property
     def judged_table(self):
-        """The rows that verdicts rest on: of a plan's new seeds alone, where these are the plan's values."""
+        """The rows that verdicts rest on, of a plan's new seeds alone where these are the plan's values."""
         plan = plans.of_run(self)
         if plan is None or plan.new_seeds is None or "seed" not in self.table:
             return self.table
@@ -168,7 +168,7 @@ class Run:
 
     @property
     def key_numbers(self):
-        """At most three :class:`claims.KeyNumber`: ours beside the paper's."""
+        """At most three :class:`claims.KeyNumber`, ours beside the paper's."""
         return self._of_reading("key_numbers")
 
     def _of_reading(self, name, *more):
