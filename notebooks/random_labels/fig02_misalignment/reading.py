@@ -114,7 +114,7 @@ def finding(table, parameters, claims):
     if claims["very-small-real"].outcome == CONTRADICTED:
         text += " With real labels that with the data does not stay small, against the paper."
     text += others(outcome, {KINDS["real"]: claims["ends-below-random-basis-real"].outcome})
-    return text + " The result depends on the initial scale, which the paper leaves open."
+    return text + " The initial scale matters much, and the paper leaves it open."
 
 
 def key_numbers(table, parameters):
