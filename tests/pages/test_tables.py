@@ -10,7 +10,17 @@ from matplotlib.text import Text
 from scipy import stats
 
 from alignbook.pages.names import speak
-from alignbook.pages.tables import interval, marked, measured, number, numbers, spread, stacked, table, typeset
+from alignbook.pages.tables import (
+    interval,
+    marked,
+    measured,
+    number,
+    numbers,
+    spread,
+    stacked,
+    table,
+    typeset,
+)
 
 
 @pytest.mark.parametrize(
