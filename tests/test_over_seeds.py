@@ -17,6 +17,7 @@ from alignbook.over_seeds import (
     correlation,
     curves,
     difference,
+    exponent,
     first,
     last,
     means,
@@ -200,6 +201,12 @@ def test_slope(found, order):
         if len(row) > 1:
             expected[seed] = np.polyfit(list(row), list(row.values()), 1)[0]
     same(slope(frame_of(found, order=order)), expected)
+
+
+def test_exponent_is_the_slope_of_the_logarithms():
+    x = np.array([10.0, 20, 50, 100])
+    assert exponent(x, 0.7 * x**0.9) == pytest.approx(0.9)
+    assert exponent(x, [1, 1, 1, 2]) == pytest.approx(np.polyfit(np.log10(x), np.log10([1, 1, 1, 2]), 1)[0])
 
 
 def test_a_curve_is_read_along_its_axis_whatever_the_order_of_its_columns():

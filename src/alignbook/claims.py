@@ -409,6 +409,12 @@ def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     return middle + (f" ({ends[0]} to {ends[1]})" if apart else "")
 
 
+def spread(values, form="{:.2f}"):
+    """Mean of the Series ``values`` ± standard deviation, ``1.23 ± 0.05``; of one value the mean alone."""
+    deviation = f" ± {form.replace('+', '').format(values.std())}" if len(values) > 1 else ""
+    return form.format(values.mean()) + deviation
+
+
 def _cut(ends, low, high):
     return tuple(min(max(end, low), high) for end in ends)
 

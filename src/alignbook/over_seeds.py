@@ -133,6 +133,11 @@ def _slope(row):
     return float(x @ row) / spread if spread > 0 else np.nan
 
 
+def exponent(x, y):
+    """k of the least-squares line log y = k log x + C, of numbers above 0."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
 def rank_correlation(one, other):
     """Spearman's correlation of two frames' rows, seed by seed, over the columns that both have.
 

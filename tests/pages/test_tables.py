@@ -10,7 +10,17 @@ from matplotlib.text import Text
 from scipy import stats
 
 from alignbook.pages.names import speak
-from alignbook.pages.tables import interval, marked, measured, number, numbers, stacked, table, typeset
+from alignbook.pages.tables import (
+    interval,
+    marked,
+    measured,
+    number,
+    numbers,
+    spread,
+    stacked,
+    table,
+    typeset,
+)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +105,10 @@ def test_interval_of_what_is_bounded():
     assert interval([0.0, 0.01, 0.05], "{:.2f}") == "0.02 (-0.05 to 0.09)"
     assert interval([0.0, 0.01, 0.05], "{:.2f}", within=(0, 1)) == "0.02 (0.00 to 0.09)"
     assert interval([99, 100, 98], "{:.0f}", within=(0, 100)) == "99 (97 to 100)"
+
+
+def test_mean_and_standard_deviation():
+    assert spread(pd.Series([1.0, 3.0]), "{:+.1f}") == "+2.0 ± 1.4" and spread(pd.Series([0.5])) == "0.50"
 
 
 @pytest.mark.parametrize(

@@ -110,12 +110,11 @@ def finding(table, parameters, claims):
     if outcome not in SAID or last.empty:
         return "No run with random labels is among the results: there is nothing to see."
     data, bases = last["misalignment"].mean(), last["basis_mean"].mean()
-    text = f"{SAID[outcome]}: misalignment (0 means none) is {data:.1f} with the data and "
-    text += f"{bases:.1f} with the bases."
+    text = f"{SAID[outcome]}: misalignment with the data ends at {data:.1f}, with the bases at {bases:.1f}."
     if claims["very-small-real"].outcome == CONTRADICTED:
-        text += " With real labels it does not stay as small as the paper says."
+        text += " With real labels that with the data does not stay small, against the paper."
     text += others(outcome, {KINDS["real"]: claims["ends-below-random-basis-real"].outcome})
-    return text + " Much hinges on the initial scale, which the paper leaves open."
+    return text + " The initial scale matters much, and the paper leaves it open."
 
 
 def key_numbers(table, parameters):

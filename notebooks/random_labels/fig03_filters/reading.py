@@ -81,7 +81,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="The leading directions of trained filters are directions of the data or mixtures of them",
+    holds="The leading directions of trained filters are directions of the data or mixtures of two",
     contradicted="The leading directions of trained filters match the data's less often than by chance",
     absent="The leading directions of trained filters match the data's no more often than by chance",
     undecided="It is undecided whether the leading directions of trained filters match the data's",
@@ -97,7 +97,7 @@ def finding(table, parameters, claims):
         return "No filters are among the results: there is nothing to see."
     matched, chance = found["matched"].mean(), found["chance"].mean()
     count = "all" if round(matched, 1) == 10 else f"{matched:.1f} of the"
-    text = f"{SAID[outcome]}: {count} ten match, against {chance:.1f} by chance."
+    text = f"{SAID[outcome]}: {count} ten match; of ten random directions {chance:.1f} would."
     return text + " A small ResNet stands in for the paper's wide one." * (parameters["blocks"] < 4)
 
 

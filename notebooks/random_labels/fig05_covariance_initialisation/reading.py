@@ -113,7 +113,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Filters drawn from the learned covariance help as much as the pre-trained filters",
+    holds="Filters drawn from the learned covariance help as much as the trained ones",
     absent="Filters drawn from the learned covariance do not gain less than the pre-trained ones",
     contradicted="Filters drawn from the learned covariance do not help as the pre-trained filters do",
     undecided="It is undecided whether filters drawn from the learned covariance match the trained ones",
@@ -129,8 +129,8 @@ def finding(table, parameters, claims):
     if outcome not in SAID or not len(found):
         return "No run has finished: there is nothing to compare."
     drawn, trained = (found[start].mean() for start in ("covariance", "no bias"))
-    text = f"{SAID[outcome]}: with {KINDS[first]} they gain {drawn:+.1f} points of accuracy over scratch, "
-    text += f"the trained ones {trained:+.1f}"
+    text = f"{SAID[outcome]}: on new tasks with {KINDS[first]} they gain {drawn:.1f} points of accuracy over "
+    text += f"scratch, the trained filters without their biases {trained:.1f}"
     text += ", too rough for our margin." if outcome == UNDECIDED else "."
     text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest})
     small = parameters["side"] < PRINTED_SIDE

@@ -154,7 +154,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="The more layers are transferred, the faster all three networks learn random labels",
+    holds="All three networks tend to learn random labels faster, the more layers are transferred",
     contradicted="Transferring more layers slows at least one of the three networks down",
     absent="Transferring more layers makes too little difference to at least one of the three networks",
     undecided="It is undecided whether transferring more layers speeds up all three networks",
@@ -169,12 +169,12 @@ def finding(table, parameters, claims):
         return "The three networks are not all among the results."
     (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
     text = f"{SAID[outcome]}. {COLUMNS[column].name} is least clear: "
-    text += f"from none to all of its layers it {gained(least.mean())} of accuracy"
+    text += f"from none to all of its layers it {gained(least.mean())} of mean accuracy"
     added = steps(table, column, "random").mean()
     if least.mean() * added.min() < 0:
-        text += f", though from {added.idxmin()} layers it {gained(added.min())}"
+        text += f", but the step from {added.idxmin()} layers {gained(added.min())}"
     larger = claims.get("larger-random")
-    text += ". Larger weights alone speed a ResNet up" if larger and larger.outcome == HOLDS else ""
+    text += ". Larger weights alone help it, too" if larger and larger.outcome == HOLDS else ""
     return text + f". Images are {parameters['side']} pixels wide."
 
 

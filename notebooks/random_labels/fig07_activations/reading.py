@@ -96,43 +96,33 @@ CHOSEN = {
     "post_hoc": "step 64 was chosen when three seeds had been seen; only new seeds are judged",
     "seen": seen,
 }
+BY_LABELS = {"each": over("labels", KINDS)}
 
 STATEMENTS = [
-    Statement(
-        "dies", "At the switch of tasks, more neurons of the last hidden layer die in the negative case.",
-        of=lambda t, p, labels: apart(lambda case: at_switch(t, case, labels, "dead")), above=0,
-        source="Section 3, Appendix F", unit="of the neurons", each=over("labels", KINDS), headline=True,
-        **SHARE, **CHOSEN,
-    ),
-    Statement(
-        "ends", "After fine-tuning, fewer neurons of the last hidden layer are active in the negative case.",
-        of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels))), above=0,
-        source="Section 3, Figure 7", each=over("labels", KINDS), **PAIRS,
-    ),
-    Statement(
-        "falls", "Activation in the last hidden layer falls right after the switch of tasks.",
-        of=lambda t, p, network, labels: -at_switch(t, network, labels), above=0, each=after_the_switch,
-        source="Section 3, Appendix F, Figure 24", **PAIRS, **CHOSEN,
-    ),
-    Statement(
-        "stays", "It does not come back: activation ends lower than it does without a first task.",
-        of=stays, below=0, each=after_the_switch, source="Section 3, Appendix F, Figure 24", **PAIRS,
-    ),
-    Statement(
-        "spared", "Activation in the last hidden layer falls less at the switch in the positive case.",
-        of=lambda t, p, labels: -apart(lambda case: at_switch(t, case, labels)), above=0, source="Section 3",
-        each=over("labels", KINDS), **PAIRS, **CHOSEN,
-    ),
-    Statement(
-        "intact", "In the positive case more than half of the last hidden layer's activation is left.",
-        of=left, above=KEPT, source="Section 3", unit="of the activation before", ours=True,
-        each=over("labels", KINDS), **SHARE,
-    ),
-    Statement(
-        "later", "Pre-training lowers activation more in the last hidden layer than in the first.",
-        of=later, above=0, source="Section 3, Appendix F", **PAIRS,
-        each=lambda p: [Case(case, f"the {case} case", {"case": case}) for case in CASES],
-    ),
+    Statement("dies",
+              "At the switch of tasks, more neurons of the last hidden layer die in the negative case.",
+              "Section 3, Appendix F", above=0, headline=True, unit="of the neurons",
+              of=lambda t, p, labels: apart(lambda case: at_switch(t, case, labels, "dead")),
+              **BY_LABELS, **SHARE, **CHOSEN),
+    Statement("ends",
+              "After fine-tuning, fewer neurons of the last hidden layer are active in the negative case.",
+              "Section 3, Figure 7", above=0,
+              of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels))),
+              **BY_LABELS, **PAIRS),
+    Statement("falls", "Activation in the last hidden layer falls right after the switch of tasks.",
+              "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch,
+              of=lambda t, p, network, labels: -at_switch(t, network, labels), **PAIRS, **CHOSEN),
+    Statement("stays", "It does not come back: activation ends lower than it does without a first task.",
+              "Section 3, Appendix F, Figure 24", stays, below=0, each=after_the_switch, **PAIRS),
+    Statement("spared", "Activation in the last hidden layer falls less at the switch in the positive case.",
+              "Section 3", above=0, of=lambda t, p, labels: -apart(lambda case: at_switch(t, case, labels)),
+              **BY_LABELS, **PAIRS, **CHOSEN),
+    Statement("intact", "In the positive case more than half of the last hidden layer's activation is left.",
+              "Section 3", left, above=KEPT, unit="of the activation before", ours=True,
+              **BY_LABELS, **SHARE),
+    Statement("later", "Pre-training lowers activation more in the last hidden layer than in the first.",
+              "Section 3, Appendix F", later, above=0, **PAIRS,
+              each=lambda p: [Case(case, f"the {case} case", {"case": case}) for case in CASES]),
 ]  # fmt: skip
 
 SAID = by_verdict(

@@ -4,22 +4,8 @@ from alignbook.claims import KeyNumber, interval
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
 
+from .. import sweep_analysis as sweep
 from ..gains import KINDS
-from ..sweep_analysis import (
-    FITTED,
-    HELD_OUT,
-    above_guess,
-    by_group,
-    comparisons,
-    detail,
-    detail_gains,
-    effect,
-    exact,
-    fitted,
-    judged,
-    layers_add,
-    surely_slower,
-)
 from .design import SECOND, SWEEPS
 
 FIGURES = (*SWEEPS, *SECOND)
@@ -29,14 +15,24 @@ RARELY = 0.1  # share of the kinds of networks, up to which pre-training hurts r
 KINDS_NEEDED = 10  # kinds of networks with an interval; fewer say nothing of a tenth
 
 
-def gains(*figures, what="train", **values):
+def fitted(table, *figures, what="train", **values):
+    """The points of ``figures`` of which pre-training has learned its labels."""
+    return sweep.fitted(sweep.comparisons(table), *figures, what=what, **values)
+
+
+def gains(*figures, **values):
     """Reading: mean gain (points) of the groups of ``figures`` that have learned their labels, by group."""
-    return lambda t, p, **given: by_group(fitted(comparisons(t), *figures, what=what, **values | given))
+    return lambda t, p, **given: sweep.by_group(fitted(t, *figures, **values | given))
+
+
+def detail_gains(figure, **values):
+    """Reading: gain (points) in one of Figures 16 to 18, by seed."""
+    return lambda t, p, **given: sweep.detail_gains(t, figure, **values | given)
 
 
 def hurt(table, parameters):
     """Share of the kinds of networks whose gain is surely below zero; None where there is no kind."""
-    slower, cells = surely_slower(table, FIGURES)
+    slower, cells = sweep.surely_slower(table, FIGURES)
     return slower / cells if cells else None
 
 
@@ -44,23 +40,20 @@ def detail_fitted(figure):
     """The requirement that pre-training learned its labels, in one of Figures 16 to 18."""
 
     def known(table, parameters, labels="real"):
-        points = detail(table, figure, labels)
+        points = sweep.detail(table, figure, labels)
         return points["known"].mean() if len(points) else None
 
-    return Requirement("share of the random labels that pre-training fits", known, at_least=FITTED)
+    return Requirement("share of the random labels that pre-training fits", known, at_least=sweep.FITTED)
 
 
-def beyond_guess(figure, **values):
-    """The requirement that held-out images are told better than by a guess; the bound is ours."""
+def beyond_guess(figure, points):
+    """The requirement that held-out images of ``points(table)`` are told better than by a guess (ours)."""
 
     def exceeds(table, parameters):
-        if figure in SWEEPS:
-            points = fitted(comparisons(table), figure, what="test", **values)
-        else:
-            points = detail(table, figure, "real", what="test")
-        return above_guess(points, GUESS[figure])
+        return sweep.above_guess(points(table), GUESS[figure])
 
-    return Requirement("test accuracy above that of a guess, mean over training", exceeds, at_least=HELD_OUT)
+    what = "test accuracy above that of a guess, mean over training"
+    return Requirement(what, exceeds, at_least=sweep.HELD_OUT)
 
 
 # Mean gains of the groups that learned their labels took the place of shares of all groups when 52 groups
@@ -73,86 +66,53 @@ POINTS = {"matters": 1.0, "unit": "points", "because": "one point is the size of
 LATER = POINTS | {"requires": (LONGER,), "post_hoc": POST_HOC}
 LABELS = {"each": lambda p: [Case(kind, words, {"labels": kind}) for kind, words in KINDS.items()]}
 FASTER = LABELS | {"above": 0}
+ONE_VGG = {"what": "test", "architecture": "vgg", "layers": "one"}
 
 STATEMENTS = [
-    Statement(
-        "faster", "Pre-trained on random labels, networks train faster than from scratch.",
-        source="Section 4; Figures 12 and 13", of=gains(*SWEEPS), above=0, headline=True, **LATER,
-    ),
-    Statement(
-        "rarely-hurts",
-        "It rarely hurts: of the kinds of networks, at most a tenth gain surely less than nothing.",
-        source="Section 4", of=hurt, exactly=0.0, within=RARELY, unit="of the kinds of networks", ours=True,
-        requires=(
-            LONGER,
-            Requirement(
-                "kinds of networks with an interval",
-                lambda t, p: surely_slower(t, FIGURES)[1], at_least=KINDS_NEEDED,
-            ),
-        ),
-        post_hoc="written down when groups with a fifth of the epochs had been seen, none surely slower",
-    ),
-    *(
-        Statement(
-            f"faster-{figure}", f"{name} on CIFAR-10, all layers: pre-trained networks train faster.",
-            source=f"Figure {figure}", of=gains(figure, layers="all"), **FASTER, **LATER,
-        )
-        for figure, name in SWEEPS.items()
-    ),
-    Statement(
-        "more-layers", "Transferring all layers helps more than transferring one.", source="B.5",
-        of=lambda t, p: layers_add(fitted(comparisons(t), *SWEEPS)), above=0, **LATER,
-    ),
-    Statement(
-        "resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
-        source="B.5; Figures 12 and 13", of=gains(*SWEEPS, architecture="resnet", layers="all"),
-        **FASTER, **LATER,
-    ),
-    Statement(
-        "resnet-second", "In ImageNet's place, ResNet-18 trains faster after pre-training.",
-        source="B.3 to B.5", of=gains(*SECOND, architecture="resnet", layers="all"), **FASTER, **LATER,
-    ),
-    Statement(
-        "others-second", "In ImageNet's place, with fewer examples, SimpleCNN and VGG-16 gain nothing.",
-        source="B.4; Figure 15", of=gains("15", architecture=["cnn", "vgg"], layers="all"),
-        below=NO_GAIN, **LABELS, **LATER,
-    ),
-    Statement(
-        "figure-16", "Figure 16's ResNet-18 trains faster after pre-training.", source="B.6, Figure 16",
-        of=lambda t, p, labels: detail_gains(t, "16", labels), requires=(detail_fitted("16"),),
-        **FASTER, **POINTS,
-    ),
-    Statement(
-        "figure-18", "Figure 18's VGG-16 trains more slowly after pre-training.", source="B.6, Figure 18",
-        of=lambda t, p, labels: detail_gains(t, "18", labels), requires=(detail_fitted("18"),),
-        below=0, **LABELS, **POINTS,
-    ),
-    Statement(
-        "test-12-vgg", "Transferring one layer of VGG-16 improves test accuracy on real labels.",
-        source="B.1, Figure 12", of=gains("12", what="test", architecture="vgg", layers="one"), above=0,
-        ours=True,
-        requires=(LONGER, beyond_guess("12", architecture="vgg", layers="one")), post_hoc=POST_HOC, **POINTS,
-    ),
-    Statement(
-        "test-13-none", "In Experiments B pre-training does not improve test accuracy.",
-        source="B.2, Figure 13", of=gains("13", what="test"), below=NO_GAIN,
-        requires=(LONGER, beyond_guess("13")), ours=True, post_hoc=POST_HOC, **POINTS,
-    ),
-    Statement(
-        "test-17", "Figure 17's VGG-16 has a better test accuracy after pre-training.",
-        source="B.6, Figure 17", of=lambda t, p: detail_gains(t, "17", "real", what="test"), above=0,
-        requires=(detail_fitted("17"), beyond_guess("17")), ours=True, **POINTS,
-    ),
-    *(
-        Statement(
-            f"decides-{factor.replace('_', '-')}", f"{word} makes the effect more negative.",
-            source="Section 1.1, Figure 1", below=0, ours=True, **LATER,
-            of=lambda t, p, factor=factor: effect(fitted(comparisons(t), *SWEEPS), factor),
-        )
-        for factor, word in (
-            ("init_scale", "A larger initial scale"), ("upstream_classes", "A larger number of classes"),
-        )
-    ),
+    Statement("faster", "Pre-trained on random labels, networks train faster than from scratch.",
+              "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **LATER),
+    Statement("rarely-hurts",
+              "It rarely hurts: of the kinds of networks, at most a tenth gain surely less than nothing.",
+              "Section 4", hurt, exactly=0.0, within=RARELY, unit="of the kinds of networks", ours=True,
+              requires=(LONGER, Requirement("kinds of networks with an interval",
+                                            lambda t, p: sweep.surely_slower(t, FIGURES)[1],
+                                            at_least=KINDS_NEEDED)),
+              post_hoc="written down when groups with a fifth of the epochs had been seen, none surely "
+              "slower"),
+    *(Statement(f"faster-{figure}", f"{name} on CIFAR-10, all layers: pre-trained networks train faster.",
+                f"Figure {figure}", gains(figure, layers="all"), **FASTER, **LATER)
+      for figure, name in SWEEPS.items()),
+    Statement("more-layers", "Transferring all layers helps more than transferring one.", "B.5",
+              lambda t, p: sweep.layers_add(fitted(t, *SWEEPS)), above=0, **LATER),
+    Statement("resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
+              "B.5; Figures 12 and 13", gains(*SWEEPS, architecture="resnet", layers="all"),
+              **FASTER, **LATER),
+    Statement("resnet-second", "In ImageNet's place, ResNet-18 trains faster after pre-training.",
+              "B.3 to B.5", gains(*SECOND, architecture="resnet", layers="all"), **FASTER, **LATER),
+    Statement("others-second",
+              "In ImageNet's place, with fewer examples, SimpleCNN and VGG-16 gain nothing.",
+              "B.4; Figure 15", gains("15", architecture=["cnn", "vgg"], layers="all"), below=NO_GAIN,
+              **LABELS, **LATER),
+    Statement("figure-16", "Figure 16's ResNet-18 trains faster after pre-training.", "B.6, Figure 16",
+              detail_gains("16"), requires=(detail_fitted("16"),), **FASTER, **POINTS),
+    Statement("figure-18", "Figure 18's VGG-16 trains more slowly after pre-training.", "B.6, Figure 18",
+              detail_gains("18"), requires=(detail_fitted("18"),), below=0, **LABELS, **POINTS),
+    Statement("test-12-vgg", "Transferring one layer of VGG-16 improves test accuracy on real labels.",
+              "B.1, Figure 12", gains("12", **ONE_VGG), above=0, ours=True, post_hoc=POST_HOC, **POINTS,
+              requires=(LONGER, beyond_guess("12", lambda t: fitted(t, "12", **ONE_VGG)))),
+    Statement("test-13-none", "In Experiments B pre-training does not improve test accuracy.",
+              "B.2, Figure 13", gains("13", what="test"), below=NO_GAIN, ours=True, post_hoc=POST_HOC,
+              requires=(LONGER, beyond_guess("13", lambda t: fitted(t, "13", what="test"))), **POINTS),
+    Statement("test-17", "Figure 17's VGG-16 has a better test accuracy after pre-training.",
+              "B.6, Figure 17", detail_gains("17", labels="real", what="test"), above=0, ours=True,
+              requires=(detail_fitted("17"),
+                        beyond_guess("17", lambda t: sweep.detail(t, "17", "real", what="test"))), **POINTS),
+    *(Statement(f"decides-{factor.replace('_', '-')}", f"{word} makes the effect more negative.",
+                "Section 1.1, Figure 1",
+                lambda t, p, factor=factor: sweep.effect(fitted(t, *SWEEPS), factor),
+                below=0, ours=True, **LATER)
+      for factor, word in (("init_scale", "A larger initial scale"),
+                           ("upstream_classes", "A larger number of classes"))),
 ]  # fmt: skip
 
 SAID = by_verdict(
@@ -166,13 +126,13 @@ SAID = by_verdict(
 
 def finding(table, parameters, claims):
     """Whether networks train faster, by how much, and how many groups that rests on."""
-    points, outcome = judged(comparisons(table), *SWEEPS), claims["faster"].outcome
+    points, outcome = sweep.judged(sweep.comparisons(table), *SWEEPS), claims["faster"].outcome
     if outcome not in SAID:
         return "No network of the sweeps learned both tasks: there is nothing to compare."
-    groups, good = points["group"].nunique(), by_group(fitted(points, *SWEEPS))
+    groups, good = points["group"].nunique(), sweep.by_group(fitted(table, *SWEEPS))
     text = f"{SAID[outcome]}. {len(good)} of {groups} groups learned their random labels"
     text += f" and gain {good.mean():+.1f} points of accuracy on average." if len(good) else "."
-    slower, cells = surely_slower(table, FIGURES)
+    slower, cells = sweep.surely_slower(table, FIGURES)
     if slower:
         text += f" Pre-training surely hurts {slower} of {cells} kinds of networks."
     return text + f" {parameters['second_dataset']} stands in for ImageNet."
@@ -180,14 +140,14 @@ def finding(table, parameters, claims):
 
 def key_numbers(table, parameters):
     """The gain of the groups that learned their labels, how many of their points gain, what layers add."""
-    found = fitted(comparisons(table), *SWEEPS)
+    found = fitted(table, *SWEEPS)
     if found.empty:
         return []
-    share, more = exact(found["below"])[0], layers_add(found)
-    what = "gain where pre-training learned its labels (points)"
-    made = [
-        KeyNumber(what, interval(by_group(found), "{:+.1f}")),
+    share, more = sweep.exact(found["below"])[0], interval(sweep.layers_add(found), "{:+.1f}")
+    return [
+        KeyNumber(
+            "gain where pre-training learned its labels (points)", interval(sweep.by_group(found), "{:+.1f}")
+        ),
         KeyNumber("their comparisons in which pre-training is faster", f"{100 * share:.0f} %", "very often"),
+        KeyNumber("all layers transferred instead of one: further gain (points)", more, "positive"),
     ]
-    what = "all layers transferred instead of one: further gain (points)"
-    return made + [KeyNumber(what, interval(more, "{:+.1f}"), "positive")] * bool(len(more))

@@ -117,12 +117,12 @@ STATEMENTS = [
 ]  # fmt: skip
 
 VERDICT = by_verdict(
-    holds="All three settings give the paper's curves",
-    contradicted="Not all three settings give the paper's curves",
+    holds="All three settings give curves of the paper's shape",
+    contradicted="Not all three settings give curves of the paper's shape",
     absent="One part of the paper's three curves is too small to be seen",
-    undecided="It is undecided whether all three settings give the paper's curves",
-    not_judged="Whether the three settings give the paper's curves is left to new networks, since what "
-    "counts as “no fall” was fixed after these had run",
+    undecided="It is undecided whether all three settings give curves of the paper's shape",
+    not_judged="Whether the three settings give curves of the paper's shape is left to new networks, since "
+    "“no fall” was defined after these had run",
 )
 
 
@@ -145,9 +145,10 @@ def finding(table, parameters, claims):
     outcome, found = claims["shapes"].outcome, changes(table)
     if outcome not in VERDICT or "right" not in found:
         return "No network of the right panel is among the results: there is nothing to see."
-    said = f"{VERDICT[outcome]}. Where the paper's curve only rises, ours {in_words(*found['right'])}."
+    right = in_words(*found["right"])
+    said = f"{VERDICT[outcome]}. In the right panel, where the paper's only rises, ours {right}."
     ours = [panel for panel, setting in settings(parameters).items() if setting != PRINTED[panel]]
-    return said + f" Networks are scaled down in the {' and '.join(ours)} panel." * bool(ours)
+    return said + f" Our networks are smaller in the {' and '.join(ours)} panel." * bool(ours)
 
 
 def key_numbers(table, parameters):

@@ -137,8 +137,10 @@ def finding(table, parameters, claims):
     before, after = departures(table, "permuted patches"), departures(table, "images, stride 3")
     if outcome not in SAID or before.empty or after.empty:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = f"{SAID[outcome]}: the curve departs from one rise and one fall by {100 * after.mean():.1f} % of "
-    said += f"its height, with shuffled patches by {100 * before.mean():.1f} %."
+    said = (
+        f"{SAID[outcome]}: on average the curve lies {100 * after.mean():.1f} % of its height off one rise "
+    )
+    said += f"and one fall, with the same patches shuffled {100 * before.mean():.1f} %."
     if claims["ideal-falls"].outcome != HOLDS:
         return said + " Even the ideal case does not clearly fall at the end."
     return said + f" One small network on {parameters['images']:,} images was tried."

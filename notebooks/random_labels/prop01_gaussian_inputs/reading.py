@@ -26,35 +26,36 @@ def measured(table, condition, column):
 
 def to_see(table, condition, alone=""):
     """Misalignment with random bases, less the floor, by seed; ``alone`` is "alone_" for single networks."""
-    floor = measured(table, condition, f"{alone}floor")
-    return difference(measured(table, condition, f"{alone}random"), floor)
+    return difference(*(measured(table, condition, f"{alone}{column}") for column in ("random", "floor")))
+
+
+def left(own, floor, bases):
+    """What is left of the misalignment ``bases``, both beyond ``floor``: 0 aligned, 1 not at all."""
+    return ratio(difference(own, floor), difference(bases, floor))
 
 
 def share(table, parameters, condition):
-    """What is left of the misalignment with random bases, both beyond the floor: 0 aligned, 1 not at all."""
-    left = difference(measured(table, condition, "misalignment"), measured(table, condition, "floor"))
-    return ratio(left, to_see(table, condition))
+    """What is left of the misalignment with random bases."""
+    return left(*(measured(table, condition, column) for column in ("misalignment", "floor", "random")))
 
 
 def share_alone(table, parameters):
     """The same of single networks of the largest width; the floor is of filters drawn one by one."""
     widest = wide(max(parameters["wide"]))
-    left = difference(measured(table, widest, "alone"), measured(table, widest, "alone_floor"))
-    return ratio(left, to_see(table, widest, "alone_"))
+    return left(*(measured(table, widest, column) for column in ("alone", "alone_floor", "alone_random")))
 
 
 def equality(table, parameters):
     """0: Σ_w is aligned with a Σ_x that has equal eigenvalues; 1: as far from it as where they differ."""
-    floor = measured(table, "repeated", "floor")
-    left = difference(measured(table, "repeated", "misalignment"), floor)
-    return ratio(left, difference(measured(table, "plain", "merged"), floor))
+    own, floor = (measured(table, "repeated", column) for column in ("misalignment", "floor"))
+    return left(own, floor, measured(table, "plain", "merged"))
 
 
 def visible(alone=""):
     """Σ_w must differ from a multiple of the identity, which is aligned with everything."""
     return Requirement(
         "misalignment with random bases, less what sampling gives",
-        lambda t, p, condition: to_see(t, condition, alone).mean(),
+        lambda t, p, condition=None: to_see(t, condition or wide(max(p["wide"])), alone).mean(),
         at_least=SEEN_FROM,
     )
 
@@ -76,74 +77,45 @@ BROKEN = {
     "because": "a twentieth of what a random basis shows, the margin within which others count as aligned",
 }  # fmt: skip
 STATEMENTS = [
-    Statement(
-        "aligned", "The covariance of the trained weights is aligned with that of the inputs.",
-        source="Proposition 1 (2)", of=share, each=of("plain"), headline=True, **ALIGNED,
-    ),
-    Statement(
-        "mean", "The trained weights have mean zero (its squared length is measured).",
-        source="Proposition 1 (1)", of=lambda t, p: measured(t, "plain", "mean_square"),
-        near=0, within=MEAN_WITHIN, unit="of the mean squared length",
-    ),
-    Statement(
-        "equal", "Where eigenvalues of the inputs' covariance are equal, those of the weights' are, too.",
-        source="Definition 1, Proposition 1", of=equality, near=0, within=WITHIN,
-        unit="of where they differ", requires=(
-            Requirement(
-                "misalignment where these eigenvalues differ, less what sampling gives",
-                lambda t, p: difference(measured(t, "plain", "merged"), measured(t, "plain", "floor")).mean(),
-                at_least=SEEN_FROM,
-            ),
-        ),
-    ),
-    Statement(
-        "loss", "The proof holds for every loss of the network's output.", source="Appendix C, Proposition 1",
-        of=share, each=of("squared"), **ALIGNED,
-    ),
-    Statement(
-        "width", "The alignment holds at every width.", source="Section 2.2, Proposition 1", of=share,
-        each=of_widths, **ALIGNED,
-    ),
-    Statement(
-        "optimiser", "It does not matter whether Adam is used.", source="Appendix C, Proposition 1", of=share,
-        each=of("adam"), **ALIGNED,
-    ),
-    Statement(
-        "optimiser", "Adam keeps the alignment where the inputs' eigenvectors are the axes.",
-        source="Appendix C states it for all inputs", of=share, each=of("adam-on-axes"), ours=True, **ALIGNED,
-    ),
-    Statement(
-        "excluded", "Exponentiated gradient, which the proof excludes, leaves the weights misaligned.",
-        source="Appendix C, Proposition 1", of=share, each=of("exponentiated"), **BROKEN,
-    ),
-    Statement(
-        "without", "Without one of the proposition's assumptions the weights are misaligned.",
-        source="Proposition 1 assumes isotropic initial weights and centred inputs", of=share,
-        each=of("stretched", "shifted"), ours=True, **BROKEN,
-    ),
-    Statement(
-        "without-mean", "With inputs that are not centred, the weights' mean is not zero.",
-        source="Proposition 1 assumes centred inputs", of=lambda t, p: measured(t, "shifted", "mean_square"),
-        above=0, matters=MEAN_WITHIN, unit="of the mean squared length", ours=True,
-        because="a mean of 2 % of the filters' length",
-    ),
-    Statement(
-        "one-network", "A single, very wide network is aligned, too.",
-        source="Section 2.2, after Proposition 1", of=share_alone, near=0, within=WITHIN, unit=UNIT,
-        ours=True, requires=(
-            Requirement(
-                "misalignment with random bases, less what sampling gives",
-                lambda t, p: to_see(t, wide(max(p["wide"])), "alone_").mean(), at_least=SEEN_FROM,
-            ),
-        ),
-    ),
+    Statement("aligned", "The covariance of the trained weights is aligned with that of the inputs.",
+              "Proposition 1 (2)", share, each=of("plain"), headline=True, **ALIGNED),
+    Statement("mean", "The trained weights have mean zero (its squared length is measured).",
+              "Proposition 1 (1)", lambda t, p: measured(t, "plain", "mean_square"),
+              near=0, within=MEAN_WITHIN, unit="of the mean squared length"),
+    Statement("equal",
+              "Where eigenvalues of the inputs' covariance are equal, those of the weights' are, too.",
+              "Definition 1, Proposition 1", equality, near=0, within=WITHIN, unit="of where they differ",
+              requires=(Requirement(
+                  "misalignment where these eigenvalues differ, less what sampling gives", at_least=SEEN_FROM,
+                  of=lambda t, p: difference(*(measured(t, "plain", c) for c in ("merged", "floor"))).mean(),
+              ),)),
+    Statement("loss", "The proof holds for every loss of the network's output.",
+              "Appendix C, Proposition 1", share, each=of("squared"), **ALIGNED),
+    Statement("width", "The alignment holds at every width.", "Section 2.2, Proposition 1", share,
+              each=of_widths, **ALIGNED),
+    Statement("optimiser", "It does not matter whether Adam is used.", "Appendix C, Proposition 1", share,
+              each=of("adam"), **ALIGNED),
+    Statement("optimiser", "Adam keeps the alignment where the inputs' eigenvectors are the axes.",
+              "Appendix C states it for all inputs", share, each=of("adam-on-axes"), ours=True, **ALIGNED),
+    Statement("excluded", "Exponentiated gradient, which the proof excludes, leaves the weights misaligned.",
+              "Appendix C, Proposition 1", share, each=of("exponentiated"), **BROKEN),
+    Statement("without", "Without one of the proposition's assumptions the weights are misaligned.",
+              "Proposition 1 assumes isotropic initial weights and centred inputs", share,
+              each=of("stretched", "shifted"), ours=True, **BROKEN),
+    Statement("without-mean", "With inputs that are not centred, the weights' mean is not zero.",
+              "Proposition 1 assumes centred inputs", lambda t, p: measured(t, "shifted", "mean_square"),
+              above=0, matters=MEAN_WITHIN, unit="of the mean squared length", ours=True,
+              because="a mean of 2 % of the filters' length"),
+    Statement("one-network", "A single, very wide network is aligned, too.",
+              "Section 2.2, after Proposition 1", share_alone, near=0, within=WITHIN, unit=UNIT, ours=True,
+              requires=(visible("alone_"),)),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Over many networks the trained weights have the principal axes of the inputs",
-    contradicted="Even over many networks the trained weights lack the principal axes of the inputs",
+    holds="Over many networks the trained weights share the principal axes of the inputs",
+    contradicted="Even over many networks the trained weights do not share the principal axes of the inputs",
     absent="The trained weights are too little off the principal axes of the inputs to matter",
-    undecided="It is undecided whether the trained weights have the principal axes of the inputs",
+    undecided="It is undecided whether the trained weights share the principal axes of the inputs",
     not_judged="The trained weights have no directions of their own: alignment is not judged",
 )
 
@@ -153,14 +125,14 @@ def finding(table, parameters, claims):
     claim, adam = claims["aligned-plain"], claims["optimiser-adam"]
     if claim.outcome not in SAID:
         return "No network trained by gradient descent is among the results: there is nothing to see."
-    text = f"{SAID[claim.outcome]}: {_percent(claim.measured)} of a random basis's misalignment "
-    text += "is left beyond sampling error."
+    text = f"{SAID[claim.outcome]}: beyond sampling error their misalignment is "
+    text += f"{_percent(claim.measured)} of that with random axes."
     if adam.outcome == CONTRADICTED:
-        text += f" With Adam, to which the paper extends its proof, {_percent(adam.measured)} is left."
+        text += f" With Adam, which the paper also covers, it is {_percent(adam.measured)}."
     elif adam.outcome == HOLDS:
         text += " With Adam it is the same."
     if claims["one-network"].outcome == CONTRADICTED:
-        text += " One wide network alone is not aligned, against the paper."
+        text += " A single wide network is not aligned, against the paper."
     return f"{text} Our networks are small."
 
 
@@ -188,21 +160,17 @@ def key_numbers(table, parameters):
 def correlations(table, condition):
     """Mean over the seeds of |correlation| of the weights along two eigenvectors of Σ_x, (d, d), 0 on the
     diagonal; None without results."""
-    entries = at(table, kind="entry", condition=condition)
-    if entries.empty:
-        return None
-    found = []
-    for _, one in entries.groupby("seed"):
+    found, entries = [], at(table, kind="entry", condition=condition)
+    for _, one in entries.groupby("seed") if len(entries) else ():
         half = one.pivot(index="row", columns="column", values="value").to_numpy()
         scale = np.sqrt(np.diag(half))
-        half = np.triu(half / np.outer(scale, scale), 1)
-        found.append(np.abs(half + half.T))
-    return np.mean(found, axis=0)
+        half = np.triu(np.abs(half / np.outer(scale, scale)), 1)
+        found.append(half + half.T)
+    return np.mean(found, axis=0) if found else None
 
 
 def deviations(table, condition):
     """(seeds × directions) frame of the weights' root mean square along the eigenvectors of Σ_x, τ."""
     entries = at(table, kind="entry", condition=condition)
-    if entries.empty:
-        return curves(entries, "row", "value")
-    return np.sqrt(curves(entries[entries["row"] == entries["column"]], "row", "value"))
+    own = entries[entries["row"] == entries["column"]] if len(entries) else entries
+    return np.sqrt(curves(own, "row", "value"))

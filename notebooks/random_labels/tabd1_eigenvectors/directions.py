@@ -27,33 +27,29 @@ def root_mean_square_angle(ratio, samples, places=1500, angles=801):
     return math.sqrt(np.trapezoid(alpha**2 * density, alpha) / np.trapezoid(density, alpha))
 
 
+def _ratios(one, other):
+    """Eigenvalues of Σ₁⁻¹ Σ₂ of two matrices or numbers: all that these distances depend on."""
+    return np.linalg.eigvals(np.linalg.solve(np.atleast_2d(one), np.atleast_2d(other))).real
+
+
 def half_information(one, other, places=200):
     """Half of the Fisher information of N(0, Σ), integrated from Σ = ``one`` to ``other`` on a straight line.
 
     That is D.4's first formula, ½ ∫₀¹ ½ tr((Σ(t)⁻¹ (Σ₂ - Σ₁))²) dt, by Gauss and Legendre's rule.
     """
-    one, other = (np.atleast_2d(np.asarray(matrix, dtype=float)) for matrix in (one, other))
     points, weights = np.polynomial.legendre.leggauss(places)
-    total = 0.0
-    for t, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        step = np.linalg.solve((1 - t) * one + t * other, other - one)
-        total += weight * np.trace(step @ step) / 2
-    return total / 2
+    step = _ratios(one, other) - 1
+    eigenvalues = step / (1 + step * (points[:, None] + 1) / 2)  # of Σ(t)⁻¹ (Σ₂ - Σ₁), t in (0, 1)
+    return weights / 2 @ np.square(eigenvalues).sum(1) / 4
 
 
 def divergence(one, other):
     """D.4's definition: half of the sum of both Kullback-Leibler divergences of N(0, Σ₁) and N(0, Σ₂)."""
-    one, other = (np.atleast_2d(np.asarray(matrix, dtype=float)) for matrix in (one, other))
-
-    def relative(first, second):  # KL(N(0, first) ‖ N(0, second))
-        ratio = np.linalg.solve(second, first)
-        return (np.trace(ratio) - len(first) - np.linalg.slogdet(ratio)[1]) / 2
-
-    return (relative(one, other) + relative(other, one)) / 2
+    both = (_ratios(one, other), _ratios(other, one))
+    return sum((ratio - 1 - np.log(ratio)).sum() / 2 for ratio in both) / 2
 
 
 def printed_distance(one, other):
     """D.4's closed form of the same, as printed: tr(Σ₁⁻¹ Σ₂ + Σ₂⁻¹ Σ₁) / 2 - d."""
-    one, other = (np.atleast_2d(np.asarray(matrix, dtype=float)) for matrix in (one, other))
-    both = np.linalg.solve(one, other) + np.linalg.solve(other, one)
-    return np.trace(both) / 2 - len(one)
+    ratio = _ratios(one, other)
+    return (ratio + 1 / ratio).sum() / 2 - len(ratio)

@@ -160,7 +160,7 @@ def finding(table, parameters, claims):
     """Whether alignment and errors have the printed order, with the first area and the last."""
     claim, found = claims["alignment"], areas(table)
     said = opening(
-        claim, "The ReLU network's features align best with the labels and the dictionary's least",
+        claim, "The ReLU network's features align best with the labels, then RBF's and the dictionary's",
         contradicted="The three representations do not align with the labels in the paper's order",
         absent="Two of the three representations align with the labels equally well",
     )  # fmt: skip
@@ -172,9 +172,10 @@ def finding(table, parameters, claims):
             f"representations; here least squares leaves up to {100 * unfitted(table, parameters):.1g} %."
         )
     few = parameters["dataset"] == "ct_slices" and table["points"].max() < parameters["points"]
-    slices = " All slices are of two patients." if few else ""
+    slices = " All CT slices are of two patients." if few else ""
     mean, learn = found[list(NAMES)].mean(), LEARN[weaker(claims["training"], claims["test"])]
-    return f"{said} (areas of {mean['relu']:.2f} and {mean['dictionary']:.2f}). {learn}{slices}"
+    listed = ", ".join(f"{mean[name]:.2f}" for name in NAMES)
+    return f"{said} (areas under the curve: {listed}). {learn}{slices}"
 
 
 def key_numbers(table, parameters):

@@ -87,8 +87,8 @@ def finding(table, parameters, claims):
     points = parameters["points"]
     fewer = f" We used {points:,} images instead of {PRINTED_POINTS:,}." * (points < PRINTED_POINTS)
     return (
-        f"{said}: {found['d'].mean():.1%} of shuffled labels lie along the top {TOP} singular vectors after "
-        f"training on them, {found['c'].mean():.1%} before{chance}.{fewer}"
+        f"{said}: after training on shuffled labels, {found['d'].mean():.1%} of their squared length lies "
+        f"along the top {TOP} singular vectors, before {found['c'].mean():.1%}{chance}.{fewer}"
     )
 
 

@@ -90,7 +90,7 @@ STATEMENTS = [
 
 
 def finding(table, parameters, claims):
-    """The order, and on how many data sets each half came out; whether longer training changes that."""
+    """The order, and on which data sets each half came out."""
     said = opening(
         claims["order"], "The paper's order of layers shows",
         contradicted="The paper's order of layers does not show throughout",
@@ -98,19 +98,17 @@ def finding(table, parameters, claims):
     )  # fmt: skip
     if said is None:
         return "Not every data set has a finished run."
-    rise, later, fall = (
+    rise, fall = (
         _where({title(name): claims[f"{id}-{name}"].outcome for name in parameters["datasets"]}, verb, other)
         for id, verb, other in (
-            ("rises", "rises", "falls somewhere"), ("rises-further", "rises", "falls somewhere"),
-            ("falls", "falls", "rises somewhere"),
+            ("rises", "rises", "falls at some layer"), ("falls", "falls", "rises at some layer"),
         )
     )  # fmt: skip
-    more = f" With longer training it {later}." if later != rise else ""
     rows = at(table, kind="training", dataset="ct_slices")
     few = not rows.empty and rows["examples"].max() < parameters["points"]
-    slices = " CT Position has slices of two patients." if few else ""
-    after = f"after training, alignment by layer {rise}"
-    return f"{said}: {after}; before training it {fall}.{more}{slices}"
+    slices = " We have CT slices of two patients only." if few else ""
+    after = f"with depth, alignment after training {rise}"
+    return f"{said}: {after}; before training it {fall}.{slices}"
 
 
 def _where(outcomes, holds, contradicted):

@@ -101,7 +101,9 @@ def finding(table, parameters, claims):
     found = areas(table, "related")
     rises = RISES[claims["source-monotone"].outcome]
     falls = FALLS[claims["related-not-monotone"].outcome]
-    ends = f"area {found[1].mean():.2f} in the first layer, {last(found).mean():.2f} in the last"
+    ends = (
+        f"area under the curve {found[1].mean():.2f} in the first layer, {last(found).mean():.2f} in the last"
+    )
     return f"{said}: {rises}, and {falls} ({ends}). When training ends is our choice."
 
 

@@ -206,12 +206,12 @@ def finding(table, parameters, claims):
         if layers:
             parts.append(f"{words} in {'all four layers' if len(layers) == len(LAYERS) else _listed(layers)}")
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
-    after = f"{tuned[0]} on natural classes and {tuned[1]} on artificial ones"
+    after = f"{tuned[0]} on animals and {tuned[1]} on objects"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
     return (
-        f"Features from a source like the target align with it {', '.join(parts)} "
-        f"({last(found).mean():+.0f} % of the area in the last). After fine-tuning, accuracy is {after}. "
-        "CIFAR-100 stands in for ImageNet."
+        f"Features from a source similar to the target align with it {', '.join(parts)} "
+        f"(area under the curve in the last: {last(found).mean():+.0f} %). After fine-tuning, its accuracy "
+        f"is {after}. CIFAR-100 stands in for ImageNet."
     )
 
 

@@ -156,7 +156,7 @@ def finding(table, parameters, claims):
     )
     return (
         f"Pre-training on random labels of another domain lowers alignment with the target in {_tally(one)}. "
-        f"It lowers accuracy there in {_tally(other)}. {STAND_IN[parameters['domains']]}"
+        f"It lowers accuracy on the target in {_tally(other)}. {STAND_IN[parameters['domains']]}"
     )
 
 

@@ -156,28 +156,35 @@ def finding(table, parameters, claims):
     said = opening(
         claim, "Deeper networks start with less alignment",
         contradicted="Deeper networks do not start with less alignment",
-        absent="Some step to a deeper network lowers alignment too little to matter",
+        absent="One deeper network starts with hardly less alignment",
     )  # fmt: skip
     if said is None:
         return "Nothing has finished."
     lost = frame.mean()
     return (
         f"{said} on {title(data)}: {NAMES[frame.columns[-1]]} starts {lost.iloc[-1]:.0f} % below the inputs, "
-        f"{NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %.{_elsewhere(parameters, claims)} Images are smaller "
-        "than the paper's."
+        f"{NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %.{_elsewhere(table, parameters, claims)} Images are "
+        "smaller than the paper's."
     )
 
 
-def _elsewhere(parameters, claims):
+def _elsewhere(table, parameters, claims):
     """How the other data sets came out, a sentence, or nothing where they agree with the first."""
-    words = {HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "one step is too small to matter"}
+    words = {HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "{} starts too little below {} to matter"}
     first, *others = (claims[f"deeper-{data}"].outcome for data in parameters["datasets"])
     told = [
-        f"on {title(data)} {words.get(outcome, f'it is {outcome}')}"
+        f"on {title(data)} {words.get(outcome, f'it is {outcome}').format(*_nearest(table, data))}"
         for data, outcome in zip(parameters["datasets"][1:], others, strict=True)
         if outcome != first
     ]
     return f" But {', '.join(told)}." if told else ""
+
+
+def _nearest(table, data):
+    """Names of the two networks next to each other in depth of which the deeper adds least to the drop."""
+    steps = drops(table, data).mean().diff().iloc[1:]
+    shallower = drops(table, data).columns[:-1][steps.argmin()]
+    return NAMES[steps.idxmin()], NAMES[shallower]
 
 
 def key_numbers(table, parameters):

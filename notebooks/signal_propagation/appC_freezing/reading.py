@@ -115,7 +115,7 @@ STATEMENTS = [
 
 SAID = {
     HOLDS: "The better a layer is aligned, the more a step by it alone changes the outputs",
-    CONTRADICTED: "A better aligned layer does not change the outputs more when it alone takes a step",
+    CONTRADICTED: "A step by a better aligned layer alone does not change the outputs more",
     ABSENT: "How far a layer alone changes the outputs has nothing to do with its alignment",
     UNDECIDED: "It is undecided whether better aligned layers change the outputs more",
 }
@@ -140,10 +140,8 @@ def finding(table, parameters, claims):
     if CONTRADICTED in groups and all(claims[f"would-{n}"].outcome == HOLDS for n in parameters["datasets"]):
         said += " It would if the untrained network gave all classes the same probability."
     elif HOLDS in gains:
-        count = f"{gains.count(HOLDS)} of {len(gains)} cases"
-        said += (
-            f" The verdict is on the outputs: by the drop of the loss, alignment does rank layers in {count}."
-        )
+        said += f" It does lower the loss more in {gains.count(HOLDS)} of {len(gains)} cases (data sets, "
+        said += "before and after an epoch)."
     return f"{said} Measured on {parameters['images']} training images."
 
 

@@ -196,9 +196,10 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+WEAK = 0.3  # a correlation that explains less than a tenth of the variance
 SAID = {
-    HOLDS: "Layers gain alignment in the order that the moments of the Hessian predict",
-    CONTRADICTED: "Layers gain alignment against the order that the moments of the Hessian predict",
+    HOLDS: "The moments of the Hessian predict{} which layers gain alignment",
+    CONTRADICTED: "Layers gain alignment{} against the order that the moments of the Hessian predict",
     ABSENT: "The moments of the Hessian say nothing of which layers gain alignment",
     UNDECIDED: "It is undecided whether moments of the Hessian predict which layers gain alignment",
 }
@@ -209,13 +210,15 @@ def finding(table, parameters, claims):
     long, short = (claims[f"hierarchy-{case.id}"] for case in steps(parameters))
     if long.outcome not in SAID:
         return "No network was trained to the end."
-    said = f"{SAID[long.outcome]}: rank correlation {long.measured:.2f}"
+    weakly = " weakly" * (abs(long.measured) < WEAK)
+    said = f"{SAID[long.outcome].format(weakly)}: rank correlation {long.measured:.2f}"
     if short.outcome != long.outcome:
-        said += f" ({short.outcome} for very short steps, {short.measured:.2f})"
+        verb = short.outcome if short.outcome == HOLDS else f"is {short.outcome}"
+        said += f"; with very short steps that {verb} ({short.measured:.2f})"
     said += "."
     other = claims["others-shuffled-rate"]
     if other.outcome == CONTRADICTED:
-        said += " Features off the labels, which the paper holds still, move "
+        said += " Features at right angles to the labels, which the paper says stay where they are, move "
         said += f"{other.measured:.2f} times as far as those along them."
     return f"{said} Measured on {parameters['examples']} images."
 

@@ -3,30 +3,17 @@
 import math
 
 import numpy as np
-import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
-from alignbook.over_seeds import at
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.over_seeds import at, exponent
 from alignbook.statements import Case, Statement
 from alignbook.wording import clauses, replicates
 
 from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 
-PAPER_FORWARD_LIMIT = 1 / 2  # Theorem 1
 COLUMNS = ["kind", "eps", "kappa", "share", "depth", "layer", "value"]
 HAYOU_CONSTANT = 9 * math.pi**2 / 2  # 1 - c_l ~ this / l^2; Hayou et al. 2020, Appendix Lemma 1
 LOG_COEFFICIENT = 9 / 2  # κ of g'(c_l) = 1 - 3/l + κ log(l)/l² + O(l⁻²); our expansion, the paper gives κ > 0
-
-
-def end_slope(x, y):
-    """d log y / d log x between the last two of the ascending points x, y."""
-    (x0, x1), (y0, y1) = np.log(x[-2:]), np.log(y[-2:])
-    return float((y1 - y0) / (x1 - x0))
-
-
-def fitted_slope(depths, layers):
-    """Least-squares slope of log layer over log depth: Figure 3's line of best fit."""
-    return float(np.polyfit(np.log(depths), np.log(layers), 1)[0])
 
 
 def figure_3_slope(table, eps, kappa, shift=0, whole=False, kind="equilibrium"):
@@ -39,13 +26,7 @@ def figure_3_slope(table, eps, kappa, shift=0, whole=False, kind="equilibrium"):
     layer = rows.layer + shift
     if len(rows) < len(FIGURE_3_DEPTHS) or (layer <= 0).any():
         return None
-    return fitted_slope(rows.depth, layer.round() if whole else layer)
-
-
-def local_slope(rows, layer):
-    """Slope of log value over log layer: a line through the stored layers within √2 of ``layer``."""
-    near = rows[(rows.layer >= layer / 2**0.5) & (rows.layer <= layer * 2**0.5)]
-    return fitted_slope(near.layer, near.value)
+    return exponent(rows.depth, layer.round() if whole else layer)
 
 
 def share_ratio(rows):
@@ -60,23 +41,9 @@ def share_ratio(rows):
     return float(slope / (LOG_COEFFICIENT * (1 / rows.share.iloc[0] - 1)))
 
 
-def lemma_2_coefficient(table, eps):
-    """k in log r_l = const + k log(l)/l + O(1/l) at the deepest end, or None; Lemma 2 says +κ."""
-    rows = select(table, "lemma 2", eps=eps).iloc[-2:]
-    if len(rows) < 2:
-        return None
-    # l (log r_l - log r_2l) = (k / 2) log l + const, so the unknown constant of log r_l drops out.
-    return float(2 * np.diff(rows.value)[0] / np.diff(np.log(rows.layer.to_numpy(float)))[0])
-
-
 def central_kappa(parameters):
     """The κ nearest to 1 (in ratio) among those asked for."""
     return min(parameters["kappas"], key=lambda kappa: abs(math.log(kappa)))
-
-
-def network_ratio(rows):
-    """Measured over expected: regression through 0 over pairs and layers; small values weigh little."""
-    return float((rows.value * rows.expected).sum() / (rows.expected**2).sum())
 
 
 def select(table, kind, **columns):
@@ -93,8 +60,8 @@ def farthest(table):
 
 def forward_rate(table, parameters):
     """Slope of log forward loss over log layer at the deepest end."""
-    rows = farthest(table)
-    return end_slope(rows.layer.to_numpy(), rows.value.to_numpy()) if len(rows) else None
+    rows = farthest(table).iloc[-2:]
+    return exponent(rows.layer, rows.value) if len(rows) else None
 
 
 def forward_constant(table, parameters):
@@ -112,7 +79,7 @@ def backward_rate(table, parameters, eps):
     shallow = rows[rows.depth == depths[0]].layer.to_numpy()
     layer = shallow[np.argmin(np.abs(np.log(shallow / parameters["depth"] ** PAPER_SLOPE)))]
     value = [rows[(rows.depth == depth) & (rows.layer == layer)].value.iloc[0] for depth in depths]
-    return end_slope(depths / layer, value)
+    return exponent(depths, value)
 
 
 def worst_share(table, parameters, eps):
@@ -123,8 +90,8 @@ def worst_share(table, parameters, eps):
 
 def deep_slopes(table, eps):
     """{κ: slope of the equilibrium layer at the deepest end}."""
-    rows = select(table, "equilibrium", eps=eps)
-    return {k: end_slope(part.depth.to_numpy(), part.layer.to_numpy()) for k, part in rows.groupby("kappa")}
+    rows = select(table, "equilibrium", eps=eps).groupby("kappa").tail(2)
+    return {kappa: exponent(part.depth, part.layer) for kappa, part in rows.groupby("kappa")}
 
 
 def deep_slope(table, parameters, eps):
@@ -144,22 +111,28 @@ def shown_slope(table, parameters, eps):
 
 
 def lemma_2_ratio(table, parameters):
-    """The coefficient of log(l)/l over 9/2, at the largest ε, where corrections are smallest."""
-    coefficient = lemma_2_coefficient(table, max(parameters["epsilons"]))
-    return None if coefficient is None else coefficient / LOG_COEFFICIENT
+    """k / (9/2) of log r_l = const + k log(l)/l + O(1/l) at the deepest end; Lemma 2 says k = +κ = 9/2.
+
+    At the largest ε, where corrections are smallest.
+    """
+    rows = select(table, "lemma 2", eps=max(parameters["epsilons"])).iloc[-2:]
+    if len(rows) < 2:
+        return None
+    # l (log r_l - log r_2l) = (k / 2) log l + const, so the unknown constant of log r_l drops out.
+    return float(2 * np.diff(rows.value)[0] / np.diff(np.log(rows.layer))[0]) / LOG_COEFFICIENT
 
 
-def network_ratios(kind, width=None):
-    """A reading: :func:`network_ratio` of the networks of one kind and width (the widest), by seed."""
+def network_ratios(table, kind, width=None):
+    """Measured over expected of the networks of one kind and width (default: the widest), by seed.
 
-    def ratios(table, parameters):
-        rows = select(table, kind)
-        if rows.empty:
-            return None
-        here = rows[rows.width == (width or rows.width.max())]
-        return pd.Series({seed: network_ratio(part) for seed, part in here.groupby("seed")}, dtype=float)
-
-    return ratios
+    Regression through 0 over pairs and layers: small values weigh little.
+    """
+    rows = select(table, kind)
+    if rows.empty:
+        return None
+    here = at(rows, width=width or rows.width.max())
+    sums = here.assign(over=here.value * here.expected, square=here.expected**2).groupby("seed").sum()
+    return sums.over / sums.square
 
 
 def epsilons(parameters):
@@ -207,16 +180,16 @@ STATEMENTS = [
     ),
     Statement(
         "finite-forward", "The forward loss of a wide network at initialisation is the recursion's: ratio 1.",
-        source="Section 3.2", of=network_ratios("network forward"), near=1.0, within=0.05,
+        source="Section 3.2", of=lambda t, p: network_ratios(t, "network forward"), near=1.0, within=0.05,
     ),
     Statement(
         "finite-backward", "Width times the backward information of a wide network is the recursion's.",
-        source="Appendix A.3", of=network_ratios("network backward"), near=1.0, within=0.05,
+        source="Appendix A.3", of=lambda t, p: network_ratios(t, "network backward"), near=1.0, within=0.05,
     ),
     Statement(
         "forward-limit", "With He initialisation the forward information of equal inputs is 1/2.",
-        source="Appendix B.1, proof of Theorem 1", of=network_ratios("network forward norm"),
-        near=PAPER_FORWARD_LIMIT, within=0.05,
+        source="Appendix B.1, proof of Theorem 1", of=lambda t, p: network_ratios(t, "network forward norm"),
+        near=1 / 2, within=0.05,
     ),
 ]  # fmt: skip
 
@@ -224,7 +197,6 @@ THEORY = "In exact theory the equilibrium layer"
 SAID = {
     HOLDS: f"{THEORY} does grow as the power 3/5 of depth{{}}, but only in very deep networks",
     CONTRADICTED: f"{THEORY} does not grow as the power 3/5 of depth{{}}, even in very deep networks",
-    ABSENT: f"{THEORY} grows as hardly another power of depth than 3/5{{}}",
     UNDECIDED: f"{THEORY} may or may not grow as the power 3/5 of depth{{}}",
     NOT_JUDGED: f"Whether {THEORY[0].lower()}{THEORY[1:]} grows as the power 3/5 of depth is not judged{{}}",
 }
@@ -232,9 +204,7 @@ SAID = {
 
 def finding(table, parameters, claims):
     """Whether the exponent is reached at the deepest end, and how near Figure 3's depths come to it."""
-    said = clauses(
-        claims, "deep-slope", SAID, lambda some, total: "" if len(some) == total else " for some inputs"
-    )
+    said = clauses(claims, "deep-slope", SAID, lambda some, n: " for some inputs" * (len(some) < n))
     if not said:
         return "No recursion has run."
     deep, shown = (
@@ -242,19 +212,18 @@ def finding(table, parameters, claims):
         for id in ("deep-slope", "figure3-slope")
     )
     said += f": the exponent is {PAPER_SLOPE + max(deep, key=abs):.2f} at {parameters['depth']:,} layers"
-    said += f", and {PAPER_SLOPE + min(shown, key=abs):.2f} at best at Figure 3's depths" if shown else ""
-    return f"{said}. These are suprema, decided by opposite inputs, which no two images of MNIST are."
+    if shown:
+        still, kappa = PAPER_SLOPE + min(shown, key=abs), central_kappa(parameters)
+        said += f", and {still:.2f} at the depths of Figure 3 (κ = {kappa:g})"
+    return f"{said}. The theory takes the worst pair of inputs, exact opposites, which no two images are."
 
 
 def key_numbers(table, parameters):
     """Both slopes beside the paper's."""
     result = []
-    for measure, where in (
-        (deep_slope, f"at {parameters['depth']} layers"),
-        (shown_slope, "over 10 to 100 layers"),
-    ):
+    for measure, where in ((deep_slope, f"at {parameters['depth']}"), (shown_slope, "over 10 to 100")):
         found = [measure(table, parameters, eps) for eps in parameters["epsilons"]]
         if found := [slope for slope in found if slope is not None]:
-            ends = f"{min(found):.3g} to {max(found):.3g}"
-            result.append(KeyNumber(f"slope of the equilibrium layer {where}, over ε", ends, PAPER_SLOPE))
+            what = f"slope of the equilibrium layer {where} layers, over ε"
+            result.append(KeyNumber(what, f"{min(found):.3g} to {max(found):.3g}", PAPER_SLOPE))
     return result

@@ -23,20 +23,19 @@ ACCURACIES = {"fashion_mnist": 88.3, "cifar10": 83.07}
 SHORT = 5.0  # points that our best network may be below it
 FULL_SIDE = 32  # pixels; at 16 the last convolutions of VGG-19 see single pixels
 KEYS = {"rate": "learning_rate", "batch": "batch_size"}
+CHANGES = {"rate": "per doubling of the rate", "batch": "per halving of the batch"}
 NETWORK = ["family", "dataset", *KEYS.values(), "seed"]
-COLUMNS = [*NETWORK, "passes", "train_loss", "train_accuracy", "test_accuracy", "test_loss", "reached"]
-COLUMNS += ["layers", "peak", "place", "position", "height", "accuracy_gap", "loss_gap"]
-DECIMALS = 9
+COLUMNS = [*NETWORK, "test_accuracy", "test_loss", "reached", "layers", "peak", "place", "position", "height"]
+COLUMNS += ["accuracy_gap", "loss_gap"]
 
 
 def networks(table):
     """One row per network that has an alignment.
 
-    Columns family, dataset, learning_rate, batch_size, seed, passes, train_loss and the accuracies;
-    reached : whether the training loss came down to 0.1; layers : how many; peak : the layer (from 1) with
-    the largest alignment; place : log2 of it; position : it from 0 (first layer) to 1 (last); height : that
-    alignment; accuracy_gap : training less test accuracy, in points; loss_gap : test less training loss, in
-    nats.
+    ``NETWORK``, test_accuracy and test_loss; reached : whether the training loss came down to 0.1; layers :
+    how many; peak : the layer (from 1) with the largest alignment; place : log2 of it; position : it from 0
+    (first layer) to 1 (last); height : that alignment; accuracy_gap : training less test accuracy, in points;
+    loss_gap : test less training loss, in nats.
     """
     if not len(table):
         return pd.DataFrame(columns=COLUMNS)
@@ -68,15 +67,13 @@ def slopes(nets, axis, column):
     result = {}
     for seed, rows in nets.groupby("seed"):
         varied = [name for name, key in KEYS.items() if rows[key].nunique() > 1]
-        if axis not in varied:
-            continue
         logs = np.log2(rows[[KEYS[name] for name in varied]].to_numpy(dtype=float))
         design = np.column_stack([np.ones(len(rows)), logs])
-        if np.linalg.matrix_rank(design) < design.shape[1]:
+        if axis not in varied or np.linalg.matrix_rank(design) < design.shape[1]:
             continue
         solved = np.linalg.lstsq(design, rows[column].to_numpy(dtype=float), rcond=None)[0]
         change = solved[1 + varied.index(axis)] * (1 if axis == "rate" else -1)
-        result[seed] = round(float(change), DECIMALS) + 0.0  # peaks that all are the same: 0, not rounding
+        result[seed] = round(float(change), 9) + 0.0  # peaks that all are the same: 0, not rounding
     return pd.Series(result, dtype=float)
 
 
@@ -92,44 +89,25 @@ def dataset_of(family, parameters):
     return parameters["second_dataset" if family in SECOND else "dataset"]
 
 
-CHANGES = {"rate": "per doubling of the rate", "batch": "per halving of the batch"}
+def sweeps(*families):
+    """Cases for ``each``: what the parameters vary of these families; of ``dense`` both axes always."""
+
+    def cases(parameters):
+        made = []
+        for family in families:
+            here = [tried for name, *tried in conditions(parameters) if name == family]
+            for (axis, words), values in zip(CHANGES.items(), zip(*here, strict=True), strict=False):
+                if family == "dense" or len(set(values)) > 1:
+                    given = {"family": family, "axis": axis}
+                    made.append(Case(f"{family}-{axis}", f"{title(family, parameters)}, {words}", given))
+        return made
+
+    return cases
 
 
-def sweep(family, axis, parameters):
-    """The case of one family along one axis."""
-    words = f"{title(family, parameters)}, {CHANGES[axis]}"
-    return Case(f"{family}-{axis}", words, {"family": family, "axis": axis})
-
-
-def sweeps(parameters, families=tuple(FAMILIES)):
-    """A case for everything that the parameters vary of these families."""
-    made = []
-    for family in families:
-        here = [(rate, batch) for name, rate, batch in conditions(parameters) if name == family]
-        for axis, values in zip(CHANGES, zip(*here, strict=True), strict=False):
-            if len(set(values)) > 1:
-                made.append(sweep(family, axis, parameters))
-    return made
-
-
-def of_dense(parameters):
-    """Both sweeps of the fully connected network, whose peak lies before the centre, varied or not."""
-    return [sweep("dense", axis, parameters) for axis in CHANGES]
-
-
-def of_deep(parameters):
-    """The sweeps of the convolutional networks."""
-    return sweeps(parameters, [family for family in FAMILIES if family != "dense"])
-
-
-def named(*families):
+def each_of(*families):
     """Cases for ``each``: a family each."""
     return lambda parameters: [Case(f, title(f, parameters), {"family": f}) for f in families]
-
-
-def figure_4(parameters):
-    """A case for each network of Figure 4."""
-    return named("dense", "vgg19", "resnet18")(parameters)
 
 
 def change(column, sign=1):
@@ -140,11 +118,6 @@ def change(column, sign=1):
 def together(one, other, sign=1):
     """A reading: correlation of two columns over a seed's networks that reached the loss."""
     return lambda table, parameters, family: sign * correlation(reached(table, family=family), one, other)
-
-
-def loss_gap(table, parameters, family, axis):
-    """By how much the gap between the losses shrinks along a sweep, by seed."""
-    return change("loss_gap", -1)(table, parameters, family, axis)
 
 
 def adam_less_sgd(column, sign=1):
@@ -158,19 +131,15 @@ def adam_less_sgd(column, sign=1):
     return of
 
 
-# family -> margin by which a position from 0 to 1 lies in the third that Section 4 names
-THIRDS = {
-    "dense": lambda position: 1 / 3 - position,
-    "vgg19": lambda position: 1 / 6 - (position - 1 / 2).abs(),
-    "resnet18": lambda position: position - 2 / 3,
-}
+# Where Section 4 has the peak, of positions from 0 to 1.
+THIRDS = {"dense": (-math.inf, 1 / 3), "vgg19": (1 / 3, 2 / 3), "resnet18": (2 / 3, math.inf)}
 
 
 def in_its_third(table, parameters, family):
     """By how much the peak lies within its third, mean over the networks of a seed."""
-    return means(
-        reached(table, family=family).assign(margin=lambda n: THIRDS[family](n["position"])), "margin"
-    )
+    nets, (low, high) = reached(table, family=family), THIRDS[family]
+    margin = np.minimum(nets["position"] - low, high - nets["position"])
+    return means(nets.assign(margin=margin), "margin")
 
 
 def printed_change(parameters, family, axis):
@@ -186,29 +155,29 @@ def points_short(table, parameters, family, axis=None):
     return ACCURACIES.get(dataset_of(family, parameters), math.nan) - 100 * best
 
 
-def mean_position(table, parameters, family, axis):
-    """Where the peaks lie on average, 0 (first layer) to 1 (last)."""
-    return reached(table, family=family)["position"].mean()
-
-
-def panels(table, parameters, family, axis):
-    """How many loss gaps are printed for a family."""
-    return float(at(PRINTED, family=family)["loss_gap"].notna().sum())
-
-
-def side_of(table, parameters, family):
-    """Pixels a side of the images; of fully connected networks, which have no maps, the paper's."""
-    return float(FULL_SIDE if family == "dense" else parameters["side"])
-
-
+ALL, DEEP = sweeps(*FAMILIES), sweeps(*(family for family in FAMILIES if family != "dense"))
+FIGURE_4, CONVOLUTIONAL = each_of("dense", "vgg19", "resnet18"), each_of("vgg19", "resnet18")
 NEAR = Requirement("points of test accuracy below the paper's", points_short, at_most=SHORT)
-BEFORE = Requirement("mean position of the peaks, from 0 to 1", mean_position, at_most=0.5)
-SHOWN = Requirement("panels of this network in Figures 12 to 14 that print a loss gap", panels, at_least=2)
-LARGE = Requirement("pixels a side of the images", side_of, at_least=FULL_SIDE)
+BEFORE = Requirement(
+    "mean position of the peaks, from 0 to 1",
+    lambda t, p, family, axis: reached(t, family=family)["position"].mean(), at_most=0.5,
+)  # fmt: skip
+SHOWN = Requirement(
+    "panels of this network in Figures 12 to 14 that print a loss gap",
+    lambda t, p, family, axis: float(at(PRINTED, family=family)["loss_gap"].notna().sum()), at_least=2,
+)  # fmt: skip
+LARGE = Requirement(  # fully connected networks have no maps
+    "pixels a side of the images",
+    lambda t, p, family: float(FULL_SIDE if family == "dense" else p["side"]), at_least=FULL_SIDE,
+)  # fmt: skip
 MOVES = "A higher learning rate or a smaller batch moves the peak towards the input."
 PLACE = {
     "above": 0, "matters": 0.1, "unit": "of log2 of the layer",
     "because": "a third of a layer over the sweep, at layer 3",
+}  # fmt: skip
+GAP = {
+    "above": 0, "matters": 0.3, "unit": "points",
+    "because": "a sixth of the slope over Figure 12's printed gaps",
 }  # fmt: skip
 RELATED = {
     "above": 0, "matters": 0.3, "bounds": (-1, 1),
@@ -216,72 +185,69 @@ RELATED = {
 }  # fmt: skip
 STATEMENTS = [
     Statement(
-        "moves", MOVES, source="Figures 3 and 8", of=change("place", -1), each=of_dense, headline=True,
+        "moves", MOVES, source="Figures 3 and 8", of=change("place", -1), each=sweeps("dense"), headline=True,
         opposed_by="Section 4 has the peak shift towards the centre, for early peaks away from the input",
         requires=(NEAR, BEFORE), **PLACE,
     ),
     Statement(
         "centre", "A higher learning rate or a smaller batch moves an early peak towards the centre.",
-        source="Section 4, of Figure 4", of=change("place"), each=of_dense,
+        source="Section 4, of Figure 4", of=change("place"), each=sweeps("dense"),
         opposed_by="the captions of Figures 3 and 8 have it shift towards the input",
         requires=(NEAR, BEFORE), **PLACE,
     ),
     Statement(
-        "moves", MOVES, source="Figures 3 and 8", of=change("place", -1), each=of_deep, requires=(NEAR,),
+        "moves", MOVES, source="Figures 3 and 8", of=change("place", -1), each=DEEP, requires=(NEAR,),
         **PLACE,
     ),
     Statement(
         "gap", "A higher learning rate or a smaller batch goes with a smaller gap between the accuracies.",
-        source="Section 4, Figures 12 to 15", of=change("accuracy_gap", -1), above=0, matters=0.3,
-        unit="points", because="a sixth of the slope over Figure 12's printed gaps", each=sweeps,
-        requires=(NEAR,), paper=printed_change,
+        source="Section 4, Figures 12 to 15", of=change("accuracy_gap", -1), each=ALL,
+        requires=(NEAR,), paper=printed_change, **GAP,
     ),
     Statement(
         "loss-gap", "A higher learning rate or a smaller batch goes with a smaller gap between the losses.",
-        source="Figures 12 to 14, of VGG-19 on CIFAR-10", of=loss_gap, above=0, matters=0.02,
-        unit="nats", because="a quarter of the slope over Figure 12's printed gaps", each=sweeps,
+        source="Figures 12 to 14, of VGG-19 on CIFAR-10", of=change("loss_gap", -1), above=0,
+        matters=0.02, unit="nats", because="a quarter of the slope over Figure 12's printed gaps", each=ALL,
         post_hoc="added after the first results", seen=3, requires=(SHOWN, NEAR),
     ),
     Statement(
         "higher", "A higher learning rate or a smaller batch makes the peak higher.", source="Section 4",
-        of=change("height"), above=0, matters=0.005, unit="of the alignment", each=sweeps, requires=(NEAR,),
+        of=change("height"), above=0, matters=0.005, unit="of the alignment", each=ALL, requires=(NEAR,),
         because="the curves of Figure 4 do not let a reader see less",
     ),
     Statement(
         "loss", "Networks with a higher peak have a lower test loss.", source="Section 4, of Figure 4",
-        of=together("height", "test_loss", -1), each=figure_4, requires=(NEAR,),
+        of=together("height", "test_loss", -1), each=FIGURE_4, requires=(NEAR,),
         opposed_by="the caption of Figure 4 has the height go with a larger error", **RELATED,
     ),
     Statement(
         "error", "Networks with a higher peak have a higher test loss.", source="Figure 4, caption",
-        of=together("height", "test_loss"), each=figure_4, requires=(NEAR,),
+        of=together("height", "test_loss"), each=FIGURE_4, requires=(NEAR,),
         opposed_by="Section 4 has large alignments go with good generalisation", **RELATED,
     ),
     Statement(
-        "adam-gap", "Adam has larger accuracy gaps than SGD (means over the rates).", above=0, matters=0.3,
-        source="Figure 13, of VGG-19", of=adam_less_sgd("accuracy_gap"), unit="points",
-        because="a sixth of the slope over Figure 12's printed gaps", each=named("vgg19", "resnet18"),
-        requires=(NEAR,),
+        "adam-gap", "Adam has larger accuracy gaps than SGD (means over the rates).",
+        source="Figure 13, of VGG-19", of=adam_less_sgd("accuracy_gap"), each=CONVOLUTIONAL, requires=(NEAR,),
+        **GAP,
     ),
     Statement(
         "adam-height", "Adam has lower peaks than SGD (means over the rates).", above=0, matters=0.005,
         source="Figure 13, of VGG-19", of=adam_less_sgd("height", -1), unit="of the alignment",
-        because="the curves of Figure 13 do not let a reader see less", each=named("vgg19", "resnet18"),
-        requires=(NEAR,),
+        because="the curves of Figure 13 do not let a reader see less", each=CONVOLUTIONAL, requires=(NEAR,),
     ),
     Statement(
         "where", "The peak lies early in fully connected networks, mid-way in VGG-19, late in ResNet-18.",
-        source="Section 4, of Figure 4; the thirds are ours", of=in_its_third, each=figure_4, above=0,
+        source="Section 4, of Figure 4; the thirds are ours", of=in_its_third, each=FIGURE_4, above=0,
         matters=0.05, unit="of the network", because="half a layer of ten",
         post_hoc="added after the first results", seen=3, requires=(NEAR, LARGE),
     ),
 ]  # fmt: skip
 
 AXES = {"batch": "halving the batch size", "rate": "doubling the learning rate"}
-MOVED = "{} moves the peak"
 SAID = {
-    HOLDS: MOVED + " towards the input by {} % of its layer, as Figure 8 says and Section 4 denies",
-    CONTRADICTED: MOVED + " away from the input by {} % of its layer, as Section 4 says and Figure 8 denies",
+    HOLDS: "{} moves the peak towards the input by {} % of its layer, as Figure 8 says and Section 4 denies",
+    CONTRADICTED: "{} moves the peak away from the input by {} % of its layer, as Section 4 says and "
+    "Figure 8 denies",
     ABSENT: "{} hardly moves the peak, while the paper says that it does",
     UNDECIDED: "whether {} moves the peak is undecided",
 }
@@ -305,37 +271,35 @@ def finding(table, parameters, claims):
     return said
 
 
+KEY_NUMBERS = {
+    ("dense", "rate"): "change of the accuracy gap in points per doubling of the rate, fully connected",
+    ("dense", "batch"): "the same per halving of the batch",
+    ("vgg19", "rate"): "per doubling of the rate, VGG-19",
+}
+
+
 def key_numbers(table, parameters):
     """The gap's change along sweeps: of the fully connected network, and of VGG-19 beside the paper's."""
     result = []
-    for family, axis, what in (
-        ("dense", "rate", "change of the accuracy gap in points per doubling of the rate, fully connected"),
-        ("dense", "batch", "the same per halving of the batch"),
-        ("vgg19", "rate", "per doubling of the rate, VGG-19"),
-    ):
+    for (family, axis), what in KEY_NUMBERS.items():
         values = slopes(reached(table, family=family), axis, "accuracy_gap")
+        printed = printed_change(parameters, family, axis)
         if len(values):
-            printed = printed_change(parameters, family, axis)
-            printed = None if printed is None else f"{-printed:+.1f}"
-            result.append(KeyNumber(what, interval(values, "{:+.1f}"), printed))
+            result.append(KeyNumber(what, interval(values, "{:+.1f}"), printed and f"{-printed:+.1f}"))
     return result
 
 
 def along(nets, family, axis, parameters):
     """The networks of a sweep: the other hyperparameter at its middle value, or at the one that is fixed."""
-    p, here = parameters, at(nets, family=family)
-    other = "batch_size" if axis == "rate" else "learning_rate"
+    p = parameters
+    rate, batch = p["resnet_rate" if family.startswith("resnet") else "vgg_rate"], p["batch_size"]
     if family == "dense":
-        values = sorted(p["dense_batches"] if axis == "rate" else p["dense_rates"])
-        fixed = values[len(values) // 2]
-    elif axis == "rate":
-        fixed = p["batch_size"]
-    else:
-        fixed = p["resnet_rate"] if family.startswith("resnet") else p["vgg_rate"]
-    return here[here[other] == fixed]
+        rate, batch = (sorted(p[name])[len(p[name]) // 2] for name in ("dense_rates", "dense_batches"))
+    fixed = {"batch_size": batch} if axis == "rate" else {"learning_rate": rate}
+    return at(nets, family=family, **fixed)
 
 
-def printed_gaps(family, axis, column="accuracy_gap"):
-    """The gaps that the paper prints along a sweep: a Series over the rate or the batch size, ascending."""
+def printed_gaps(family, axis):
+    """The accuracy gaps that the paper prints along a sweep: a Series over rate or batch size, ascending."""
     fixed = {"batch_size": 128} if axis == "rate" else {"learning_rate": 0.0032}
-    return at(PRINTED, family=family, **fixed).set_index(KEYS[axis])[column].dropna().sort_index()
+    return at(PRINTED, family=family, **fixed).set_index(KEYS[axis])["accuracy_gap"].sort_index()

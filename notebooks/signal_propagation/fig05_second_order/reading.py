@@ -7,18 +7,10 @@ import numpy as np
 import pandas as pd
 
 from alignbook import over_seeds
-from alignbook.claims import (
-    ABSENT,
-    CONTRADICTED,
-    HOLDS,
-    NOT_JUDGED,
-    UNDECIDED,
-    KeyNumber,
-    interval,
-    t_interval,
-)
+from alignbook.claims import KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, area, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
 # Fixed before any result was seen.
@@ -36,11 +28,6 @@ def early(table, column, kind="step"):
     """Mean of ``column`` over the first epoch's steps (area under the curve), by seed."""
     frame = curves(table, column, kind)
     return area(frame[[epoch for epoch in frame if epoch <= 1]])
-
-
-def of(column, kind="step"):
-    """A reading: :func:`early` of a column."""
-    return lambda table, parameters: early(table, column, kind)
 
 
 def rates(table):
@@ -141,11 +128,11 @@ STATEMENTS = [
     ),
     Statement(
         "first-order", "The change has the direction of its first order, -H_Ỹ Ψw (ours: cosine above 0.7).",
-        source="Appendix B.5.2, Approximation 2", of=of("first_order"), **COSINE,
+        source="Appendix B.5.2, Approximation 2", of=lambda t, p: early(t, "first_order"), **COSINE,
     ),
     Statement(
         "swapped", "H_Ỹ Ψw is highly correlated with H_w ΨỸ (ours: cosine above 0.7).",
-        source="Appendix B.5.2, Equation 10", of=of("swapped"), **COSINE,
+        source="Appendix B.5.2, Equation 10", of=lambda t, p: early(t, "swapped"), **COSINE,
     ),
     Statement(
         "theorem-a", "(L - 1) ∇L = H_w θ (largest relative error in float64).", source="Theorem A",
@@ -172,13 +159,12 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "Training steps move the tangent features as the paper predicts",
-    CONTRADICTED: "Training steps do not move the tangent features as the paper predicts",
-    ABSENT: "How nearly tangent features move as the paper predicts is just at our threshold",
-    UNDECIDED: "It is undecided whether training steps move the tangent features as the paper predicts",
-    NOT_JUDGED: "We do not judge whether training steps move the tangent features as the paper predicts",
-}
+MOVE = "move the tangent features as the paper predicts"
+SAID = by_verdict(
+    f"Training steps {MOVE}", f"Training steps do not {MOVE}",
+    "How nearly tangent features move as the paper predicts is just at our threshold",
+    f"training steps {MOVE}",
+)  # fmt: skip
 
 
 def finding(table, parameters, claims):
@@ -186,12 +172,15 @@ def finding(table, parameters, claims):
     claim = claims["correlated-all"]
     if claim.outcome not in SAID:
         return "No network was trained to the end."
-    said = f"{SAID[claim.outcome]}: over the first epoch the cosine averages {claim.measured:.2f} (exact: 1)."
+    said = f"{SAID[claim.outcome]}: over the first epoch the cosine averages {claim.measured:.2f}, where 1 "
+    said += "is exact."
     rate = reach(table)
     if rate is not None and rate < parameters["learning_rate"]:
         shorter = float(f"{parameters['learning_rate'] / rate:.1g}")
-        said += f" ReLUs switch: only steps {shorter:,.0f} times shorter follow even their own first order."
-    return f"{said} Measured on a part of the training images."
+        said += (
+            f" Since ReLUs switch, even the linear term holds only for steps {shorter:,.0f} times shorter."
+        )
+    return f"{said} We measured on a part of the training images."
 
 
 def key_numbers(table, parameters):

@@ -114,9 +114,9 @@ def finding(table, parameters, claims):
     said = clauses(claims, "epoch", STAYS, where)
     if not said:
         return "No network was trained to the end."
-    said = f"Over the first epoch the error signal and the labels {said.replace('; ', '; they ')}"
+    said = f"On average over the first epoch, the error signal and the labels {said.replace('; ', '; they ')}"
     small = parameters["conv_networks"] and (parameters["conv_width"] < 64 or parameters["conv_images"])
-    return f"{said} (1 is exact).{' Our convolutional networks are narrow.' if small else ''}"
+    return f"{said} (correlations; 1 is exact).{' Our convolutional networks are narrow.' if small else ''}"
 
 
 def where(claims, total):

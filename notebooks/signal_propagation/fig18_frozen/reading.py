@@ -18,9 +18,9 @@ CHANGE = 0.1  # ours: the paper calls the change "non-trivial"; fixed before any
 SEEN_SEEDS = 3  # those stored when the statistic of ``centre`` was replaced
 
 
-def nets(table, all_images):
-    """Rows of networks on all images or on a part of them; empty where there are none."""
-    rows = at(table, kind="net") if "noise" in table else table.iloc[:0]
+def nets(table, all_images, kind="net"):
+    """Rows of networks of one kind on all images or on a part of them; empty where there are none."""
+    rows = at(table, kind=kind)
     return rows[(rows["train_images"] == 0) == all_images] if len(rows) else rows
 
 
@@ -38,8 +38,7 @@ def of_width(table, column, width, all_images):
 
 def unfrozen(table, column, all_images=False):
     """One column of the networks trained whole, by seed."""
-    rows = at(table, kind="unfrozen")
-    return sample(rows[(rows["train_images"] == 0) == all_images] if len(rows) else rows, column)
+    return sample(nets(table, all_images, "unfrozen"), column)
 
 
 def limit(table, column):
@@ -135,11 +134,11 @@ def table_4(parameters):
 def beside(parameters):
     """A case per width of frozen networks, on a part of the images and on all."""
     whole = f"width {parameters['unfrozen_width']} trained whole against"
-    asked = [(w, "", "a part of the images") for w in parameters["widths"]]
-    asked += [(w, "-all", "all images") for w in parameters["all_images_widths"]]
+    some, every = ("widths", "", "a part of the images"), ("all_images_widths", "-all", "all images")
     return [
-        Case(f"{w}{all_}", f"{whole} {w}, {on}", {"width": w, "all_images": bool(all_)})
-        for w, all_, on in asked
+        Case(f"{w}{end}", f"{whole} {w}, {on}", {"width": w, "all_images": bool(end)})
+        for name, end, on in (some, every)
+        for w in parameters[name]
     ]
 
 
@@ -207,18 +206,18 @@ PARITY = {
 }
 
 
+def some_of(claims, total):
+    """At how many of the noise scales; nothing of all."""
+    return f" in {len(claims)} of {total} noise scales" * (len(claims) < total)
+
+
 def finding(table, parameters, claims):
     """How much the frozen layers' alignments change, and whether such networks keep up."""
-    said = clauses(
-        claims,
-        "evolves",
-        SAID,
-        lambda some, total: "" if len(some) == total else f" in {len(some)} of {total} noise scales",
-    )
+    said = clauses(claims, "evolves", SAID, some_of)
     if not said:
         return "No frozen network with alignments is among the results."
     most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
-    said = f"When only the last layer is trained, {said}: the largest change is {100 * most:.0f} %."
+    said = f"When only the last layer is trained, {said}: by up to {100 * most:.0f} % on average over them."
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     said += f" Such a network {parity} one that is trained whole." if parity else ""

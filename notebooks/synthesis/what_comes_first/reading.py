@@ -162,12 +162,12 @@ def finding(table, parameters, claims):
     if not text:
         return "Nothing was measured: every run diverged."
     turned = [LAYERS[layer] for layer in parameters["layers"] if _turned(table, claims, layer)]
-    text += " by the measure that we planned"
-    text += f"; by another the order is the opposite with the {listed(turned)}" if turned else ""
+    text += " by the measure chosen in advance"
+    text += f"; by a second, bounded one the order turns with the {listed(turned)}" if turned else ""
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     left = " to ".join(dict.fromkeys(f"{end(left):.0f}" for end in (min, max)))
-    text += f". With the first layer frozen, features make {left} % of their gain. Initial filters are small."
-    return text
+    text += f". With the first layer frozen, features still make {left} % of their gain."
+    return f"{text} Our filters start small, and the order may hang on that."
 
 
 def _with(claims, total):

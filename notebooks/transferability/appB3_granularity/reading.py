@@ -92,11 +92,11 @@ def finding(table, parameters, claims):
     """The verdict, and the shares of the error that are removed."""
     if claims["coarse"].measured is None:
         return "Nothing was measured."
-    far = " With equally narrow labels, it helps more if classes lie far apart."
+    far = " It helps more where equally narrow classes come from different superclasses."
     coarse, fine = (removed(table, parameters, kind).mean() for kind in ("coarse", "fine"))
     return (
-        f"{SAID[claims['coarse'].outcome]}: it removes {coarse:.0f} % of the error where superclasses are "
-        f"told apart and {fine:.0f} % where the classes of one are."
+        f"{SAID[claims['coarse'].outcome]}: it removes {coarse:.0f} % of the error in telling "
+        f"superclasses apart and {fine:.0f} % in telling apart the classes of one."
         f"{far if claims['distant'].outcome == HOLDS else ''} Our networks are small."
     )
 

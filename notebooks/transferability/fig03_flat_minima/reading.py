@@ -189,16 +189,17 @@ def conditions(table, parameters):
 
 
 SAID = by_verdict(
-    "Minima from pre-trained weights are flatter", "Minima from pre-trained weights are sharper, not flatter",
-    "Minima from pre-trained weights are as sharp as others",
-    "minima from pre-trained weights are flatter",
+    "Minima reached from pre-trained weights are flatter",
+    "Minima reached from pre-trained weights are sharper, not flatter",
+    "Minima reached from pre-trained weights are as sharp as others",
+    "minima reached from pre-trained weights are flatter",
 )  # fmt: skip
 
 
 FAR = {
-    HOLDS: "less around those from pre-trained weights",
-    CONTRADICTED: "more around those from pre-trained weights",
-    ABSENT: "as much around both",
+    HOLDS: "less around those from pre-trained weights, as the paper says",
+    CONTRADICTED: "more around those from pre-trained weights, against the paper",
+    ABSENT: "as much around both, against the paper",
 }
 
 
@@ -208,12 +209,14 @@ def finding(table, parameters, claims):
     if claim.measured is None:
         return "No two networks reached the loss: there is nothing to compare."
     radius = f"{max(parameters['radii']):g}"
+    times = f"{2**claim.measured:.1f}"
+    curved = "as much" if times == "1.0" else f"{times} times as much"
     far = FAR.get(claims[f"rise-{name}-{radius}"].outcome)
-    away = f"Further away, at {radius} of the filters' length, it rises {far}. " if far else ""
-    caveat = "" if len(settled(table, name)) else ", before training has settled in a minimum"
+    away = f" Farther out (filters moved by {radius} of their norm) it rises {far}." if far else ""
+    caveat = "" if len(settled(table, name)) else " Training had not settled in a minimum."
     return (
-        f"{SAID[claim.outcome]}: on {words(name)} the loss bends {2**claim.measured:.1f} times as much at "
-        f"those from random weights. {away}A small network{caveat}."
+        f"{SAID[claim.outcome]}: on {words(name)} the loss curves {curved} at those from "
+        f"random weights, on average.{away}{caveat} Our network is small."
     )
 
 

@@ -182,7 +182,9 @@ def finding(table, parameters, claims):
         f"{2**own.measured:.1f} and {2**shared.measured:.1f} times as far apart as two targets from one."
     )
     little = " So the picture shows how little training moves weights."
-    return text + (little if own.outcome == shared.outcome == HOLDS else " Network and source are small.")
+    return text + (
+        little if own.outcome == shared.outcome == HOLDS else " Our network and its source are small."
+    )
 
 
 def key_numbers(table, parameters):

@@ -182,8 +182,8 @@ def finding(table, parameters, claims):
     if said is None or sizes.isna().any():
         return "There is nothing to compare."
     return (
-        f"{said}: between layers its size varies {sizes['scratch']:.1f}- and {sizes['pretrained']:.1f}-fold "
-        f"({words(names[0])}). {SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. Network and source are small."
+        f"{said}: {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}. "
+        f"{SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. Our network and its source are small."
     )
 
 

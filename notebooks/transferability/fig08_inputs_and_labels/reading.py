@@ -180,7 +180,9 @@ def finding(table, parameters, claims):
         f"{street} street digits, and class labels beat colour labels by {claims['labels'].measured:.0f}."
     )
     if max(training_errors(table, parameters, part) for part in PARTS) > FITTED:
-        text += " The networks of (c, d) have not learned their targets and are not judged."
+        text += (
+            " Comparisons (c) and (d) are not judged, since their networks have not learned their targets."
+        )
     return text
 
 

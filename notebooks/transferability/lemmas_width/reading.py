@@ -161,8 +161,8 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     off = "below" if claim.measured < 0 else "above"
     return (
-        f"{SAID[claim.outcome]}: at κ = 1 the exponent of the slowest is {abs(claim.measured):.2f} {off} the "
-        f"lemma's, and we allow {ROOM:g}. Lemma 2's own condition would take at least "
+        f"{SAID[claim.outcome]}: at κ = 1 the weakest exponent is {abs(claim.measured):.2f} {off} the "
+        f"lemma's, and we allow {ROOM:g}. No network here meets Lemma 2's condition, which takes at least "
         f"{needed.median() / 1e6:,.0f} million units."
     )
 

@@ -99,7 +99,7 @@ STATEMENTS = [
 ]  # fmt: skip
 SAID = by_verdict(
     "Less similar targets carry the weights farther out of the source's flat region",
-    "Less similar targets do not always carry the weights farther out of the source's flat region",
+    "Less similar targets need not carry the weights farther out of the source's flat region",
     "Less similar targets carry the weights no farther out of the source's flat region than similar ones",
     "less similar targets carry the weights farther out of the source's flat region",
 )
@@ -113,12 +113,12 @@ def finding(table, parameters, claims):
     nearest = min(pairs, key=lambda name: pairs[name].measured)
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, nearest).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    text = f"its loss rises by {far} of the way to guessing, and by {near} after similar {called(nearest)}."
+    text = f"after them the source's loss rises {far} of the way to guessing, after {called(nearest)} {near}."
     farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
     if head.outcome != HOLDS and farther:
-        text += f" They do against {listed(farther)}."
+        text += f" They do so more than {listed(farther)}."
     if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
-        text += " Even similar targets leave the region."
+        text += " Even similar targets lead out of it."
     return f"{SAID[head.outcome]}: {text} Our network is small."
 
 

@@ -127,7 +127,7 @@ def finding(table, parameters, claims):
     return (
         f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far (paper: "
         f"{printed_pairs()['ratio'].mean():.2f}), which depends on a learning rate that the paper does not "
-        "state. Network and source are small."
+        "state. Our network and its source are small."
     )
 
 

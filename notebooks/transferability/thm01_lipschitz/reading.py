@@ -127,8 +127,10 @@ SAID = by_verdict(
     "pre-training changes the squared gradient by the theorem's term",
 )
 SIMILAR = by_verdict(
-    "For the same two classes the gradient falls", "For the same two classes the gradient rises",
-    "For the same two classes the gradient stays as it is", "the gradient falls for the same two classes",
+    "Where source and target have the same classes, it falls",
+    "Where source and target have the same classes, it rises",
+    "Where source and target have the same classes, it stays as it is",
+    "it falls where source and target have the same classes",
 )  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     return (
         f"{SAID[claim.outcome]}: at width {table['width'].max():,} the change is {claim.measured:.2f} times "
-        f"the term, which is exact at infinite width. {similar}. The tasks are small, of two classes each."
+        f"what it says for infinite width. {similar}. The tasks are small, of two classes each."
     )
 
 

@@ -233,14 +233,15 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "After every source the weights move no farther than the bound allows",
-    "After at least one source the weights move farther than the bound allows",
-    "After the worst source the weights move just as far as the bound allows",
-    "the weights stay within the bound after every source",
+    "Fine-tuning moves the weights no farther than the bound, whatever the source",
+    "At our widths fine-tuning can move the weights farther than the bound",
+    "After the worst source fine-tuning moves the weights just as far as the bound",
+    "fine-tuning keeps the weights within the bound, whatever the source",
 )
 TEST = by_verdict(
-    "Sources with a larger bound leave a larger test loss",
-    "Sources with a larger bound leave a smaller test loss", "The bound does not order sources by test loss",
+    "As claimed, sources with a larger bound leave a larger test loss",
+    "Against the paper, sources with a larger bound leave a smaller test loss",
+    "The bound does not order sources by test loss",
     "sources with a larger bound leave a larger test loss",
 )  # fmt: skip
 
@@ -251,10 +252,10 @@ def finding(table, parameters, claims):
     if bound.measured is None:
         return "Nothing has finished."
     falls = claims["excess-rate"].outcome == HOLDS
-    limit = " The excess falls with the width, and the theorem is about the limit of large widths." * falls
+    limit = " The excess falls with the width, so the theorem may still hold in its limit." * falls
     return (
-        f"{SAID[bound.outcome]}: on average the worst one moves them {1 + MARGIN - bound.measured:.2f} "
-        f"times the bound, where we allow {1 + MARGIN:g}.{limit}"
+        f"{SAID[bound.outcome]}: on average {1 + MARGIN - bound.measured:.2f} times as far after "
+        f"each seed's worst source, and we allow {1 + MARGIN:g}.{limit}"
     ) + (f" {TEST[test]}." if test in TEST else "")
 
 

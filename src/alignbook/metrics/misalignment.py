@@ -36,10 +36,10 @@ def misalignment(a, b, rtol=None):
 
     Notes
     -----
-    With the eigenspaces Vᵢ of A and the restrictions B|Vᵢ of B to them (Maennel et al. 2020, Definition 2
-    and Proposition 2.7),
+    With the restrictions Bᵢ of B and Cᵢ of its inverse to the eigenspaces of A (Maennel et al. 2020,
+    Definition 2 and Proposition 2.7),
 
-    .. math:: M(A, B) + d = \\sum_i \\sqrt{\\mathrm{tr}(B|_{V_i}) \\, \\mathrm{tr}(B^{-1}|_{V_i})}.
+    .. math:: M(A, B) = \\sum_i \\sqrt{\\mathrm{tr}\\, B_i \\; \\mathrm{tr}\\, C_i} - d.
 
     Cost: two eigendecompositions, O(d³); a millisecond at d = 27, the patches of 3 × 3 in three colours.
 

@@ -20,6 +20,7 @@ from alignbook.pages.tables import badge, digits, folded, marked, measured, numb
 from alignbook.runs import engine, notebooks, parameters, results
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
+FEW = 4  # replicates, up to which a verdict's first line names the one that differs
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
@@ -29,10 +30,10 @@ _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "pa
 NEW_SEEDS = '<p class="ab-note">These numbers rest on the new seeds alone, as the verdicts do.</p>'
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
-    "quick": "settings: reduced size",
-    "paper": "settings: the paper's own values, where it prints them",
+    "quick": "settings: smaller than the paper's",
+    "paper": "settings: the paper's own values, where it states them",
 }
-IN_PART = "settings: the paper's own values as far as they are run, reduced size elsewhere"
+IN_PART = "settings: the paper's own values as far as they are run, smaller elsewhere"
 
 
 class Page:
@@ -62,7 +63,7 @@ class Page:
         """The numbers beside the figure, at most three, with the paper's, if any, where it prints them."""
         rows = []
         for key in self.run.key_numbers:
-            row = {"Number": marked(key.what), "Paper": number(key.paper) or "not printed"}
+            row = {"Number": marked(key.what), "Paper": number(key.paper) or "not stated"}
             if self.notebook.paper == notebooks.OWN:
                 del row["Paper"]
             rows.append({**row, "Here": number(key.here) or "–"})
@@ -165,10 +166,21 @@ def verdicts(run):
 
 
 def spread(group):
-    """HTML of the outcome of ``group``, claims of one statement; where they differ, on how many each."""
-    counts = Counter(claim.outcome for claim in group)
-    parts = [badge(o) + f"&nbsp;on&nbsp;{counts[o]}" * (len(counts) > 1) for o in OUTCOMES if counts[o]]
+    """HTML of the outcome of ``group``, claims of one statement, and of which where they differ."""
+    parts = []
+    for outcome in OUTCOMES:
+        those = [claim for claim in group if claim.outcome == outcome]
+        if those:
+            parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
     return ", ".join(parts) + OURS * all(claim.ours for claim in group)
+
+
+def _of_which(those, group):
+    """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
+    statement, label = those[0].group or "", those[0].statement
+    if len(those) == 1 and label.startswith(f"{statement} (") and len(group) <= FEW:
+        return f" <small>{marked(label.removeprefix(statement).strip())}</small>"
+    return f"&nbsp;on&nbsp;{len(those)}"
 
 
 def banner(run):
@@ -176,7 +188,7 @@ def banner(run):
     used = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
     count = run.parameters.get("seeds")
     data = notebooks.find(run.name).data
-    made_of = ", ".join(map(spoken, used)) or "made data"
+    made_of = ", ".join(map(spoken, used)) or "synthetic data"
     facts = [
         # Values of one's own may name other data.
         f"data: {data}" if data and run.profile in engine.FAITHFUL else made_of,
@@ -332,7 +344,7 @@ def _state(run, total):
         borrowed = sum(item.borrowed() for item in run.shown)
         part = "all" if borrowed == total else "some"
         smaller = f" ({part} runs by earlier code, checked on smaller runs)"
-        return "fresh" + smaller * (borrowed > 0)
+        return "up to date" + smaller * (borrowed > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
 

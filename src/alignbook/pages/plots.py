@@ -35,8 +35,18 @@ def dots(ax, place, values, colour):
     ax.errorbar(place + 0.32, mean, [[mean - low], [high - mean]], fmt="_", ms=9, color="black", capsize=2.5)
 
 
-def legend_below(fig, ax, ncols=3):
-    """What is named in ``ax`` as a legend below the whole ``fig``; none where nothing was drawn."""
-    handles, labels = ax.get_legend_handles_labels()
-    if handles:
-        fig.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize=10)
+def octaves(ax, last, ticks):
+    """Set the x axis of ``ax`` to steps from 0, by powers of two, with ``ticks`` as far as ``last``."""
+    ax.set_xscale("symlog", base=2, linthresh=1)
+    shown = [step for step in ticks if step <= last]
+    ax.set_xticks(shown, shown)
+    ax.minorticks_off()
+
+
+def legend_below(fig, *axes, ncols=3):
+    """What is named in ``axes``, each name once, as a legend below the whole ``fig``; none of no names."""
+    named = {}
+    for ax in axes:
+        named |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    if named:
+        fig.legend(named.values(), named, loc="outside lower center", ncols=ncols, fontsize=10)

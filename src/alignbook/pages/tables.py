@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from alignbook.claims import interval  # noqa: F401, which pages take from here
+from alignbook.claims import interval, spread  # noqa: F401, which pages take from here
 from alignbook.pages.names import spoken
 
 _TAG = re.compile(r"<[^>]*>")

@@ -11,7 +11,7 @@ from functools import partial
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from alignbook.runs import digest, engine, kept, notebooks, plans, results
+from alignbook.runs import costs, digest, engine, kept, notebooks, plans, results
 
 NICE = 19  # the lowest priority: whoever works on the machine goes first
 
@@ -56,18 +56,18 @@ class Undecided:
 
 @dataclass(frozen=True)
 class Work:
-    """What a plan still asks for: ``missing`` jobs, and how many seconds one is expected to take."""
+    """What a plan still asks for: ``missing`` jobs, and how many ``seconds`` each is expected to take."""
 
     plan: plans.Plan
     jobs: list
     missing: list
-    seconds: float
+    seconds: list
     headline: bool
 
     @property
     def hours(self):
         """Core hours that are left."""
-        return self.seconds * len(self.missing) / 3600
+        return sum(self.seconds) / 3600
 
 
 def undecided():
@@ -102,10 +102,17 @@ def queue(names=()):
         jobs = _jobs(plan)
         missing = [job for job in jobs if results.peek(job) is None]
         if missing:
-            new = [job for job in jobs if _is_new(job, plan)]
-            seconds = 3600 * plan.expected_core_hours / max(len(new), 1)
-            found.append(Work(plan, jobs, missing, seconds, _decides_headline(plan, keys)))
+            found.append(
+                Work(plan, jobs, missing, _seconds(plan, jobs, missing), _decides_headline(plan, keys))
+            )
     return sorted(found, key=lambda work: (not work.headline, work.hours))
+
+
+def _seconds(plan, jobs, missing):
+    """Seconds that each of ``missing`` takes: what it took with other seeds, else its share of the plan's."""
+    new = [job for job in jobs if _is_new(job, plan)]
+    share = 3600 * plan.expected_core_hours / max(len(new), 1)
+    return [share if taken is None else taken for taken in costs.with_other_seeds(missing)]
 
 
 def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
@@ -131,8 +138,8 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
             if lacking := system.lacks(item.plan.needs):
                 say(f"{head}: left out, this machine has no {lacking}")
                 continue
-            if time.monotonic() + item.seconds > until:
-                say(f"{head}: left out, a job takes about {item.seconds:.0f} s, more than is left")
+            if time.monotonic() + min(item.seconds) > until:
+                say(f"{head}: left out, a job takes about {min(item.seconds):.0f} s, more than is left")
                 continue
             missing = f"{len(item.missing)} of {len(item.jobs)} jobs missing"
             say(f"{head}: {missing}, {item.hours:.1f} core hours")
@@ -150,19 +157,20 @@ def _compute(item, head, until, workers, scheduler, device, say):
         cluster.compute(item.missing, scheduler, device=device, say=say)
         return sum(map(results.exists, item.missing))
     engine.require_data(item.missing)
-    ended = []
+    takes = {results.location(job): seconds for job, seconds in zip(item.missing, item.seconds, strict=True)}
+    waiting = dict(takes)
 
     def done(job, text):
-        ended.append(job)
-        left = item.seconds * (len(item.missing) - len(ended)) / workers
-        end = time.strftime("%H:%M", time.localtime(time.time() + left))
-        say(f"{head}: {job.name} {text}; {len(ended)} of {len(item.missing)}, to the end about {end}")
+        del waiting[results.location(job)]
+        end = time.strftime("%H:%M", time.localtime(time.time() + sum(waiting.values()) / workers))
+        ended = len(takes) - len(waiting)
+        say(f"{head}: {job.name} {text}; {ended} of {len(takes)}, to the end about {end}")
 
     engine.in_workers(
         item.missing, partial(engine.compute_one, device=device, replace=False), workers, say, done=done,
-        admits=lambda job: time.monotonic() + item.seconds <= until,
+        admits=lambda job: time.monotonic() + takes[results.location(job)] <= until,
     )  # fmt: skip
-    return len(ended)
+    return len(takes) - len(waiting)
 
 
 def _jobs(plan):

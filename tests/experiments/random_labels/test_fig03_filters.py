@@ -65,7 +65,7 @@ def test_filters_of_the_datas_directions_match_and_others_do_not():
     assert other["matched"] in (ABSENT, UNDECIDED, CONTRADICTED) and other["aligned"] != HOLDS
     assert other["one-or-two"] != HOLDS
     said = reading.finding(table, ASKED, claims(table))
-    assert "all ten match, against" in said and "stands in for the paper's" in said
+    assert "all ten match; of ten random directions" in said and "stands in for the paper's" in said
     unlearned = table.assign(accuracy=0.9 * table["accuracy"])
     assert judged(unlearned)["matched"] == NOT_JUDGED
 

@@ -81,7 +81,7 @@ def test_slopes_decide():
     part = judged(made_up(up, columns=["cnn"]))
     assert part["more-layers"] == part["vgg-real"] == NOT_RUN and part["cnn-real"] == HOLDS
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-    assert "all three networks learn random labels" in said(made_up(up)) and "loses" not in said(made_up(up))
+    assert "All three networks tend to learn" in said(made_up(up)) and "loses" not in said(made_up(up))
     down = said(made_up(up | {"resnet": -0.1}))
     assert "slows at least one" in down and "ResNet-18 is least clear" in down and "loses 10 points" in down
 
@@ -102,7 +102,7 @@ def test_a_line_rises_over_a_step_that_goes_down():
     assert outcomes["steps-cnn-real"] == outcomes["steps-vgg-random"] == HOLDS
     ends = table[(table["layers"] != 1) | (table["labels"] == "random")]
     assert judged(ends)["steps-vgg-real"] == NOT_JUDGED  # no more than the line has
-    assert "though from 0 to 1 layers it loses" in said(table)
+    assert "but the step from 0 to 1 layers loses" in said(table)
     ours = {statement.id for statement in reading.STATEMENTS if statement.ours}
     assert ours == {f"steps-{column}" for column in design.COLUMNS} | {
         "larger",

@@ -59,7 +59,7 @@ def test_the_printed_shapes_hold():
     scaled = [found[part].interval[0] / found[part].matters for part in PARTS]
     assert found["shapes"].interval[0] == pytest.approx(min(scaled))
     assert {id for id in PARTS if found[id].ours} == {"left-no-rise", "right-no-fall"}
-    assert finding(made_up()).startswith("All three settings give the paper's curves.")
+    assert finding(made_up()).startswith("All three settings give curves of the paper's shape.")
 
 
 def test_one_other_shape_decides_the_headline():
@@ -102,8 +102,8 @@ def test_growth_and_tau_are_judged_apart():
 
 
 def test_sizes_of_ones_own_are_said():
-    assert "scaled down in the left and middle panel" in finding(made_up(), inputs=9)
-    assert "scaled down" not in finding(made_up()) and len(finding(made_up(), inputs=9)) <= 300
+    assert "smaller in the left and middle panel" in finding(made_up(), inputs=9)
+    assert "smaller" not in finding(made_up()) and len(finding(made_up(), inputs=9)) <= 300
 
 
 def test_a_panel_that_is_not_there():

@@ -42,7 +42,7 @@ def test_the_proposition_holds():
     assert {claim.outcome for claim in found.values()} == {HOLDS}
     assert found["aligned-plain"].headline and found["width-16"].measured == pytest.approx(0)
     text = finding(made_up())
-    assert text.startswith("Over many networks the trained weights have") and "the same" in text
+    assert text.startswith("Over many networks the trained weights share") and "the same" in text
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_one_departure_contradicts_one_statement(id, table):
 
 
 def test_the_finding_follows():
-    assert "lack the principal axes" in finding(made_up({"plain": 0.2}))
+    assert "do not share the principal axes" in finding(made_up({"plain": 0.2}))
     both = finding(made_up({"adam": 0.23}, alone=0.6))
-    assert "With Adam, to which the paper extends its proof, 23 % is left" in both and "not aligned" in both
+    assert "With Adam, which the paper also covers, it is 23 %" in both and "not aligned" in both
     assert len(both) <= 300
     assert len(reading.key_numbers(made_up(), SMOKE)) == 3
 

@@ -239,7 +239,7 @@ def test_one_of_our_own_runs_in_place_of_the_paper_holds_cell_by_cell(monkeypatc
         runs = truth.to_numpy()[:, None] + rng.normal(0, 0.01, (len(truth), 7)) + rng.normal(0, 0.005, 7)
         cells = pd.DataFrame(runs[:, 1:], index=truth.index).T
         monkeypatch.setattr(reading, "PAPER", pd.Series(runs[:, 0], index=truth.index))
-        monkeypatch.setattr(reading, "own_cells", lambda table, parameters, cells=cells: cells)
+        monkeypatch.setattr(reading, "accuracies", lambda table, parameters, cells=cells: cells)
         table = pd.DataFrame({"initialisation": ["pretrained"], "random_labels": [1.0]})
         found = {claim.id: claim for claim in judged(statements, table, PARAMETERS)}
         held += [found[id].outcome == HOLDS for id in wanted]
@@ -262,7 +262,7 @@ def _compared(id):
     layers = (1, 2, 3) if id == "sampled-like-f2" else (3,) if "f1-like-pre" in id else (2, 3)
     one, other = id.split("-like-")
     other, _, count = other.partition("-")
-    counts = (int(count),) if count else reading.COUNTS
+    counts = (int(count),) if count else (100, 1000)
     return (one, layers, counts), (other, layers, counts)
 
 
@@ -317,7 +317,9 @@ def test_variations_are_no_cells_of_the_tables():
     table = as_printed()
     both = pd.concat([table, table.assign(pool="valid", train=0.0)], ignore_index=True)
     assert outcomes(both) == outcomes(table)
-    found = reading.changes(both, PARAMETERS)
-    assert found[: len(table)].tolist() == [{}] * len(table)
-    assert found[len(table) :].tolist() == [{"pool": "valid"}] * len(table)
+    pd.testing.assert_frame_equal(reading.jobs_with(both, PARAMETERS)[table.columns], table)
+    assert len(reading.jobs_with(both, PARAMETERS, pool="valid")) == len(table)
+    assert reading.jobs_with(both, PARAMETERS, pool="valid", precision="bfloat16").empty
+    varied = reading.accuracies(both, PARAMETERS, pool="valid")
+    assert (varied.xs("train", axis=1, level="part") == 0).all(axis=None)
     assert outcomes(both.assign(pool="same")) != outcomes(table)  # the same parameters, other accuracies

@@ -84,7 +84,7 @@ def test_proposition_2_is_measured_not_assumed(monkeypatch):
     def found(misalignment=propositions.misalignment):
         monkeypatch.setattr(propositions, "misalignment", misalignment)
         values = propositions.properties(4, np.random.default_rng(0), lambda done, text: None)
-        rows = [{"kind": "misalignment", "property": k, "value": v} for k, v in values.items()]
+        rows = [{"kind": "misalignment", "seed": 0, "property": k, "value": v} for k, v in values.items()]
         made = judge(reading.STATEMENTS, pd.DataFrame(rows), ASKED)
         return {c.id[14:]: c.outcome for c in made if c.id.startswith("proposition-2")}
 
@@ -102,7 +102,7 @@ def made_up(shift=0.0, least=0.98, scale=1.0, splits=5):
     rows = []
     for seed in range(splits):
         for entry in reading.PRINTED.itertuples():
-            apart = 10 ** (reading.printed_apart(entry.index) + shift + rng.normal(0, 0.1))
+            apart = 10 ** (reading.APART[entry.index] + shift + rng.normal(0, 0.1))
             variance = scale * float(entry.variance) * rng.normal(1, 1e-5)
             rows.append({"seed": seed, "index": entry.index, "apart": apart, "variance": variance})
         rows.append({"seed": seed, "index": 13, "apart": 1 - least + rng.normal(0, 1e-3), "variance": 0.01})
@@ -199,8 +199,7 @@ def test_the_printed_distance_is_twice_the_integral():
 def test_the_erratum_is_judged(monkeypatch):
     found = judged(made_up())
     assert found["distance-definition"] == HOLDS and found["distance-closed-form"] == CONTRADICTED
-    mended = {
-        name: lambda one, other: directions.printed_distance(one, other) / 2 for name in reading.DISTANCES
-    }
-    monkeypatch.setattr(reading, "DISTANCES", mended)
+    words, printed = reading.DISTANCES["closed-form"]
+    mended = {"closed-form": (words, lambda one, other: printed(one, other) / 2)}
+    monkeypatch.setattr(reading, "DISTANCES", reading.DISTANCES | mended)
     assert judged(made_up())["distance-closed-form"] == HOLDS

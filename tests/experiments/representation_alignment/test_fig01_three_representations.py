@@ -59,11 +59,11 @@ def test_the_printed_order_holds():
     table = made_up(areas=(0.5, 0.2, 0.1))
     assert set(outcomes(table).values()) == {HOLDS}
     assert found(table).startswith(
-        "The ReLU network's features align best with the labels and the dictionary's"
+        "The ReLU network's features align best with the labels, then RBF's and the dictionary's"
     )
     assert found(table).endswith("Linear models learn and generalise in the same order.")
     few, all_rows = (table.assign(points=PARAMETERS["points"] - less) for less in (1, 0))
-    assert found(few, dataset="ct_slices").endswith(" All slices are of two patients.")
+    assert found(few, dataset="ct_slices").endswith(" All CT slices are of two patients.")
     assert "patients" not in found(all_rows, dataset="ct_slices")
     assert reading.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 

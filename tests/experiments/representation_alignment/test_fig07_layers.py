@@ -121,7 +121,7 @@ def test_claims_as_in_the_paper(table):
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 3 of 3"
     assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("0.30 → 0.20 → 0.10 before, 0.50 → 0.6")
     said = finding(rows)
-    assert said.startswith("The paper's order of layers shows: after training, alignment by layer")
+    assert said.startswith("The paper's order of layers shows: with depth, alignment after training rises on")
     assert said.endswith(" digits and diabetes; before training it falls on digits and diabetes.")
 
 
@@ -135,7 +135,7 @@ def test_claims_against_the_paper(table):
     assert found["rises-digits"] == found["falls-diabetes"] == HOLDS
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 0 of 3"
     assert finding(rows).startswith("The paper's order of layers does not show throughout: ")
-    assert "rises on digits and falls somewhere on diabetes; before training it falls on" in finding(rows)
+    assert "rises on digits and falls at some layer on diabetes; before training it falls on" in finding(rows)
 
 
 def test_the_two_stops_are_judged_apart(table):
@@ -143,7 +143,6 @@ def test_the_two_stops_are_judged_apart(table):
     found = outcomes(rows)
     assert found["rises-diabetes"] == found["order"] == found["rises-further-digits"] == HOLDS
     assert found["rises-further-diabetes"] == CONTRADICTED
-    assert finding(rows).endswith("With longer training it rises on digits and falls somewhere on diabetes.")
     seen = {claim.id: claim for claim in judged(reading.STATEMENTS, rows, PARAMETERS)}  # seeds 0 to 2
     assert {id for id, claim in seen.items() if claim.outcome == NOT_JUDGED} == {
         "rises-further-digits", "rises-further-diabetes"

@@ -69,7 +69,7 @@ def test_what_the_paper_shows_holds():
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 19
     said = finding(table)
     assert "another domain lowers alignment with the target in 6 of 6 pairs. It" in said and len(said) <= 300
-    assert "lowers accuracy there in 6 of 6 pairs. " in said
+    assert "lowers accuracy on the target in 6 of 6 pairs. " in said
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[1].paper is None and keys[2].here == "95 % / 95 % / 95 %"
     shown = reading.accuracy_table(table, PARAMETERS)

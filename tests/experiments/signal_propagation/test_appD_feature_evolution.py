@@ -124,7 +124,7 @@ def test_claims_hold():
     found = outcomes(made_up())
     printed = [found.pop(id) for id in list(found) if "printed-size" in id]
     assert printed == [CONTRADICTED] * 3 and set(found.values()) == {HOLDS} and len(found) == 19
-    assert "in the order that" in said(made_up()) and "off the labels" not in said(made_up())
+    assert "Hessian predict which layers" in said(made_up()) and "right angles" not in said(made_up())
     tiny = made_up(factor=100.0)  # the measured change is as large as what is printed
     assert outcomes(tiny)["printed-size-rate"] == HOLDS and outcomes(tiny)["factor-size-rate"] == CONTRADICTED
 
@@ -147,7 +147,7 @@ def test_claims_are_contradicted():
     assert {outcome for id, outcome in found.items() if id not in sizes} == {CONTRADICTED}
     assert "against the order" in said(table) and "0.9" in said(table).split("move ")[1]
     mixed = claims(table) | {"hierarchy-short": claims(made_up())["hierarchy-short"]}
-    assert "(holds for very short steps, 0." in reading.finding(table, PARAMETERS, mixed)
+    assert "with very short steps that holds (0." in reading.finding(table, PARAMETERS, mixed)
 
 
 def test_other_verdicts():

@@ -36,11 +36,6 @@ PARAMETERS = {
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def short_bootstrap(monkeypatch):
-    monkeypatch.setattr(reading, "BOOTSTRAP", 200)
-
-
 def compute(job, **changes):
     return fig03.compute(**{**job.arguments, **changes}, device=CPU, report=lambda done, text: None)
 
@@ -190,23 +185,20 @@ def test_equilibrium_of_pairs():
     rows = [
         {"statistic": "mean", "depth": depth, "layer": layer, "forward": layer**-2.0,
          "backward": (layer / depth) ** 3.0}
-        for depth in (10, 20, 40)
+        for depth in (1000, 2000, 4000, 9)
         for layer in range(1, depth + 1)
     ]  # fmt: skip
-    table = pd.DataFrame(rows).assign(dataset="mnist", setting=None)
-    losses = reading.losses_of_pairs(pd.concat([table, table]), "mnist", "mean")
-    assert len(losses) == 70
-    layers = reading.equilibrium(losses, 0.5)
-    expected = (layers.index.to_numpy(float) ** 3 / 0.5) ** (1 / 5)
-    np.testing.assert_allclose(layers, expected, rtol=1e-9)
-    assert reading.equilibrium(losses, 1e9).isna().all()
-    assert reading.fitted_kappa(losses, [10, 40, 40], expected[[0, 2, 2]]) == pytest.approx(0.5, rel=1e-3)
-    assert reading.losses_of_pairs(pd.DataFrame({"unit": []}), "mnist", "mean").empty
-    # Beside networks the rows say nothing of a network.
-    nets = made_up({(depth, 0): depth // 2 for depth in (10, 20, 40)})
-    both = pd.concat([nets, table.assign(seed=0, depth=100)], ignore_index=True)
+    table = pd.DataFrame(rows).assign(dataset="mnist", setting=None, seed=0)
+    met = {depth: (depth**3 / 0.5) ** (1 / 5) for depth in (1000, 2000, 4000)}
+    nets = made_up({(depth, 0): round(layer) for depth, layer in met.items()})
+    both = pd.concat([nets, table, table], ignore_index=True)
+    kappa, layers = reading.equilibrium(both, asked(depths=list(met)), "mnist", "mean")
+    assert kappa == pytest.approx(0.5, rel=0.02)
+    assert layers.to_dict() == pytest.approx({d: (d**3 / kappa) ** (1 / 5) for d in met}, rel=1e-9)
+    # Beside networks the rows say nothing of a network; two depths are too few for a κ.
     pd.testing.assert_frame_equal(reading.networks(both), reading.networks(nets))
     assert judged(both)["slope-mnist"].outcome == judged(nets)["slope-mnist"].outcome
+    assert reading.equilibrium(both, asked(depths=[1000, 2000]), "mnist", "mean")[1].empty
 
 
 DEPTHS = (10, 20, 40, 80)
@@ -241,12 +233,11 @@ def test_the_equilibrium_of_the_data_is_judged():
     assert flat["slope-mnist"].outcome == "holds"
     assert "equilibrium-mnist-supremum" not in flat  # which the two images most alike decide
     parameters = asked(depths=list(DEPTHS))
-    kappa, layers = reading.equilibrium_of(following(0.9), parameters, "mnist", "mean")
-    assert kappa == pytest.approx(1, rel=0.05) and reading.theory_slope(layers) == pytest.approx(
-        0.9, abs=1e-6
-    )
+    kappa, _ = reading.equilibrium(following(0.9), parameters, "mnist", "mean")
+    assert kappa == pytest.approx(1, rel=0.05)
+    assert reading.theory_slope(following(0.9), parameters, "mnist") == pytest.approx(0.9, abs=1e-6)
     without = made_up({(d, s): d for d in DEPTHS for s in range(3)})
-    assert reading.equilibrium_of(without, parameters, "mnist", "mean")[1].empty
+    assert reading.equilibrium(without, parameters, "mnist", "mean")[1].empty
     assert judged(without, depths=list(DEPTHS), **FULL)["equilibrium-mnist-mean"].outcome == "not run"
 
 
@@ -388,13 +379,6 @@ def test_ties_and_dead_layers():
     assert np.isnan(nets.loc[3, "peak"]) and not nets.loc[3, "learned"]
 
 
-def test_fits_recover_a_power_law():
-    depth = np.array([10.0, 20, 50, 100])
-    slope, intercept = reading.free_fit(depth, 0.7 * depth**0.9)
-    assert (slope, intercept) == pytest.approx((0.9, np.log(0.7)))
-    assert reading.fixed_fit(depth, 0.7 * depth**0.6) == pytest.approx(np.log(0.7))
-
-
 FULL = {"epochs_factor": 1.0, "train_images": 0}
 
 
@@ -453,22 +437,6 @@ def test_figure_8_is_shown_at_one_profile():
     nets = reading.networks(pd.concat([*brief, *whole[:-1]]))
     assert not reading.shown(nets, "mnist", [10, 20], settings)["joined"].any()
     assert len(reading.shown(nets, "mnist", [10, 20], settings)) == 6
-
-
-def test_the_bootstrap_draws_networks_and_never_depths():
-    learned = pd.DataFrame({"depth": [10, 10, 20, 20, 40, 40], "peak": [2.0, 2, 4, 4, 8, 8]})
-    assert reading.slope_interval(learned) == pytest.approx((1, 1))
-    assert reading.slope_interval(learned[learned["depth"] < 40]) is None
-    assert reading.slope_interval(learned.drop_duplicates("depth")) is None
-    # A crooked curve that all networks share has no spread at fixed depths; drawing depths would give one.
-    crooked = learned.assign(peak=[2.0, 2, 9, 9, 8, 8])
-    assert reading.slope_interval(crooked) == pytest.approx(
-        [reading.free_fit(crooked["depth"], crooked["peak"])[0]] * 2
-    )
-    # Beside a plain loop over all draws of two networks at one depth.
-    one = learned.assign(peak=[2.0, 2, 4, 4, 8, 16])
-    slopes = [reading.free_fit(learned["depth"], [2, 2, 4, 4, a, b])[0] for a in (8, 16) for b in (8, 16)]
-    assert reading.slope_interval(one) == pytest.approx((min(slopes), max(slopes)))
 
 
 def test_shift_claims_pair_depth_and_seed():

@@ -207,7 +207,7 @@ def test_what_is_said_follows_the_verdict():
     assert set(outcomes(nothing).values()) == {NOT_RUN} and reading.key_numbers(nothing, PARAMETERS) == []
     assert "No network" in said(nothing)
     good, bad = said(made_up()), said(made_up(predicted=-0.1))
-    assert "steps move the" in good and "do not move the" in bad and "averages -0.10 (exact: 1)" in bad
+    assert "steps move the" in good and "do not move the" in bad and "averages -0.10, where 1 is exact" in bad
     assert max(len(good), len(bad)) <= 300
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 

@@ -15,4 +15,4 @@ def test_no_role_stands_within_an_equation():
 def test_no_panel_of_ours_is_titled_as_the_papers():
     """``MNIST (paper, 3 seeds)`` beside a column ``paper`` would read as the authors' data."""
     text = (paths.root() / "notebooks/signal_propagation/fig03_peak_law/notebook.md").read_text()
-    assert "'full size' if" in text and "'paper' if" not in text
+    assert '"full size, " if' in text and '"paper, ' not in text

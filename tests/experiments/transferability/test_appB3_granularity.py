@@ -143,9 +143,7 @@ def test_shares_are_of_the_mean_errors_and_the_printed_numbers_follow():
 
 def test_the_finding_follows_the_headline():
     first = said(made_up())
-    assert (
-        first.startswith("Pre-training helps more on coarse") and "40 % of" in first and "20 % where" in first
-    )
+    assert first.startswith("Pre-training helps more on coarse") and "40 % of" in first and "20 % in" in first
     turned = said(made_up({"coarse": 0.9, "distant": 0.8, "fine": 0.8}))
     assert turned.startswith("Against the paper") and "narrow" in first and "narrow" not in turned
     assert len(first) <= 300 and len(reading.key_numbers(made_up(), PARAMETERS)) == 3

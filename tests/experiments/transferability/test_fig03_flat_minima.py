@@ -92,7 +92,7 @@ def test_settled_minima_are_judged_where_they_fit_all_images():
     assert "3 seeds" in found["eigenvalues"].test and found["eigenvalues"].outcome == CONTRADICTED
     assert found["rise-cifar10-0.3"].outcome == HOLDS
     said = finding(table)
-    assert "sharper, not flatter" in said and "at 0.3 of the filters' length, it rises less" in said
+    assert "sharper, not flatter" in said and "(filters moved by 0.3 of their norm) it rises less" in said
 
 
 def test_networks_with_training_errors_are_at_no_minimum():
@@ -134,8 +134,8 @@ def test_eigenvalues_over_the_loss_come_out_either_way(power, outcome):
 
 def test_the_finding_follows_the_ratio():
     twice, half = (finding(made_up(sharper=ratio)) for ratio in (2.0, 0.5))
-    assert "are flatter" in twice and "bends 2.0 times" in twice and "before training has settled" in twice
-    assert "sharper, not flatter" in half and "bends 0.5 times" in half
+    assert "are flatter" in twice and "curves 2.0 times" in twice and "had not settled" in twice
+    assert "sharper, not flatter" in half and "curves 0.5 times" in half
 
 
 @pytest.mark.parametrize(

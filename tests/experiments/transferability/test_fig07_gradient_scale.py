@@ -125,7 +125,7 @@ def test_finding_gives_both_weights():
     sizes = reading.pairs(reading.rows_of(table, "cifar10-natural", "scale"), reading.extent).mean()
     random, own = (2 ** sizes[start] for start in ("scratch", "pretrained"))
     assert text.startswith("The gradient grows faster back through random than through pre-trained weights: ")
-    assert f"between layers its size varies {random:.1f}- and {own:.1f}-fold" in text
+    assert f": {random:.1f}-fold against {own:.1f}-fold on " in text
     assert "explanation is not tested yet" in text
 
 

@@ -117,7 +117,7 @@ def test_networks_that_have_not_learned_their_target_decide_nothing():
     found = claims(made_up(wrong=24.0))
     assert found["crossed-natural"].outcome == found["crossed-artificial"].outcome == NOT_JUDGED
     assert "24, where at most 5" in found["crossed-natural"].test and found["both"].outcome == HOLDS
-    assert "(c, d) have not learned their targets" in finding(made_up(wrong=24.0))
+    assert "(c) and (d) are not judged, since their networks have not learned" in finding(made_up(wrong=24.0))
     assert "(c, d)" not in finding(made_up())
 
 

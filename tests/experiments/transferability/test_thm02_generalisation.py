@@ -239,10 +239,12 @@ def test_claims_on_nothing_and_on_little():
 
 
 def test_finding_follows_the_numbers(table):
-    assert finding(made_up()).startswith("After every source")
-    assert "the worst one moves them 0.98 times the bound, where we allow 1.05" in finding(made_up())
-    assert finding(made_up(ratio=1.2)).startswith("After at least one source the weights move farther")
-    assert "leave a larger test loss" in finding(made_up())
+    assert finding(made_up()).startswith("Fine-tuning moves the weights no farther than the bound")
+    assert "on average 0.98 times as far after each seed's worst source, and we allow 1.05" in finding(
+        made_up()
+    )
+    assert finding(made_up(ratio=1.2)).startswith("At our widths fine-tuning can move the weights farther")
+    assert "As claimed, sources with a larger bound leave a larger test loss" in finding(made_up())
     assert "leave a smaller test loss" in finding(made_up(test=-1))
     assert len(reading.key_numbers(table, PARAMETERS)) == 2
 
