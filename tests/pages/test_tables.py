@@ -10,7 +10,17 @@ from matplotlib.text import Text
 from scipy import stats
 
 from alignbook.pages.names import speak
-from alignbook.pages.tables import interval, marked, measured, number, numbers, spread, table, typeset
+from alignbook.pages.tables import (
+    interval,
+    marked,
+    measured,
+    number,
+    numbers,
+    spread,
+    stacked,
+    table,
+    typeset,
+)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +169,20 @@ def test_table_labels_its_cells_for_phones():
     below = table([{"Claim": "a", "Here": "1", "below": "<p>more</p>"}], "claims")
     assert below.count("<th>") == 2 and '<td colspan="2"' in below and "<p>more</p></td></tr>" in below
     assert '<tr id="one">' in text and 'data-label="Here"' in text and "<th>id</th>" not in text
+
+
+def test_prose_in_many_columns_names_them_in_every_cell():
+    def made(count):
+        head = "".join(f'<th class="head"><p>c{i}</p></th>\n' for i in range(count))
+        cells = "".join(f'<td class="x"><p>a <em>{i}</em></p></td>\n' for i in range(count))
+        rows = f"<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n<tr>{cells}</tr>\n</tbody>\n"
+        return f'<table class="table">\n{rows}</table>'
+
+    assert stacked(made(3)) == made(3)
+    two = stacked(f"{made(4)}<p>between</p>{made(5)}")
+    assert re.findall('data-label="(.*?)"', two) == [f"c{i}" for count in (4, 5) for i in range(count)]
+    assert two.count("ab-prose") == 2 and "<p>between</p>" in two and two.count("<em>3</em>") == 2
+    assert two.count("<tbody>") == two.count("</tbody>") == 2
 
 
 def test_only_a_table_too_wide_for_a_phone_names_its_columns_in_every_cell():

@@ -14,7 +14,7 @@ from pathlib import Path
 from docutils import nodes
 
 from alignbook import paths
-from alignbook.pages import accessibility, download, excerpts, panels, repository, share, terms
+from alignbook.pages import accessibility, download, excerpts, panels, repository, share, tables, terms
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(
@@ -33,6 +33,7 @@ def setup(app):
     app.connect("doctree-resolved", terms.link_terms)
     app.connect("doctree-resolved", terms.name_synonyms)
     app.connect("html-page-context", pair_figures)
+    app.connect("html-page-context", stack_tables)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", lead_to_the_folder)
     app.connect("build-finished", draw_for_dark)
@@ -65,6 +66,12 @@ def pair_figures(app, pagename, templatename, context, doctree):
     if "body" in context:
         files = {name: Path(app.srcdir, source) for source, name in app.builder.images.items()}
         context["body"] = _FIGURE.sub(lambda found: _pair(found, files), context["body"])
+
+
+def stack_tables(app, pagename, templatename, context, doctree):
+    """Tables of prose with many columns become readable on a phone."""
+    if "body" in context:
+        context["body"] = tables.stacked(context["body"])
 
 
 def _pair(found, files):

@@ -14,11 +14,16 @@ _TAG = re.compile(r"<[^>]*>")
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
 _LETTER = re.compile(rf"(?<![^\W_])([^\W\d_])(?:{_POWER})?(?:_([\w∞]))?(?![^\W_])")
 _BRACKET = re.compile(rf"\){_POWER}")
+_NORM = re.compile(r"‖_(\w)(?!\w)")
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
 _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
 DECIMALS = 5  # at most, of a value with its interval
 PHONE = 47  # characters of a table of numbers that stand side by side on a phone, with one between columns
+_PROSE = re.compile(
+    r'<table class="((?:table|docutils)[^"]*)">(\s*<thead>.*?)<tbody>(.*?)</table>', re.DOTALL
+)
+MANY = 4  # columns of prose that do not stand side by side on a phone
 _PERCENT = re.compile(r"([\d)]) %")
 _MARGIN = re.compile(r"± (?=[\d.])")
 _LESS = re.compile(r"(?<=[\w)]) - (?=[^\W_]|\()")  # between two terms
@@ -40,7 +45,7 @@ def marked(text):
     Data sets have their proper names.
     """
     text = html.escape(_plain(spoken(str(text))), quote=False)
-    text = _LETTER.sub(_letter, text)
+    text = _NORM.sub("‖<sub>\\1</sub>", _LETTER.sub(_letter, text))
     return typeset(_BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text))
 
 
@@ -202,6 +207,23 @@ def _for_phones(text):
 
     head, body = text.split("<tbody>")
     return head.replace("ab-numbers", "ab-numbers ab-wide", 1) + "<tbody>" + _ROW.sub(labelled, body)
+
+
+def stacked(body):
+    """The HTML ``body`` of a page, for phones: each cell of its widest tables of prose names its column."""
+    return _PROSE.sub(_named_cells, body)
+
+
+def _named_cells(found):
+    names = [html.escape(_TAG.sub("", cell[2])) for cell in _TABLE_CELL.findall(found[2])]
+    if len(names) < MANY:
+        return found[0]
+
+    def labelled(row):
+        cells = zip(names, _TABLE_CELL.findall(row[0]), strict=False)
+        return "<tr>" + "".join(f'<td data-label="{name}">{cell[2]}</td>' for name, cell in cells) + "</tr>"
+
+    return f'<table class="{found[1]} ab-prose">{found[2]}<tbody>{_ROW.sub(labelled, found[3])}</table>'
 
 
 def _cell(value):

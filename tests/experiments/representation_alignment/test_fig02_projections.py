@@ -86,9 +86,9 @@ def test_claims_as_in_the_paper(table):
     expected = reading.shares(table, column="chance").mean()
     rows = with_shares(table, a=0.9, b=expected["b"], c=expected["c"], d=0.8)
     assert outcomes(rows) == dict.fromkeys(IDS, HOLDS)
-    assert found(rows).startswith("Training aligns features even with labels that") and " 80.0% of their" in found(
-        rows
-    )
+    assert found(rows).startswith(
+        "Training aligns features even with labels that"
+    ) and " 80.0% of their" in found(rows)
     assert "which is chance. We used 150 images instead of 10,000." in found(rows)
     assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("80.0")
 
