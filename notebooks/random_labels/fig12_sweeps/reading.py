@@ -73,7 +73,7 @@ STATEMENTS = [
               "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **LATER),
     Statement("rarely-hurts",
               "It rarely hurts: of the kinds of networks, at most a tenth gain surely less than nothing.",
-              "Section 4", hurt, exactly=0.0, within=RARELY, unit="of the kinds of networks", ours=True,
+              "Section 4", hurt, exactly=0.0, within=RARELY, unit="of all kinds", ours=True,
               requires=(LONGER, Requirement("kinds of networks with an interval",
                                             lambda t, p: sweep.surely_slower(t, FIGURES)[1],
                                             at_least=KINDS_NEEDED)),
@@ -120,7 +120,7 @@ SAID = by_verdict(
     contradicted="Where pre-training has learned its random labels, networks train more slowly afterwards",
     absent="Where pre-training has learned its random labels, it makes too little difference to matter",
     undecided="It is undecided whether networks train faster after learning random labels",
-    not_judged="Whether pre-training often helps is left to longer runs: here it mostly did not happen",
+    not_judged="Whether pre-training often helps is left to longer runs, in which more networks learn their labels",
 )
 
 
@@ -131,7 +131,9 @@ def finding(table, parameters, claims):
         return "No network of the sweeps learned both tasks: there is nothing to compare."
     groups, good = points["group"].nunique(), sweep.by_group(fitted(table, *SWEEPS))
     text = f"{SAID[outcome]}. {len(good)} of {groups} groups learned their random labels"
-    text += f" and gain {good.mean():+.1f} points of accuracy on average." if len(good) else "."
+    text += (
+        f"; pre-training gains them {good.mean():+.1f} points of accuracy on average." if len(good) else "."
+    )
     slower, cells = sweep.surely_slower(table, FIGURES)
     if slower:
         text += f" Pre-training surely hurts {slower} of {cells} kinds of networks."

@@ -119,12 +119,12 @@ STATEMENTS = [
     Statement(
         "printed", "Equations A(5) and A(6) as printed give the covariance of the standard parameterisation.",
         source="Appendix A.4", of=lambda t, p: doublings(t, p, "as printed"), exactly=0.0, within=0.01,
-        unit="doublings per layer",
+        unit="of log2 per layer",
     ),
     Statement(
         "corrected", "With √2 for 2 in Equations A(5) and A(6) both covariances are the same.",
         source="Appendix A.4; the factor is ours", of=lambda t, p: doublings(t, p, "√2 for 2"), exactly=0.0,
-        within=0.01, unit="doublings per layer", ours=True,
+        within=0.01, unit="of log2 per layer", ours=True,
     ),
     Statement(
         "decomposition", "At finite width a hidden layer's kernel is exactly forward times backward kernel.",
