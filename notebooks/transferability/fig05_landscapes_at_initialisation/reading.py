@@ -79,7 +79,7 @@ def imagenet_middle(table, head="fresh"):
     if head == "scaled":
         return roughness(imagenet_rows.imagenet(table), layers="middle", head="scaled")
     rows = from_middle(imagenet_layers(table))
-    return rows[rows["position"] == rows["position"].min()]
+    return at(rows, position=rows["position"].min())
 
 
 def from_middle(rows):
@@ -130,7 +130,7 @@ LAYERS = {
     "ours": True,
     "post_hoc": "that only layers from the middle one on count, as in B.4, was set after all had been judged",
 }
-PER_LAYER = {
+PER_LAYER = LAYERS | {
     "above": 0, "matters": 0.05, "unit": "of log2 per layer",
     "because": "a tenth, over the layers from the last to the middle one",
 }  # fmt: skip
@@ -154,7 +154,7 @@ STATEMENTS = [
     ),
     Statement(
         "grows", "With random weights the curvature grows from the last layer to the middle one: slope of "
-        "its log2.", source="Figure 13, B.4", **LAYERS, **PER_LAYER,
+        "its log2.", source="Figure 13, B.4", **PER_LAYER,
         of=lambda t, p: growth(own_layers(t, p), "scratch"),
     ),
     Statement(
@@ -165,12 +165,12 @@ STATEMENTS = [
     ),
     Statement(
         "grows-more", "From the last layer to the middle one the curvature grows more with random weights "
-        "than with pre-trained ones: difference of the slopes.", source="Figures 12 and 13, B.4", **LAYERS,
-        of=lambda t, p: grows_more(own_layers(t, p)), **PER_LAYER,
+        "than with pre-trained ones: difference of the slopes.", source="Figures 12 and 13, B.4", **PER_LAYER,
+        of=lambda t, p: grows_more(own_layers(t, p)),
     ),
     Statement(
         "grows-more-imagenet", f"It grows more with random weights than with pre-trained ones{IN}.",
-        source="Figures 12 and 13, B.4", **LAYERS, **PER_LAYER,
+        source="Figures 12 and 13, B.4", **PER_LAYER,
         of=lambda t, p: grows_more(imagenet_layers(imagenet_rows.trained(t))),
     ),
     Statement(

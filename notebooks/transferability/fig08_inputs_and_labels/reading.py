@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import KeyNumber, interval
-from alignbook.over_seeds import area, at, curves, difference, last, ratio, sample, weakest
+from alignbook.over_seeds import area, at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
 
+OTHER = dict(zip(PARTS, reversed(PARTS), strict=True))
 MARGIN = 2.0  # points within which pre-training "provides no improvement" or "barely improves"; ours
 FITTED = 5.0  # percent of its training images that a network may get wrong which has learned its target
 UNSEEN = 0.05  # share of a layer's way that cannot be seen in Figure 8 (a); ours
@@ -18,47 +19,42 @@ TEST_SET = "2,000 test images give an accuracy to a point"
 PERCENT = (0.0, 100.0)
 
 
+def by_start(table, panel, column):
+    """(seeds × starts) frame of a column of panel (a), "inputs", or (b), "labels"."""
+    return curves(at(table, panel=panel), "start", column)
+
+
 def accuracies(table, panel, part=None):
-    """(seeds × starts) frame of final accuracies in percent; empty where there are none."""
-    rows = at(table, panel=panel) if part is None else at(table, panel=panel, part=part)
-    if part is not None and len(rows):
-        rows = rows[rows["step"] == rows.groupby(["seed", "start"])["step"].transform("max")]
-        rows = rows.assign(accuracy=100 - rows["test_error"])
-    return curves(rows, "start", "accuracy")
+    """(seeds × starts) frame of final accuracies in percent, of those starts that have any."""
+    if part is None:
+        return by_start(table, panel, "accuracy")
+    errors = {start: last(_curves(table, part, start, "test_error")) for start in ("none", *PARTS)}
+    return 100 - pd.DataFrame(errors, dtype=float).dropna(axis=1, how="all")
 
 
 def gain(table, panel, one, other, part=None):
     """Accuracy after pre-training on ``one`` less that after ``other``, in points, a sample."""
-    frame = accuracies(table, panel, part)
-    if not {one, other} <= set(frame):
-        return pd.Series(dtype=float)
+    frame = accuracies(table, panel, part).reindex(columns=[one, other])
     return difference(frame[one], frame[other])
 
 
-def of_inputs(table, parameters, one="digits", other="clothes"):
-    """Figure 8 (a): the gain of one source over another, each the name of a parameter or a start itself."""
-    return gain(table, "inputs", *(parameters.get(name, name) for name in (one, other)))
+def gains(panel, one, other="none"):
+    """A statement's ``of``: :func:`gain` of two starts, each the name of a parameter or the start itself."""
+    return lambda t, p: gain(t, panel, p.get(one, one), p.get(other, other))
 
 
-def of_labels(table, parameters, one="classes", other="colours"):
-    """Figure 8 (b): the gain of one kind of labels over another."""
-    return gain(table, "labels", one, other)
+INPUTS = gains("inputs", "digits", "clothes")
+LABELS = gains("labels", "classes", "colours")
 
 
-def of_parts(table, parameters, part):
+def own_part(table, parameters, part):
     """Figure 8 (c, d): the gain of the source of the target's kind over the other source."""
-    return gain(table, "crossed", part, _other(part), part)
-
-
-def _other(part):
-    (other,) = set(PARTS) - {part}
-    return other
+    return gain(table, "crossed", part, OTHER[part], part)
 
 
 def training_errors(table, parameters, part):
     """The larger of both sources' mean training errors at the end of fine-tuning on ``part``, percent."""
-    means = [last(_curves(table, part, start, "train_error")).mean() for start in PARTS]
-    return max(means)
+    return max(last(_curves(table, part, start, "train_error")).mean() for start in PARTS)
 
 
 def _curves(table, part, start, column):
@@ -70,20 +66,15 @@ def convergence(table, parameters, part):
 
     The means are over the steps of fine-tuning on ``part``, straight lines between records.
     """
-    means = [area(_curves(table, part, start, "train_loss")) for start in (_other(part), part)]
+    means = [area(_curves(table, part, start, "train_loss")) for start in (OTHER[part], part)]
     return np.log2(ratio(*means))
-
-
-def moved(table, layer):
-    """(seeds × starts) frame of ‖W − W(0)‖_F of one layer of Figure 8 (a)."""
-    return curves(at(table, panel="inputs"), "start", layer)
 
 
 def moved_less(table, parameters, layer, source="digits"):
     """Share by which a layer moves less from digits (or clothes) than from random weights, a sample."""
-    rows = at(table, panel="inputs")
-    own, random = (sample(at(rows, start=start), layer) for start in (parameters[source], "none"))
-    return 1 - ratio(own, random)
+    own = parameters[source]
+    ways = by_start(table, "inputs", layer).reindex(columns=[own, "none"])
+    return 1 - ratio(ways[own], ways["none"])
 
 
 def _parts(parameters):
@@ -104,41 +95,39 @@ def _better(id, text, source, of, **more):
 STATEMENTS = [
     _better(
         "both", "Like inputs (a) and like labels (b) both transfer better than unlike ones.", "Section 5.1",
-        lambda t, p: weakest(of_inputs(t, p), of_labels(t, p)), headline=True,
+        lambda t, p: weakest(INPUTS(t, p), LABELS(t, p)), headline=True,
     ),
-    _better(
-        "inputs", "Digits pre-train better for street digits than clothes do.", "Figure 8 (a)", of_inputs
-    ),
+    _better("inputs", "Digits pre-train better for street digits than clothes do.", "Figure 8 (a)", INPUTS),
     _better(
         "labels", "The same images pre-train better with classes than with colours as labels.",
-        "Figure 8 (b)", of_labels,
+        "Figure 8 (b)", LABELS,
     ),
     _better(
         "digits-help", "Pre-training on digits beats random weights on street digits.", "Figure 8 (a)",
-        lambda t, p: of_inputs(t, p, "digits", "none"),
+        gains("inputs", "digits"),
     ),
     _better(
         "upside-down-worse", "Upright digits pre-train better than digits upside down.", "Figure 8 (a)",
-        lambda t, p: of_inputs(t, p, "digits", UPSIDE_DOWN),
+        gains("inputs", "digits", UPSIDE_DOWN),
     ),
     _better(
         "classes-help", "Pre-training with classes as labels beats random weights.", "Figure 8 (b)",
-        lambda t, p: of_labels(t, p, "classes", "none"),
+        gains("labels", "classes"),
     ),
     _better(
-        "crossed", "Each source is best for the target of its own kind.", "Figure 8 (c, d)", of_parts,
+        "crossed", "Each source is best for the target of its own kind.", "Figure 8 (c, d)", own_part,
         each=_parts,
         requires=(Requirement("training error after fine-tuning, %", of=training_errors, at_most=FITTED),),
     ),
     Statement(
         "clothes-help", "Pre-training on clothes makes no difference to random weights.",
-        source="Figure 8 (a), “barely”", of=lambda t, p: of_inputs(t, p, "clothes", "none"), near=0,
+        source="Figure 8 (a), “barely”", of=gains("inputs", "clothes"), near=0,
         within=MARGIN, unit="points", bounds=(-100, 100), ours=True,
     ),
     Statement(
         "colours-help",
         f"Pre-training with colours as labels gains at most {MARGIN:g} points on random weights.",
-        source="Figure 8 (b)", of=lambda t, p: of_labels(t, p, "colours", "none"), below=MARGIN, matters=1.0,
+        source="Figure 8 (b)", of=gains("labels", "colours"), below=MARGIN, matters=1.0,
         unit="points", because=TEST_SET, bounds=(-100, 100), ours=True,
         post_hoc="held against ± 2 points until the loss was seen, which the paper's words do not exclude",
     ),
@@ -188,15 +177,13 @@ def finding(table, parameters, claims):
 
 def key_numbers(table, parameters):
     """Gains over random weights that the paper calls large, slight and none."""
-    found = {
-        "digits over random weights (points)": (of_inputs(table, parameters, "digits", "none"), "large"),
-        "clothes over random weights (points)": (of_inputs(table, parameters, "clothes", "none"), "slight"),
-        "colours as labels over random weights (points)": (
-            of_labels(table, parameters, "colours", "none"), "none",
-        ),
-    }  # fmt: skip
+    told = {
+        "digits over random weights (points)": ("inputs", "digits", "large"),
+        "clothes over random weights (points)": ("inputs", "clothes", "slight"),
+        "colours as labels over random weights (points)": ("labels", "colours", "none"),
+    }
     return [
         KeyNumber(what, interval(values, "{:+.1f}"), theirs)
-        for what, (values, theirs) in found.items()
-        if len(values)
+        for what, (panel, start, theirs) in told.items()
+        if len(values := gains(panel, start)(table, parameters))
     ]

@@ -12,6 +12,7 @@ from alignbook.studies.transferability.targets import words
 from alignbook.wording import by_verdict, over_cases
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
+SOURCES = {"own": ("", ""), "imagenet": ("imagenet-", f"{imagenet_rows.NAME} from ImageNet, ")}
 LATE = 3 / 4  # share of the steps at which convergence is read
 CONVERGED = 90.0  # percent of the final deviation that must be there after LATE of the steps
 PROPORTIONAL = 0.5  # smallest deviation per test error over the largest: above, we call them proportional
@@ -35,22 +36,20 @@ def proportion(end):
     return found.min(axis=1) / found.max(axis=1) if found.shape[1] > 1 else pd.Series(dtype=float)
 
 
-def by_target(rows, measure):
-    """(seeds × targets) frame of ``measure`` of each target's (seeds × steps) frame of deviations."""
+def of_targets(rows, measure):
+    """The smallest, over the targets, of ``measure`` of each one's (seeds × steps) deviations, a sample."""
     found = {name: measure(curves(part, "step", "deviation")) for name, part in rows.groupby("target")}
-    return pd.DataFrame(found).dropna()
+    return pd.DataFrame(found, dtype=float).dropna().min(axis=1)
 
 
 def smallest_rise(rows):
     """The smallest rise from record to record, in percent of the end, over all targets: a sample."""
-    rises = by_target(rows, lambda frame: 100 * frame.diff(axis=1).min(axis=1) / last(frame))
-    return rises.min(axis=1) if len(rises) else None
+    return of_targets(rows, lambda frame: 100 * frame.diff(axis=1).min(axis=1) / last(frame))
 
 
 def slowest(rows):
     """Percent of its end that the slowest target's deviation has after ``LATE`` of the steps, a sample."""
-    found = by_target(rows, lambda frame: 100 * value_at(frame, LATE * frame.columns[-1]) / last(frame))
-    return found.min(axis=1) if len(found) else None
+    return of_targets(rows, lambda frame: 100 * value_at(frame, LATE * frame.columns[-1]) / last(frame))
 
 
 def farther(end):
@@ -64,81 +63,71 @@ def rows_of(table, setting, source="own"):
     return series(part(table), setting)
 
 
-def of_ends(measure):
-    """A statement's ``of``: a measure of the last rows."""
-    return lambda t, p, setting, source="own": measure(ends(rows_of(t, setting, source)))
-
-
 def of_rows(measure):
     """A statement's ``of``: a measure of all rows."""
     return lambda t, p, setting, source="own": measure(rows_of(t, setting, source))
 
 
-def training_error(table, parameters, setting, source="own"):
-    """Mean over the seeds of the training error at the end, in percent, of the target with the largest."""
-    return ends(rows_of(table, setting, source)).groupby("target")["train_error"].mean().max()
+def of_ends(measure):
+    """A statement's ``of``: a measure of the last rows."""
+    return of_rows(lambda rows: measure(ends(rows)))
 
 
-def own(parameters):
-    """Our own source, fine-tuned and fixed, as replicates."""
-    return [Case(setting, f"{setting}, {said}", {"setting": setting}) for setting, said in SETTINGS.items()]
+def in_print(measure):
+    """A statement's ``paper``: the same measure of Table 1."""
+    return lambda p, setting, source="own": float(measure(printed(setting).assign(seed=0)).iloc[0])
 
 
-def both(parameters):
-    """The same, and the network trained on ImageNet."""
-    second = [
-        Case(
-            f"imagenet-{setting}", f"{imagenet_rows.NAME} from ImageNet, {setting}, {said}",
-            {"setting": setting, "source": "imagenet"},
-        )
+def largest_error(end):
+    """Mean over the seeds of the training error, in percent, of the target with the largest."""
+    return end.groupby("target")["train_error"].mean().max()
+
+
+def sources(*names):
+    """A statement's ``each``: of these of ``SOURCES`` the network fine-tuned and fixed, as replicates."""
+    return lambda parameters: [
+        Case(f"{id}{setting}", f"{words}{setting}, {said}", {"setting": setting, "source": name})
+        for name, (id, words) in SOURCES.items()
         for setting, said in SETTINGS.items()
-    ]  # fmt: skip
-    return own(parameters) + second
+        if name in names
+    ]
 
 
-def printed_ordering(parameters, setting, source="own"):
-    """Table 1's own rank correlation."""
-    return float(ordering(printed(setting).assign(seed=0)).iloc[0])
-
-
-def printed_proportion(parameters, setting):
-    """Table 1's own smallest deviation per test error over the largest."""
-    return float(proportion(printed(setting).assign(seed=0)).iloc[0])
-
-
+OWN, BOTH = sources("own"), sources("own", "imagenet")
+printed_ordering, printed_proportion = in_print(ordering), in_print(proportion)
 FACTORS = " and ".join(f"{1 / printed_proportion(None, setting):.0f} ({setting})" for setting in SETTINGS)
-LEARNED = Requirement(
-    "largest mean training error of a target, in percent", training_error, at_most=FITTED
-)  # ranks of unfinished runs say nothing
+LEARNED = Requirement(  # ranks of unfinished runs say nothing
+    "largest mean training error of a target, in percent", of_ends(largest_error), at_most=FITTED
+)
 STATEMENTS = [
     Statement(
         "ordering", "The deviation orders the targets as their test errors do: rank correlation over the "
-        "targets.", source="Section 3, Table 1", of=of_ends(ordering), above=0, each=both,
+        "targets.", source="Section 3, Table 1", of=of_ends(ordering), above=0, each=BOTH,
         paper=printed_ordering, requires=(LEARNED,), bounds=(-1, 1), headline=True,
         matters=0.1, unit="rank correlation", because="two swaps of neighbours among six targets",
     ),
     Statement(
         "proportional", "The deviation is approximately proportional to the test error: smallest deviation "
         "per error over the largest.", source="Section 3", of=of_ends(proportion), above=PROPORTIONAL,
-        matters=0.05, unit="of the largest", because="a tenth of the factor of two that we allow", each=own,
+        matters=0.05, unit="of the largest", because="a tenth of the factor of two that we allow", each=OWN,
         paper=printed_proportion, requires=(LEARNED,), bounds=(0, 1), ours=True,
         opposed_by=f"the printed deviations per test error (Table 1) differ by factors of {FACTORS}",
     ),
     Statement(
         "monotone", "On every target the deviation grows monotonically: smallest rise between two records.",
         source="Section 3, Figure 2", of=of_rows(smallest_rise), above=0,
-        matters=0.001, unit="% of the final deviation", because="less is rounding of the weights", each=both,
+        matters=0.001, unit="% of the final deviation", because="less is rounding of the weights", each=BOTH,
     ),
     Statement(
         "converges", "On every target the deviation converges: share of the end that is there after three "
         "quarters of the steps, slowest target.", source="Section 3, Figure 2", of=of_rows(slowest),
-        above=CONVERGED, matters=1.0, unit="% of the final deviation", each=own, ours=True,
+        above=CONVERGED, matters=1.0, unit="% of the final deviation", each=OWN, ours=True,
         because="a tenth of what may still be missing",
     ),
     Statement(
         "nearer", "Targets that look more like the source deviate less: mean log2 of grey or rendered "
         f"targets less that of those cut from {NEAR}.", source="Section 3, Figure 2", of=of_ends(farther),
-        above=0, matters=0.14, unit="of log2", because="a tenth of the deviation", each=both, ours=True,
+        above=0, matters=0.14, unit="of log2", because="a tenth of the deviation", each=BOTH, ours=True,
     ),
 ]  # fmt: skip
 
@@ -152,7 +141,7 @@ SAID = by_verdict(
 
 def finding(table, parameters, claims):
     """Whether the deviation orders targets as the error does, with the printed table's own correlation."""
-    said = over_cases(claims, [f"ordering-{case.id}" for case in both(parameters)], SAID, "in {} settings")
+    said = over_cases(claims, [f"ordering-{case.id}" for case in BOTH(parameters)], SAID, "in {} settings")
     claim = claims["ordering-fine-tuned"]
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
@@ -165,15 +154,14 @@ def finding(table, parameters, claims):
 
 def key_numbers(table, parameters):
     """The other rank correlation, and how far deviation and error are from proportional, our own source."""
-    ranks = interval(ordering(ends(rows_of(table, "fixed"))), within=(-1, 1))
-    spreads = interval(1 / proportion(ends(rows_of(table, "fine-tuned"))), "{:.1f}")
+    fixed, tuned = (ends(rows_of(table, setting)) for setting in ("fixed", "fine-tuned"))
     return [
         KeyNumber(
-            "rank correlation of deviation and test error, fixed (last layer)", ranks,
-            printed_ordering(parameters, "fixed"),
+            "rank correlation of deviation and test error, fixed (last layer)",
+            interval(ordering(fixed), within=(-1, 1)), printed_ordering(parameters, "fixed"),
         ),
         KeyNumber(
-            "deviation per test error, largest over smallest target, fine-tuned", spreads,
-            f"{1 / printed_proportion(parameters, 'fine-tuned'):.1f}",
+            "deviation per test error, largest over smallest target, fine-tuned",
+            interval(1 / proportion(tuned), "{:.1f}"), f"{1 / printed_proportion(None, 'fine-tuned'):.1f}",
         ),
     ]  # fmt: skip

@@ -41,3 +41,15 @@ def draw(ax, plane, norm, levels):
         ax.contour(alpha, beta, loss.T, levels=crossed, colors="white", linewidths=0.8)
     ax.plot(0, 0, "+", color="white", ms=7)
     return image
+
+
+def draw_all(axes, planes, what, **bar):
+    """Draw ``planes``, [(alpha, beta, loss)], one on each of ``axes``, on one scale with a bar below them.
+
+    what : what they show; bar : arguments of the figure's colour bar. Returns the scale, a Normalize.
+    """
+    norm, levels, apart = common_scale(planes)
+    images = [draw(ax, plane, norm, levels) for ax, plane in zip(np.ravel(axes), planes, strict=True)]
+    label = f"{what}, contours {apart:g} apart"
+    images[0].figure.colorbar(images[0], ax=axes, orientation="horizontal", label=label, **bar)
+    return norm

@@ -1,6 +1,7 @@
 """What the figures of several pages draw alike: curves with a band over the seeds, dots, legends."""
 
 import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from alignbook.claims import t_interval
 
@@ -41,6 +42,14 @@ def octaves(ax, last, ticks):
     shown = [step for step in ticks if step <= last]
     ax.set_xticks(shown, shown)
     ax.minorticks_off()
+
+
+def plain_log(axis, *times):
+    """Have a logarithmic ``axis`` show plain numbers, if asked at so many ``times`` each power of ten."""
+    if times:
+        axis.set_major_locator(LogLocator(subs=times))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def legend_below(fig, *axes, ncols=3):
