@@ -120,7 +120,8 @@ SAID = by_verdict(
     contradicted="Where pre-training has learned its random labels, networks train more slowly afterwards",
     absent="Where pre-training has learned its random labels, it makes too little difference to matter",
     undecided="It is undecided whether networks train faster after learning random labels",
-    not_judged="Whether pre-training often helps is left to longer runs, in which more networks learn their labels",
+    not_judged="Whether pre-training often helps is left to longer runs, in which more networks learn "
+    "their labels",
 )
 
 
