@@ -96,8 +96,8 @@ SAID = by_verdict(
     contradicted="Pre-training on random labels does not help and hurt where the paper's figure shows it",
     absent="Pre-training on random labels changes the speed of training too little to matter in one of the "
     "four experiments at least",
-    undecided="It is undecided whether pre-training on random labels helps in two of the paper's "
-    "experiments and hurts in the other two",
+    undecided="It is undecided whether pre-training on random labels helps in experiments 1 and 2 and hurts "
+    "in 3 and 4, as the paper says",
     not_judged="Whether pre-training on random labels helps and hurts as in the paper is not judged, since "
     "it did not learn its labels",
 )
@@ -113,7 +113,7 @@ def finding(table, parameters, claims):
     mean = values.mean() * EXPERIMENTS[number][2]
     words = ("faster", "slower") if mean > 0 else ("slower", "faster")
     text = f"{SAID[outcome]}. Experiment {number} is least clear: "
-    text += f"training is {words[0]} by {abs(mean):.0f} points"
+    text += f"training is {words[0]} by {abs(mean):.0f} points of mean accuracy"
     if outcome == UNDECIDED:
         text += f" on average, but {words[1]} in {(values * values.mean() < 0).sum()} of {len(values)} seeds"
     return f"{text}. VGG-16 is scaled down to width {parameters['width']}."

@@ -130,8 +130,8 @@ SAID = by_verdict(
     contradicted="When the task changes, fewer neurons fall silent where pre-training hurts",
     absent="When the task changes, about as many neurons fall silent where pre-training hurts as elsewhere",
     undecided="It is undecided whether more neurons fall silent where pre-training hurts",
-    not_judged="We do not judge yet whether more neurons fall silent where pre-training hurts: these "
-    "seeds led us to this measure and cannot test it",
+    not_judged="We do not judge yet whether more neurons fall silent where pre-training hurts: we chose the "
+    "measure after seeing these seeds",
 )
 
 

@@ -83,8 +83,8 @@ SAID = by_verdict(
     contradicted="A wider dense layer makes the harm that pre-training does worse",
     absent="A wider dense layer changes the harm that pre-training does too little to matter",
     undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
-    not_judged="Whether a wider dense layer takes away the harm of pre-training is not judged: on average "
-    "there is none",
+    not_judged="Whether a wider dense layer takes away the harm of pre-training is not judged, since "
+    "here it does none on average",
 )
 SLOWED = by_verdict(
     holds="Pre-training slows the narrowest network down",
@@ -104,8 +104,8 @@ def finding(table, parameters, claims):
         return "The narrowest network is not among the results: there is nothing to compare."
     text = SAID.get(closes) or SLOWED[negative]  # of one width nothing closes
     text += f". With {KINDS[kind]} the narrowest pre-trained network is {abs(100 * found.mean()):.0f} points "
-    text += f"of accuracy {'behind' if found.mean() > 0 else 'ahead'}"
-    text += " on average, but the seeds scatter widely" * (negative == UNDECIDED)
+    text += f"of mean accuracy {'behind' if found.mean() > 0 else 'ahead'}"
+    text += ", but the seeds scatter widely" * (negative == UNDECIDED)
     return text + f". We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
 
 

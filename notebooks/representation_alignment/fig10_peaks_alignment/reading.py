@@ -88,7 +88,7 @@ def finding(table, parameters, claims):
     change = 100 * (areas["transfer"] / areas["original"] - 1).mean()
     size = f"{abs(change):.0f} % {'larger' if change > 0 else 'smaller'}"
     unrelated = UNRELATED[claims["unrelated-below-original"].outcome]
-    said += f": their area is {size} than that of the inputs"
+    said += f": the area under their alignment curve is {size} than the inputs'"
     return f"{said}. {unrelated} When training ends is our choice."
 
 

@@ -178,8 +178,9 @@ def finding(table, parameters, claims):
     if NOT_RUN in (own.outcome, shared.outcome):
         return "Fewer than two targets: there is nothing to compare."
     text = (
-        f"{SAID[own.outcome]}. {CONTROL[shared.outcome]}: one target from two starts lies "
-        f"{2**own.measured:.1f} and {2**shared.measured:.1f} times as far apart as two targets from one."
+        f"{SAID[own.outcome]}. {CONTROL[shared.outcome]}: minima of one target from two starts lie "
+        f"{2**own.measured:.1f} (random: {2**shared.measured:.1f}) times as far apart as those of two "
+        "targets from one start."
     )
     little = " So the picture shows how little training moves weights."
     return text + (

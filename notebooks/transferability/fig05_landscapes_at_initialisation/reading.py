@@ -180,10 +180,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Before training, the loss bends more around random than around pre-trained weights",
-    "Before training, the loss bends less around random than around pre-trained weights",
-    "Before training, the loss bends as much around random as around pre-trained weights",
-    "the loss bends more around random than around pre-trained weights before training",
+    "Before training, the loss curves more around random than around pre-trained weights",
+    "Before training, the loss curves less around random than around pre-trained weights",
+    "Before training, the loss curves as much around random as around pre-trained weights",
+    "the loss curves more around random than around pre-trained weights before training",
 )
 
 
@@ -195,7 +195,7 @@ def finding(table, parameters, claims):
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (
         f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times as much at the paper's "
-        f"radius; at radius {parameters['far_radius']:g} {farther}. We read “smooth” as bending little; "
+        f"radius; at radius {parameters['far_radius']:g} {farther}. We read “smooth” as curving little; "
         f"by the standard deviation of the loss {spread}."
     )
 

@@ -126,8 +126,8 @@ def finding(table, parameters, claims):
         return "Nothing was measured."
     return (
         f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far (paper: "
-        f"{printed_pairs()['ratio'].mean():.2f}), which depends on a learning rate that the paper does not "
-        "state. Our network and its source are small."
+        f"{printed_pairs()['ratio'].mean():.2f}), a ratio that depends on the unstated learning rate. Our "
+        "network and its source are small."
     )
 
 
