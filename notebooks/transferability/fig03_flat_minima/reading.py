@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
-from alignbook.over_seeds import across, at, difference, ratio
+from alignbook.over_seeds import across, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import STARTS, of_target, words
 from alignbook.wording import by_verdict
@@ -16,7 +16,7 @@ FITTED = 1.0  # percent of the training images that a network at a minimum may g
 def spectra(table, name, mode="eval", fixed_steps=False):
     """Rows of the spectra of the target ``name``, at equal loss or after a fixed number of steps."""
     rows = at(of_target(table, name), mode=mode)
-    return rows[rows["stop_at_loss"].isna() == fixed_steps] if len(rows) else rows
+    return curved(rows[rows["stop_at_loss"].isna() == fixed_steps]) if len(rows) else rows
 
 
 def settled(table, name):
@@ -25,12 +25,21 @@ def settled(table, name):
     Without networks that still err. Whether the loss in training mode fell to where settling was to begin
     does not matter: what a minimum is, the errors tell.
     """
-    rows = of_target(table, name)
+    rows = at(of_target(table, name), train_error=0)
     if "settle_steps" not in rows:
         return rows.iloc[:0]
-    rows = rows[rows["settle_steps"].notna() & (rows["train_error"] == 0)]
     # These are measured on all training images.
-    return rows.assign(images_loss=rows["train_loss"], circle=rows["around"], reached=True)
+    rows = rows.assign(images_loss=rows["train_loss"], circle=rows["around"], reached=True)
+    return curved(rows[rows["settle_steps"].notna()])
+
+
+def curved(rows):
+    """With each eigenvalue's magnitude, over the loss, and times ‖W‖², which batch norm makes free."""
+    size = rows["eigenvalue"].abs()
+    return rows.assign(
+        size=size, over_loss=size / rows["images_loss"], times_norm=size * rows["norm"] ** 2,
+        negative=(rows["eigenvalue"] < 0).astype(float),
+    )  # fmt: skip
 
 
 def minima(table, name):
@@ -45,50 +54,24 @@ def rises(table, name, radius):
     return at(rows if len(rows) else of_target(table, name), circle=radius)
 
 
-def networks(rows, measure):
-    """(seeds × starts) frame of ``measure`` of the rows of one network.
+def networks(rows, column):
+    """(seeds × starts) frame of the mean of ``column`` over the rows of each network.
 
     Only seeds with both starts, both of which reached the loss to stop at.
     """
-    if rows.empty:
-        return pd.DataFrame(columns=list(STARTS), dtype=float)
-    rows = rows[rows["reached"].astype(bool)]
-    return across(
-        rows, "start", list(STARTS),
-        lambda own: pd.Series({seed: measure(one) for seed, one in own.groupby("seed")}, dtype=float),
-    )  # fmt: skip
+    return across(at(rows, reached=True), "start", list(STARTS), lambda own: means(own, column))
 
 
-def first_of(column):
-    """A measure of one network: its value of ``column``, the same in all rows."""
-    return lambda rows: rows[column].iloc[0]
-
-
-def magnitude(rows):
-    """Mean magnitude of the eigenvalues of one network."""
-    return rows["eigenvalue"].abs().mean()
-
-
-def per_loss(rows):
-    """The same over its loss on the images measured."""
-    return magnitude(rows) / rows["images_loss"].iloc[0]
-
-
-def times_norm(rows):
-    """The same times the squared norm of its kernels, which batch norm makes free."""
-    return magnitude(rows) * rows["norm"].iloc[0] ** 2
-
-
-def ratios(rows, measure=magnitude):
-    """log2 of ``measure`` from random over that from pre-trained weights, a sample."""
-    both = networks(rows, measure)
+def ratios(rows, column="size"):
+    """log2 of the mean of ``column`` from random over that from pre-trained weights, a sample."""
+    both = networks(rows, column)
     found = ratio(both["scratch"], both["pretrained"])
     return np.log2(found[found > 0])
 
 
 def rise(table, parameters, target, radius):
     """Mean rise of the loss around the minimum, random less pre-trained, in nats, a sample."""
-    both = networks(rises(table, target, radius), first_of("rise"))
+    both = networks(rises(table, target, radius), "rise")
     return difference(both["scratch"], both["pretrained"])
 
 
@@ -117,31 +100,29 @@ def circles(alike):
     ]
 
 
-def fitted(rows):
-    """Requirement: training has reached a minimum. rows : (table, target) → rows of the networks compared."""
-    return (
-        Requirement(
-            "training images that the networks compared get wrong, %",
-            of=lambda t, p, target=None, radius=None: (
-                networks(rows(t, target or first_target(p)), first_of("train_error")).mean().max()
-            ),
-            at_most=FITTED,
-        ),
-    )
+def training_error(table, parameters, target=None, radius=None):
+    """Percent of the training images that the networks compared get wrong, from the worse start."""
+    rows = minima(table, target or first_target(parameters))
+    return networks(rows, "train_error").mean().max()
 
 
-def _smaller(id, text, measure=magnitude, **more):
+REACHED = Requirement(
+    "training images that the networks compared get wrong, %", of=training_error, at_most=FITTED
+)
+
+
+def _smaller(id, text, column="size", **more):
     return Statement(
         id, text, source="Figure 3 (a), Section 3", above=0, matters=0.14, unit="log2 of the ratio",
-        because="a tenth; the curves of Figure 3 (a) lie further apart", requires=fitted(minima),
-        of=lambda t, p, target=None: ratios(minima(t, target or first_target(p)), measure), **more,
+        because="a tenth; the curves of Figure 3 (a) lie further apart", requires=(REACHED,),
+        of=lambda t, p, target=None: ratios(minima(t, target or first_target(p)), column), **more,
     )  # fmt: skip
 
 
 def _rise(text, alike):
     return Statement(
         "rise", text, source="Figures 3 and 10", of=rise, above=0, matters=0.05, unit="nats",
-        because="the contours of the paper's maps are 0.05 apart", requires=fitted(minima),
+        because="the contours of the paper's maps are 0.05 apart", requires=(REACHED,),
         each=circles(alike), ours=not alike,
     )  # fmt: skip
 
@@ -152,7 +133,9 @@ STATEMENTS = [
     _smaller("eigenvalues", f"{SMALLER}.", headline=True),
     _smaller("eigenvalues", f"{SMALLER}, on further targets like the source.", each=further(True)),
     _smaller("eigenvalues", f"{UNLIKE}: {SMALLER.lower()}.", each=further(False), ours=True),
-    _smaller("eigenvalues-over-loss", f"{SMALLER}, also divided by the loss reached.", per_loss, ours=True),
+    _smaller(
+        "eigenvalues-over-loss", f"{SMALLER}, also divided by the loss reached.", "over_loss", ours=True
+    ),
     _rise("The loss rises less around minima from pre-trained weights.", True),
     _rise(f"{UNLIKE}: the loss rises less around minima from pre-trained weights.", False),
 ]
@@ -165,27 +148,27 @@ def conditions(table, parameters):
 
     Errors and losses are those of random / pre-trained weights; ratios are means over seeds of log2.
     """
-    rows, main = [], first_target(parameters)
+    main = first_target(parameters)
     kinds = [(name, "by loss", spectra(table, name)) for name in parameters["targets"]]
     kinds += [(main, "by loss, batch statistics", spectra(table, main, "train"))]
     kinds += [(main, "by steps", spectra(table, main, fixed_steps=True))]
     kinds += [(main, "settled", minima(table, main))] if len(settled(table, main)) else []
-    for name, stopped, part in kinds:
-        if part.empty:
-            continue
-        error, loss = (networks(part, first_of(column)).mean() for column in ("train_error", "images_loss"))
-        negative = networks(part, lambda one: (one["eigenvalue"] < 0).any())
-        rows.append(
-            {
-                "target": name, "stopped": stopped,
-                "training error, %": BOTH.join(f"{error[start]:.1f}" for start in STARTS),
-                "loss": BOTH.join(f"{loss[start]:.3f}" for start in STARTS),
-                "with negative eigenvalues": f"{negative.sum().sum():.0f} of {negative.size}",
-                "log2 λ": interval(ratios(part)), "log2 λ/loss": interval(ratios(part, per_loss)),
-                "log2 λ‖W‖²": interval(ratios(part, times_norm)),
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {"target": name, "stopped": stopped} | _condition(rows) for name, stopped, rows in kinds if len(rows)
+    )
+
+
+def _condition(rows):
+    error, loss = (networks(rows, column).mean() for column in ("train_error", "images_loss"))
+    negative = networks(rows, "negative") > 0
+    return {
+        "training error, %": BOTH.join(f"{error[start]:.1f}" for start in STARTS),
+        "loss": BOTH.join(f"{loss[start]:.3f}" for start in STARTS),
+        "with negative eigenvalues": f"{negative.sum().sum()} of {negative.size}",
+        "log2 λ": interval(ratios(rows)),
+        "log2 λ/loss": interval(ratios(rows, "over_loss")),
+        "log2 λ‖W‖²": interval(ratios(rows, "times_norm")),
+    }
 
 
 SAID = by_verdict(
@@ -193,9 +176,7 @@ SAID = by_verdict(
     "Minima reached from pre-trained weights are sharper, not flatter",
     "Minima reached from pre-trained weights are as sharp as others",
     "minima reached from pre-trained weights are flatter",
-)  # fmt: skip
-
-
+)
 FAR = {
     HOLDS: "less around those from pre-trained weights, as the paper says",
     CONTRADICTED: "more around those from pre-trained weights, against the paper",
@@ -223,7 +204,7 @@ def finding(table, parameters, claims):
 def key_numbers(table, parameters):
     """The largest eigenvalue from either start on the first target."""
     name = first_target(parameters)
-    tops = networks(minima(table, name), lambda part: part["eigenvalue"].max())
+    tops = networks(at(minima(table, name), index=1), "eigenvalue")
     return [
         KeyNumber(f"largest eigenvalue from {label} ({words(name)})", interval(tops[start], "{:.1f}"))
         for start, label in STARTS.items()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import HOLDS, KeyNumber
-from alignbook.over_seeds import at
+from alignbook.over_seeds import at, difference, exponent
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, per_seed, widest
 from alignbook.wording import by_verdict
@@ -40,9 +40,7 @@ def mean_ratio(rows):
 
 def order(rows, one, other):
     """Spearman's rank correlation over the rows of two columns; NaN where one of them is constant."""
-    if rows[one].nunique() < 2 or rows[other].nunique() < 2:
-        return math.nan
-    return float(rows[one].corr(rows[other], method="spearman"))
+    return float(rows[[one, other]].rank().corr().iloc[0, 1])
 
 
 def room(table, parameters, scratch=False):
@@ -66,23 +64,17 @@ def excess_rate(table, parameters):
     A width at which no source exceeds its bound has no logarithm; at least three widths.
     """
 
-    def exponent(rows):
-        excess = pd.Series({m: ratio(part).max() - 1 for m, part in rows.groupby("width")})
+    def rate(rows):
+        excess = (ratio(rows) - 1).groupby(rows["width"]).max()
         excess = excess[excess > 0]
-        if len(excess) < 3:
-            return math.nan
-        return -np.polyfit(np.log(excess.index.to_numpy(float)), np.log(excess.to_numpy()), 1)[0]
+        return -exponent(excess.index, excess) if len(excess) > 2 else math.nan
 
-    return per_seed(of_sources(table), exponent)
+    return per_seed(of_sources(table), rate)
 
 
 def room_of_descent(table, parameters):
     """Decades between the loss and Theorem 3's bound where they are closest, over steps and sources."""
     return per_seed(widest(of_sources(table)), lambda part: -part.worst.max())
-
-
-def _slope(condition, deviation):
-    return np.polyfit(np.log(condition), np.log(deviation), 1)[0]
 
 
 def singular(table, parameters):
@@ -92,15 +84,11 @@ def singular(table, parameters):
     """
     pairs = at(table, kind="pair")
     if len(pairs):
-        return per_seed(pairs, lambda rows: _slope(rows.largest / rows.smallest, rows.deviation))
-    values, rows = smallest_eigenvalue(table), widest(of_sources(table))
-    if values.empty or rows.empty:
-        return None
-    both = pd.DataFrame(
-        {"condition": 1 / values, "deviation": per_seed(rows, lambda part: part.deviation.mean())}
-    )
-    groups = both.groupby(level=1)
-    return [_slope(part.condition, part.deviation) for _, part in groups if len(part) > 1]
+        return per_seed(pairs, lambda rows: exponent(rows.largest / rows.smallest, rows.deviation))
+    deviation = per_seed(widest(of_sources(table)), lambda rows: rows.deviation.mean())
+    both = pd.DataFrame({"smallest": smallest_eigenvalue(table), "deviation": deviation}).dropna()
+    seeds = both.groupby(level=-1)
+    return [exponent(1 / part.smallest, part.deviation) for _, part in seeds if len(part) > 1]
 
 
 def pairs_of_classes(table, parameters):
@@ -121,25 +109,22 @@ def smallest_eigenvalue(table):
     return 2 * (1 - first.limit ** (1 / first.k)) / first["step_size"]
 
 
-def _half_turned(rows):
-    """(rows of the source with half its labels turned around, those of the other sources)."""
-    half = (rows["family"] == "flipped") & (rows["step"] == HALF)
-    return rows[half], rows[~half]
+def _turned(rows, half):
+    """Rows of the source with half its labels turned around, or those of the other sources."""
+    return rows[((rows["family"] == "flipped") & (rows["step"] == HALF)) == half]
 
 
 def random_excess(table, parameters):
     """Deviation over bound after random labels less its mean after the other sources, at the largest m."""
-    own, others = (per_seed(part, mean_ratio) for part in _half_turned(widest(of_sources(table))))
-    return (own - others).dropna()
+    rows = widest(of_sources(table))
+    return difference(*(per_seed(_turned(rows, half), mean_ratio) for half in (True, False)))
 
 
 def random_fall(table, parameters):
     """Deviation over bound after random labels at the smallest m less that at the largest."""
-    own, _ = _half_turned(of_sources(table))
-    if own["width"].nunique() < 2:
-        return None
-    low, high = (per_seed(at(own, width=m), mean_ratio) for m in (own["width"].min(), own["width"].max()))
-    return (low - high).dropna()
+    own = _turned(of_sources(table), True)
+    ends = sorted(own["width"].unique())[:: max(1, own["width"].nunique() - 1)]
+    return difference(*(per_seed(at(own, width=m), mean_ratio) for m in ends)) if len(ends) > 1 else None
 
 
 def against_scratch(table, parameters, column, source):
@@ -261,11 +246,10 @@ def finding(table, parameters, claims):
 
 def key_numbers(table, parameters):
     """How tight the bound is and its ordering; the paper prints none."""
-    tight = tightness(table, parameters)
+    tight, ranks = tightness(table, parameters), ranked(table, parameters, "test_loss")
     if tight.empty:
         return []
-    ranks = mean_spread(ranked(table, parameters, "test_loss"))
     return [
         KeyNumber("deviation over bound, mean over sources", mean_spread(tight), "at most 1 as m → ∞, κ → 0"),
-        KeyNumber("rank correlation of bound and test loss", ranks),
+        KeyNumber("rank correlation of bound and test loss", mean_spread(ranks)),
     ]
