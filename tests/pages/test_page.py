@@ -1,11 +1,21 @@
 """The table of claims."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from alignbook.claims import Claim
-from alignbook.pages.page import UNFOLDED, address_of, claim_cells, claims_table, decides, sources
+from alignbook.pages.page import (
+    UNFOLDED,
+    Page,
+    address_of,
+    claim_cells,
+    claims_table,
+    decides,
+    sources,
+    spread,
+)
 from alignbook.runs import notebooks
 
 
@@ -76,3 +86,26 @@ def test_every_paper_is_one_click_away():
     papers = {notebook.paper for notebook in notebooks.every()} - {notebooks.OWN}
     assert all(address_of(paper).startswith("https://") for paper in papers) and len(papers) == 4
     assert address_of("no chapter") is None
+
+
+def test_a_complete_plan_stands_on_its_page_and_not_at_toy_size():
+    page = Page.__new__(Page)
+    page.notebook = notebooks.find("random_labels/fig08_width")
+    page.run = SimpleNamespace(near="quick", parameters={})
+    shown = page.planned().data
+    assert "epochs = <code>200</code>" in shown and shown.count("ab-outcome") == 2 and "id=" not in shown
+    page.run = SimpleNamespace(near="smoke", parameters={})
+    assert page.planned().data == ""
+
+
+def test_a_verdict_names_the_one_case_that_differs():
+    group = [claim("Figure 1", number) for number in range(3)]
+    named = [
+        replace(one, statement=f"Same. ({name})", outcome=outcome)
+        for one, name, outcome in zip(
+            group, ("MNIST", "digits", "CIFAR-10"), "holds holds absent".split(), strict=True
+        )
+    ]
+    shown = spread(named)
+    assert "holds</span>&nbsp;on&nbsp;2, " in shown and shown.endswith("<small>(CIFAR-10)</small>")
+    assert "(" not in spread(named[:2])

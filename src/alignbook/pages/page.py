@@ -17,7 +17,7 @@ from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
 from alignbook.pages.names import spoken
 from alignbook.pages.tables import badge, digits, folded, marked, measured, number, table
-from alignbook.runs import engine, notebooks, parameters, results
+from alignbook.runs import engine, notebooks, parameters, plans, results
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
@@ -73,6 +73,19 @@ class Page:
     def claims(self):
         """The paper's claims and their outcomes, the headline first; replicates of a statement unfold."""
         return HTML(claims_table(self.run.claims))
+
+    def planned(self):
+        """What complete plans decide whose values this page does not show; nothing where there are none."""
+        parts = []
+        for plan in plans.of(self.notebook.name) if self.run.near != "smoke" else ():
+            run = plan.values != self.run.parameters and engine.load_values(self.notebook, plan.values)
+            if run:
+                values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
+                rows = [_claim_row(claim) for claim in run.claims if claim.id in plan.decides]
+                for row in rows:
+                    del row["id"]  # the page's own claim has it
+                parts.append(f"<p>With {values}:</p>{table(_filled(rows), 'claims')}")
+        return HTML("".join(parts))
 
     def provenance(self):
         """Where the results come from, one row per kind of origin, and the value of every parameter."""

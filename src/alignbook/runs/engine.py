@@ -245,7 +245,11 @@ def run(
 
 def load(notebook, profile):
     """The stored :class:`Run` of ``notebook`` at ``profile``, or None when any job is missing or broken."""
-    values = parameters.resolve(notebook, profile)
+    return load_values(notebook, parameters.resolve(notebook, profile), profile)
+
+
+def load_values(notebook, values, profile=None):
+    """Like :func:`load`, of the ``values`` of all its parameters."""
     jobs = jobs_of(notebook, values)
     if not all(map(results.exists, jobs)):
         return None

@@ -85,7 +85,9 @@ def test_a_seed_that_goes_the_other_way_is_told():
     one = (table["seed"] == 2) & (table["start"] == "pretrained") & (table["labels"] == "real")
     table.loc[one & (table["classes"] == 5), "accuracy"] -= 0.23
     assert judged(table)["experiment-1"] == judged(table)["signs"] == UNDECIDED
-    assert "Experiment 1 is least clear: training is faster by 2 points on average" in found(table)
+    assert "Experiment 1 is least clear: training is faster by 2 points of mean accuracy on average" in found(
+        table
+    )
     assert "but slower in 1 of 6 seeds" in found(table)
 
 

@@ -89,7 +89,7 @@ def test_dead_units_are_those_that_no_image_activates():
 def test_a_gap_that_closes_and_one_that_opens():
     closing = made_up({8: 0.2, 64: 0.0}, dead={8: 0.5, 64: 0.1})
     assert outcomes(closing) == {"closes-random": HOLDS, "negative-random": HOLDS, "dead-random": HOLDS}
-    assert "takes away the harm" in said(closing) and "20 points of accuracy behind" in said(closing)
+    assert "takes away the harm" in said(closing) and "20 points of mean accuracy behind" in said(closing)
     opening = made_up({8: 0.1, 64: 0.2}, dead={8: 0.1, 64: 0.5})
     assert outcomes(opening) == {
         "closes-random": CONTRADICTED, "negative-random": HOLDS, "dead-random": CONTRADICTED
@@ -101,7 +101,9 @@ def test_without_a_gap_there_is_none_to_close():
     faster = made_up({8: -0.1, 64: 0.1})
     assert outcomes(faster)["closes-random"] == NOT_JUDGED
     assert outcomes(faster)["negative-random"] == CONTRADICTED
-    assert "on average there is none" in said(faster) and "10 points of accuracy ahead" in said(faster)
+    assert "here it does none on average" in said(faster) and "10 points of mean accuracy ahead" in said(
+        faster
+    )
     assert outcomes(made_up({8: 0.005, 64: -0.2}))["closes-random"] == NOT_JUDGED  # less than one point
 
 

@@ -122,7 +122,7 @@ def test_printed_products_and_eigenvalues_hold():
     found = judged(made_up())
     assert {found[f"{kind}-{i}"] for kind in ("agreement", "eigenvalue") for i in range(1, 13)} == {HOLDS}
     assert found["agreement"] == found["least"] == HOLDS
-    assert "agree as printed. All scalar products are above 0.975" in finding(made_up())
+    assert "agree as closely as printed. All scalar products are above 0.975" in finding(made_up())
     first, ninth = reading.key_numbers(made_up(), ASKED)
     assert (first.paper, ninth.paper) == ("0.9999996", "0.99010")
     assert 0.98 < float(ninth.here.split()[0]) < 0.999
@@ -136,7 +136,7 @@ def test_others_disagree():
         found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == CONTRADICTED
     )
     assert "do not agree as printed" in finding(made_up(shift=2.0, least=0.9))
-    assert "The least scalar product of all is 0.90" in finding(made_up(least=0.9))
+    assert "the least scalar product of all is 0.90" in finding(made_up(least=0.9))
 
 
 def test_the_finding_names_who_breaks_the_symmetry():
