@@ -174,8 +174,8 @@ STATEMENTS = [
     ),
     Statement(
         "convergence", "The loss stays below (1 − η λ_Q / 2)^k at every step k after every source.",
-        source="Theorem 3", of=at_widest(lambda rows: -rows.worst.max()), above=0, matters=0.01, unit="decades",
-        because="a hundredth of a decade is 2 % of the loss",
+        source="Theorem 3", of=at_widest(lambda rows: -rows.worst.max()), above=0, matters=0.01,
+        unit="decades", because="a hundredth of a decade is 2 % of the loss",
     ),
     Statement(
         "scratch", "From the random network the deviation is at most its bound, with the same room.",
