@@ -185,14 +185,6 @@ def finding(table, parameters, claims):
     )
 
 
-def ends_lowest(table, dataset):
-    """Which representation ends with the lowest squared training loss at its best step size, a sentence."""
-    mean = losses(table, dataset, "squared", "train").mean()
-    said = f"{title(dataset)}: the lowest squared training loss after the last step is that of "
-    said += f"{NAMES[mean.idxmin()]}, {mean.min():.3f}"
-    return said + (f"; pre-trained {mean['transfer']:.3f}." if mean.idxmin() != "transfer" else ".")
-
-
 def key_numbers(table, parameters):
     """Areas, and training losses after the early steps at one step size."""
     dataset, step = parameters["datasets"][0], early(parameters)

@@ -103,11 +103,6 @@ def test_speed_is_judged_at_one_step_size():
         assert found[f"faster-{loss}-photos"].outcome == HOLDS
         assert found[f"faster-best-{loss}-photos"].outcome == CONTRADICTED
         assert found[f"faster-best-{loss}-photos"].ours and not found[f"faster-{loss}-photos"].ours
-    said = reading.ends_lowest(pd.concat([table, large], ignore_index=True), "photos")
-    assert said.startswith(
-        "photos: the lowest squared training loss after the last step is that of SIFT, 0.01"
-    )
-    assert "pre-trained 0.10" in said and "SIFT" not in reading.ends_lowest(table, "photos")
 
 
 def test_the_order_of_learning_is_held_against_the_order_of_the_areas():

@@ -225,7 +225,7 @@ def test_claims_come_out_either_way(changes, wrong):
     found = claims(made_up(**changes))
     absent = {found.pop(id).outcome for id in (*LATER, "singular", "excess-rate", *BESIDE)}
     assert absent == {"not run"}  # a single width, no losses
-    ranks = reading.ranked(made_up(**changes), PARAMETERS, "deviation")
+    ranks = reading.ranked(made_up(**changes), PARAMETERS, one="deviation")
     assert list(ranks) == pytest.approx([-1 if "order" in changes else 1] * 6)
     assert {name for name, claim in found.items() if claim.outcome == "contradicted"} == wrong
     assert all(claim.outcome == "holds" for name, claim in found.items() if name not in wrong)
