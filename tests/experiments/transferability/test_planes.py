@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from alignbook.metrics.landscape import Landscape
-from alignbook.pages.planes import common_scale, draw
+from alignbook.pages.planes import common_scale, draw, draw_all
 from alignbook.studies.transferability.planes import grid, rows_of, where
 
 
@@ -50,4 +50,14 @@ def test_drawing_a_flat_plane_has_no_contours():
     assert not ax.collections and mesh.get_array().size == 15
     draw(ax, (found().alpha, found().beta, found().loss), norm, levels)
     assert len(ax.collections) == 1
+    plt.close(fig)
+
+
+def test_planes_beside_each_other_share_one_scale():
+    fig, axes = plt.subplots(1, 2)
+    low, high = ((found().alpha, found().beta, found().loss + shift) for shift in (0, 5))
+    norm = draw_all(axes, [low, high], "loss")
+    assert (norm.vmin, norm.vmax) == (0, 19)
+    assert [ax.images[0].norm for ax in axes] == [norm, norm]
+    assert fig.axes[2].get_xlabel() == "loss, contours 1 apart"
     plt.close(fig)
