@@ -361,7 +361,8 @@ def test_the_committed_results_make_a_page(tmp_path):
         assert set(machine_) >= {"machine", "comparisons", "scalings", "notebooks"}
         assert (f"{name}-times.svg" in text) == bool(machine_["comparisons"])
         for work, record in machine_["comparisons"].items():
-            assert f"<code>{work}</code> at <code>{record['environment']['commit']}</code>" in text
+            commit = record["environment"]["commit"]
+            assert f"<code>{work}</code> at <code>{commit}" in text
 
 
 def test_the_page_says_so_where_nothing_is_stored(tmp_path, monkeypatch):

@@ -221,7 +221,7 @@ def finding(table, parameters, claims):
 def key_numbers(table, parameters):
     """Both slopes beside the paper's."""
     result = []
-    for measure, where in ((deep_slope, f"at {parameters['depth']}"), (shown_slope, "over 10 to 100")):
+    for measure, where in ((deep_slope, f"at {parameters['depth']:,}"), (shown_slope, "over 10 to 100")):
         found = [measure(table, parameters, eps) for eps in parameters["epsilons"]]
         if found := [slope for slope in found if slope is not None]:
             what = f"slope of the equilibrium layer {where} layers, over ε"

@@ -69,7 +69,7 @@ NO_GPU = (
     "steps that CUDA graphs replay by a recorder in their place. Neither has run on a GPU."
 )
 NOTHING = (
-    "**No machine has stored results yet.** `make bench` takes about fifteen minutes and writes them to "
+    "**No machine has stored results yet.** `make bench` takes about seventeen minutes and writes them to "
     "`benchmarks/results`."
 )
 TITLE = 58  # characters in a line of a picture's width

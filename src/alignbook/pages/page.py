@@ -21,6 +21,7 @@ from alignbook.runs import engine, notebooks, parameters, plans, results
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
+SHORT = 36  # letters of that name, at most
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
@@ -191,8 +192,9 @@ def spread(group):
 def _of_which(those, group):
     """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
     statement, label = those[0].group or "", those[0].statement
-    if len(those) == 1 and label.startswith(f"{statement} (") and len(group) <= FEW:
-        return f" <small>{marked(label.removeprefix(statement).strip())}</small>"
+    case = label.removeprefix(statement).strip()
+    if len(those) == 1 and label.startswith(f"{statement} (") and len(group) <= FEW and len(case) <= SHORT:
+        return f" <small>{marked(case)}</small>"
     return f"&nbsp;on&nbsp;{len(those)}"
 
 
