@@ -47,7 +47,8 @@ def _of(job, stored, *, most, cost, mean):
         names = (wanted.keys() | arguments.keys()) - {"seed"}
         return sum(name not in arguments or arguments[name] != wanted.get(name) for name in names)
 
-    least = min((differ(arguments) for arguments, _ in stored), default=None)
+    beside = [(differ(arguments), record[cost]) for arguments, record in stored]
+    least = min((count for count, _ in beside), default=None)
     if least is None or (most is not None and least > most):
         return None
-    return mean(record[cost] for arguments, record in stored if differ(arguments) == least)
+    return mean(seconds for count, seconds in beside if count == least)
