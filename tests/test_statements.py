@@ -9,7 +9,7 @@ import pytest
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import at, sample
-from alignbook.statements import Case, Requirement, Statement, judged, over
+from alignbook.statements import Case, Requirement, Statement, condition, judged, over
 
 UP, DOWN, WIDE, SMALL = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9], [5.0, -5.0, 0.3], [0.1, -0.1, 0.05]
 DIRECTED = {"matters": 0.5, "because": "a drawn line is as wide"}
@@ -229,26 +229,36 @@ def needs(value, **bound):
         (0.3, {"at_most": 0.2}, "at most 0.2", False),
         (math.nan, {"at_most": 0.2}, "at most 0.2", False),
         (None, {"at_least": 0.0}, "at least 0", False),
+        (True, {}, "", True),
+        (0.0, {}, "", False),
+        (None, {}, "", False),
     ],
 )
 def test_a_statement_is_judged_where_what_it_requires_is_met(value, bound, asked, met):
     claim = only(statement(above=0, requires=[needs(value, **bound)]), UP)
     measured = None if value is None or math.isnan(value) else value
     assert claim.requires == (
-        {"text": "share of labels learned", "measured": measured, "asked": asked, "met": met},
+        {"text": "share of labels learned", "measured": measured, "asked": asked, "met": met, "because": ""},
     )
     assert claim.outcome == (HOLDS if met else NOT_JUDGED)
     assert claim.measured == pytest.approx(2.0) and claim.interval  # shown all the same
     if not met:
-        seen = "not measured" if measured is None else f"{measured:g}"
-        assert claim.test == f"share of labels learned: {seen}, where {asked} is required"
+        seen = "not met" if measured is not None else "not measured"
+        seen = f"here {measured:g}, not met" if asked and measured is not None else seen
+        assert claim.test == f"share of labels learned{', ' * bool(asked)}{asked}; {seen}"
+
+
+def test_a_condition_says_why_it_is_asked():
+    because = "without one there is none to close"
+    need = Requirement("a gap", lambda t, p: 0.2, at_least=0.1, because=because)
+    assert condition(need.check(table_of(UP), {}, {})) == f"a gap, at least 0.1; here 0.2. {because}"
 
 
 def test_all_that_is_required_is_checked_and_the_first_unmet_told():
     needed = [needs(1.0, at_least=0.5), needs(0.4, at_least=0.5), needs(None, at_most=3)]
     claim = only(statement(above=0, requires=needed), UP)
     assert [need["met"] for need in claim.requires] == [True, False, False]
-    assert claim.outcome == NOT_JUDGED and "0.4, where at least 0.5" in claim.test
+    assert claim.outcome == NOT_JUDGED and "at least 0.5; here 0.4, not met" in claim.test
 
 
 def test_what_is_required_of_a_column_that_is_not_stored_was_not_measured():
@@ -256,7 +266,7 @@ def test_what_is_required_of_a_column_that_is_not_stored_was_not_measured():
     claim = only(statement(above=0, requires=[need, needs(1.0, at_least=0.5)]), UP)
     assert claim.outcome == NOT_JUDGED and claim.measured == pytest.approx(2.0)
     assert [(n["measured"], n["met"]) for n in claim.requires] == [(None, False), (1.0, True)]
-    assert claim.test == "accuracy: not measured, where at least 0.9 is required"
+    assert claim.test == "accuracy, at least 0.9; not measured"
 
 
 def test_where_nothing_was_measured_it_stays_not_run_and_says_what_it_requires():
@@ -264,10 +274,9 @@ def test_where_nothing_was_measured_it_stays_not_run_and_says_what_it_requires()
     assert claim.outcome == NOT_RUN and claim.test == "not among the results" and not claim.requires[0]["met"]
 
 
-@pytest.mark.parametrize("bounds", [{}, {"at_least": 0, "at_most": 1}])
-def test_a_requirement_has_one_bound(bounds):
+def test_a_requirement_has_one_bound():
     with pytest.raises(ValueError, match="one bound"):
-        needs(1.0, **bounds)
+        needs(1.0, at_least=0, at_most=1)
 
 
 # ---- what reaches the claim ----
@@ -305,7 +314,7 @@ def test_a_reading_chosen_on_the_first_seeds_is_judged_on_later_ones_alone():
     assert claim.requires[0]["measured"] == 3 and claim.requires[0]["met"]
     early = only(stated, UP + UP[:2])
     assert early.outcome == NOT_JUDGED and early.seeds == 5 and early.measured == pytest.approx(2.02)
-    assert "seen when this reading was chosen: 2, where at least 3" in early.test
+    assert "when this reading was chosen, at least 3; here 2, not met" in early.test
     assert only(stated, []).outcome == NOT_RUN
 
 

@@ -24,6 +24,7 @@ import pandas as pd
 from alignbook.claims import Claim
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import from_seed
+from alignbook.wording import digits
 
 NEW = 3  # seeds that a post hoc reading needs beyond those on which it was chosen
 RULES = ("above", "below", "near", "one_run", "exactly")
@@ -61,33 +62,32 @@ def over(name, words=None):
 class Requirement:
     """What must be met before a statement is judged: labels learned, an accuracy reached, a minimum found.
 
-    text : what it is, e.g. ``share of the random labels that pre-training fits``
+    text : what it is, e.g. ``share of the labels that pre-training fits``; a page goes on with the bound
     of : (table, parameters, **given) → float; None or NaN where it was not measured, which counts as not met
-    at_least, at_most : the bound, one of them
+    at_least, at_most : the bound, at most one of them; without one ``text`` is so or not, and ``of`` tells
+    because : what the reader must know beside it, a sentence without its full stop
     """
 
     text: str
     of: Callable
     at_least: float | None = None
     at_most: float | None = None
+    because: str = ""
 
     def __post_init__(self):
-        if (self.at_least is None) == (self.at_most is None):
-            raise ValueError(f"{self.text}: needs one bound, at_least or at_most")
+        if self.at_least is not None and self.at_most is not None:
+            raise ValueError(f"{self.text}: takes one bound, at_least or at_most")
 
     def check(self, table, parameters, given):
-        """{"text", "measured", "asked", "met"}, JSON."""
+        """{"text", "measured", "asked", "met", "because"}, JSON; "asked" is "" for what is so or not."""
         value = _measured(self.of, table, parameters, given)
         value = None if value is None or math.isnan(value) else float(value)
         low = -math.inf if self.at_least is None else self.at_least
         high = math.inf if self.at_most is None else self.at_most
-        asked = f"at least {low:,g}" if self.at_most is None else f"at most {high:,g}"
-        return {
-            "text": self.text,
-            "measured": value,
-            "asked": asked,
-            "met": value is not None and low <= value <= high,
-        }
+        asked = f"at least {low:,g}" * (self.at_least is not None)
+        asked += f"at most {high:,g}" * (self.at_most is not None)
+        met = value is not None and (low <= value <= high if asked else value != 0)
+        return {"text": self.text, "measured": value, "asked": asked, "met": met, "because": self.because}
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,7 @@ class Statement:
         ).within(*self.bounds)  # fmt: skip
         unmet = [need for need in requires if not need["met"]]
         if unmet and claim.measured is not None:
-            first = unmet[0]
-            measured = "not measured" if first["measured"] is None else f"{first['measured']:.3g}"
-            claim = claim.not_judged(f"{first['text']}: {measured}, where {first['asked']} is required")
+            claim = claim.not_judged(condition(unmet[0]))
         return claim
 
     def _judged(self, about, values, target):
@@ -234,6 +232,18 @@ def judged(statements, table, parameters):
     return claims
 
 
+def condition(need):
+    """What a verdict needs and whether it is met, one line; ``need`` is of :meth:`Requirement.check`."""
+    text = need["text"] + f", {need['asked']}" * bool(need["asked"])
+    if need["measured"] is None:
+        seen = "not measured"
+    elif need["asked"]:
+        seen = f"here {digits(need['measured'])}" + ", not met" * (not need["met"])
+    else:
+        seen = "met" if need["met"] else "not met"
+    return f"{text}; {seen}" + f". {need['because']}" * bool(need["because"])
+
+
 def _measured(of, table, parameters, given):
     """What ``of`` makes of ``table``; None where it asks for a column that no stored job has."""
     try:
@@ -247,7 +257,9 @@ def _measured(of, table, parameters, given):
 def _enough(new):
     """Of ``new`` seeds, as :meth:`Requirement.check` has it: are there enough for a post hoc reading?"""
     text = "seeds that had not been seen when this reading was chosen"
-    return {"text": text, "measured": float(new), "asked": f"at least {NEW}", "met": new >= NEW}
+    return {
+        "text": text, "measured": float(new), "asked": f"at least {NEW}", "met": new >= NEW, "because": "",
+    }  # fmt: skip
 
 
 def _called(value, parameters, given):

@@ -7,6 +7,11 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, U
 _ORDER = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
 
 
+def digits(value):
+    """Three significant digits of a number, or all of a whole number of thousands."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
 def by_verdict(holds, contradicted, absent, whether=None, *, undecided=None, not_judged=None):
     """{outcome: what a finding says of it}; of a claim that was not run it has nothing to say.
 

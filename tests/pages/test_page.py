@@ -62,9 +62,11 @@ def test_what_would_decide_is_one_sentence(need, said):
 
 
 def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
-    met = {"text": "labels learned", "measured": 0.991, "asked": "at least 0.99", "met": True}
+    met = {"text": "labels learned", "measured": 0.991, "asked": "at least 0.99", "met": True, "because": ""}
     unmet = {"text": "test accuracy", "measured": 0.5, "asked": "at least 0.9", "met": False}
+    unmet["because"] = "The paper has 0.95"
     unmeasured = {"text": "gradient <g>", "measured": None, "asked": "at most 1", "met": False}
+    unmeasured["because"] = ""
     noted = replace(
         claim("Figure 1"), requires=(met, unmet, unmeasured), opposed_by="Figure 2", post_hoc="seen & chosen",
         needed={"seeds": 7, "why": "W"},
@@ -72,9 +74,9 @@ def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
     shown = claim_cells(noted)["Claim"]
     lines = [line.removeprefix("<small>").removesuffix("</small>") for line in shown.split("<br>")[1:]]
     assert lines == [
-        "Requires labels learned at least 0.99: 0.991",
-        "Requires test accuracy at least 0.9: 0.5, not met",
-        "Requires gradient &lt;g&gt; at most 1: not measured, not met",
+        "Condition: labels learned, at least 0.99; here 0.991",
+        "Condition: test accuracy, at least 0.9; here 0.5, not met. The paper has 0.95",
+        "Condition: gradient &lt;g&gt;, at most 1; not measured",
         "The paper also says the opposite: Figure 2",
         "Post hoc: seen &amp; chosen",
         "7 new seeds would decide it (W).",

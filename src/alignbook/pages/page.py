@@ -16,8 +16,9 @@ from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
 from alignbook.pages.names import spoken
-from alignbook.pages.tables import badge, digits, folded, marked, measured, number, table
+from alignbook.pages.tables import badge, folded, marked, measured, number, table
 from alignbook.runs import engine, notebooks, parameters, plans, results
+from alignbook.statements import condition
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
@@ -265,9 +266,7 @@ def claim_cells(claim):
 def _notes(claim):
     """HTML of what a reader must know before trusting a verdict, a line each."""
     for need in claim.requires:
-        seen = "not measured" if need["measured"] is None else digits(need["measured"])
-        said = f"Requires {need['text']} {need['asked']}: {seen}{'' if need['met'] else ', not met'}"
-        yield f"<br><small>{marked(said)}</small>"
+        yield f"<br><small>Condition: {marked(condition(need))}</small>"
     if claim.opposed_by:
         yield f"<br><small>The paper also says the opposite: {marked(claim.opposed_by)}</small>"
     if claim.post_hoc:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from alignbook.claims import interval, spread  # noqa: F401, which pages take from here
 from alignbook.pages.names import spoken
+from alignbook.wording import digits
 
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
@@ -86,11 +87,6 @@ def number(value):
     if value is None:
         return ""
     return typeset(html.escape(_plain(value)) if isinstance(value, str) else digits(value))
-
-
-def digits(value):
-    """Three significant digits of a number, or all of a whole number of thousands."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def measured(value, ends, bars=()):
