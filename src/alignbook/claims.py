@@ -257,8 +257,8 @@ class Claim:
     def one_run(cls, id, statement, source, values, paper, tolerance=None):
         """The printed value ``paper``, of one run, is what one more run like ours could give.
 
-        values : one per seed. The interval is the 95 % prediction interval of one run, mean ± t s √(1 + 1/n),
-        and not that of the mean, which a perfect reproduction would leave as often as not.
+        Values are one per seed. The interval is the 95 % prediction interval of one run, mean ±
+        t s √(1 + 1/n), and not that of the mean, which a perfect reproduction would leave as often as not.
         Holds when ``paper`` lies within it, contradicted when it lies outside; undecided below three seeds,
         where these have no spread, and with a ``tolerance``, where the interval reaches further than that
         from the mean, so that it says little.

@@ -108,7 +108,9 @@ def _parser():
     run.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
     book = command(_book, "execute every notebook and build the book", as_json=False)
     book.add_argument(
-        "--profile", choices=parameters.PROFILES, help="default: the most faithful that is stored"
+        "--profile",
+        choices=parameters.PROFILES,
+        help="what is shown (default: the most faithful that is stored)",
     )
     verify = command(_verify, "recompute a few stale jobs: does today's code give their results?")
     verify.add_argument("name", metavar="NAME", help="a notebook, as for show")

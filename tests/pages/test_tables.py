@@ -12,6 +12,7 @@ from scipy import stats
 from alignbook.pages.names import speak
 from alignbook.pages.tables import (
     interval,
+    lettered_prose,
     marked,
     measured,
     number,
@@ -200,3 +201,11 @@ def test_only_a_table_too_wide_for_a_phone_names_its_columns_in_every_cell():
     assert 'data-label="Aₗ along u₁"' in named
     narrow = numbers(frame[["quantity 1", "quantity 2"]]).data
     assert "ab-wide" not in narrow and "data-label" not in narrow
+
+
+def test_letters_of_prose_get_their_indices_and_code_and_formulas_stay():
+    body = '<p>A_l, W₀_l, a_ij, cov_x <code>A_l</code> <span class="math">\\(A_l\\)</span></p><dt>n_l</dt>'
+    text = lettered_prose(body)
+    assert "A<sub>l</sub>" in text and "W₀<sub>l</sub>" in text and "a<sub>ij</sub>" in text
+    for kept in ("cov_x", "<code>A_l</code>", "\\(A_l\\)", "<dt>n_l</dt>"):
+        assert kept in text

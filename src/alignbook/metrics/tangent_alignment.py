@@ -49,7 +49,7 @@ def tangent_alignment(model, inputs, labels):
     Lou et al. 2022, Equations 6, 7 and 9. K_l = Ψ_lᵀ Ψ_l is the kernel of the outputs' gradients with
     respect to the *weights* of layer l. Biases are left out, since the networks of the paper's Equation 8
     have none, and so are the parameters of normalisation layers. Rows run over all n·k pairs of an example
-    and an output; labels are one-hot, Y ∈ R^{nk}; C = I - 11ᵀ/(nk), Ỹ = CY.
+    and an output; labels are one-hot, Y ∈ R^(nk); C = I - 11ᵀ/(nk), Ỹ = CY.
 
     Kernel entries are formed in the model's precision, row means and numerators in float64
     (``alignbook.tangent_alignment`` on a CPU, linear layers: in the model's, at least float32), and all in

@@ -145,7 +145,7 @@ def _machine(name, machine, pages):
             f"bench-{name}-{group}",
             f"Time and memory of {group} over {axes} with logarithmic axes, measured points, a fitted line "
             "and a dashed line that has the expected slope.",
-            f"`{group}`: "
+            f"`{group}`, measured (dots), fitted (solid), expected (dashed); above the panels the exponents: "
             + "; ".join(f"over {record['axis']} ({record['title']})" for record in records.values())
             + ".",
         )
@@ -391,7 +391,7 @@ def draw_times(compared, path):
             axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=13, mew=2.5)
             levels = _levels(record["contenders"], decades / (panels.NARROW - 0.5))
             for place, contender in enumerate(record["contenders"]):
-                colour = style.SEQUENCE[(0, 1, 3, 4, 5, 6)[place]]  # the third is the floor's
+                colour = style.SEQUENCE[(0, 1, 3, 4, 6, 7)[place]]  # the third is the floor's
                 spread = [min(contender["seconds"]), max(contender["seconds"])]
                 axes.plot(spread, [row, row], color=colour, lw=2)
                 axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7)
@@ -471,8 +471,8 @@ def _line(axes, sizes, values, exponents, quantity):
         if slope is not None:
             colour = style.SEQUENCE[0] if look == "-" else style.COLOURS["theory"]
             axes.plot(sizes, [centre[1] * (size / centre[0]) ** slope for size in sizes], look, color=colour)
-            titles.append(f"{round(slope, 2) + 0.0:.2f}")
-    axes.set_title(" (expected ".join(titles) + (")" if len(titles) == 2 else ""), fontsize=10)
+            titles.append(f"{round(slope, 2) + 0.0:.2f}".replace("-", "−"))
+    axes.set_title("\n(expected ".join(titles) + ")" * (len(titles) == 2), fontsize=10)
 
 
 def _geometric_mean(values):

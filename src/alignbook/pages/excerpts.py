@@ -94,7 +94,7 @@ class _Reader(HTMLParser):
         self.open.pop()
 
     def handle_data(self, data):
-        if "article" in self.open and "skipped" not in self.open and _TEXT & {*self.open}:
+        if data and "article" in self.open and "skipped" not in self.open and _TEXT & {*self.open}:
             self.parts.append(_SET.get(self.open[-1], str)(data))
 
     def _end(self):

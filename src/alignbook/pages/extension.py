@@ -34,6 +34,8 @@ def setup(app):
     app.connect("doctree-resolved", terms.name_synonyms)
     app.connect("html-page-context", pair_figures)
     app.connect("html-page-context", stack_tables)
+    app.connect("html-page-context", keep_options_whole)
+    app.connect("html-page-context", set_letters)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", lead_to_the_folder)
     app.connect("build-finished", draw_for_dark)
@@ -72,6 +74,18 @@ def stack_tables(app, pagename, templatename, context, doctree):
     """Tables of prose with many columns become readable on a phone."""
     if "body" in context:
         context["body"] = tables.stacked(context["body"])
+
+
+def set_letters(app, pagename, templatename, context, doctree):
+    """Docstrings are read in editors, too: they have A_l, which a page sets with an index."""
+    if pagename.startswith("reference/") and "body" in context:
+        context["body"] = tables.lettered_prose(context["body"])
+
+
+def keep_options_whole(app, pagename, templatename, context, doctree):
+    """An option of the command line is one word; other code may break like text."""
+    if "body" in context:
+        context["body"] = context["body"].replace('<span class="pre">--', '<span class="pre ab-option">--')
 
 
 def _pair(found, files):

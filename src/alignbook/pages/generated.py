@@ -143,7 +143,7 @@ def _status_row(record):
         f"<br><small>{html.escape(_devices(record.devices))}</small>",
         "Profile": record.shown_profile,
         "State": f"{record.stale} of {record.runs} stale" if record.stale else "up to date",
-        "Seeds": "" if record.seeds is None else record.seeds,
+        "Seeds": "–" if record.seeds is None else record.seeds,
         "Runs": record.runs,
         "Diverged": record.diverged,
         "Computing": page.duration(record.computing),

@@ -16,7 +16,7 @@ from alignbook.claims import OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
 from alignbook.pages.names import spoken
-from alignbook.pages.tables import badge, folded, marked, measured, number, table
+from alignbook.pages.tables import badge, folded, lettered_prose, marked, measured, number, table, typeset
 from alignbook.runs import engine, notebooks, parameters, plans, results
 from alignbook.statements import condition
 
@@ -115,8 +115,10 @@ class Page:
             row = {"Parameter": f"<code>{name}</code>", "Here": _value(self.parameters[name])}
             if self.run.profile != "paper":
                 row["Profile paper"] = _value(paper[name])
-            meaning = _CODE.sub(r"<code>\1</code>", html.escape(known.meaning))
-            rows.append({**row, "Meaning": meaning, "Allowed": html.escape(known.range)})
+            meaning = lettered_prose(_CODE.sub(r"<code>\1</code>", html.escape(known.meaning)))
+            rows.append(
+                {**row, "Meaning": meaning, "Allowed": typeset(html.escape(known.range).replace("inf", "∞"))}
+            )
         return rows
 
     def source(self):

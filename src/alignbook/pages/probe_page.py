@@ -9,7 +9,7 @@ import matplotlib as mpl
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.pages import probe_beside, probe_figures, style
-from alignbook.pages.probe_words import ABOUT, sentences
+from alignbook.pages.probe_words import ABOUT, SHOWS, sentences
 from alignbook.pages.tables import folded, number, table
 from alignbook.probing import Probe
 
@@ -101,7 +101,8 @@ def _section(probe, name, beside):
     rows = probe.tables[name]
     if name in probe.notes:
         parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
-    parts.append(_tried(lambda: _figure(name, probe_figures.drawn(name, rows), heading)))
+    caption = f"<figcaption>{SHOWS[name]}</figcaption>"
+    parts.append(_tried(lambda: _figure(name, probe_figures.drawn(name, rows), heading, caption)))
     if name in beside:
         parts.append(_tried(lambda: _strip(name, beside[name])))
     parts.append(folded("The numbers", table(_cells(rows), name)))
@@ -193,7 +194,7 @@ def guide(pages):
             f":alt: {heading}",
             ":width: 100%",
         ]
-        parts += ["", f"{heading}: {sentences(name, rows)}.", "```", ""]
+        parts += ["", f"{SHOWS[name]} Here: {sentences(name, rows)}.", "```", ""]
         if name in beside:
             parts += _guide_strip(name, beside[name], folder)
     (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")

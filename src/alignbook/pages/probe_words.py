@@ -60,6 +60,18 @@ ABOUT = {
         "of their norm.",
     ),
 }
+# What each instrument's figure shows.
+SHOWS = {
+    "filters": "Standard deviation τ of the filters over that of the patches, σ, along each eigenvector of "
+    "the patches' covariance.",
+    "features": "Share of the labels that lies along the first k singular vectors, for at most six of the "
+    "layers, from the input (violet) to the outputs (green).",
+    "tangent": "Alignment of each layer's tangent kernel with the labels, from the input to the outputs; "
+    "dotted: with shuffled labels.",
+    "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
+    "slice": "The loss along one random direction, the network in the middle.",
+    "deviation": "Length of each weight's change, from the input to the outputs.",
+}
 
 
 def parts(rows):

@@ -17,6 +17,7 @@ from alignbook.pages.tables import marked, table
 
 FOLDER = "reference"
 _RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
+_DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in the help of an argument
 _SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
 
 
@@ -83,7 +84,12 @@ def _page(name, books):
             parts += ["", f".. autoclass:: {kind.__module__}.{kind.__name__}", "   :members:"]
     parts += ["```", ""]
     if books:
-        linked = ", ".join(f"[{_label(book)}](/{book.name})" for book in books)
+        labels = [_label(book) for book in books]
+        labels = [
+            book.title if labels.count(label) > 1 else label
+            for book, label in zip(books, labels, strict=True)
+        ]
+        linked = ", ".join(f"[{label}](/{book.name})" for book, label in zip(books, labels, strict=True))
         parts += ["## Used by", "", linked, ""]
     return "\n".join(parts)
 
@@ -182,11 +188,15 @@ def _arguments(command):
         if each.option_strings and each.nargs != 0:
             shown += f" {each.metavar or each.dest.upper()}"
         choices = ", ".join(map(str, each.choices or ()))
+        said = _DEFAULT.search(each.help or "")
         default = "" if each.default in (None, False, []) or each.required else str(each.default)
+        default = said[1] if said else default
         rows.append(
             {
                 "Argument": f"<code>{html.escape(shown)}</code>",
-                "Meaning": html.escape(each.help or (f"one of {choices}" if choices else "")),
+                "Meaning": html.escape(
+                    _DEFAULT.sub("", each.help or "") or f"one of {choices}" * bool(choices)
+                ),
                 "Default": html.escape(default),
             }
         )

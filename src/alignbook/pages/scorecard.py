@@ -76,7 +76,7 @@ def _by_chance(everything, heads):
         f"{len(tested)} of them rest on a t test at 95 %: if nothing at all were there, about "
         f"{(1 - claims.CONFIDENCE) * len(tested):.0f} would be decided by chance. Of the {len(heads)} "
         f"headline statements and replicates tested so, {decided} are decided one by one, and {kept} survive "
-        f"a false discovery rate of {RATE:.0%} (Benjamini and Hochberg)."
+        f"a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg)."
     )
 
 
@@ -109,7 +109,7 @@ def _statement(record, statement, group):
 def _row(record, claim):
     cells = page.claim_cells(claim)
     link = f'<a href="{record.name}.html#claim-{html.escape(claim.id)}">on its page</a>'
-    outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}<br><small>{html.escape(claim.test)}</small>"
+    outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}<br><small>{marked(claim.test)}</small>"
     return {**cells, "Outcome": f"<div>{outcome}</div>", "Page": link}
 
 

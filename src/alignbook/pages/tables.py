@@ -13,8 +13,11 @@ from alignbook.wording import digits
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
-_LETTER = re.compile(rf"(?<![^\W_])([^\W\d_])(?:{_POWER})?(?:_([\w∞]))?(?![^\W_])")
+_LETTER = re.compile(rf"(?<![^\W_])([^\W\d_]₀?)(?:{_POWER})?(?:_(ij|[\w∞]))?(?![^\W_])")
 _BRACKET = re.compile(rf"\){_POWER}")
+_VERBATIM = re.compile(
+    r'<(code|pre|script|style|svg|dt)\b.*?</\1>|<(span|div) class="math.*?</\2>|<[^>]*>|[^<]+', re.DOTALL
+)
 _NORM = re.compile(r"‖_(\w)(?!\w)")
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
 _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
@@ -46,8 +49,18 @@ def marked(text):
     Data sets have their proper names.
     """
     text = html.escape(_plain(spoken(str(text))), quote=False)
+    return typeset(lettered(text))
+
+
+def lettered(text):
+    """HTML ``text`` without tags, its powers and indices set."""
     text = _NORM.sub("‖<sub>\\1</sub>", _LETTER.sub(_letter, text))
-    return typeset(_BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text))
+    return _BRACKET.sub(lambda found: f")<sup>{_minus(found[1] or found[2])}</sup>", text)
+
+
+def lettered_prose(body):
+    """The HTML ``body`` of a page, its powers and indices set, but for code and formulas."""
+    return _VERBATIM.sub(lambda found: found[0] if found[0][0] == "<" else lettered(found[0]), body)
 
 
 def _plain(text):

@@ -49,7 +49,7 @@ class Recorder:
     Attributes
     ----------
     table : pandas.DataFrame
-        A row per step, instrument and layer ("" for the whole network), with its ``value``.
+        A row per step, instrument and layer (empty for the whole network), with its ``value``.
     costs : pandas.DataFrame
         Per instrument how often it was recorded and skipped, its seconds and their share of training.
     left_out : dict of str to str
@@ -117,7 +117,7 @@ class Recorder:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per step, instrument and layer ("" for the whole network), with its ``value``."""
+        """One row per step, instrument and layer (empty for the whole network), with its ``value``."""
         rows = [
             (step, name, layer, value)
             for (step, name), found in sorted(self._rows.items(), key=self._order)
