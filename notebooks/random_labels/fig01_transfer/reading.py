@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.claims import UNDECIDED, KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
@@ -94,10 +94,8 @@ SAID = by_verdict(
     holds="Pre-training on random labels speeds training up in both of the paper's positive experiments and "
     "slows it down in both negative ones",
     contradicted="Pre-training on random labels does not help and hurt where the paper's figure shows it",
-    absent="Pre-training on random labels changes the speed of training too little to matter in one of the "
-    "four experiments at least",
-    undecided="It is undecided whether pre-training on random labels helps in experiments 1 and 2 and hurts "
-    "in 3 and 4, as the paper says",
+    absent="Pre-training on random labels changes the speed too little to matter in one experiment at least",
+    undecided="It is undecided whether pre-training helps and hurts where the paper says",
     not_judged="Whether pre-training on random labels helps and hurts as in the paper is not judged, since "
     "it did not learn its labels",
 )
@@ -111,12 +109,37 @@ def finding(table, parameters, claims):
     values = all_four(table, parameters)
     number = next(n for n in EXPERIMENTS if as_printed(table, parameters, n).equals(values))
     mean = values.mean() * EXPERIMENTS[number][2]
-    words = ("faster", "slower") if mean > 0 else ("slower", "faster")
-    text = f"{SAID[outcome]}. Experiment {number} is least clear: "
-    text += f"training is {words[0]} by {abs(mean):.0f} points of mean accuracy"
+    words = ("gains", "loses") if mean > 0 else ("loses", "gains")
+    text = f"{SAID[outcome]}."
+    if outcome not in (HOLDS, NOT_JUDGED):
+        text += f" {by_labels(claims)}."
+    text += f" In experiment {number} it {words[0]} {abs(mean):.0f} points of mean accuracy"
     if outcome == UNDECIDED:
-        text += f" on average, but {words[1]} in {(values * values.mean() < 0).sum()} of {len(values)} seeds"
-    return f"{text}. VGG-16 is scaled down to width {parameters['width']}."
+        text += f", but {words[1]} in {(values * values.mean() < 0).sum()} of {len(values)} seeds"
+    return f"{text}. VGG-16 has only width {parameters['width']}."
+
+
+BOTH = by_verdict(
+    "both signs hold", "both signs are the opposite", "both effects are too small to matter",
+    undecided="neither sign is decided", not_judged="neither sign is judged",
+)  # fmt: skip
+
+
+THIS = by_verdict(
+    "holds", "is the opposite", "is too small", undecided="is undecided", not_judged="is not judged"
+)
+
+
+def by_labels(claims):
+    """``With random labels both signs hold; with real labels neither sign is decided``."""
+    found = {}
+    for number, (_, labels, _) in EXPERIMENTS.items():
+        found.setdefault(labels, []).append(claims[f"experiment-{number}"].outcome)
+    words = {
+        labels: BOTH[help] if help == hurt else f"the gain {THIS[help]} and the loss {THIS[hurt]}"
+        for labels, (help, hurt) in found.items()
+    }
+    return f"With random labels {words['random']}; with real labels {words['real']}"
 
 
 def key_numbers(table, parameters):

@@ -30,8 +30,8 @@ def run(**other):
     return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
 
 
-def made_up(gains, seeds=12, noise=0.002):
-    """Learning curves whose areas lie above those from scratch by ``gains``."""
+def made_up(gains, seeds=12, noise=0.002, known=1.0):
+    """Learning curves whose areas lie above those from scratch by ``gains``; ``known``: labels fitted."""
     rng = np.random.default_rng(0)
     rows = []
     for start in design.STARTS:
@@ -41,7 +41,7 @@ def made_up(gains, seeds=12, noise=0.002):
                 {"labels": "random", "start": start, "seed": seed, "epoch": e, "accuracy": 0.5 + shift}
                 for e in (0, 1, 4)
             ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).assign(upstream_accuracy=known)
 
 
 def outcomes(table):
@@ -160,12 +160,25 @@ GAINS = {"pretrained": 0.1, "unscaled": 0.2, "conv": 0.1, "no bias": 0.1}
 def test_a_covariance_that_recovers_and_one_that_does_not():
     whole = made_up(GAINS | {"covariance": 0.1}, seeds=18)
     assert {name for name, outcome in outcomes(whole).items() if outcome != HOLDS} == {"ell1-random"}
-    assert "help as much" in said(whole) and "they gain 10.0 points" in said(whole)
+    assert "help as much" in said(whole) and said(whole).endswith("The whole network gains 10.1.")
+    assert "they gain 10.0 points" in said(whole)
     half = made_up(GAINS | {"covariance": 0.05, "unscaled": 0.05}, seeds=18)
     judged = outcomes(half)
     assert {judged[f"{id}-random"] for id in ("recovers", "means", "all", "scale")} == {CONTRADICTED}
     assert "do not help" in said(half) and "they gain 5.0" in said(half)
     assert outcomes(made_up(GAINS | {"unscaled": 0.101}, noise=0.001))["scale-random"] == ABSENT
+
+
+def test_the_whole_network_is_judged_where_it_knows_its_labels():
+    table = made_up(GAINS | {"covariance": 0.1}, seeds=18, known=0.62)
+    other = table[table["start"] == "pretrained"].assign(start="ell1")
+    table = pd.concat([table, other.assign(accuracy=other["accuracy"] + 0.0001 * other["seed"])])
+    found = outcomes(table)
+    whole = {"all-random", "gains-random", "scale-random", "ell1-random"}
+    assert {id for id, outcome in found.items() if outcome == NOT_JUDGED} == whole
+    assert {outcome for id, outcome in found.items() if id not in whole} == {HOLDS}
+    assert said(table).endswith("The whole network gains 10.1: it fits only 62 % of its random labels.")
+    assert outcomes(table.assign(upstream_accuracy=1.0))["ell1-random"] == HOLDS
 
 
 def test_seeds_are_paired():

@@ -16,6 +16,7 @@ BOOK = notebooks.find("random_labels/prop01_gaussian_inputs")
 SMOKE = parameters.resolve(BOOK, "smoke")
 BROKEN = {"exponentiated", "stretched", "shifted"}
 judged, _, finding = judging.of(reading, SMOKE)
+MANY, _, said_of_many = judging.of(reading, SMOKE | {"inputs": reading.MANY})
 
 
 def made_up(left=None, alone=0.0, mean=None, equal=0.0, bases=0.4):
@@ -38,8 +39,9 @@ def made_up(left=None, alone=0.0, mean=None, equal=0.0, bases=0.4):
 
 
 def test_the_proposition_holds():
-    found = judged(made_up())
+    found = MANY(made_up())
     assert {claim.outcome for claim in found.values()} == {HOLDS}
+    assert {id for id, claim in judged(made_up()).items() if claim.outcome != HOLDS} == {"one-network"}
     assert found["aligned-plain"].headline and found["width-16"].measured == pytest.approx(0)
     text = finding(made_up())
     assert text.startswith("Over many networks the trained weights share") and "the same" in text
@@ -63,14 +65,26 @@ def test_the_proposition_holds():
     ],
 )
 def test_one_departure_contradicts_one_statement(id, table):
-    assert [one for one, claim in judged(table).items() if claim.outcome == CONTRADICTED] == [id]
+    assert [one for one, claim in MANY(table).items() if claim.outcome == CONTRADICTED] == [id]
 
 
 def test_the_finding_follows():
     assert "do not share the principal axes" in finding(made_up({"plain": 0.2}))
     both = finding(made_up({"adam": 0.23}, alone=0.6))
-    assert "With Adam, which the paper also covers, it is 23 %" in both and "not aligned" in both
-    assert len(both) <= 300
+    assert "With Adam, which the paper also covers, it is 23 %" in both
+    assert both.endswith("network of 24 units on 16 inputs is not aligned; the paper's is infinitely wide.")
+    assert len(both) <= 300 and "on 2000 inputs is not aligned" in said_of_many(made_up(alone=0.6))
+
+
+def test_one_network_is_not_judged_on_few_inputs_or_without_directions():
+    apart = made_up(alone=0.6)
+    assert judged(apart)["one-network"].outcome == NOT_JUDGED
+    assert MANY(apart)["one-network"].outcome == CONTRADICTED
+    for table in (made_up(), made_up(alone=0.6, bases=0.02)):
+        assert "One network" not in finding(table)
+
+
+def test_the_key_numbers_are_three():
     assert len(reading.key_numbers(made_up(), SMOKE)) == 3
 
 
