@@ -64,7 +64,7 @@ STATEMENTS = [
     Statement(
         "aligned", "Σ_w is less misaligned with Σ_x than with any of 100 random bases (difference of ln).",
         of=of_groups(lambda found: np.log(found["least"] / found["misalignment"])), source="Section 2.2",
-        above=0, matters=0.1, unit="of ln",
+        above=0, matters=0.1, unit="in ln",
         because="a tenth of the misalignment: random bases differ by more", requires=(LEARNED,),
     ),
     Statement(
