@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, HOLDS, KeyNumber, t_interval
+from alignbook.claims import CONFIDENCE, CONTRADICTED, KeyNumber, t_interval
 from alignbook.over_seeds import across, at, curves, difference, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
@@ -163,19 +163,28 @@ SAID = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """Whether more layers help in all three networks, and what the least clear one gains and loses."""
+    """Whether more layers help in all three networks, and where a step to more layers loses most."""
     outcome, least = claims["more-layers"].outcome, all_three(table, parameters)
     if outcome not in SAID or least is None:
         return "The three networks are not all among the results."
-    (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
-    text = f"{SAID[outcome]}. {COLUMNS[column].name} is least clear: "
-    text += f"from none to all of its layers it {gained(least.mean())} of mean accuracy"
-    added = steps(table, column, "random").mean()
-    if least.mean() * added.min() < 0:
-        text += f", but the step from {added.idxmin()} layers {gained(added.min())}"
-    larger = claims.get("larger-random")
-    text += ". Larger weights alone help it, too" if larger and larger.outcome == HOLDS else ""
-    return text + f". Images are {parameters['side']} pixels wide."
+    found = {column: gains(table, column, "random").mean() for column in COLUMNS}
+    losing = [column for column in COLUMNS if claims[f"steps-{column}-random"].outcome == CONTRADICTED]
+    text = f"{SAID[outcome]}. "
+    if losing:
+        columns = {column: steps(table, column, "random").mean() for column in losing}
+        column = min(columns, key=lambda name: columns[name].min())
+        before, after = (int(count) for count in columns[column].idxmin().split(" to "))
+        had, has = (gained(found[column].get(count, 0.0)) for count in (before, after))
+        text += f"But not each step helps: {COLUMNS[column].name} {had} of mean accuracy with the first "
+        text += f"{before} layers and {has} with the first {after}."
+    else:
+        (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
+        text += f"{COLUMNS[column].name} is least clear: with all of its layers it "
+        text += f"{gained(found[column].iloc[-1])} of mean accuracy."
+    peaks = sum(gain.max() > 0 and gain.idxmax() < depth(column) for column, gain in found.items())
+    if peaks:
+        text += f" {('One gains', 'Two gain', 'All three gain')[peaks - 1]} most with part of the layers."
+    return text + f" Images are {parameters['side']} pixels wide."
 
 
 def gained(mean):

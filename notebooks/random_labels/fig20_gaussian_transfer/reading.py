@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import HOLDS, KeyNumber
 from alignbook.over_seeds import at, curves, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, listed
 
 from ..transfer_curves import FALL, RISE, change, growth, networks, percent
 from .design import PRINTED, SAID, settings
@@ -92,7 +92,7 @@ def _parts(text, prefix="", of=growth, **own):
     return [
         Statement(
             f"{prefix}{panel}", f"{panel.capitalize()}: {text} {SAID[panel]}.", source=SOURCE, of=measured,
-            above=0, matters=matters, unit="of ln τ", because=UNSEEN,
+            above=0, matters=matters, unit="in ln τ", because=UNSEEN,
             each=lambda p, panel=panel, name=name: [
                 Case(name, WORDS[name], {"panel": panel, "part": name, "of": of})
             ],
@@ -117,8 +117,8 @@ STATEMENTS = [
 ]  # fmt: skip
 
 VERDICT = by_verdict(
-    holds="All three settings give curves of the paper's shape",
-    contradicted="Not all three settings give curves of the paper's shape",
+    holds="In what training adds, all three settings give curves of the paper's shape",
+    contradicted="In what training adds, not all three settings give curves of the paper's shape",
     absent="One part of the paper's three curves is too small to be seen",
     undecided="It is undecided whether all three settings give curves of the paper's shape",
     not_judged="Whether the three settings give curves of the paper's shape is left to new networks, since "
@@ -141,14 +141,22 @@ def in_words(rises, falls):
 
 
 def finding(table, parameters, claims):
-    """What became of the three curves, with the right panel's numbers."""
-    outcome, found = claims["shapes"].outcome, changes(table)
-    if outcome not in VERDICT or "right" not in found:
-        return "No network of the right panel is among the results: there is nothing to see."
-    right = in_words(*found["right"])
-    said = f"{VERDICT[outcome]}. In the right panel, where the paper's only rises, ours {right}."
-    ours = [panel for panel, setting in settings(parameters).items() if setting != PRINTED[panel]]
-    return said + f" Our networks are smaller in the {' and '.join(ours)} panel." * bool(ours)
+    """What became of the three curves, in growth and as drawn, and how large the networks are."""
+    outcome = claims["shapes"].outcome
+    if outcome not in VERDICT:
+        return "The three panels are not all among the results: there is nothing to see."
+    drawn_as = [claim.outcome for id, claim in claims.items() if id.startswith("tau-")]
+    said = (
+        f"{VERDICT[outcome]}. Of the curves as drawn, {drawn_as.count(HOLDS)} of {len(drawn_as)} parts are "
+    )
+    said += "the paper's."
+    sizes = settings(parameters)
+    ours = [panel for panel, setting in sizes.items() if setting != PRINTED[panel]]
+    if not ours:
+        return said
+    width, inputs = (min(sizes[panel][k] / PRINTED[panel][k] for panel in ours) for k in (2, 4))
+    said += f" The networks of the {listed(ours)} panel have {100 * width:.0f} % of the paper's width and "
+    return said + f"{100 * inputs:.0f} % of its inputs."
 
 
 def key_numbers(table, parameters):

@@ -61,9 +61,25 @@ def departure(values):
 
 
 def departures(table, step):
-    """Departure of ln of the growth by seed, at one of ``STEPS``. Noise adds to all."""
-    logs = np.log(growth(rows_of(table, step)))
+    """Departure of ln of the growth by seed, at one of ``STEPS``. Noise adds to all: :func:`by_noise`."""
+    return departures_of(np.log(growth(rows_of(table, step))))
+
+
+def departures_of(logs):
+    """:func:`departure` of every row of a (seeds × eigenvalues) frame, a sample."""
     return logs.apply(departure, axis=1) if len(logs) else pd.Series(dtype=float)
+
+
+def of_mean(table, step):
+    """Departure of the mean over the seeds of ln of the growth; None without results."""
+    logs = np.log(growth(rows_of(table, step)))
+    return departure(logs.mean()) if len(logs) else None
+
+
+def by_noise(table, step):
+    """The departures that the seeds' scatter alone would give: around a mean that has one top, by seed."""
+    logs = np.log(growth(rows_of(table, step)))
+    return departures_of(logs - logs.mean() + up_and_down(logs.mean()) if len(logs) else logs)
 
 
 def distances(table, step):
@@ -117,7 +133,7 @@ STATEMENTS = [
     Statement(
         "ideal", "In the ideal case the curve goes up and then down.",
         of=lambda t, p, end: change(growth(rows_of(t, IDEAL)), end), source="Figure 21, E.2", above=0,
-        matters=0.05, unit="of ln τ", because="5 % of τ is the width of the line in the figure",
+        matters=0.05, unit="in ln τ", because="5 % of τ is the width of the line in the figure",
         each=lambda p: [Case("rises", "it rises", {"end": RISE}), Case("falls", "it falls", {"end": FALL})],
     ),
 ]  # fmt: skip
@@ -134,13 +150,11 @@ SAID = by_verdict(
 def finding(table, parameters, claims):
     """What neighbours do to the shape, with the departure before and after; words follow the verdict."""
     outcome = claims["neighbours"].outcome
-    before, after = departures(table, "permuted patches"), departures(table, "images, stride 3")
-    if outcome not in SAID or before.empty or after.empty:
+    before, after = of_mean(table, "permuted patches"), of_mean(table, "images, stride 3")
+    if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = (
-        f"{SAID[outcome]}: on average the curve lies {100 * after.mean():.1f} % of its height off one rise "
-    )
-    said += f"and one fall, with the same patches shuffled {100 * before.mean():.1f} %."
+    said = f"{SAID[outcome]}: the mean curve lies {100 * after:.2g} % of its height off one rise and one "
+    said += f"fall, with the same patches shuffled {100 * before:.2g} %."
     if claims["ideal-falls"].outcome != HOLDS:
         return said + " Even the ideal case does not clearly fall at the end."
     return said + f" One small network on {parameters['images']:,} images was tried."

@@ -235,6 +235,18 @@ def test_points_are_those_of_the_table_that_is_asked_for():
     assert analysis.comparisons(one) is analysis.comparisons(one)
 
 
+@pytest.mark.parametrize(
+    ("slow", "often", "faster"), [(0, HOLDS, HOLDS), (8, CONTRADICTED, HOLDS), (5, UNDECIDED, HOLDS)]
+)
+def test_often_counts_groups_and_faster_weighs_them(slow, often, faster):
+    def gain(figure, factors):
+        return -0.02 if int(factors["unit"].split("-")[2]) < slow else 0.3
+
+    found = judged(made_up(gain))
+    assert (found["often"], found["faster"]) == (often, faster)
+    assert judged(made_up(gain), epoch_share=0.2)["often"] == NOT_JUDGED
+
+
 def test_a_group_is_the_mean_over_its_seeds():
     one = made_up(lambda figure, factors: 0.3, figures=["12"], groups=1, noise=0)
     two = made_up(lambda figure, factors: -0.1, figures=["12"], groups=1, noise=0)

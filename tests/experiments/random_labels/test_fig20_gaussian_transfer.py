@@ -59,14 +59,17 @@ def test_the_printed_shapes_hold():
     scaled = [found[part].interval[0] / found[part].matters for part in PARTS]
     assert found["shapes"].interval[0] == pytest.approx(min(scaled))
     assert {id for id in PARTS if found[id].ours} == {"left-no-rise", "right-no-fall"}
-    assert finding(made_up()).startswith("All three settings give curves of the paper's shape.")
+    said = finding(made_up())
+    assert said.startswith("In what training adds, all three settings give curves of the paper's shape.")
+    assert said.endswith("Of the curves as drawn, 6 of 6 parts are the paper's.")
 
 
 def test_one_other_shape_decides_the_headline():
     table = made_up(SHAPES | {"right": SHAPES["middle"]})
     found = judged(table)
     assert found["shapes"].outcome == found["right-no-fall"].outcome == CONTRADICTED
-    assert finding(table).startswith("Not all three")
+    assert finding(table).startswith("In what training adds, not all three")
+    assert "Of the curves as drawn, 5 of 6 parts" in finding(table)
     flat = judged(made_up(SHAPES | {"left": lambda s: 1.0}, noise=0.01))
     assert flat["shapes"].outcome == UNDECIDED
 
@@ -102,8 +105,9 @@ def test_growth_and_tau_are_judged_apart():
 
 
 def test_sizes_of_ones_own_are_said():
-    assert "smaller in the left and middle panel" in finding(made_up(), inputs=9)
-    assert "smaller" not in finding(made_up()) and len(finding(made_up(), inputs=9)) <= 300
+    said = finding(made_up(), inputs=1000, first_hidden=512)
+    assert said.endswith("left and middle panel have 25 % of the paper's width and 10 % of its inputs.")
+    assert "of its inputs" not in finding(made_up()) and len(said) <= 300
 
 
 def test_a_panel_that_is_not_there():

@@ -127,6 +127,22 @@ def test_dips_decide():
     assert part["stride-1"] == HOLDS and part["still-close"] == part["ideal-rises"] == NOT_RUN
 
 
+def test_noise_departs_and_averages_out():
+    table = made_up({"permuted patches": 0.0, "images, stride 3": 0.4}, seeds=40)
+    logs = np.log(reading.growth(reading.rows_of(table, "permuted patches")))
+    rough = table.assign(tau=table["tau"] * np.exp(np.random.default_rng(1).normal(0, 0.1, len(table))))
+    for step in ("permuted patches", "images, stride 3"):
+        assert reading.by_noise(table, step).mean() < 0.002 < 0.005 < reading.by_noise(rough, step).mean()
+    assert (
+        reading.of_mean(table, "permuted patches") < 0.001 < 0.02 < reading.of_mean(table, "images, stride 3")
+    )
+    # Around a mean with one top, what a curve departs by is noise: all of it.
+    smooth = pd.DataFrame(logs - logs.mean() + reading.up_and_down(logs.mean()))
+    assert reading.by_noise(table, "permuted patches").tolist() == reading.departures_of(smooth).tolist()
+    assert reading.of_mean(table, "images, stride 1") is None
+    assert reading.by_noise(table, "images, stride 1").empty
+
+
 def test_the_finding_says_where_the_measure_itself_is_open():
     table = made_up(dict.fromkeys(design.STEPS, 0.1))
     assert "Even the ideal case" not in found(table)
