@@ -114,17 +114,18 @@ STATEMENTS = [
     ),
     Statement(
         "monte-carlo", "A layer's mean square is off its limit by an error of the order N^(-1/2).",
-        source="Appendix A.1", of=exponent_of("error"), each=layers, near=-0.5, within=0.1, **EXPONENT,
+        source="Appendix A.1, which has it as a bound; that it is the exact rate is ours", ours=True,
+        of=exponent_of("error"), each=layers, near=-0.5, within=0.1, **EXPONENT,
     ),
     Statement(
         "printed", "Equations A(5) and A(6) as printed give the covariance of the standard parameterisation.",
         source="Appendix A.4", of=lambda t, p: doublings(t, p, "as printed"), exactly=0.0, within=0.01,
-        unit="of log2 per layer",
+        unit="in log2 per layer",
     ),
     Statement(
         "corrected", "With √2 for 2 in Equations A(5) and A(6) both covariances are the same.",
         source="Appendix A.4; the factor is ours", of=lambda t, p: doublings(t, p, "√2 for 2"), exactly=0.0,
-        within=0.01, unit="of log2 per layer", ours=True,
+        within=0.01, unit="in log2 per layer", ours=True,
     ),
     Statement(
         "decomposition", "At finite width a hidden layer's kernel is exactly forward times backward kernel.",

@@ -208,14 +208,20 @@ def finding(table, parameters, claims):
     if not said:
         return "No recursion has run."
     deep, shown = (
-        [claim.measured - PAPER_SLOPE for found in replicates(claims, id).values() for claim in found]
+        [claim.measured for found in replicates(claims, id).values() for claim in found]
         for id in ("deep-slope", "figure3-slope")
     )
-    said += f": the exponent is {PAPER_SLOPE + max(deep, key=abs):.2f} at {parameters['depth']:,} layers"
+    said += f": the exponent is {span(deep)} at {parameters['depth']:,} layers"
     if shown:
-        still, kappa = PAPER_SLOPE + min(shown, key=abs), central_kappa(parameters)
-        said += f", and {still:.2f} at the depths of Figure 3 (κ = {kappa:g})"
-    return f"{said}. The theory takes the worst pair of inputs, exact opposites, which no two images are."
+        kappa = central_kappa(parameters)
+        said += f", and {span(shown)} at the depths of Figure 3 (κ = {kappa:g})"
+    return f"{said}. It takes the worst pair of inputs, exact opposites, which no two images are."
+
+
+def span(values):
+    """``0.60``, or ``0.60 to 0.62`` where they differ."""
+    low, high = (f"{end:.2f}" for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def key_numbers(table, parameters):

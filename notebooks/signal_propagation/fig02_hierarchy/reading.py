@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, counted, replicates
+from alignbook.wording import case_of, clauses, counted, listed, replicates
 
 from ..names import LEARNED, called
 
@@ -111,10 +111,7 @@ def printed(parameters):
 
 
 TRAINED = Requirement("epochs of training", epochs_trained, at_least=ENOUGH)
-ON_ALL = Requirement(
-    "trained on all images (1) or a part of them (0)",
-    lambda t, p, dataset: float(p["train_images"] == 0), at_least=1,
-)  # fmt: skip
+ON_ALL = Requirement("trained on all images", lambda t, p, dataset: p["train_images"] == 0)
 HEIGHT = {
     "above": 0, "matters": 0.005, "unit": "of the alignment", "each": kinds, "requires": (TRAINED,),
     "because": "the curves of Figure 2 do not let a reader see less",
@@ -175,14 +172,27 @@ def finding(table, parameters, claims):
         epochs, run = networks(table)["epochs"].max(), found[NOT_JUDGED]
         ahead = counted([claim for claim in run if claim.measured > 0], len(run))
         return (
-            "We do not judge whether a hidden layer ends with the largest alignment, because we stopped "
-            f"training after {epochs:.0f} epochs, while alignments were still changing. By then a hidden "
-            f"layer leads on average{ahead}."
+            "We do not judge whether a hidden layer ends with the largest alignment, because training "
+            f"stopped after {epochs:.0f} epochs, while alignments still changed. By then a hidden layer "
+            f"leads on average{ahead}{scattered(run)}."
         )
     said = clauses(claims, "hierarchy-hidden", PEAK)
     rise = clauses(claims, "hierarchy-rises", RISE) if len(replicates(claims, "hierarchy-rises")) == 1 else ""
     rise = f" {rise}." if rise else ""
     return f"{said[0].upper()}{said[1:]}.{rise} Momentum, weight decay and stopping time are ours."
+
+
+def scattered(claims):
+    """Which leads no one could tell from none, since their intervals contain 0; nothing where none is."""
+    unsure = [case_of(claim) for claim in claims if claim.measured > 0 and not _apart_from_0(claim)]
+    if not unsure:
+        return ""
+    where = f"on {listed(unsure)}" if len(unsure) <= 2 else f"in {len(unsure)} of them"
+    return f", but {where} the seeds scatter too widely to tell"
+
+
+def _apart_from_0(claim):
+    return claim.interval is not None and claim.interval[0] > 0
 
 
 def key_numbers(table, parameters):

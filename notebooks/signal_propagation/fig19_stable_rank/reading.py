@@ -130,10 +130,10 @@ OF_R = {
     "because": "a correlation of 0.3 explains less than a tenth of the variance",
 }  # fmt: skip
 OF_LN = {
-    "above": 0, "matters": 0.1, "unit": "of ln R",
+    "above": 0, "matters": 0.1, "unit": "in ln R",
     "because": "a tenth of the rank; the curves of Figure 20b lie far further apart",
 }  # fmt: skip
-OF_DECAY = {"above": 0, "matters": 0.05, "unit": "of log10 λ", "because": "a tenth of the eigenvalue"}
+OF_DECAY = {"above": 0, "matters": 0.05, "unit": "in log10 λ", "because": "a tenth of the eigenvalue"}
 
 
 STATEMENTS = [
@@ -170,7 +170,7 @@ STATEMENTS = [
     Statement(
         "rate", "Without random labels, too, the lowest rate has larger stable ranks than the highest.",
         source="Figure 20b; without random labels ours", of=between("orange", "blue", "log_rank"), ours=True,
-        **OF_LN,
+        requires=(ACCURATE,), **OF_LN,
     ),
     Statement(
         "decay", "Eigenvalues drop faster in the network of Figure 19 (b) than in that of (a) (the 50th).",
@@ -183,11 +183,12 @@ STATEMENTS = [
     ),
     Statement(
         "fisher-below", "The Fisher information has a lower stable rank than the layer's kernel.",
-        source="Figures 21 and 22, Appendix G.4", of=apart("log_rank", "log_fisher"), **OF_LN,
+        source="Figures 21 and 22, Appendix G.4", of=apart("log_rank", "log_fisher"),
+        requires=(ACCURATE,), **OF_LN,
     ),
     Statement(
         "fisher-even", "The Fisher information's stable rank varies less over the layers.",
-        source="Figure 21", of=apart("spread", "fisher_spread"), **OF_LN,
+        source="Figure 21", of=apart("spread", "fisher_spread"), requires=(ACCURATE,), **OF_LN,
     ),
     Statement(
         "fisher-rank", "Networks with higher test accuracy have a Fisher information of lower stable rank.",

@@ -224,9 +224,9 @@ def test_networks_that_did_not_reach_the_loss_decide_nothing():
 def test_the_finding_follows_the_verdicts():
     right, wrong = (said(made_up(*as_claimed(sign))) for sign in (1, -1))
     found = claims(made_up(*as_claimed(1)))
-    moved = [100 * (1 - 2 ** -found[f"moves-dense-{axis}"].measured) for axis in ("batch", "rate")]
+    moved = [100 * (1 - 2 ** found[f"centre-dense-{axis}"].measured) for axis in ("batch", "rate")]
     assert f"towards the input by {moved[0]:.0f} and {moved[1]:.0f} % of its layer, as Figure 8 says" in right
-    assert "away from the input by 3" in wrong and "% of its layer, as Section 4 says" in wrong
+    assert "towards the centre by 3" in wrong and "% of its layer, as Section 4 says" in wrong
     flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
     assert "as Section" not in flat and max(map(len, (right, wrong, flat))) <= 300
     numbers = reading.key_numbers(made_up(*as_claimed(1)), FULL)

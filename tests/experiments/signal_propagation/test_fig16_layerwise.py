@@ -114,7 +114,9 @@ def made_up(good=True, seeds=3):
         ):
             flat = (kind == "layers") == good
             for layer in range(1, 7):
-                height = 0.2 if flat and (layer < 5 or seed) else 0.4 if layer == 3 else 0.1
+                height = (
+                    0.2 + 0.01 * (layer == 3) if flat and (layer < 5 or seed) else 0.4 if layer == 3 else 0.1
+                )
                 rows.append(
                     {
                         "kind": kind, "dataset": dataset, "width": width, "target": 0.5, "seed": seed,
@@ -149,15 +151,14 @@ def two_stops(table):
 def test_claims_come_out_either_way(good, outcome):
     judged = outcomes(two_stops(made_up(good)))
     assert set(judged.values()) == {outcome}
-    assert set(judged) == {
-        "several-mnist-32", "several-cifar10-64", "lower-mnist-32", "worse-mnist-32", "worse-cifar10-64",
-    }  # fmt: skip
+    assert set(judged) == {"several-mnist-32", "lower-mnist-32", "worse-mnist-32", "worse-cifar10-64"}
 
 
 def test_one_stopping_time_and_little_patience_decide_nothing():
-    judged = outcomes(made_up(), patience=2)
-    assert judged["several-mnist-32"] == judged["several-cifar10-64"] == NOT_JUDGED
-    assert judged["lower-mnist-32"] == NOT_JUDGED and judged["worse-mnist-32"] == HOLDS
+    assert outcomes(two_stops(made_up()), patience=2)["several-mnist-32"] == NOT_JUDGED
+    judged = outcomes(made_up())
+    assert judged["several-mnist-32"] == judged["lower-mnist-32"] == NOT_JUDGED
+    assert judged["worse-mnist-32"] == HOLDS
     # Of two stopping times the one that says so less counts.
     table = two_stops(made_up())
     early = (table["kind"] == "end to end") & (table["epochs"] == 1)
@@ -168,8 +169,8 @@ def test_one_stopping_time_and_little_patience_decide_nothing():
 def test_as_many_layers_is_a_result():
     table, rng = made_up(), np.random.default_rng(4)
     table["alignment"] = np.where(table["layer"] == 3, 0.4, 0.2) * (1 + 0.01 * rng.random(len(table)))
-    judged = outcomes(table)
-    assert judged["several-mnist-32"] == judged["several-cifar10-64"] == ABSENT
+    table = two_stops(table)
+    assert outcomes(table)["several-mnist-32"] == ABSENT
     assert found(table).startswith("As many layers share")
 
 
@@ -191,14 +192,18 @@ def test_the_effective_number_of_layers():
 
 
 def test_what_is_said():
-    said = found(made_up())
+    said = found(two_stops(made_up()))
     assert said.startswith("More layers share the alignment when trained one by") and "peak" not in said
     assert "less accurate in all 2 settings: on MNIST 82 against 91 %" in said and len(said) <= 290
-    falling = made_up()
-    falling.loc[(falling["kind"] == "end to end") & (falling["layer"] == 1), "alignment"] = 0.6
-    assert "Our MNIST network trained as a whole has no hidden peak." in found(falling)
+    for end in (1, 6):
+        falling = two_stops(made_up())
+        falling.loc[(falling["kind"] == "end to end") & (falling["layer"] == end), "alignment"] = 0.6
+        assert outcomes(falling)["several-mnist-32"] == NOT_JUDGED
+        why = "because our MNIST network trained as a whole has no hidden peak. Such networks are"
+        assert why in found(falling) and len(found(falling)) <= 300
+    assert "because how high its peak is depends on when it stops." in found(made_up())
     assert "Such networks are more accurate in all 2 settings: " in found(made_up(good=False))
-    assert "do not judge whether" in found(made_up(), patience=2)
+    assert "because ours may have stopped too early." in found(two_stops(made_up()), patience=2)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 1
     assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert set(outcomes(two_stops(made_up(seeds=1))).values()) == {UNDECIDED}
