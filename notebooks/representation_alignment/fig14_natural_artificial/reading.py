@@ -221,7 +221,9 @@ def finding(table, parameters, claims):
     for outcome, words in SAID.items():
         stages = [name for name, one in zip(STAGES.values(), outcomes, strict=True) if one == outcome]
         if stages:
-            parts.append(f"{words} in {'all three stages' if len(stages) == len(STAGES) else _listed(stages)}")
+            parts.append(
+                f"{words} in {'all three stages' if len(stages) == len(STAGES) else _listed(stages)}"
+            )
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
     after = f"{tuned[0]} on animals and {tuned[1]} on objects"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after

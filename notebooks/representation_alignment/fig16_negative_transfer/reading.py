@@ -161,7 +161,9 @@ def finding(table, parameters, claims):
         return "No run has finished."
     if not BASE.check(table, parameters, {})["met"]:
         most, printed = accurate.mean().max(), _printed_falls()
-        harm = f"a source costs it at most {most:.1f} points of accuracy" if most > 0 else "no source harms it"
+        harm = (
+            f"a source costs it at most {most:.1f} points of accuracy" if most > 0 else "no source harms it"
+        )
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + STAND_IN[parameters["domains"]]
     one, other = (

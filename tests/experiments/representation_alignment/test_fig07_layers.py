@@ -171,7 +171,9 @@ def test_a_data_set_with_too_few_rows_is_not_judged(table):
     assert "diabetes is not judged: we have fewer rows than the paper. After training, its layer 3" in said
     assert "layer 2 at 99 % of the thresholds" in said  # at all but the first of 101
     rows.loc[rows["kind"].eq("training"), "examples"] = 1
-    assert finding(pd.concat([rows, curves])).startswith("The order of the layers is not judged. digits is not")
+    assert finding(pd.concat([rows, curves])).startswith(
+        "The order of the layers is not judged. digits is not"
+    )
 
 
 def test_chance_in_a_run_makes_no_fall():
