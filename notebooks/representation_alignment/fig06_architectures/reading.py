@@ -176,8 +176,8 @@ STATEMENTS = [
         opposed_by="Section 5 finds no consistent increase in final alignment as depth increases",
     ),
     Statement(
-        "depth-uneven", "The increase with depth is not consistent: somewhere, on a data set's training or test "
-        "data, a network aligns less than the next shallower one.",
+        "depth-uneven", "The increase with depth is not consistent: somewhere, on a data set's training or "
+        "test data, a network aligns less than the next shallower one.",
         source="Section 5", of=largest_fall, **LARGER, ours=True,
         opposed_by="the abstract has more alignment arising from depth",
         seen=SEEN, post_hoc="what falls was asked after the areas of the first five runs had been seen",
@@ -205,8 +205,8 @@ def finding(table, parameters, claims):
         return "No setting is judged on these runs."
     small = " We have CT slices of two patients only." * ("ct_slices" in parameters["datasets"])
     return (
-        f"Training raises alignment above that before it and that of the inputs in {held(raised, 'settings')}. "
-        f"On test data it does so in {held(test, 'settings')}.{small}"
+        "Training raises alignment above that before it and that of the inputs in "
+        f"{held(raised, 'settings')}. On test data it does so in {held(test, 'settings')}.{small}"
     )
 
 

@@ -174,7 +174,7 @@ STATEMENTS = [
         **AREA,
     ),
     Statement(
-        f"higher-layer{STEM}", "In the first layer, too, the source more like the target aligns better with it.",
+        f"higher-layer{STEM}", "In the first layer, too, the source like the target aligns better with it.",
         source="Figure 14", of=lambda t, p: higher(t, p, STEM), ours=True, **AREA,
     ),
     Statement(

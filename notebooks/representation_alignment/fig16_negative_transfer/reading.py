@@ -94,9 +94,9 @@ def untouched(table, parameters, **given):
 
 
 BASE = Requirement(
-    "the base network was trained on ImageNet, as the paper's is", lambda t, p, **given: p["base"] == "imagenet",
-    because="Otherwise, the paper says, all final accuracies would be low. To see a source do harm, its rival "
-    "must have something to lose",
+    "the base network was trained on ImageNet, as the paper's is",
+    lambda t, p, **given: p["base"] == "imagenet",
+    because="Otherwise, the paper says, all final accuracies would be low, and a source has little to harm",
 )  # fmt: skip
 LEARNED = (BASE, Requirement("lowest accuracy without a source, in percent", untouched, at_least=50))
 AREA = {"above": 0, "matters": 5.0, "because": TWENTIETH, "unit": "% of the area", "requires": LEARNED}
@@ -149,8 +149,8 @@ STAND_IN = {
     "office31": "EfficientNet-Lite0 stands in for ResNet-18.",
 }
 UNFIT = (
-    "Our base network cannot test whether random labels of another domain harm alignment and accuracy: it was "
-    "not trained on ImageNet, and {falls}. "
+    "Our base network cannot test whether random labels of another domain harm alignment and accuracy: it "
+    "was not trained on ImageNet, and {falls}. "
 )
 
 

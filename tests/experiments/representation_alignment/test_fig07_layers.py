@@ -121,8 +121,8 @@ def test_claims_as_in_the_paper(table):
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 3 of 3"
     assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("0.30 → 0.20 → 0.10 before, 0.50 → 0.6")
     assert finding(rows) == (
-        "The layers of digits and diabetes are in the paper's order: with depth, alignment rises after training "
-        "and falls before it."
+        "The layers of digits and diabetes are in the paper's order: with depth, alignment rises after "
+        "training and falls before it."
     )
 
 

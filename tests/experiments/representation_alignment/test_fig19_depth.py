@@ -169,9 +169,8 @@ def test_a_step_with_no_room_left_is_not_judged():
     """ResNet-50 at 4 % of the inputs' area: ResNet-101 cannot lie 5 % lower; VGG-16 has room."""
     found = claims(made_up(resnet50=0.016, resnet101=0.004))
     unmet = {id for id, claim in found.items() if claim.outcome == NOT_JUDGED}
-    assert unmet == {
-        f"{id}-{data}" for id in ("deeper", "step-resnet101", "deeper-batch") for data in PARAMETERS["datasets"]
-    }  # fmt: skip
+    ids = ("deeper", "step-resnet101", "deeper-batch")
+    assert unmet == {f"{id}-{data}" for id in ids for data in PARAMETERS["datasets"]}
     assert found["step-resnet101-cifar10"].requires[0]["measured"] == pytest.approx(4, abs=0.1)
     half = claims(made_up(resnet50=0.016, resnet101=0.004, batch=0.5))  # the batch's statistics leave half
     assert half["deeper-batch-cifar10"].outcome == ABSENT and half["deeper-cifar10"].outcome == NOT_JUDGED
