@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
-from alignbook.statements import Statement
-from alignbook.wording import opening
+from alignbook.statements import Requirement, Statement
+from alignbook.wording import listed
 
-from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
+from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, percent_above, weakest_step
 from ..names import by_set, title
 
 SEEN = 5  # seeds 0 to 4 were seen before the second stop was judged, too
@@ -47,18 +47,38 @@ def first_above(table, dataset, when):
     return difference(found[1], found[0]) if len(found) else pd.Series(dtype=float)
 
 
+def ordered(table, parameters, dataset):
+    """Of the weakest rise after training and the weakest fall before it, the one that is shown least."""
+    return weakest(*(of(table, parameters, dataset) for of in (rises, falls)))
+
+
 def order(table, parameters):
     """Of the rises and falls on all data sets, the one that is shown least: all must hold."""
     return weakest(*(of(table, parameters, name) for name in parameters["datasets"] for of in (rises, falls)))
 
 
-EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set}
+def drawn(table, parameters, dataset=None):
+    """Examples of a data set over those asked for, at most 1; the least of all data sets without a name."""
+    names = parameters["datasets"] if dataset is None else [dataset]
+    found = [at(table, kind="training", dataset=name)["examples"].min() for name in names]
+    return min(found) / parameters["points"]
+
+
+ENOUGH = Requirement(
+    "examples that the data set has, of those asked for (the paper: 10,000), as a share", drawn, at_least=1,
+    because="Our archive of CT Position holds slices of two patients only",
+)  # fmt: skip
+EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set, "requires": (ENOUGH,)}
 STATEMENTS = [
     Statement(
-        "order",
-        "On every data set, alignment rises from one hidden layer to the next after training and falls "
-        "before it: the weakest of these.",
-        of=order, headline=True, **EACH | {"each": None},
+        "ordered",
+        "Alignment rises from one hidden layer to the next after training and falls before it: the weakest "
+        "step of both.",
+        of=ordered, headline=True, **EACH,
+    ),
+    Statement(
+        "order", "The same on every data set: the weakest step of all.", of=order, ours=True,
+        **EACH | {"each": None},
     ),
     Statement(
         "rises", "After training, each hidden layer aligns better than the one before it.", of=rises, **EACH,
@@ -90,25 +110,45 @@ STATEMENTS = [
 
 
 def finding(table, parameters, claims):
-    """The order, and on which data sets each half came out."""
-    said = opening(
-        claims["order"], "The paper's order of layers shows",
-        contradicted="The paper's order of layers does not show throughout",
-        absent="Part of the paper's order of layers is missing",
-    )  # fmt: skip
-    if said is None:
+    """What alignment does with depth on each data set, by the verdicts on both halves."""
+    outcomes = {
+        name: {id: claims[f"{id}-{name}"].outcome for id in ("rises", "falls")}
+        for name in parameters["datasets"]
+    }
+    if any(outcome == NOT_RUN for one in outcomes.values() for outcome in one.values()):
         return "Not every data set has a finished run."
+    out = [name for name, one in outcomes.items() if NOT_JUDGED in one.values()]
+    left = "".join(f" {_unjudged(table, parameters, name)}" for name in out)
+    judged = {name: one for name, one in outcomes.items() if name not in out}
+    if not judged:
+        return f"The order of the layers is not judged.{left}"
+    if all(one == HOLDS for both in judged.values() for one in both.values()):
+        names = listed([title(name) for name in judged])
+        order = "with depth, alignment rises after training and falls before it"
+        return f"The layers of {names} are in the paper's order: {order}.{left}"
     rise, fall = (
-        _where({title(name): claims[f"{id}-{name}"].outcome for name in parameters["datasets"]}, verb, other)
+        _where({title(name): one[id] for name, one in judged.items()}, verb, other)
         for id, verb, other in (
             ("rises", "rises", "falls at some layer"), ("falls", "falls", "rises at some layer"),
         )
     )  # fmt: skip
-    rows = at(table, kind="training", dataset="ct_slices")
-    few = not rows.empty and rows["examples"].max() < parameters["points"]
-    slices = " We have CT slices of two patients only." if few else ""
-    after = f"with depth, alignment after training {rise}"
-    return f"{said}: {after}; before training it {fall}.{slices}"
+    said = f"with depth, alignment after training {rise}; before training it {fall}"
+    return f"The layers are not in the paper's order throughout: {said}.{left}"
+
+
+def _unjudged(table, parameters, dataset):
+    """Why a data set is not judged, and how far its last layer's curve lies above the one before."""
+    last, patients = parameters["layers"], ", of two patients only" * (dataset == "ct_slices")
+    share = last_above_previous(table, parameters, dataset)
+    return (
+        f"{title(dataset)} is not judged: we have fewer rows than the paper{patients}. After training, its "
+        f"layer {last} lies above layer {last - 1} at {share} of the thresholds."
+    )
+
+
+def last_above_previous(table, parameters, dataset):
+    """Share of the thresholds at which the last hidden layer's curve is the higher one after training."""
+    return percent_above(*(curves_of(table, dataset, "after", parameters["layers"] - n) for n in (0, 1)))
 
 
 def _where(outcomes, holds, contradicted):
@@ -119,21 +159,21 @@ def _where(outcomes, holds, contradicted):
     groups = {}
     for name, outcome in outcomes.items():
         groups.setdefault(verbs.get(outcome, "is not judged"), []).append(name)
-    return " and ".join(f"{verb} on {' and '.join(names)}" for verb, names in groups.items())
+    return " and ".join(f"{verb} on {listed(names)}" for verb, names in groups.items())
 
 
 def key_numbers(table, parameters):
     """Mean areas of the hidden layers before and after training; runs in which the order is the paper's."""
-    made, ordered = [], []
+    made, runs = [], []
     for dataset in parameters["datasets"]:
         after, before = areas(table, dataset), areas(table, dataset, 0)
         if not after.empty:
             shown = f"{arrows(before, 2)} before, {arrows(after, 2)} after"
             made.append(KeyNumber(f"area by hidden layer, first to last, {title(dataset)}", shown))
             right = monotone(after) & monotone(-before)
-            ordered.append(f"{title(dataset)} {right.sum()} of {len(right)}")
+            runs.append(f"{title(dataset)} {right.sum()} of {len(right)}")
     what = "runs in which it rises at every step after training and falls at every step before it"
-    return [*made[:2], KeyNumber(what, ", ".join(ordered))] if made else []
+    return [*made[:2], KeyNumber(what, ", ".join(runs))] if made else []
 
 
 def thresholds(table, parameters):

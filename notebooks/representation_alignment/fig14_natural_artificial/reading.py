@@ -14,6 +14,8 @@ from ..curve_order import weakest_step
 
 PARTS = ("natural", "artificial")
 LAYERS = {1: "the first layer", 2: "stage 1", 3: "stage 2", 4: "stage 3"}
+STEM = 1  # the first convolution, which is none of the paper's "last four hidden layers"
+STAGES = {n: name for n, name in LAYERS.items() if n != STEM}
 # The accuracies of Figure 15: network, part (of the source), target, accuracy in percent.
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 GONE = 0.05  # of ‖y‖²: alignment that has dropped off, as in Figure 13
@@ -53,6 +55,11 @@ def area_gaps(table, **rows):
     return 100 * found.div(unlike_area(table), axis=0).dropna(how="all") if len(found) else found
 
 
+def stage_gaps(table):
+    """:func:`area_gaps` of the stages, without the stem."""
+    return area_gaps(table).drop(columns=STEM, errors="ignore")
+
+
 def curve_gaps(table, layer, **rows):
     """(seeds × thresholds) frame of gaps of the alignment over ‖y‖², mean over the pairs."""
     return averaged(gaps(table, "alignment", "threshold", kind="curve", layer=layer, **rows), "threshold")
@@ -65,14 +72,14 @@ def higher(table, parameters, layer, **rows):
 
 
 def later(table, parameters):
-    """How much larger the gap of the last layer is than that of the first."""
-    found = area_gaps(table)
+    """How much larger the gap of the last stage is than that of the first."""
+    found = stage_gaps(table)
     return difference(last(found), first(found))
 
 
 def each_later(table, parameters):
-    """The weakest rise of the gap from one layer to the next, by seed."""
-    found = area_gaps(table)
+    """The weakest rise of the gap from one stage to the next, by seed."""
+    found = stage_gaps(table)
     return weakest_step(found.assign(inputs=0.0).rename(columns={"inputs": 0})) if len(found) else None
 
 
@@ -140,7 +147,11 @@ LEARNED = (
     Requirement("accuracy of the source networks on their own test images, in percent", source_accuracy, 30),
 )
 AREA = {"above": 0, "matters": 5.0, "because": TWENTIETH, "unit": "% of the area", "requires": LEARNED}
-OVER_LAYERS = [Case(f"layer{n}", name, {"layer": n}) for n, name in LAYERS.items()]
+OVER_STAGES = [Case(f"layer{n}", name, {"layer": n}) for n, name in STAGES.items()]
+CURVE = {
+    "above": 0, "matters": 0.01, "unit": "of the labels", "requires": LEARNED,
+    "because": "a hundredth of the labels is about the width of a drawn curve",
+}  # fmt: skip
 KINDS = [Case(part, f"{part} classes", {"target": part}) for part in PARTS]
 
 STATEMENTS = [
@@ -148,21 +159,27 @@ STATEMENTS = [
         "higher",
         "Pre-training on the source that is more like the target gives features that align better with it "
         "(area under the curve, mean over the target tasks).",
-        source="Figures 14 and 21, Section 7.3", of=higher, each=lambda p: OVER_LAYERS, headline=True, **AREA,
+        source="Figures 14 and 21, Section 7.3", of=higher, each=lambda p: OVER_STAGES, headline=True, **AREA,
     ),
     Statement(
         "everywhere", "It does so at all thresholds: at the one where it does least, too.",
-        source="Figure 14, Section 7.3", of=everywhere, each=lambda p: OVER_LAYERS, above=0, matters=0.01,
-        because="a hundredth of the labels is about the width of a drawn curve", unit="of the labels",
-        requires=LEARNED,
+        source="Figure 14, Section 7.3", of=everywhere, each=lambda p: OVER_STAGES, **CURVE,
     ),
     Statement(
-        "later", "The difference is larger in the last layer than in the first.",
+        "later", "The difference is larger in the last stage than in the first.",
         source="Figure 14, Section 7.3", of=later, **AREA,
     ),
     Statement(
-        "each-later", "The difference grows from every layer to the next.", source="Figure 14", of=each_later,
+        "each-later", "The difference grows from every stage to the next.", source="Figure 14", of=each_later,
         **AREA,
+    ),
+    Statement(
+        f"higher-layer{STEM}", "In the first layer, too, the source like the target aligns better with it.",
+        source="Figure 14", of=lambda t, p: higher(t, p, STEM), ours=True, **AREA,
+    ),
+    Statement(
+        f"everywhere-layer{STEM}", "In the first layer it does so at all thresholds.",
+        source="Figure 14", of=lambda t, p: everywhere(t, p, STEM), ours=True, **CURVE,
     ),
     Statement(
         "both-kinds",
@@ -195,16 +212,18 @@ TUNED = {
 
 
 def finding(table, parameters, claims):
-    """In how many layers the source like the target aligns better, and what fine-tuning makes of it."""
+    """In which stages the source like the target aligns better, and what fine-tuning makes of it."""
     found = area_gaps(table)
     if found.empty:
         return "No run has finished."
-    outcomes = [claims[f"higher-{case.id}"].outcome for case in OVER_LAYERS]
+    outcomes = [claims[f"higher-{case.id}"].outcome for case in OVER_STAGES]
     parts = []
     for outcome, words in SAID.items():
-        layers = [name for name, one in zip(LAYERS.values(), outcomes, strict=True) if one == outcome]
-        if layers:
-            parts.append(f"{words} in {'all four layers' if len(layers) == len(LAYERS) else _listed(layers)}")
+        stages = [name for name, one in zip(STAGES.values(), outcomes, strict=True) if one == outcome]
+        if stages:
+            parts.append(
+                f"{words} in {'all three stages' if len(stages) == len(STAGES) else _listed(stages)}"
+            )
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
     after = f"{tuned[0]} on animals and {tuned[1]} on objects"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
@@ -215,12 +234,10 @@ def finding(table, parameters, claims):
     )
 
 
-def _listed(layers):
-    """``the first layer and stages 1 and 2``."""
-    stages = [name.removeprefix("stage ") for name in layers if name.startswith("stage ")]
-    if len(stages) < 2:
-        return listed(layers)
-    return listed([*(name for name in layers if not name.startswith("stage ")), f"stages {listed(stages)}"])
+def _listed(stages):
+    """``stages 1 and 2``."""
+    numbers = [name.removeprefix("stage ") for name in stages]
+    return f"stage{'s' * (len(numbers) > 1)} {listed(numbers)}"
 
 
 def key_numbers(table, parameters):

@@ -1,10 +1,12 @@
 """Does a deeper, or a wider, network start with less alignment than the inputs? (Figure 19, Section 9)"""
 
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import opening
@@ -44,6 +46,16 @@ def step(table, parameters, dataset, shallow, deep):
     """The growth of the drop from one network to another."""
     frame = drops(table, dataset)
     return difference(frame[deep], frame[shallow]) if {shallow, deep} <= set(frame) else None
+
+
+def room(table, parameters, dataset, shallow=None, deep=None, mode="evaluation"):
+    """What can still be lost below ``shallow``, mean over the seeds, percent of the inputs' area.
+
+    Below the shallower network of every step, the least of them, where none is named.
+    """
+    frame = drops(table, dataset, mode)
+    left = 100 - frame.iloc[:, :-1].mean()
+    return left.get(shallow) if shallow else left.min() if len(left) else None
 
 
 def drop(table, parameters, dataset, network):
@@ -109,17 +121,24 @@ def networks(parameter):
     ]  # fmt: skip
 
 
+MATTERS = 5.0  # percent of the inputs' area
+ROOM = Requirement(
+    "what the shallower network leaves to lose, in percent of the inputs' area", room, at_least=MATTERS,
+    because="Where less is left, no drop can grow by as much as matters",
+)  # fmt: skip
+BATCH_ROOM = replace(ROOM, of=partial(room, mode="batch"))
 SEEN = 5  # seeds of trained networks that were seen before their areas were compared as they are
-PERCENT = {"above": 0, "matters": 5.0, "unit": "%", "because": TWENTIETH}
+PERCENT = {"above": 0, "matters": MATTERS, "unit": "%", "because": TWENTIETH}
 STATEMENTS = [
     Statement(
         "deeper",
         "The deeper the untrained network, the farther its alignment drops below the inputs', in percent.",
         source="Figure 19, Section 7.2", of=growth, each=by_set, headline=True, **PERCENT,
+        requires=(ROOM,),
     ),
     Statement(
         "step", "From a network to the next deeper one, the drop at initialisation grows.",
-        source="Figure 19, Section 7.2", of=step, each=steps, **PERCENT,
+        source="Figure 19, Section 7.2", of=step, each=steps, **PERCENT, requires=(ROOM,),
     ),
     Statement(
         "poor", "An untrained network aligns less with the labels than the inputs.",
@@ -129,11 +148,11 @@ STATEMENTS = [
         "deeper-batch",
         "The same of residual networks alone, with the batch's statistics in batch normalisation.",
         source="Figure 19, Section 7.2", of=lambda t, p, dataset: growth(t, p, dataset, "batch"),
-        each=by_set, ours=True, **PERCENT,
+        each=by_set, ours=True, **PERCENT, requires=(BATCH_ROOM,),
     ),
     Statement(
         "wide", "Random ReLU features that are enough to fit every label align less than the inputs.",
-        source="Section 9", of=wide_drop, each=by_set, **PERCENT,
+        source="Section 9", of=wide_drop, each=by_set, ours=True, **PERCENT,
         requires=(Requirement("share of the labels that they fit", of=wide_fits, at_least=0.999),),
     ),
     Statement(
@@ -170,7 +189,10 @@ def finding(table, parameters, claims):
 
 def _elsewhere(table, parameters, claims):
     """How the other data sets came out, a sentence, or nothing where they agree with the first."""
-    words = {HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "{} starts too little below {} to matter"}
+    words = {
+        HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "{} starts too little below {} to matter",
+        NOT_JUDGED: "{1} leaves too little to lose for a verdict",
+    }  # fmt: skip
     first, *others = (claims[f"deeper-{data}"].outcome for data in parameters["datasets"])
     told = [
         f"on {title(data)} {words.get(outcome, f'it is {outcome}').format(*_nearest(table, data))}"

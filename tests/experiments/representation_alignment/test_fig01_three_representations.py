@@ -58,10 +58,14 @@ def found(table, **changed):
 def test_the_printed_order_holds():
     table = made_up(areas=(0.5, 0.2, 0.1))
     assert set(outcomes(table).values()) == {HOLDS}
-    assert found(table).startswith(
-        "The ReLU network's features align best with the labels, then RBF's and the dictionary's"
+    said = found(table)
+    assert said.startswith(
+        "Linear models learn fastest on the ReLU network's features early in training, at this"
     )
-    assert found(table).endswith("Linear models learn and generalise in the same order.")
+    assert "They also align best with the labels (area 0.5" in said and "the next has 0.2" in said
+    heads = [claim for claim in judged(table).values() if claim.headline]
+    assert [claim.id for claim in heads] == ["relu-fastest"] and not heads[0].ours
+    assert judged(table)["training"].ours and judged(table)["test"].ours
     few, all_rows = (table.assign(points=PARAMETERS["points"] - less) for less in (1, 0))
     assert found(few, dataset="ct_slices").endswith(" All CT slices are of two patients.")
     assert "patients" not in found(all_rows, dataset="ct_slices")
@@ -73,8 +77,11 @@ def test_another_order_disagrees():
     outcome = outcomes(table)
     assert outcome["alignment"] == outcome["training"] == outcome["test"] == outcome["most"] == CONTRADICTED
     assert outcome["relu-first"] == HOLDS and outcome["relu-fastest"] == CONTRADICTED
-    assert found(table).startswith("The three representations do not align with the labels in the")
-    assert found(table).endswith("Linear models do not learn and generalise in that order.")
+    assert found(table).startswith("Linear models do not learn fastest on the ReLU network's features early")
+    assert "They also align best with the labels" in found(table)
+    behind = found(made_up(areas=(0.2, 0.5, 0.1), errors=(0.2, 0.2, 0.4)))
+    assert behind.startswith("Linear models learn no faster on the ReLU network's features")
+    assert "They do not align best with the labels (area 0.2" in behind and len(behind) <= 300
 
 
 def test_nothing_is_judged_where_a_linear_model_cannot_fit_the_labels():
@@ -84,7 +91,7 @@ def test_nothing_is_judged_where_a_linear_model_cannot_fit_the_labels():
     assert set(outcomes(table).values()) == {NOT_JUDGED}
     need = judged(table)["alignment"].requires[0]
     assert need["measured"] == 8e-5 and need["asked"] == "at most 1e-10"
-    assert found(table).startswith("The orders are not judged") and "up to 0.008 %" in found(table)
+    assert found(table).startswith("Speed and alignment are not judged") and "up to 0.008 %" in found(table)
     # The other bandwidth is a condition of its own statements alone.
     table = made_up(areas=(0.5, 0.2, 0.1))
     other = table["representation"].eq(design.OTHER) & table["kind"].eq("area")

@@ -53,7 +53,8 @@ def test_what_the_paper_shows_holds():
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 17
     said = finding(table)
     assert said.startswith("An untrained stand-in's features align better") and len(said) <= 300
-    assert said.endswith("in all 5 comparisons. Models learn fastest on them, too.")
+    assert "by area, than other features in all 5 comparisons. Their curve" in said
+    assert said.endswith("Models learn fastest on them, too.")
     keys = reading.key_numbers(table, PARAMETERS)
     assert len(keys) == 3 and keys[2].here == "0.10 / 0.30 / 0.40 / 0.90"
 
@@ -66,10 +67,19 @@ def test_what_it_does_not_show_disagrees():
     disagree |= {f"{id}-{loss}-photos" for id in speed for loss in reading.LOSSES}
     assert {id for id, outcome in found.items() if outcome == CONTRADICTED} == disagree
     assert found["better-photos-original"] == HOLDS
-    assert "in 4 of 5 comparisons (the opposite: HOG on photos). Models learn" in finding(made_up(areas))
+    assert "in 4 of 5 comparisons (the opposite: HOG on photos). Their curve" in finding(made_up(areas))
     assert "in none of 5 comparisons" in finding(made_up(dict.fromkeys(AREAS, 0.9) | {"transfer": 0.1}))
     slow = finding(made_up(AREAS, LEFT | {"transfer": 0.35}))
-    assert slow.endswith("in all 5 comparisons. Models do not always learn fastest on them.")
+    assert "in all 5 comparisons" in slow and slow.endswith("Models do not always learn fastest on them.")
+
+
+def test_curves_that_cross_are_told_beside_the_larger_area():
+    """Below the third of five thresholds the pixels' curve is the higher one, and from there on the lower."""
+    table = made_up()
+    pixels = (table["kind"] == "curve") & (table["representation"] == "original")
+    table.loc[pixels & (table["threshold"] < 0.5), "alignment"] = 2.0
+    table.loc[pixels & (table["threshold"] == 0.5), "alignment"] = 0.1
+    assert "Their curve lies above the pixels' at 33 % of the thresholds. Models" in finding(table)
 
 
 def test_the_finding_names_what_is_undecided():

@@ -21,7 +21,8 @@ from alignbook.studies.representation_alignment.fig16_negative_transfer import (
 from alignbook.training.resnet import ResNet
 
 BOOK = notebooks.find("representation_alignment/fig16_negative_transfer")
-PARAMETERS = parameters.resolve(BOOK, "quick")
+QUICK = parameters.resolve(BOOK, "quick")
+PARAMETERS = QUICK | {"base": "imagenet"}
 OFFICE = PARAMETERS | {"domains": "office31"}
 SMOKE = parameters.resolve(BOOK, "smoke")
 HARM = {"street": 3.0, "handwritten": 2.0, "coarse": 1.0}  # factor of a source
@@ -105,6 +106,19 @@ def test_falls_are_those_computed_by_hand():
 def test_what_the_paper_does_not_show_is_told(table, outcome, ids):
     found = outcomes(table)
     assert {id: found[id] for id in ids} == dict.fromkeys(ids, outcome)
+
+
+def test_a_base_network_that_has_not_seen_imagenet_cannot_tell():
+    table = made_up()
+    found = claims(table, QUICK)
+    assert {claim.outcome for claim in found.values()} == {NOT_JUDGED} and len(found) == 19
+    said = reading.finding(table, QUICK, found)
+    # The widest mean fall is that from street digits to coarse ones, 3 · 1.4 · 5 points but for the noise.
+    fall = reading.accuracy_fall(table, QUICK, "street", "coarse").mean()
+    assert "cannot test" in said and f"at most {fall:.1f} points of accuracy, where the paper's loses" in said
+    assert "at least 17." in said and len(said) <= 300
+    gain = made_up(accurate=-5.0)
+    assert "no source harms it, " in reading.finding(gain, QUICK, claims(gain, QUICK))
 
 
 def test_the_finding_counts_pairs():

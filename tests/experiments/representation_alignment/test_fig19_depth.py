@@ -157,9 +157,24 @@ def test_statements_come_out_either_way():
     assert claims(made_up(fitted=0.9))["wide-cifar10"].outcome == NOT_JUDGED
     alike = claims(made_up(vgg16=0.2, resnet101=0.2))
     assert alike["deeper-cifar10"].outcome == ABSENT
+    assert {id for id, claim in held.items() if claim.ours} == {
+        f"{id}-{data}" for id in ("deeper-batch", "wide") for data in PARAMETERS["datasets"]
+    }  # fmt: skip
     # One step that falls is enough: the weaker of both decides.
     mixed = claims(made_up(resnet101=0.25))
     assert mixed["deeper-cifar10"].outcome == CONTRADICTED and mixed["step-resnet50-cifar10"].outcome == HOLDS
+
+
+def test_a_step_with_no_room_left_is_not_judged():
+    """ResNet-50 at 4 % of the inputs' area: ResNet-101 cannot lie 5 % lower; VGG-16 has room."""
+    found = claims(made_up(resnet50=0.016, resnet101=0.004))
+    unmet = {id for id, claim in found.items() if claim.outcome == NOT_JUDGED}
+    ids = ("deeper", "step-resnet101", "deeper-batch")
+    assert unmet == {f"{id}-{data}" for id in ids for data in PARAMETERS["datasets"]}
+    assert found["step-resnet101-cifar10"].requires[0]["measured"] == pytest.approx(4, abs=0.1)
+    half = claims(made_up(resnet50=0.016, resnet101=0.004, batch=0.5))  # the batch's statistics leave half
+    assert half["deeper-batch-cifar10"].outcome == ABSENT and half["deeper-cifar10"].outcome == NOT_JUDGED
+    assert claims(made_up(resnet50=0.024, resnet101=0.002))["deeper-cifar10"].outcome == HOLDS  # 6 % left
 
 
 def finding(table):
@@ -177,6 +192,8 @@ def test_the_finding_follows_the_headline():
     assert "But on CIFAR-10 ResNet-101 starts too little below ResNet-50 to matter." in finding(table)
     table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
     assert "But on CIFAR-10 they do not." in finding(table)
+    table.loc[before, "area"] = 0.01
+    assert "But on CIFAR-10 ResNet-50 leaves too little to lose for a verdict." in finding(table)
     assert finding(made_up(resnet101=0.3)).startswith("Deeper networks do not start with less alignment")
     assert finding(made_up(vgg16=0.2, resnet101=0.2)).startswith("One deeper network starts with hardly less")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
