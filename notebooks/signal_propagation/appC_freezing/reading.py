@@ -96,7 +96,8 @@ STATEMENTS = [
     Statement(
         "labels", "In one network at initialisation this is η K_l Ỹ (mean cosine over layers; ours: 0.9).",
         source="Equation 4, which averages; of one network it is ours", ours=True, each=datasets,
-        of=over_layers("cosine"), above=NEAR, matters=0.02, bounds=(-1, 1), because="a fifth of the distance from our threshold to 1",
+        of=over_layers("cosine"), above=NEAR, matters=0.02, bounds=(-1, 1),
+        because="a fifth of the distance from our threshold to 1",
     ),
     Statement(
         "labels-mean", "As a mean over networks a step goes along Ỹ as far as Equation 4 says (ratio).",

@@ -7,7 +7,7 @@ from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import case_of, clauses, listed
+from alignbook.wording import case_of, clauses, listed, replicates
 
 from ..names import called
 
@@ -127,7 +127,12 @@ def finding(table, parameters, claims):
     if not said:
         return "No network was trained to the end."
     said = f"On average over the first epoch, the error signal and the labels {said.replace('; ', '; they ')}"
-    small = parameters["conv_networks"] and (parameters["conv_width"] < 64 or parameters["conv_images"])
+    judged = NOT_JUDGED not in replicates(claims, "epoch")
+    small = (
+        judged
+        and parameters["conv_networks"]
+        and (parameters["conv_width"] < 64 or parameters["conv_images"])
+    )
     return f"{said} (correlations; 1 is exact).{' Our convolutional networks are small.' if small else ''}"
 
 

@@ -1,13 +1,14 @@
 """Figure 2's experiment on digits, and its numbers and verdicts on made-up curves."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, Claim
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
@@ -135,7 +136,15 @@ def test_a_few_epochs_decide_nothing_of_the_end():
     claims = judged(table)
     assert {claim.outcome for claim in claims.values()} == {NOT_JUDGED}
     assert "50" in claims["hierarchy-hidden-mnist-6"].test
-    assert "stopped training after 6 epochs" in found(table)
+    assert "training stopped after 6 epochs" in found(table) and "scatter" not in found(table)
+    wide = [lead("MNIST, 10 layers", [-0.02, 0.01, 0.05]), lead("CIFAR-10, 10 layers", [0.01, 0.011, 0.012])]
+    assert reading.scattered(wide) == ", but on MNIST, 10 layers the seeds scatter too widely to tell"
+    assert reading.scattered(wide[1:]) == "" and ", but in 3 of them the" in reading.scattered(wide[:1] * 3)
+
+
+def lead(case, values):
+    claim = Claim.greater("hierarchy-hidden", f"A layer leads. ({case})", "", values, 0, matters=0.005)
+    return replace(claim, group="A layer leads.")
 
 
 def test_rates_are_compared_within_a_seed():

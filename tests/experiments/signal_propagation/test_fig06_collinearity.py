@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged
@@ -15,7 +15,7 @@ from alignbook.studies.signal_propagation.fig06_collinearity import experiment, 
 from alignbook.training.deep import ResNet18
 
 PARAMETERS = {"datasets": ["mnist"], "conv_networks": ["vgg19"], "conv_dataset": "cifar10"}
-PARAMETERS |= {"conv_width": 8, "conv_images": 12800, "batch_size": 128}
+PARAMETERS |= {"conv_width": 8, "conv_images": 12800, "batch_size": 128, "train_images": 0}
 
 
 def made_up(values, aligned=(0.1, 0.2, 0.5, 0.5), network="dense", dataset="mnist", seeds=3):
@@ -107,8 +107,8 @@ def test_claims_come_out_either_way(values, outcome, words):
     assert found["epoch-dense-mnist"] == found["rise-dense-mnist"] == outcome
     assert found["epoch-vgg19-cifar10"] == NOT_RUN and "rise-vgg19-cifar10" not in found
     assert {id for id, claim in claims(table).items() if claim.ours} == {"rise-dense-mnist"}
-    assert words in said(table) and said(table).endswith("networks are narrow.")
-    assert "narrow" not in said(table, PARAMETERS | {"conv_width": 64, "conv_images": 0})
+    assert words in said(table) and said(table).endswith("networks are small.")
+    assert "small" not in said(table, PARAMETERS | {"conv_width": 64, "conv_images": 0})
     assert len(reading.key_numbers(table, PARAMETERS)) == 1
 
 
@@ -119,7 +119,25 @@ def test_a_finding_of_five_networks_is_short():
     high, low = (1, 0.99, 0.97, 0.5), (0.9, 0.6, 0.4, 0.3)
     parts = [made_up(low, dataset=name) for name in ("mnist", "fashion_mnist")]
     parts += [made_up(high, network=name, dataset="cifar10") for name in ("dense", "vgg19", "resnet18")]
-    assert len(said(pd.concat(parts), everything)) <= 300
+    table = pd.concat(parts)
+    assert len(said(table, everything)) <= 300 >= len(said(table, everything | {"conv_images": 0}))
+
+
+@pytest.mark.parametrize("changed", [{"train_images": 900}, {"batch_size": 64}])
+def test_a_shorter_epoch_than_the_papers_decides_nothing(changed):
+    table = made_up((1, 0.99, 0.97, 0.5))
+    claim = claims(table, PARAMETERS | changed)["epoch-dense-mnist"]
+    assert claim.outcome == NOT_JUDGED and claim.measured is not None
+    assert "are not judged on MNIST (fully connected) (" in said(table, PARAMETERS | changed)
+    conv = claims(made_up((1, 0.99, 0.97, 0.5), network="vgg19", dataset="cifar10"), PARAMETERS)
+    whole = PARAMETERS | {"conv_images": 0}
+    assert conv["epoch-vgg19-cifar10"].outcome == NOT_JUDGED
+    assert (
+        claims(made_up((1, 1, 1, 0.9), network="vgg19", dataset="cifar10"), whole)[
+            "epoch-vgg19-cifar10"
+        ].outcome
+        == HOLDS
+    )
 
 
 def test_one_seed_or_nothing_decides_nothing():
