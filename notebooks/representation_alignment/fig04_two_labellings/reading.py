@@ -7,7 +7,8 @@ from alignbook.wording import opening
 
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 
-ROUNDING = sum(2 * sigma * 0.005 for sigma in PRINTED) / PRINTED_POINTS  # of two printed decimals
+# Of two printed decimals; in three digits, as the margin is shown.
+ROUNDING = float(f"{sum(2 * sigma * 0.005 for sigma in PRINTED) / PRINTED_POINTS:.3g}")
 
 
 def rows_of(table, parameters, labelling):

@@ -138,11 +138,11 @@ def finding(table, parameters, claims):
 
 def _unjudged(table, parameters, dataset):
     """Why a data set is not judged, and how far its last layer's curve lies above the one before."""
-    last, patients = parameters["layers"], ", of two patients only" * (dataset == "ct_slices")
+    last, patients = parameters["layers"], ", of two patients" * (dataset == "ct_slices")
     share = last_above_previous(table, parameters, dataset)
     return (
-        f"{title(dataset)} is not judged: we have fewer rows than the paper{patients}. After training, its "
-        f"layer {last} lies above layer {last - 1} at {share} of the thresholds."
+        f"{title(dataset)} is not judged, with too few rows{patients}; there, after training, layer {last} "
+        f"lies above layer {last - 1} at {share} of the thresholds."
     )
 
 

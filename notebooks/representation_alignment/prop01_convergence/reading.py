@@ -17,7 +17,7 @@ RATIO = 0.9  # of Proposition 2
 FIGURE_9 = {"y1": {10: 1.0}, "y2": {5: 0.9, 50: 0.1}}
 PRINTED_9 = {5: 115.0, 10: 70.0, 50: 30.0}  # Section 6.2: singular values, approximately
 POINTS_9 = 1000  # Section 6.2
-ROWS_OF_LENGTH_ONE = False  # whether Section 6.2 says that it scales the rows
+ROWS_OF_LENGTH_ONE = False  # what Section 6.2 says: nothing
 EARLY, LATE = 0.5, 0.01  # of y_1's loss left: where Figure 9's curves are compared
 
 
@@ -137,8 +137,7 @@ def least_square(table, parameters):
 ROUNDING = {"exactly": 0.0, "within": TOLERANCE, "unit": "of the loss, the largest difference"}
 FIGURE = {"source": "Figure 9, Section 6.2", "above": 0, "unit": "of the loss"}
 SCALED = Requirement(
-    "that Section 6.2 says that the rows are scaled (1: it does, 0: it does not)",
-    lambda table, parameters: ROWS_OF_LENGTH_ONE, at_least=1,
+    "Section 6.2 says that the rows are scaled", lambda table, parameters: ROWS_OF_LENGTH_ONE,
 )  # fmt: skip
 STATEMENTS = [
     Statement(
@@ -160,12 +159,12 @@ STATEMENTS = [
     ),
     Statement(
         "early", "At first y_2 is learned faster: less of its loss is left when half of y_1's is.",
-        of=lambda t, p: crossing(t, p["step_size"])["early"], **FIGURE,
+        of=lambda t, p: crossing(t, p["step_size"])["early"], **FIGURE, ours=True,
         matters=0.05, because="a tenth of what is left of y_1's loss then",
     ),
     Statement(
         "late", "Later y_2 is behind: more of its loss is left when 1 % of y_1's is.",
-        of=lambda t, p: crossing(t, p["step_size"])["late"], **FIGURE,
+        of=lambda t, p: crossing(t, p["step_size"])["late"], **FIGURE, ours=True,
         matters=0.005, because="half of what is left of y_1's loss then",
     ),
     Statement(
