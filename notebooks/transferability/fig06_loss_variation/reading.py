@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import HOLDS, KeyNumber
+from alignbook.claims import HOLDS, Claim, KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
-from alignbook.statements import Case, Statement
+from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, of_target, words
 from alignbook.wording import by_verdict, over_cases
@@ -17,6 +17,7 @@ from .design import PROTOCOLS
 PARTS = {  # of training, as shares of its steps
     "all steps": (0, 1), "before the first step": (0, 0), "first tenth": (0, 0.1), "rest": (0.1, 1),
 }  # fmt: skip
+MATTERS = 0.14  # log2 of the ratio: a tenth of the variation
 LOSSES = 50  # training losses at which both ways are compared
 
 
@@ -92,6 +93,22 @@ def settings(parameters):
     ]
 
 
+def agree(part):
+    """Whether over a part of training both ranges of steps, near and far, have the same verdict."""
+
+    def of(table, parameters, target, protocol):
+        found = [ratios(table, target, protocol, reach, part) for reach in ("near", "far")]
+        if not all(map(len, found)):
+            return None
+        near, far = (Claim.greater("", "", "", values, matters=MATTERS).outcome for values in found)
+        return near == far
+
+    return Requirement(
+        "steps up to four times the rate and up to a hundred times it tell the same", of,
+        because="The paper does not say how far it follows the gradient",
+    )  # fmt: skip
+
+
 def of_part(part):
     """A statement's ``of``: :func:`ratios` over a part of training."""
     return lambda t, p, target, protocol: ratios(t, target, protocol, part=part)
@@ -99,7 +116,8 @@ def of_part(part):
 
 LESS = "The loss varies less along its gradient from pre-trained than from random weights"
 RULE = {
-    "above": 0, "matters": 0.14, "unit": "of log2", "because": "a tenth of the variation", "each": settings,
+    "above": 0, "matters": MATTERS, "unit": "in log2", "because": "a tenth of the variation",
+    "each": settings,
 }  # fmt: skip
 STATEMENTS = [
     Statement(
@@ -108,11 +126,11 @@ STATEMENTS = [
     ),
     Statement(
         "first", f"{LESS} before the first step.", of=of_part("before the first step"),
-        source="Sections 1 and 4", **RULE,
+        source="Sections 1 and 4", requires=(agree("before the first step"),), **RULE,
     ),
     Statement(
         "early", f"{LESS} in the first tenth of the steps.", of=of_part("first tenth"),
-        source="Sections 1 and 4", **RULE,
+        source="Sections 1 and 4", requires=(agree("first tenth"),), **RULE,
     ),
     Statement(
         "matched", f"{LESS} at equal training loss.", source="Figures 6 and 11, Section 4", ours=True,
@@ -131,7 +149,8 @@ EARLY = by_verdict(
     "In the first tenth of the steps, too, it varies more from random weights",
     "In the first tenth of the steps it varies less from random weights",
     "In the first tenth of the steps it varies as much from either",
-    "it varies more from random weights in the first tenth of the steps",
+    undecided="Whether it does in the first tenth of the steps, too, is undecided",
+    not_judged="Whether it does in the first tenth of the steps, too, is not judged",
 )
 
 

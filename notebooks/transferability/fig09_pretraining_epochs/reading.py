@@ -15,6 +15,7 @@ SETTINGS = {
     "over-fitted": "over-fitted",
 }
 PLAIN, OVER_FITTED = "plain", "over-fitted"
+FITTED = 5.0  # percent of the target's training images that a network may get wrong
 LEARNED = 95.0  # percent of the source's training images that are right once it is learned
 PERCENT = (0.0, 100.0)
 TEST_SET = "2,000 test images give an accuracy to a point"
@@ -66,6 +67,12 @@ def learned(table, parameters, setting):
     return last(by_epoch(table, setting, "source_train_accuracy")).mean()
 
 
+def unfitted(table, parameters, setting=PLAIN):
+    """Percent of the target's training images wrong after fine-tuning: at epoch 0 or the peak, the larger."""
+    rights = at_peak(table, setting, "train_accuracy"), first(by_epoch(table, setting, "train_accuracy"))
+    return 100 - min(right.mean() for right in rights)
+
+
 def others(parameters):
     """Cases of the settings that are ours."""
     return [
@@ -83,7 +90,9 @@ def _statements(id, text, of, requires=(), headline=False):
     }  # fmt: skip
     return [
         Statement(id, text, of=lambda t, p: of(t, p, PLAIN), headline=headline, **shared),
-        Statement(id, f"Pre-trained otherwise: {text}", of=of, each=others, ours=True, **shared),
+        Statement(
+            id, f"Pre-trained otherwise, {text[0].lower()}{text[1:]}", of=of, each=others, ours=True, **shared
+        ),
     ]
 
 
@@ -93,8 +102,15 @@ SOURCE_LEARNED = Requirement(
     at_least=LEARNED,
 )
 
+TARGET_LEARNED = Requirement("training error on the target, %", of=unfitted, at_most=FITTED)
+
 STATEMENTS = [
-    *_statements("rises", "With longer pre-training, accuracy after transfer first rises to a peak.", rise),
+    *_statements(
+        "rises",
+        "With longer pre-training, accuracy after transfer first rises to a peak.",
+        rise,
+        (TARGET_LEARNED,),
+    ),
     *_statements(
         "falls", "Past its peak, accuracy after transfer falls again.", fall, (SOURCE_LEARNED,), headline=True
     ),
@@ -140,7 +156,7 @@ def key_numbers(table, parameters):
     meanwhile = upstream(table, parameters, OVER_FITTED)
     errors = 100 - last(by_epoch(table, PLAIN, "train_accuracy"))
     told = [
-        ("accuracy on an over-fitted source past that peak (points)", meanwhile, "{:+.1f}"),
+        ("accuracy on an over-fitted source past the target's peak (points)", meanwhile, "{:+.1f}"),
         ("training error left on the target, pre-trained as it is (%)", errors, "{:.0f}"),
     ]
     return [KeyNumber(what, interval(values, form)) for what, values, form in told if len(values)]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged as judge
@@ -54,6 +54,19 @@ def test_a_larger_variation_everywhere_holds_everywhere():
     assert set(outcomes(made_up(factor=2.0)).values()) == {HOLDS}
     assert set(outcomes(made_up(factor=0.5)).values()) == {CONTRADICTED}
     assert set(outcomes(made_up(factor=1.0)).values()) == {ABSENT}
+
+
+def test_the_start_is_judged_where_both_ranges_of_steps_tell_the_same():
+    table = made_up(factor=2.0)
+    random = (table["start"] == "scratch") & (table["protocol"] == "fixed")
+    table.loc[random, "far_high"] = table["far_low"] + (table["far_high"] - table["far_low"]) / 8
+    found = outcomes(table)
+    for part in ("first", "early"):
+        assert found[f"{part}-scaled-cifar10-natural"] == HOLDS
+        assert found[f"{part}-fixed-cifar10-natural"] == NOT_JUDGED
+    assert found["smaller-fixed-cifar10-natural"] == HOLDS
+    table["far_high"] = math.nan
+    assert outcomes(table)["first-scaled-cifar10-natural"] == NOT_JUDGED
 
 
 def test_fitting_faster_alone_is_told_apart_from_a_smoother_loss():
