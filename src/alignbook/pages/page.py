@@ -265,6 +265,13 @@ def claim_cells(claim):
     return {"Claim": statement + "".join(_notes(claim)), "Paper": paper, "Here": here}
 
 
+def by_which_rule(claim):
+    """HTML: how the verdict was reached, unless it is a condition, which stands below the claim."""
+    if claim.test in map(condition, claim.requires):
+        return ""
+    return f"<br><small>{marked(claim.test)}</small>"
+
+
 def _notes(claim):
     """HTML of what a reader must know before trusting a verdict, a line each."""
     for need in claim.requires:
@@ -339,7 +346,7 @@ def tally(group):
 
 
 def _claim_row(claim):
-    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}<br><small>{marked(claim.test)}</small>"
+    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}{by_which_rule(claim)}"
     cells = claim_cells(claim)
     if claim.headline:
         cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'

@@ -109,7 +109,7 @@ def _statement(record, statement, group):
 def _row(record, claim):
     cells = page.claim_cells(claim)
     link = f'<a href="{record.name}.html#claim-{html.escape(claim.id)}">on its page</a>'
-    outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}<br><small>{marked(claim.test)}</small>"
+    outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}{page.by_which_rule(claim)}"
     return {**cells, "Outcome": f"<div>{outcome}</div>", "Page": link}
 
 
