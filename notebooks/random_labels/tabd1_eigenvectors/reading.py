@@ -176,7 +176,7 @@ def finding(table, parameters, claims):
     """Whether two halves agree, the least product, and which optimisers break Proposition 1."""
     agree = opening(
         claims["agreement"],
-        "The first twelve eigenvectors of patches from two halves of CIFAR-10 agree as closely as printed",
+        "The first twelve eigenvectors of patches from two halves of CIFAR-10 agree as printed",
         contradicted="Eigenvectors of image patches from two halves of CIFAR-10 do not agree as printed",
         absent="Eigenvectors of image patches from two halves of CIFAR-10 differ too little to matter",
     )
@@ -185,7 +185,7 @@ def finding(table, parameters, claims):
     bound = {
         HOLDS: f"All scalar products are above {LEAST}, as in the paper.",
         CONTRADICTED: f"The least of all is {smallest:.2f}, in the paper above {LEAST}"
-        + ": near-equal eigenvalues change places; matched by likeness it holds" * (matched == HOLDS)
+        + ": near-equal ones change places; matched by likeness it holds" * (matched == HOLDS)
         + ".",
     }
     found = {given["optimiser"]: claims[f"commutes-{id}"] for id, (_, given) in optimisers(True).items()}
