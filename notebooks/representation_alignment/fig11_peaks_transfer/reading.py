@@ -198,7 +198,7 @@ def finding(table, parameters, claims):
         change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
     return (
-        f"{said}: early test error is {changes[0]} than on untrained ones. {hurt}: it "
+        f"{said}: the early test error is {changes[0]} than on untrained ones. {hurt}: it "
         f"is {changes[1]}. {_inputs(claims)}"
     )
 
