@@ -124,14 +124,15 @@ def others(parameters):
 
 SMOOTHER = "In the middle layer the landscape at the start is smoother with pre-trained weights: log2 of the "
 IN = f" ({imagenet_rows.NAME})"
-LOG = {"above": 0, "matters": 0.14, "unit": "of log2", "because": "a tenth of what is compared"}
+LOG = {"above": 0, "matters": 0.14, "unit": "in log2", "because": "a tenth of what is compared"}
 MIDDLE = LOG | {"source": "Figure 5(b)(c)", "ours": True}
 LAYERS = {
     "ours": True,
+    "seen": 3,
     "post_hoc": "that only layers from the middle one on count, as in B.4, was set after all had been judged",
 }
 PER_LAYER = LAYERS | {
-    "above": 0, "matters": 0.05, "unit": "of log2 per layer",
+    "above": 0, "matters": 0.05, "unit": "in log2 per layer",
     "because": "a tenth, over the layers from the last to the middle one",
 }  # fmt: skip
 STATEMENTS = [
@@ -160,7 +161,7 @@ STATEMENTS = [
     Statement(
         "even", "With pre-trained weights the layers from the middle one on are nearly alike: log2 of the "
         "growth of the curvature from the last to the middle one is 0.", source="Figure 12, B.4", **LAYERS,
-        near=0.0, within=1.0, unit="of log2", because="a factor of two",
+        near=0.0, within=1.0, unit="in log2", because="a factor of two",
         of=lambda t, p: rise_to_middle(own_layers(t, p)),
     ),
     Statement(

@@ -108,6 +108,12 @@ def apart(rows, measure):
     return difference(both["scratch"], both["pretrained"])
 
 
+def growth(rows):
+    """Growth by the fitted slope from the last convolution to the first, mean over seeds, of each start."""
+    steps = convolutions(rows)["position"].nunique() - 1 if len(rows) else 0
+    return 10 ** (steps * pairs(rows, decades).mean())
+
+
 def of_scale(measure):
     """A statement's ``of``: :func:`apart` of the sizes before training."""
     return lambda t, p, target: apart(rows_of(t, target, "scale"), measure)
@@ -119,7 +125,7 @@ SLOPE = {
     "each": each("targets", "target"),
 }  # fmt: skip
 SIZE = {
-    "matters": 0.14, "unit": "of log2", "because": "a tenth of the size", "each": each("targets", "target"),
+    "matters": 0.14, "unit": "in log2", "because": "a tenth of the size", "each": each("targets", "target"),
 }  # fmt: skip
 STATEMENTS = [
     Statement(
@@ -133,7 +139,7 @@ STATEMENTS = [
     Statement(
         "steadier", "The gradient's size differs less between the convolutions with pre-trained than with "
         "random weights: log2 of the largest over the smallest.", source="Figure 7(d), Section 4",
-        of=of_scale(extent), above=0, ours=True, **SIZE,
+        of=of_scale(extent), above=0, ours=True, seen=3, **SIZE,
         post_hoc="the sizes at the two ends, judged before, had missed that the profile is U-shaped",
     ),
     Statement(
@@ -171,19 +177,29 @@ SHRUNK = by_verdict(
     "Against the paper's explanation, pre-trained weights enlarge its leading directions",
     "Against the paper's explanation, pre-trained weights do not shrink its leading directions",
     "pre-trained weights shrink it, as the paper explains",
-) | {NOT_RUN: "The paper's explanation is not tested yet"}
+) | {NOT_RUN: "The sharper test is not run"}
+PROJECTED = by_verdict(
+    "Figure 7(c)'s projections speak for the paper's explanation",
+    "Figure 7(c)'s projections speak against the paper's explanation",
+    "Figure 7(c)'s projections show nothing of the paper's explanation",
+    undecided="Figure 7(c)'s projections leave the explanation undecided",
+    not_judged="Figure 7(c)'s projections are not judged",
+)
 
 
 def finding(table, parameters, claims):
-    """Whether it grows faster, and how much its size varies with either start; words follow the verdict."""
+    """Whether it grows faster, by how much, and what is known of the reason; words follow the verdicts."""
     names = parameters["targets"]
     said = over_cases(claims, [f"steeper-{name}" for name in names], SAID)
-    sizes = 2 ** pairs(rows_of(table, names[0], "scale"), extent).mean()
+    sizes = growth(rows_of(table, names[0], "scale"))
     if said is None or sizes.isna().any():
         return "There is nothing to compare."
+    projected = PROJECTED.get(claims[f"suppressed-both-{names[0]}"].outcome)
     return (
-        f"{said}: {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}. "
-        f"{SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. Our network and its source are small."
+        f"{said}: by the slope {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on "
+        f"{words(names[0])}. "
+        + f"{projected}. " * bool(projected)
+        + f"{SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. Our network is small."
     )
 
 

@@ -107,9 +107,10 @@ def _rate(small):
     more = NOT_ALL if small.column == "near" else {}
     return Statement(
         f"rate-{small.column.replace('_', '-')}",
-        f"{small.words} shrinks at least like one over the {ROOTS[small.power]} of the width (exponent).",
+        f"{small.words} shrinks like one over the {ROOTS[small.power]} of the width, or faster, to within "
+        f"{ROOM:g} of the exponent.",
         source=small.source, of=lambda t, p, kappas: exponents(t, p, small.column, kappas),
-        above=small.power - ROOM, matters=0.05, paper=small.power,
+        above=small.power - ROOM, matters=0.05, paper=small.power, ours=True,
         because=EXPONENT, each=KAPPAS, **more,
     )  # fmt: skip
 
@@ -127,8 +128,9 @@ EXPONENT = "over the widths here, 0.05 of an exponent is a factor of 1.3"
 STATEMENTS = [
     Statement(
         "falls",
-        "All that the proofs call small shrinks with the width at least as they say (exponent less theirs).",
-        source="Appendix C", of=slowest, above=-ROOM, matters=0.05, because=EXPONENT, headline=True,
+        f"All that the proofs call small shrinks as they say, to within {ROOM:g} of the exponent.",
+        source="Appendix C", of=slowest, above=-ROOM, matters=0.05, because=EXPONENT, ours=True,
+        headline=True,
     ),
     *map(_rate, SMALL),
     _way("moved_p", "bound_p", "pre-training", "Lemma 1"),
