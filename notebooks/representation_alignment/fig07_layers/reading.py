@@ -109,20 +109,28 @@ STATEMENTS = [
 ]  # fmt: skip
 
 
+DISORDER = {
+    CONTRADICTED: "The layers are not in the paper's order throughout",
+    ABSENT: "Part of the paper's order of layers is too small to matter",
+    UNDECIDED: "It is undecided whether the layers are in the paper's order throughout",
+}
+
+
 def finding(table, parameters, claims):
     """What alignment does with depth on each data set, by the verdicts on both halves."""
     outcomes = {
-        name: {id: claims[f"{id}-{name}"].outcome for id in ("rises", "falls")}
+        name: {id: claims[f"{id}-{name}"].outcome for id in ("ordered", "rises", "falls")}
         for name in parameters["datasets"]
     }
     if any(outcome == NOT_RUN for one in outcomes.values() for outcome in one.values()):
         return "Not every data set has a finished run."
-    out = [name for name, one in outcomes.items() if NOT_JUDGED in one.values()]
+    out = [name for name, one in outcomes.items() if one["ordered"] == NOT_JUDGED]
     left = "".join(f" {_unjudged(table, parameters, name)}" for name in out)
     judged = {name: one for name, one in outcomes.items() if name not in out}
     if not judged:
         return f"The order of the layers is not judged.{left}"
-    if all(one == HOLDS for both in judged.values() for one in both.values()):
+    orders = {one["ordered"] for one in judged.values()}
+    if orders == {HOLDS}:
         names = listed([title(name) for name in judged])
         order = "with depth, alignment rises after training and falls before it"
         return f"The layers of {names} are in the paper's order: {order}.{left}"
@@ -133,7 +141,7 @@ def finding(table, parameters, claims):
         )
     )  # fmt: skip
     said = f"with depth, alignment after training {rise}; before training it {fall}"
-    return f"The layers are not in the paper's order throughout: {said}.{left}"
+    return f"{next(words for outcome, words in DISORDER.items() if outcome in orders)}: {said}.{left}"
 
 
 def _unjudged(table, parameters, dataset):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, rank_correlation, sample
 from alignbook.statements import Case, Requirement, Statement
 
@@ -159,17 +159,17 @@ def finding(table, parameters, claims):
     aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
     if aligned.empty or accurate.empty:
         return "No run has finished."
-    if not BASE.check(table, parameters, {})["met"]:
+    one, other = (
+        Counter(claims[f"{id}-{case.id}"].outcome for case in each_pair(parameters))
+        for id in ("alignment", "accuracy")
+    )
+    if set(one) == {NOT_JUDGED}:
         most, printed = accurate.mean().max(), _printed_falls()
         harm = (
             f"a source costs it at most {most:.1f} points of accuracy" if most > 0 else "no source harms it"
         )
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + STAND_IN[parameters["domains"]]
-    one, other = (
-        Counter(claims[f"{id}-{case.id}"].outcome for case in each_pair(parameters))
-        for id in ("alignment", "accuracy")
-    )
     return (
         f"Pre-training on random labels of another domain lowers alignment with the target in {_tally(one)}. "
         f"It lowers accuracy on the target in {_tally(other)}. {STAND_IN[parameters['domains']]}"

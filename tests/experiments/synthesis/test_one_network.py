@@ -130,7 +130,7 @@ def test_what_has_not_settled_is_not_judged():
     found = claims(slow)
     for case in reading.cases(PARAMETERS):
         claim = found[f"curvature-settles-last-{case.id}"]
-        assert claim.outcome == NOT_JUDGED and "at the last record: 4, where at most 0" in claim.test
+        assert claim.outcome == NOT_JUDGED and "at the last record, at most 0; here 4, not met" in claim.test
         assert found[f"curvature-first-{case.id}"].outcome == CONTRADICTED
         assert reading.unsettled(slow, PARAMETERS, **case.given) == 4
 
