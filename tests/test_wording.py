@@ -6,6 +6,7 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, U
 from alignbook.wording import (
     by_verdict,
     clauses,
+    first_unmet,
     grouped,
     held,
     listed,
@@ -114,3 +115,10 @@ def test_replicates_that_came_out_otherwise_are_named():
     assert others(HOLDS, {"real labels": HOLDS, "random labels": CONTRADICTED, "none": NOT_RUN}) == (
         " With random labels the opposite holds."
     )
+
+
+def test_of_several_conditions_that_are_not_met_the_first_that_counts_is_told():
+    needs = [{"text": text, "met": text == "long"} for text in ("accurate", "learned", "long")]
+    claim = Claim(**Claim.greater("id", "", "", [1.0, 2.0, 3.0]).as_dict() | {"requires": tuple(needs)})
+    words = {"long": "it was cut short", "learned": "it learned nothing", "accurate": "it is wrong"}
+    assert first_unmet(claim, words) == "it learned nothing"

@@ -57,19 +57,25 @@ def by_layer(rows, epoch=None):
     return curves(rows[rows["epoch"] == wanted].astype({"layer": int}), "layer", "area")
 
 
+def weakest_of(values):
+    """Per seed, the value in the column where the *other* seeds' mean is smallest, a sample.
+
+    values : (seeds × columns) frame without gaps. A seed's own smallest value would be small by chance; of
+    one seed alone it is taken all the same.
+    """
+    found = values.to_numpy()
+    others = found.sum(0) - found if len(found) > 1 else found
+    return pd.Series(found[np.arange(len(found)), others.argmin(1)], values.index)
+
+
 def weakest_step(values):
     """Per seed, the rise of the area between two hidden layers that are neighbours, a sample.
 
-    values : (seeds × layers) frame of areas. Between which two: where the other seeds' mean rises least, so
-    that chance in a seed does not make its own smallest rise.
+    values : (seeds × layers) frame of areas. Between which two: see :func:`weakest_of`.
     """
     if values.empty:
         return pd.Series(dtype=float)
-    steps = values.drop(columns=0).diff(axis=1).iloc[:, 1:].to_numpy()
-    if len(steps) < 2:
-        return pd.Series(steps.min(1), values.index)
-    others = (steps.sum(0) - steps) / (len(steps) - 1)
-    return pd.Series(steps[np.arange(len(steps)), others.argmin(1)], values.index)
+    return weakest_of(values.drop(columns=0).diff(axis=1).iloc[:, 1:])
 
 
 def monotone(values):

@@ -153,6 +153,15 @@ def case_of(claim):
     return claim.statement.removeprefix(f"{claim.group} (").removesuffix(")")
 
 
+def first_unmet(claim, words):
+    """What is said of the first requirement that ``claim`` does not meet.
+
+    words : {text of a requirement: what is said}, in the order that counts
+    """
+    unmet = {need["text"] for need in claim.requires if not need["met"]}
+    return next(said for text, said in words.items() if text in unmet)
+
+
 def listed(words):
     """``a, b and c``."""
     *most, final = words

@@ -11,7 +11,7 @@ from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Statement
 from alignbook.wording import held
 
-from ..curve_order import LARGER, percent_above
+from ..curve_order import LARGER, percent_above, weakest_of
 from ..names import by_set, title
 from .design import BASE, families, label, settings
 
@@ -94,16 +94,9 @@ def depth_falls(table, parameters):
 
 
 def largest_fall(table, parameters):
-    """Per seed, the fall at the step where the *other* seeds' mean falls most.
-
-    The seed's own largest fall would be large by chance.
-    """
+    """Per seed, the fall at the step where the *other* seeds' mean falls most."""
     found = depth_falls(table, parameters).dropna()
-    values = found.to_numpy()
-    if len(values) < 2:
-        return found.max(axis=1) if len(values) else None
-    others = values.sum(0) - values
-    return pd.Series(values[np.arange(len(values)), others.argmax(1)], found.index)
+    return -weakest_of(-found) if len(found) else None
 
 
 def falls_by_depth(table, parameters):

@@ -10,7 +10,7 @@ from alignbook.over_seeds import at, curves, difference, first, last, sample
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import listed
 
-from ..curve_order import weakest_step
+from ..curve_order import weakest_of, weakest_step
 
 PARTS = ("natural", "artificial")
 LAYERS = {1: "the first layer", 2: "stage 1", 3: "stage 2", 4: "stage 3"}
@@ -107,11 +107,8 @@ def everywhere(table, parameters, layer):
         return found.min(axis=1) if len(found) else None
     left = alignment_left(table, layer)
     between = left.index[(left > GONE) & (left < 1 - GONE)]
-    values = found.loc[:, found.columns.isin(between)].to_numpy()
-    if not values.size:
-        return None
-    others = values.sum(0) - values
-    return pd.Series(values[np.arange(len(values)), others.argmin(1)], found.index)
+    values = found.loc[:, found.columns.isin(between)]
+    return weakest_of(values) if values.size else None
 
 
 def accuracies(table, target, column="accuracy"):

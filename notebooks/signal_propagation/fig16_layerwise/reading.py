@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, replicates
+from alignbook.wording import clauses, first_unmet, replicates
 
 from ..names import called
 from .design import accuracies, chosen
@@ -148,8 +148,7 @@ def finding(table, parameters, claims):
     dataset, width = parameters["first"], max(parameters["first_widths"])
     found = replicates(claims, "several")
     if list(found) == [NOT_JUDGED]:
-        unmet = {need["text"] for need in found[NOT_JUDGED][0].requires if not need["met"]}
-        why = next(words for text, words in WHY_NOT.items() if text in unmet)
+        why = first_unmet(found[NOT_JUDGED][0], WHY_NOT)
         said = f"{SHARED[NOT_JUDGED].format('')}, because {why.format(called(dataset))}"
     said = f"{said[0].upper()}{said[1:]}."
     pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]

@@ -10,6 +10,7 @@ import html
 import inspect
 import re
 import sys
+from collections import Counter
 
 import alignbook
 from alignbook import paths
@@ -84,12 +85,9 @@ def _page(name, books):
             parts += ["", f".. autoclass:: {kind.__module__}.{kind.__name__}", "   :members:"]
     parts += ["```", ""]
     if books:
-        labels = [_label(book) for book in books]
-        labels = [
-            book.title if labels.count(label) > 1 else label
-            for book, label in zip(books, labels, strict=True)
-        ]
-        linked = ", ".join(f"[{label}](/{book.name})" for book, label in zip(books, labels, strict=True))
+        count = Counter(map(_label, books))
+        called = {book: _label(book) if count[_label(book)] == 1 else book.title for book in books}
+        linked = ", ".join(f"[{text}](/{book.name})" for book, text in called.items())
         parts += ["## Used by", "", linked, ""]
     return "\n".join(parts)
 
