@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from alignbook.training.train import accuracy
 from alignbook.training.transfer import layers_of
 
 BINS = 10  # of a histogram over [0, 1]
@@ -16,8 +17,10 @@ def active_shares(net, x, batch_size=250):
 
     neurons : (m,) share of the images ``x`` (n, C, H, W) that activate each neuron, that is every place of
     every channel; examples : (n,) share of the neurons that each image activates. A neuron is active where
-    what enters its ReLU is positive: ``net`` has one ReLU right after each layer but its head.
+    what enters its ReLU is positive: ``net``, left in evaluation mode, has one ReLU right after each layer
+    but its head.
     """
+    net.eval()
     hidden = layers_of(net)[:-1]
     counts, shares = [0] * len(hidden), [[] for _ in hidden]
 
@@ -73,26 +76,20 @@ def moments(steps, points):
     return sorted(even | {step for step in AFTER if step < steps})
 
 
-class _Seen:
-    """Rows of activations on images ``x``, taken while a network trains."""
+class Looks:
+    """Rows of activations on images ``x``, and of training accuracy, taken while a network trains."""
 
     def __init__(self, x):
         self.x, self.rows = x, []
 
-    def on(self, labels):
+    def on(self, labels, x, y):
+        """An ``on`` for training on images ``x`` with ``y``, the task called ``labels``."""
+
         def take(step, net):
-            net.eval()
-            shared = {"of": "curve", "labels": labels, "step": step}
+            shared = {"of": "curve", "labels": labels, "step": step, "accuracy": accuracy(net, x, y)}
             self.rows += [shared | row for row in summary(net, self.x)]
 
         return take
-
-    def end(self, value):
-        """Training accuracy of the task that has just ended, beside its last rows."""
-        last = self.rows[-1]
-        for row in self.rows:
-            if (row["labels"], row["step"]) == (last["labels"], last["step"]):
-                row["accuracy"] = value
 
     def table(self):
         return pd.DataFrame(self.rows)

@@ -5,10 +5,10 @@ import pandas as pd
 from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
-from alignbook.training.train import accuracy, fit
+from alignbook.training.train import fit
 from alignbook.training.transfer import layer_norms, rescale_
 
-from ..activations import _Seen, histograms, moments
+from ..activations import Looks, histograms, moments
 from ..downstream import fresh_head_, tasks
 from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS
 from ..vgg_transfer import network, pretrained
@@ -78,7 +78,7 @@ def compute(
     """VGG-16 pre-trained on random labels, rescaled, fine-tuned on each of ``labels``: activations.
 
     Rows with ``of`` "curve": ``labels`` ("upstream", "real", "random"), ``step`` of that task, ``layer``,
-    ``activation``, ``dead`` (:func:`.activations.summary`) and, at the last step, training ``accuracy``.
+    ``activation``, ``dead`` (:func:`.activations.summary`) and training ``accuracy``, 0..1.
     Rows with ``of`` "neurons" or "examples": ``stage`` ("initialisation", "pre-trained" or the labels of
     fine-tuning), ``layer``, ``bin``, ``share`` (:func:`.activations.histograms`). Held-out images: ``test``.
     ``case`` only names the values of the other arguments. Raises Diverged.
@@ -93,13 +93,12 @@ def compute(
     steps = upstream_epochs * (upstream // batch_size)
     net = network(data.x.shape[1:], classes, name="upstream", **made).to(device)
     found = [histograms(net, data.test_x).assign(stage="initialisation")]
-    seen = _Seen(data.test_x)
+    looks = Looks(data.test_x)
     net = pretrained(
         data.upstream_x, data.upstream_y, classes, epochs=upstream_epochs, **made, **training,
-        at=moments(steps, points), on=seen.on("upstream"),
+        at=moments(steps, points), on=looks.on("upstream", data.upstream_x, data.upstream_y),
         report=lambda done, text: report(done / parts, f"pre-training, {text}"),
     )  # fmt: skip
-    seen.end(accuracy(net, data.upstream_x, data.upstream_y))
     found.append(histograms(net, data.test_x).assign(stage="pre-trained"))
     weights = net.state_dict()
     for number, kind in enumerate(labels, start=1):
@@ -110,12 +109,11 @@ def compute(
         fit(
             net, data.x, data.y[kind], steps=steps, **training,
             generator=torch_stream(seed, "vgg", "downstream batches", kind),
-            at=moments(steps, points), on=seen.on(kind),
+            at=moments(steps, points), on=looks.on(kind, data.x, data.y[kind]),
             report=lambda done, text, number=number: report((number + done) / parts, text),
         )  # fmt: skip
-        seen.end(accuracy(net, data.x, data.y[kind]))
         found.append(histograms(net, data.test_x).assign(stage=kind))
-    return pd.concat([seen.table(), *found], ignore_index=True)
+    return pd.concat([looks.table(), *found], ignore_index=True)
 
 
 def compute_small(
@@ -146,7 +144,7 @@ def compute_small(
     )  # fmt: skip
     net = SimpleCNN(data.x.shape[1:], [filters] * convolutions, units, CNN_CLASSES)
     net = he_normal_(net, init_scale, torch_stream(seed, "fig07", "network", convolutions)).to(device)
-    norms, seen = layer_norms(net), _Seen(data.test_x)
+    norms, looks = layer_norms(net), Looks(data.test_x)
     steps = epochs * (images // batch_size)
     for number, (kind, x, y) in enumerate(
         (("upstream", data.upstream_x, data.upstream_y), ("random", data.x, data.y["random"]))
@@ -154,13 +152,12 @@ def compute_small(
         fit(
             net, x, y, steps=steps, batch_size=batch_size, learning_rate=learning_rate,
             generator=torch_stream(seed, "fig07", "batches", kind),
-            at=moments(steps, points), on=seen.on(kind),
+            at=moments(steps, points), on=looks.on(kind, x, y),
             report=lambda done, text, number=number: report((number + done) / 2, text),
         )  # fmt: skip
-        seen.end(accuracy(net, x, y))
         rescale_(net, norms)
         fresh_head_(net, CNN_CLASSES, init_scale, torch_stream(seed, "fig07", "head")).to(device)
-    return seen.table()
+    return looks.table()
 
 
 def compute_scratch(
@@ -192,7 +189,7 @@ def compute_scratch(
         dataset, upstream=upstream, upstream_classes=classes, downstream=downstream,
         classes=DOWNSTREAM_CLASSES, side=side, test=test, seed=seed, device=device,
     )  # fmt: skip
-    seen, steps = _Seen(data.test_x), epochs * (downstream // batch_size)
+    looks, steps = Looks(data.test_x), epochs * (downstream // batch_size)
     for number, kind in enumerate(labels):
         net = network(
             data.x.shape[1:], classes, width=width, init_scale=init_scale, seed=seed, name="upstream"
@@ -201,11 +198,10 @@ def compute_scratch(
         fit(
             net, data.x, data.y[kind], steps=steps, batch_size=batch_size, learning_rate=learning_rate,
             generator=torch_stream(seed, "vgg", "downstream batches", kind),
-            at=moments(steps, points), on=seen.on(kind),
+            at=moments(steps, points), on=looks.on(kind, data.x, data.y[kind]),
             report=lambda done, text, number=number: report((number + done) / len(labels), text),
         )  # fmt: skip
-        seen.end(accuracy(net, data.x, data.y[kind]))
-    return seen.table()
+    return looks.table()
 
 
 def compute_small_scratch(
@@ -237,11 +233,10 @@ def compute_small_scratch(
     net = SimpleCNN(data.x.shape[1:], [filters] * convolutions, units, CNN_CLASSES)
     he_normal_(net, init_scale, torch_stream(seed, "fig07", "network", convolutions))
     fresh_head_(net, CNN_CLASSES, init_scale, torch_stream(seed, "fig07", "head")).to(device)
-    seen, steps = _Seen(data.test_x), epochs * (images // batch_size)
+    looks, steps = Looks(data.test_x), epochs * (images // batch_size)
     fit(
         net, data.x, data.y["random"], steps=steps, batch_size=batch_size, learning_rate=learning_rate,
         generator=torch_stream(seed, "fig07", "batches", "random"),
-        at=moments(steps, points), on=seen.on("random"), report=report,
+        at=moments(steps, points), on=looks.on("random", data.x, data.y["random"]), report=report,
     )  # fmt: skip
-    seen.end(accuracy(net, data.x, data.y["random"]))
-    return seen.table()
+    return looks.table()

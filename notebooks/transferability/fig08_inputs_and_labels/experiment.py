@@ -84,7 +84,8 @@ def inputs(
     dataset : "svhn", or a set of grey digits of which street digits are made (:func:`street_digits`), none
     of them among the ``pretrain_images`` digits of pre-training.
     start : "none" (random weights), "upside-down" (``source`` with every image upside down), or the source.
-    One row: ``accuracy`` in percent on the first test images and ‖W − W(0)‖_F of each of ``KERNELS``.
+    One row: ``accuracy`` on the first test images and ``train_error`` after fine-tuning, both in percent, and
+    ‖W − W(0)‖_F of each of ``KERNELS``.
     """
     net = LeNet(10, torch_stream(seed, "lenet"))
     if start != "none":
@@ -105,9 +106,10 @@ def inputs(
         generator=torch_stream(seed, "fine-tuning"),
         report=lambda done, text: report((1 + done) / 2, text),
     )
+    row = {"start": start, "train_error": 100 * (1 - accuracy_and_loss(net, x, y)[0])}
     x, y = (value.to(device) for value in _street(dataset, "test", TEST_IMAGES, seed))
+    row["accuracy"] = 100 * accuracy_and_loss(net, x, y)[0]
     moved = weight_deviation(before, net.cpu()).layers
-    row = {"start": start, "accuracy": 100 * accuracy_and_loss(net.to(device), x, y)[0]}
     return pd.DataFrame([row | {layer: moved[f"{layer}.weight"] for layer in KERNELS}]).assign(panel="inputs")
 
 
@@ -178,7 +180,8 @@ def labels(
 ):
     """Figure 8 (b): the same images with classes or with :func:`upper_colours` as labels, then ``dataset``.
 
-    One row: ``accuracy`` on the target and ``source_accuracy`` on the source's test images, in percent.
+    One row, in percent: ``accuracy`` and ``train_error`` on the target, ``source_accuracy`` on the source's
+    test images.
     """
     x, y, x_test, y_test, classes = target(dataset, examples, seed)
     outputs = len(load(source).classes) if kind == "classes" else COLOURS
@@ -188,18 +191,24 @@ def labels(
         state, upstream = _labelled(net, source, kind, pretrain_images, pretrain_epochs, seed, device, report)
         net.load_state_dict(state)
     fresh_head_(net, classes, torch_stream(seed, "head"))
+    x, y, x_test, y_test = (value.to(device) for value in (x, y, x_test, y_test))
     fine_tune(
         net.to(device),
-        x.to(device),
-        y.to(device),
+        x,
+        y,
         steps=steps,
         learning_rate=learning_rate,
         decay_at=(2 * steps // 3,),
         generator=torch_stream(seed, "fine-tuning"),
         report=lambda done, text: report((1 + done) / 2, text),
     )
-    accuracy = 100 * accuracy_and_loss(net, x_test.to(device), y_test.to(device))[0]
-    row = {"panel": "labels", "start": kind, "accuracy": accuracy, "source_accuracy": upstream}
+    row = {
+        "panel": "labels",
+        "start": kind,
+        "accuracy": 100 * accuracy_and_loss(net, x_test, y_test)[0],
+        "train_error": 100 * (1 - accuracy_and_loss(net, x, y)[0]),
+        "source_accuracy": upstream,
+    }
     return pd.DataFrame([row])
 
 

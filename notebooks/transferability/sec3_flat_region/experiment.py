@@ -30,7 +30,7 @@ MODES = {"batch": "train", "kept": "eval"}  # whose statistics batch norm takes,
 def jobs(parameters):
     """One job per target and seed."""
     shared = start_of(parameters) | training_of(parameters)
-    shared |= {name: parameters[name] for name in ("learning_rate", "images")}
+    shared |= {name: parameters[name] for name in ("learning_rate", "images", "regularised")}
     made = []
     for name in (*parameters["similar"], *parameters["unlike"]):
         own = {"target": name, "dataset": parameters["source"] if name == HELD_OUT else name}
@@ -40,19 +40,19 @@ def jobs(parameters):
 
 
 def lines(
-    *, target, dataset, source, pretrain_epochs, pretrain_images, width, blocks, examples, batch_size,
-    learning_rate, steps, decay_at, images, seed, device, report,
+    *, target, dataset, source, pretrain_epochs, pretrain_images, regularised, width, blocks, examples,
+    batch_size, learning_rate, steps, decay_at, images, seed, device, report,
 ):  # fmt: skip
     """Rows of ``line`` ("tuned", "random"), ``statistics``, ``share`` of the line and ``loss`` of the source.
 
     statistics : "batch", batch norm normalises with those of the source's ``images`` themselves; "kept", with
     the running ones of pre-training. In every row: ``classes`` of the source, its ``source_accuracy`` on test
-    images, the target's ``train_error`` after fine-tuning (percent) and ``moved``, ‖W − W(0)‖ over ‖W(0)‖
-    of all convolution kernels.
+    images and ``source_train_accuracy`` on ``images`` of pre-training, the target's ``train_error`` after
+    fine-tuning (all in percent) and ``moved``, ‖W − W(0)‖ over ‖W(0)‖ of all convolution kernels.
     """
     net = pretrained(
-        source, epochs=pretrain_epochs, images=pretrain_images, width=width, blocks=blocks, seed=seed,
-        device=device, report=lambda done, text: report(done / 2, text),
+        source, epochs=pretrain_epochs, images=pretrain_images, width=width, blocks=blocks,
+        regularised=regularised, seed=seed, device=device, report=lambda done, text: report(done / 2, text),
     )  # fmt: skip
     x, y = (value.to(device) for value in target_images(target, dataset, examples, seed))
     tuned = fresh_head_(copy.deepcopy(net), CLASSES, torch_stream(seed, "flat region", "head", target))
@@ -63,10 +63,13 @@ def lines(
     )  # fmt: skip
     test = load(source, "test")
     x_test, y_test = colour32(test.x[:TEST_IMAGES]).to(device), test.y[:TEST_IMAGES].to(device)
+    x_source, y_source, _ = source_examples(source, pretrain_images, seed=seed)
+    x_source, y_source = x_source[:images].to(device), y_source[:images].to(device)
     start = kernels(net)
     about = {
         "classes": len(test.classes),
         "source_accuracy": 100 * accuracy_and_loss(net, x_test, y_test)[0],
+        "source_train_accuracy": 100 * accuracy_and_loss(net, x_source, y_source)[0],
         "train_error": 100 * (1 - accuracy_and_loss(tuned, x, y)[0]),
         "moved": np.linalg.norm(kernels(tuned) - start) / np.linalg.norm(start),
     }
@@ -77,12 +80,11 @@ def lines(
         if not name.startswith("head.")
     }
     ways = {"tuned": way, "random": random_like(way, torch_stream(seed, "flat region", "random", target))}
-    x, y, _ = source_examples(source, pretrain_images, seed=seed)
     rows = [
         {"line": line, "statistics": statistics, "share": round(float(share), 9), "loss": loss}
         for line, direction in ways.items()
         for statistics, mode in MODES.items()
-        for share, loss in losses(net, direction, x[:images].to(device), y[:images].to(device), mode)
+        for share, loss in losses(net, direction, x_source, y_source, mode)
     ]
     report(1.0, "the lines")
     return pd.DataFrame(rows).assign(**about)

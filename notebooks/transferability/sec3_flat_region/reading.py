@@ -118,7 +118,7 @@ def finding(table, parameters, claims):
     text = f"after them the source's loss rises {far} of the way to guessing, after {called(nearest)} {near}."
     if head.outcome == NOT_JUDGED:
         text = (
-            "how well the network has learned its source is not stored. Here the source's loss rises "
+            "a network has not learned its task well enough. Here the source's loss rises "
             f"{far} of the way to guessing after less similar targets and {near} after {called(nearest)}."
         )
     farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]

@@ -230,6 +230,7 @@ def test_a_job_of_each_panel(monkeypatch, tmp_path):
     first, second, third = tables
     assert (first[list(design.KERNELS)] > 0).all(axis=None) and 0 <= first["accuracy"][0] <= 100
     assert 0 <= second["source_accuracy"][0] <= 100 and second["start"][0] == "colours"
+    assert all(0 <= table["train_error"].iloc[-1] <= 100 for table in tables)
     assert third["step"].is_monotonic_increasing and third["step"].iloc[-1] == job.arguments["steps"]
     table = pd.concat([table.assign(seed=0, part="natural") for table in tables])
     assert list(reading.accuracies(table, "crossed", "natural").columns) == ["none"]

@@ -18,7 +18,7 @@ from tests import judging
 
 GIVEN = {
     "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8, "blocks": 1,
-    "examples": 32, "batch_size": 16, "learning_rate": 0.01, "images": 48,
+    "examples": 32, "batch_size": 16, "learning_rate": 0.01, "images": 48, "regularised": False,
 }  # fmt: skip
 PARAMETERS = GIVEN | {
     "similar": ["held-out", "cifar100"], "unlike": ["mnist"], "epochs": 3, "decay_epochs": [2], "seeds": 2,
@@ -70,6 +70,9 @@ def test_the_lines_are_plain_interpolation(monkeypatch):
     for row in found[(found["line"] == "tuned") & found["share"].isin([0, 0.3, 1])].itertuples():
         reference = plain(net, seen["tuned"], x[:48], y[:48], row.share, row.statistics == "batch")
         assert row.loss == pytest.approx(reference, rel=1e-4), row
+    with torch.no_grad():
+        right = net.eval()(x[:48]).argmax(1) == y[:48]
+    assert found["source_train_accuracy"][0] == pytest.approx(100 * right.double().mean().item())
     # The new head differs from the source's, and no line moves it.
     assert not torch.equal(seen["head"], net.head.weight)
     start, end = (
