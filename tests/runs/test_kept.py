@@ -37,9 +37,44 @@ def test_what_is_kept_is_not_made_twice(monkeypatch, tmp_path):
 @pytest.mark.parametrize("what", ["ALIGNBOOK_DATA", "CUDA_VISIBLE_DEVICES", "MKL_CBWR", "an archive"])
 def test_data_and_device_are_in_the_key(what, monkeypatch, tmp_path):
     monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
-    before = kept._key("synthesis")
+    book = notebooks.every()[0]
+    before = kept._key(book, {}, kept._own)
     if what == "an archive":
         (tmp_path / "mnist.npz").write_bytes(b"")
     else:
         monkeypatch.setenv(what, str(tmp_path / "other"))
-    assert kept._key("synthesis") != before
+    assert kept._key(book, {}, kept._own) != before
+
+
+@pytest.mark.parametrize(
+    ("edited", "claims", "status"),
+    [
+        ("{study}/reading.py", True, False),
+        ("{study}/experiment.py", True, True),
+        ("{study}/notebook.md", True, True),
+        ("{other}/reading.py", False, False),
+        ("{other}/experiment.py", False, True),  # the other's profiles tell what a verification covers
+        ("{study}/../__init__.py", True, True),
+        ("{study}/../shared.csv", True, True),
+    ],
+)
+def test_only_files_that_count_are_in_the_key(edited, claims, status, monkeypatch, tmp_path):
+    book, other = notebooks.every()[:2]
+    assert book.paper == other.paper
+    monkeypatch.setattr(kept.paths, "root", lambda: tmp_path)
+    copies = [
+        notebooks.Notebook(one.name, tmp_path / "notebooks" / one.name / "notebook.md")
+        for one in (book, other)
+    ]
+    for copy in copies:
+        copy.source.parent.mkdir(parents=True)
+        for name in ("notebook.md", "experiment.py", "reading.py"):
+            (copy.source.parent / name).write_text("")
+
+    def keys():
+        return [kept._key(copies[0], {}, counts) for counts in (kept._own, kept._computing)]
+
+    before = keys()
+    path = edited.format(study=copies[0].source.parent, other=copies[1].source.parent)
+    (tmp_path / path).write_text("edited")
+    assert [one != two for one, two in zip(before, keys(), strict=True)] == [claims, status]

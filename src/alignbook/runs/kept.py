@@ -2,7 +2,7 @@
 
 Judging a page takes a second, and so does comparing what is stored with the code of today; most commands only
 want to know how it came out. ``<build>/<what>/`` holds it per notebook under a key: the package's sources,
-the paper's own studies, profiles, plans and stored results, the data at hand, versions and device.
+those files of the paper's studies that count, plans, stored results, the data at hand, versions and device.
 """
 
 import glob
@@ -25,7 +25,7 @@ def claims(notebook, keys):
     keys : a dict, empty at first, that the calls of one command share: nothing changes meanwhile
     Raises AlignbookError as :class:`~alignbook.runs.engine.Run` does.
     """
-    return kept("claims", notebook, keys, _judged)
+    return kept("claims", notebook, keys, _judged, _own)
 
 
 def status(notebook, keys):
@@ -33,15 +33,16 @@ def status(notebook, keys):
 
     Raises AlignbookError where the notebook, its profiles or its experiment cannot be read.
     """
-    return kept("status", notebook, keys, _status)
+    return kept("status", notebook, keys, _status, _computing)
 
 
-def kept(what, notebook, keys, make):
+def kept(what, notebook, keys, make, counts=lambda notebook, path: True):
     """What ``make(notebook)`` answered last, where nothing has changed; else its answer, which JSON can hold.
 
     what : a name for the answer, which that of a folder can be; keys : as :func:`claims` has it
+    counts : ``counts(notebook, path)`` tells whether the answer follows from that file of the paper's studies
     """
-    key = keys.get(notebook.paper) or keys.setdefault(notebook.paper, _key(notebook.paper))
+    key = _key(notebook, keys, counts)
     file = paths.build() / what / f"{notebook.name.replace('/', '-')}.json"
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -89,16 +90,48 @@ def _status(notebook):
     return rows
 
 
-def _key(paper):
-    notes = paths.root() / "notebooks"
-    sources = [*_files(_HERE, ".py"), *_files(notes / paper), *_files(paths.root() / "data/plans")]
+def _own(notebook, path):
+    """Of the notebook's folder or shared by the paper's: no study imports another."""
+    return path.parent == notebook.source.parents[1] or notebook.source.parent in path.parents
+
+
+def _computing(notebook, path):
+    """Not to the right of the stored tables, where nothing makes a result stale."""
+    return path.name != "reading.py"
+
+
+def _key(notebook, keys, counts):
+    paper, digest = notebook.paper, hashlib.sha256()
+    if "" not in keys:
+        keys[""] = _of_all()
+    if paper not in keys:
+        keys[paper] = _of_paper(paper)
+    files, stored = keys[paper]
+    digest.update((keys[""] + stored).encode())
+    for path, found in files.items():
+        if counts(notebook, path):
+            digest.update(f"{path} {found}\n".encode())
+    return digest.hexdigest()
+
+
+def _of_all():
+    """Digest of what counts for every paper."""
     digest = hashlib.sha256(json.dumps([system.versions(), glob.glob(_GPUS)]).encode())
     digest.update(repr([(name, os.environ.get(name)) for name in _VARIABLES]).encode())
-    for path in sources:
+    for path in [*_files(_HERE, ".py"), *_files(paths.root() / "data/plans")]:
         digest.update(f"{path}\0".encode() + path.read_bytes() + b"\0")
-    for path in [*_files(paths.results() / paper), *sorted(paths.data().glob("*.npz"))]:
+    for path in sorted(paths.data().glob("*.npz")):
         digest.update(f"{path} {_version(path)}\n".encode())
     return digest.hexdigest()
+
+
+def _of_paper(paper):
+    """({path: digest} of the files of a paper's studies, digest of the paper's stored results)."""
+    studies = _files(paths.root() / "notebooks" / paper)
+    stored = hashlib.sha256()
+    for path in _files(paths.results() / paper):
+        stored.update(f"{path} {_version(path)}\n".encode())
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in studies}, stored.hexdigest()
 
 
 def _version(path):
