@@ -146,7 +146,7 @@ def test_the_control_decides_what_stays_away():
 COMPARED = {"ends-random", "dies-random", "spared-random", "intact-random"}
 
 
-@pytest.mark.parametrize("without", [{"control": None}, {"slower": 0.0}, {"slower": -0.1}])
+@pytest.mark.parametrize("without", [{"control": None}, {"slower": 0.009}, {"slower": -0.1}])
 def test_cases_are_compared_where_pre_training_hurts(without):
     found = outcomes(made_up(**PRINTED, **without))
     assert {id for id, outcome in found.items() if outcome == NOT_JUDGED} == COMPARED
@@ -156,7 +156,8 @@ def test_cases_are_compared_where_pre_training_hurts(without):
 def test_accuracy_in_the_end_alone_does_not_say_whether_pre_training_hurts():
     table = made_up(**PRINTED)
     ends = table.assign(accuracy=table["accuracy"].where(table["step"].isin([100, 1000])))
-    assert reading.hurts(ends, PARAMETERS, "random") is None and outcomes(ends)["ends-random"] == NOT_JUDGED
+    assert np.isnan(reading.lost(ends, PARAMETERS, "random")) and outcomes(ends)["ends-random"] == NOT_JUDGED
+    assert reading.lost(table, PARAMETERS, "random") == pytest.approx(10)
 
 
 def test_the_switch_is_step_64_and_not_a_tenth_of_training():
