@@ -19,6 +19,8 @@ PARTS = {
     "middle": {"rises": 0.005, "falls": 0.005},
     "right": {"rises": 0.005, "no-fall": 0.02},
 }
+# What the figure calls them.
+LETTERS = {"left": "(a)", "middle": "(b)", "right": "(c)"}
 # The networks that were seen when the margin was fixed: groups 0 to 9 with these sizes.
 SEEN_GROUPS = list(range(10))
 SEEN = {
@@ -91,7 +93,7 @@ def _parts(text, prefix="", of=growth, **own):
     """The six statements about ``of``, the curve that ``text`` names, each a case of its panel's."""
     return [
         Statement(
-            f"{prefix}{panel}", f"{panel.capitalize()}: {text} {SAID[panel]}.", source=SOURCE, of=measured,
+            f"{prefix}{panel}", f"Panel {LETTERS[panel]}: {text} {SAID[panel]}.", source=SOURCE, of=measured,
             above=0, matters=matters, unit="in ln τ", because=UNSEEN,
             each=lambda p, panel=panel, name=name: [
                 Case(name, WORDS[name], {"panel": panel, "part": name, "of": of})
@@ -155,14 +157,14 @@ def finding(table, parameters, claims):
     if not ours:
         return said
     width, inputs = (min(sizes[panel][k] / PRINTED[panel][k] for panel in ours) for k in (2, 4))
-    said += f" The networks of the {listed(ours)} panel have {100 * width:.0f} % of the paper's width and "
+    said += f" The networks of {listed(LETTERS[panel] for panel in ours)} have {100 * width:.0f} % of the paper's width and "
     return said + f"{100 * inputs:.0f} % of its inputs."
 
 
 def key_numbers(table, parameters):
     """Rise and fall of every panel beside the words of E.1."""
     return [
-        KeyNumber(f"growth of τ by training from the smallest σ to the largest, {panel}", in_words(*found),
+        KeyNumber(f"growth of τ by training from the smallest σ to the largest, {LETTERS[panel]}", in_words(*found),
                   SAID[panel])
         for panel, found in changes(table).items()
     ]  # fmt: skip
