@@ -165,7 +165,7 @@ def finding(table, parameters, claims):
 def key_numbers(table, parameters):
     """Rise and fall of every panel beside the words of E.1."""
     return [
-        KeyNumber(f"growth of τ by training from the smallest σ to the largest, {LETTERS[panel]}",
+        KeyNumber(f"growth of τ by training from the smallest σ to the largest, panel {LETTERS[panel]}",
                   in_words(*found), SAID[panel])
         for panel, found in changes(table).items()
     ]  # fmt: skip
