@@ -79,7 +79,7 @@ def on_images(end):
 
 
 def on_gaussian(end):
-    """The left panel, one case per number of inputs."""
+    """Panel (a), one case per number of inputs."""
     return lambda parameters: [
         Case(f"gaussian-{inputs}", f"{inputs:,} Gaussian inputs", {"inputs": inputs, "end": end})
         for inputs in parameters["inputs"]

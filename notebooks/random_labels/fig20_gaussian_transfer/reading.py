@@ -19,6 +19,8 @@ PARTS = {
     "middle": {"rises": 0.005, "falls": 0.005},
     "right": {"rises": 0.005, "no-fall": 0.02},
 }
+# What the figure calls them.
+LETTERS = {"left": "(a)", "middle": "(b)", "right": "(c)"}
 # The networks that were seen when the margin was fixed: groups 0 to 9 with these sizes.
 SEEN_GROUPS = list(range(10))
 SEEN = {
@@ -29,7 +31,7 @@ SEEN = {
 
 
 def rows_of(table, panel):
-    """The rows of one panel, a network's as a seed's. Figure 4's, on the right, have no ``lowest``."""
+    """The rows of one panel, a network's as a seed's. Figure 4's, in panel (c), have no ``lowest``."""
     if "network" not in table:
         return table.iloc[:0]
     lowest = table["lowest"] if "lowest" in table else pd.Series(np.nan, table.index)
@@ -91,7 +93,7 @@ def _parts(text, prefix="", of=growth, **own):
     """The six statements about ``of``, the curve that ``text`` names, each a case of its panel's."""
     return [
         Statement(
-            f"{prefix}{panel}", f"{panel.capitalize()}: {text} {SAID[panel]}.", source=SOURCE, of=measured,
+            f"{prefix}{panel}", f"Panel {LETTERS[panel]}: {text} {SAID[panel]}.", source=SOURCE, of=measured,
             above=0, matters=matters, unit="in ln τ", because=UNSEEN,
             each=lambda p, panel=panel, name=name: [
                 Case(name, WORDS[name], {"panel": panel, "part": name, "of": of})
@@ -155,14 +157,15 @@ def finding(table, parameters, claims):
     if not ours:
         return said
     width, inputs = (min(sizes[panel][k] / PRINTED[panel][k] for panel in ours) for k in (2, 4))
-    said += f" The networks of the {listed(ours)} panel have {100 * width:.0f} % of the paper's width and "
+    where = f"panel{'s' * (len(ours) > 1)} {listed(LETTERS[panel] for panel in ours)}"
+    said += f" The networks of {where} have {100 * width:.0f} % of the paper's width and "
     return said + f"{100 * inputs:.0f} % of its inputs."
 
 
 def key_numbers(table, parameters):
     """Rise and fall of every panel beside the words of E.1."""
     return [
-        KeyNumber(f"growth of τ by training from the smallest σ to the largest, {panel}", in_words(*found),
-                  SAID[panel])
+        KeyNumber(f"growth of τ by training from the smallest σ to the largest, panel {LETTERS[panel]}",
+                  in_words(*found), SAID[panel])
         for panel, found in changes(table).items()
     ]  # fmt: skip

@@ -21,6 +21,7 @@ _FIGURE = re.compile(
     r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/(?P<name>[^"/]+))\.svg"(?P<after>[^>]*)>'
 )
 _ALT = re.compile(r'alt="([^"]*)"')
+_FORMULA = re.compile(r'(<span class="math [^>]*>[^<]*</span>)([.,;:!?)’”]+)')
 DARK = "-dark.svg"
 SOURCE = "\0"  # in place of a figure's address
 LONGEST = 300  # characters of a description
@@ -35,6 +36,7 @@ def setup(app):
     app.connect("html-page-context", pair_figures)
     app.connect("html-page-context", stack_tables)
     app.connect("html-page-context", keep_options_whole)
+    app.connect("html-page-context", keep_punctuation)
     app.connect("html-page-context", set_letters)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", lead_to_the_folder)
@@ -86,6 +88,12 @@ def keep_options_whole(app, pagename, templatename, context, doctree):
     """An option of the command line is one word; other code may break like text."""
     if "body" in context:
         context["body"] = context["body"].replace('<span class="pre">--', '<span class="pre ab-option">--')
+
+
+def keep_punctuation(app, pagename, templatename, context, doctree):
+    """A full stop stands where its formula ends: browsers may break a line after any formula."""
+    if "body" in context:
+        context["body"] = _FORMULA.sub(r'<span class="ab-formula">\1\2</span>', context["body"])
 
 
 def _pair(found, files):

@@ -1,4 +1,6 @@
-"""What the figures of several pages draw alike: curves with a band over the seeds, dots, legends."""
+"""What the figures of several pages draw alike: curves with a band over the seeds, dots, letters, legends."""
+
+from string import ascii_lowercase
 
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -34,6 +36,15 @@ def dots(ax, place, values, colour):
     _, mean, ends = t_interval(values)
     low, high = ends or (mean, mean)
     ax.errorbar(place + 0.32, mean, [[mean - low], [high - mean]], fmt="_", ms=9, color="black", capsize=2.5)
+
+
+def letters(*axes):
+    """Put (a), (b), … before the titles of ``axes``, in the order of reading; alone where there is no title.
+
+    A phone shows panels below one another, so captions and prose call them by these letters.
+    """
+    for letter, ax in zip(ascii_lowercase, axes, strict=False):
+        ax.title.set_text(f"({letter}) {ax.get_title()}".rstrip())
 
 
 def octaves(ax, last, ticks):

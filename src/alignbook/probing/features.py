@@ -65,7 +65,7 @@ def labels(targets):
 def spectrum(values, centred):
     """(share of ‖Ỹ‖² on the top k singular vectors, its mean for shuffled labels, σ_k / σ_1), k = 1 … rank.
 
-    values : features (n, d). By the Gram matrix, in float64: singular values below 1e-7 of the largest count
+    values : features (n, d). By the Gram matrix, in float64: singular values below 10⁻⁷ of the largest count
     as absent. A random order of the labels leaves of each vector u what is no constant: 1 - (Σ_i u_i)² / n,
     over n - 1.
     """

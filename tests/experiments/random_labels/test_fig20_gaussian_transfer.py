@@ -106,7 +106,7 @@ def test_growth_and_tau_are_judged_apart():
 
 def test_sizes_of_ones_own_are_said():
     said = finding(made_up(), inputs=1000, first_hidden=512)
-    assert said.endswith("left and middle panel have 25 % of the paper's width and 10 % of its inputs.")
+    assert said.endswith("of panels (a) and (b) have 25 % of the paper's width and 10 % of its inputs.")
     assert "of its inputs" not in finding(made_up()) and len(said) <= 300
 
 

@@ -1,0 +1,11 @@
+"""What the book does to a page's text beyond Jupyter Book."""
+
+from alignbook.pages.extension import keep_punctuation
+
+
+def test_punctuation_stays_with_the_formula_before_it():
+    formula = '<span class="math notranslate nohighlight">\\(a &lt; b\\)</span>'
+    context = {"body": f"<p>If {formula}, all of {formula} holds ({formula}).</p>"}
+    keep_punctuation(None, "page", "page.html", context, None)
+    kept = f'<span class="ab-formula">{formula}'
+    assert context["body"] == f"<p>If {kept},</span> all of {formula} holds ({kept}).</span></p>"
