@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
@@ -185,10 +185,11 @@ def finding(table, parameters, claims):
     text = SAID[both.outcome]
     if both.outcome == NOT_JUDGED:
         text += ", as the networks of (a) and (b) are not known to have learned their targets"
+    crossed = ""
     if max(training_errors(table, parameters, part) for part in PARTS) > FITTED:
         crossed = " The networks of (c) and (d) have not learned theirs."
-    else:
-        crossed = ""
+    elif not {HOLDS, CONTRADICTED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
+        crossed = " In (c) and (d) neither source is clearly better."
     return (
         f"{text}: digits beat clothes by {claims['inputs'].measured:.0f} points on {street} street digits, "
         f"class labels beat colours by {claims['labels'].measured:.0f}.{crossed}"
