@@ -140,7 +140,9 @@ def test_networks_that_have_not_learned_their_target_decide_nothing():
     assert "The networks of (c) and (d) have not learned" in finding(made_up(wrong=24.0))
     assert "(c)" not in finding(made_up())
     alike = {"none": 50, "artificial": 60, "natural": 60}
-    assert "In (c) and (d) neither source is clearly better." in finding(made_up(natural=alike, artificial=alike))
+    assert "In (c) and (d) neither source is clearly better." in finding(
+        made_up(natural=alike, artificial=alike)
+    )
 
 
 def test_nothing_and_one_seed():
