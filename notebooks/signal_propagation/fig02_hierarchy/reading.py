@@ -18,16 +18,17 @@ PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("datase
 ACCURACY_MARGIN = 0.02  # as in Figure 3's tables
 ENOUGH = 50  # epochs: half of what Tables 1 to 3 print for networks of this depth
 KIND = ["dataset", "depth", "learning_rate"]
-MEASURED = ["epochs", "peak", "peak_init", "largest", "rise", "late", "hidden", "ends"]
+MEASURED = ["epochs", "peak", "peak_init", "peak_early", "largest", "rise", "late", "hidden", "ends"]
 
 
 def networks(table):
     """One row per network that learned: test accuracy of at least twice chance at the end.
 
     dataset, depth, learning_rate, seed, epochs of training; test_accuracy, test_loss at the end;
-    peak, peak_init : the layer (from 1) with the largest alignment at the end and before training;
-    largest : that alignment at the end; rise : how much of it the layer gained from the start to the last
-    record within the first two epochs; late : how much it changed from there to the end;
+    peak, peak_init, peak_early : the layer (from 1) with the largest alignment at the end, before training, and
+    at the last record within the first two epochs;
+    largest : that alignment at the end; rise : how much of it the layer gained from the start to that
+    record; late : how much it changed from there to the end;
     hidden : largest alignment of a layer between the first and the last, less the larger of these two's;
     ends : smallest alignment of a layer between them, less the smaller of these two's; both at the end.
     """
@@ -44,14 +45,15 @@ def _network(curves):
     """What :func:`networks` reads from one network's alignments, (epochs × layers)."""
     start, end = curves.iloc[0], curves.iloc[-1]
     peak, inner, outer = int(end.idxmax()), end.iloc[1:-1], end.iloc[[0, -1]]
-    early = curves[peak][curves.index <= EARLY].iloc[-1]
+    early = curves[curves.index <= EARLY].iloc[-1]
     return {
         "epochs": float(curves.index[-1]),
         "peak": peak,
         "peak_init": start.idxmax() if start.notna().any() else math.nan,
+        "peak_early": early.idxmax() if early.notna().any() else math.nan,
         "largest": end[peak],
-        "rise": early - start[peak],
-        "late": end[peak] - early,
+        "rise": early[peak] - start[peak],
+        "late": end[peak] - early[peak],
         "hidden": inner.max() - outer.max(),
         "ends": inner.min() - outer.min(),
     }
@@ -149,11 +151,11 @@ STATEMENTS = [
 ]  # fmt: skip
 
 PEAK = {
-    HOLDS: "a hidden layer ends with the largest alignment{}",
-    CONTRADICTED: "the first or the last layer, not a hidden one, ends with the largest alignment{}",
-    ABSENT: "no hidden layer ends visibly above the first and the last{}",
-    UNDECIDED: "whether a hidden layer ends with the largest alignment is undecided{}",
-    NOT_JUDGED: "whether a hidden layer ends with the largest alignment is not judged{}",
+    HOLDS: "a hidden one{}",
+    CONTRADICTED: "the first or the last one{}",
+    ABSENT: "not visibly a hidden one{}",
+    UNDECIDED: "undecided{}",
+    NOT_JUDGED: "not judged{}",
 }
 RISE = {
     HOLDS: "Most of its gain comes in the first two epochs{}",
@@ -176,10 +178,24 @@ def finding(table, parameters, claims):
             f"stopped after {epochs:.0f} epochs, while alignments still changed. By then a hidden layer "
             f"leads on average{ahead}{scattered(run)}."
         )
-    said = clauses(claims, "hierarchy-hidden", PEAK)
-    rise = clauses(claims, "hierarchy-rises", RISE) if len(replicates(claims, "hierarchy-rises")) == 1 else ""
-    rise = f" {rise}." if rise else ""
-    return f"{said[0].upper()}{said[1:]}.{rise} Momentum, weight decay and stopping time are ours."
+    said = clauses(claims, "hierarchy-hidden", PEAK, where)
+    risen = replicates(claims, "hierarchy-rises")
+    rise = clauses(claims, "hierarchy-rises", RISE if len(risen) == 1 else {HOLDS: RISE[HOLDS]})
+    text = f"The layer whose alignment ends highest is {said}. {rise}{'. ' if rise else ''}"
+    return text + "Momentum and stopping time are ours."
+
+
+def where(claims, total):
+    """`` on MNIST and Fashion-MNIST (10 layers), CIFAR-10 (10 and 20 layers)``; :func:`counted` of all."""
+    if len(claims) == total:
+        return counted(claims, total)
+    depths, datasets = {}, {}
+    for claim in claims:
+        dataset, _, depth = case_of(claim).removesuffix(" layers").partition(", ")
+        depths.setdefault(dataset, []).append(depth)
+    for dataset, found in depths.items():
+        datasets.setdefault(listed(found), []).append(dataset)
+    return " on " + ", ".join(f"{listed(names)} ({found} layers)" for found, names in datasets.items())
 
 
 def scattered(claims):

@@ -102,7 +102,7 @@ def test_a_loss_that_is_not_finite_diverges():
 def test_numbers_of_a_network():
     table = made_up([0.2, 0.3, 0.4, 0.3, 0.2, 0.1], [0.3, 0.5, 0.4, 0.3, 0.2, 0.1], noise=0, seeds=1)
     (net,) = reading.networks(table).to_dict("records")
-    assert net["peak"] == 2 and net["largest"] == pytest.approx(0.5)
+    assert (net["peak"], net["peak_early"]) == (2, 3) and net["largest"] == pytest.approx(0.5)
     # Of layer 2, the highest at the end: 0.05 → 0.3 → 0.5.
     assert net["rise"] == pytest.approx(0.25) and net["late"] == pytest.approx(0.2)
     assert net["hidden"] == pytest.approx(0.2) and net["ends"] == pytest.approx(0.1)
@@ -192,13 +192,23 @@ def test_networks_that_did_not_learn_are_left_out():
 
 def test_the_finding_says_both_halves():
     said = found(made_up(HILL, HILL))
-    assert said.startswith("A hidden layer ends with the largest alignment. Most of its gain comes")
+    assert said.startswith("The layer whose alignment ends highest is a hidden one. Most of its gain comes")
     late = found(made_up(np.array(HILL) / 4, HILL))
     assert "Most of its change comes after" in late
     outer = made_up([0.6, 0.5, 0.4, 0.3, 0.2, 0.1], [0.6, 0.5, 0.4, 0.3, 0.2, 0.1], dataset="fashion_mnist")
     both = pd.concat([made_up(HILL, HILL), outer])
     said = found(both, datasets=["mnist", "fashion_mnist"])
-    assert said.startswith("A hidden layer ends with the largest alignment in 1 of 2 settings; the first or")
+    assert (
+        " is a hidden one on MNIST (6 layers); the first or the last one on Fashion-MNIST (6 layers)." in said
+    )
+    kinds = [
+        made_up(HILL, HILL, dataset="cifar10"),
+        made_up([*HILL[:5], 0.25, 0.2], [*HILL[:5], 0.25, 0.2], dataset="cifar10"),
+    ]
+    deep = found(
+        pd.concat([*kinds, outer]), datasets=["cifar10", "fashion_mnist"], deep=7, deep_datasets=["cifar10"]
+    )
+    assert " is a hidden one on CIFAR-10 (6 and 7 layers); " in deep and len(deep) <= 300
 
 
 def test_jobs_are_unique_and_share_the_figures_rate():
