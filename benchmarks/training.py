@@ -360,7 +360,7 @@ def network(precision, run, cost, aim, best, differs=""):
     """Figure 2's network in one precision against eager float32 and against ``best``, PyTorch's own best."""
     return Work(
         name=f"training/network-{precision}",
-        title=f"Figure 2's network in {precision}: 256 filters, 64 jobs, batch 256, 4 steps",
+        title=f"Figure 2's network in {precision}: 256 filters, 64 units, batch 256, 4 steps",
         setup=setup_network,
         sizes={"steps": 4, "batch": 256, "filters": 256},
         small={"steps": 2, "batch": 8, "filters": 8},
@@ -388,7 +388,7 @@ works = (
         "float32",
         fit_float32,
         cost_network,
-        Aim("eager speed or better on a processor without bf16 matrix jobs", "faster", 1, "eager loop"),
+        Aim("eager speed or better on a processor without bf16 matrix units", "faster", 1, "eager loop"),
         Contender("channels last", "torch", fit_eager, prepare=channels_last, answer=updates),
     ),
     network(
@@ -396,7 +396,7 @@ works = (
         fit_bfloat16,
         cost_bfloat16,
         Aim(
-            "at least 2.5 times the throughput of eager float32 with bf16 matrix jobs",
+            "at least 2.5 times the throughput of eager float32 with bf16 matrix units",
             "faster",
             2.5,
             "eager loop",

@@ -91,8 +91,8 @@ LEARNED = Requirement("share of the networks that learned their labels", learned
 MAY_FALL = Requirement(
     "this may be Figure 4's network",
     may_fall,
-    because="That figure names no number of inputs, and of this very network Figure 20 (right) says that its "
-    "curve only rises",
+    because=f"That figure names no number of inputs; of this network with {ONLY_RISES['inputs']:,} Figure 20 "
+    "(right) says that its curve only rises",
 )
 CURVE = {"source": "Figure 4, Section 2.3", "of": changed, "above": 0, "unit": "in ln τ"}
 IMAGES = CURVE | {

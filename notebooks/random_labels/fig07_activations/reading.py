@@ -161,7 +161,7 @@ def finding(table, parameters, claims):
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
     if outcome not in SAID:
         return "The two cases are not both among the results: there is nothing to compare."
-    text = f"{SAID[outcome]}: one of the last hidden layer fires on {hurts:.0f} % of the images in the "
+    text = f"{SAID[outcome]}: a neuron of the last hidden layer fires on {hurts:.0f} % of the images in the "
     text += f"paper's negative case, on {helps:.0f} % in its positive one."
     text += others(outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest})
     return text + f" VGG-16 is scaled down to width {parameters['width']}."

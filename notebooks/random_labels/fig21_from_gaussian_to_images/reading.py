@@ -116,7 +116,7 @@ STATEMENTS = [
         headline=True, **DEPARTURES,
     ),
     Statement(
-        "stride", "The more the patches overlap, the further it departs:", of=further,
+        "stride", "The more the patches overlap, the further it departs.", of=further,
         source="Figure 22, E.2", **DEPARTURES,
         each=lambda p: [
             Case(f"{stride}", f"stride {stride} against {stride + 1}",

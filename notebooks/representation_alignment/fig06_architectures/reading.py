@@ -197,9 +197,12 @@ def finding(table, parameters, claims):
     if not raised or not test:
         return "No setting is judged on these runs."
     small = " We have CT slices of two patients only." * ("ct_slices" in parameters["datasets"])
+    train, held_out = held(raised, "settings"), held(test, "settings")
+    test_too = (
+        ", on training and on test data" if train == held_out else f". On test data it does so in {held_out}"
+    )
     return (
-        "Training raises alignment above that before it and that of the inputs in "
-        f"{held(raised, 'settings')}. On test data it does so in {held(test, 'settings')}.{small}"
+        f"Training raises alignment above that before it and that of the inputs in {train}{test_too}.{small}"
     )
 
 

@@ -25,8 +25,8 @@ def networks(table):
     """One row per network that learned: test accuracy of at least twice chance at the end.
 
     dataset, depth, learning_rate, seed, epochs of training; test_accuracy, test_loss at the end;
-    peak, peak_init, peak_early : the layer (from 1) with the largest alignment at the end, before training, and
-    at the last record within the first two epochs;
+    peak, peak_init, peak_early : the layer (from 1) with the largest alignment at the end, before training,
+    and at the last record within the first two epochs;
     largest : that alignment at the end; rise : how much of it the layer gained from the start to that
     record; late : how much it changed from there to the end;
     hidden : largest alignment of a layer between the first and the last, less the larger of these two's;
@@ -122,7 +122,7 @@ AT_RATE = {"source": "Figures 9 (c) and 10 (c)", "each": printed, "requires": (T
 STATEMENTS = [
     Statement(
         "hierarchy-rises",
-        "The layer that ends highest gains more in the first two epochs than it changes in all later ones.",
+        "The layer that ends highest gains more in two epochs than it changes from there to the end.",
         source="Figure 2, Section 2.3, Appendix B.4", of=early_lead, **HEIGHT,
     ),
     Statement(

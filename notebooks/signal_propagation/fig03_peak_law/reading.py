@@ -208,7 +208,7 @@ WHOLE = Requirement("trained as long as in the tables", full_size)
 RIGHT = Requirement("test accuracy below the printed one", shortfall, at_most=ACCURACY_MARGIN)
 STEADY = Requirement(
     "the verdict is the same without networks that peak in the first layer", steady,
-    because="the paper has the peak of ten layers in a hidden one (Section 2.3)",
+    because="The paper has the peak of ten layers in a hidden one (Section 2.3)",
 )  # fmt: skip
 OF_LOG = {"above": 0, "matters": 0.1, "unit": "in ln l", "because": "a tenth of the layer's index"}
 STATEMENTS = [

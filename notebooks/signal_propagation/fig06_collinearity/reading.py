@@ -89,7 +89,7 @@ def whole_epoch(table, parameters, network, dataset):
 
 STEPS = Requirement(
     f"the first epoch has all training images, {BATCH} a step", whole_epoch,
-    because="the correlation falls with the steps, and a shorter epoch has fewer",
+    because="The correlation falls with the steps, and a shorter epoch has fewer",
 )  # fmt: skip
 RULE = {
     "above": NEAR, "matters": 0.02, "because": "a fifth of the distance from our threshold of 0.9 to 1",

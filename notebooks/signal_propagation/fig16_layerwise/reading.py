@@ -99,7 +99,7 @@ PATIENT_ENOUGH = Requirement(
 )
 HIDDEN = Requirement("the network trained end to end has a hidden peak", hidden)
 STOPS = Requirement(
-    "stopping times of the network trained end to end", stops, at_least=2, because="the paper prints none"
+    "stopping times of the network trained end to end", stops, at_least=2, because="The paper prints none"
 )
 STATEMENTS = [
     Statement(
@@ -153,7 +153,7 @@ def finding(table, parameters, claims):
     said = f"{said[0].upper()}{said[1:]}."
     pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]
     if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):
-        said += f" Such networks are {worse}: on {called(dataset)} "
+        said += f" Networks trained layer by layer are {worse}: on {called(dataset)} "
         said += f"{pair[0].mean():.0f} against {pair[1].mean():.0f} %."
     return said
 

@@ -123,7 +123,7 @@ def finding(table, parameters, claims):
         )
     farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
     if head.outcome != HOLDS and farther:
-        text += f" They do so more than {listed(farther)}."
+        text += f" It rises less after {listed(farther)}."
     if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
         text += " Even similar targets lead out of it."
     return f"{SAID[head.outcome]}: {text} Our network is small."

@@ -46,12 +46,13 @@ def write(books, pages):
 
 
 def uses(books):
-    """{public name: the books whose code calls it}."""
+    """{public name: the books whose code calls it, and not a function of their own of that name}."""
     sources = {book.name: _source(book) for book in books}
-    return {
-        name: [book for book in books if re.search(rf"\b{name}\(", sources[book.name])]
-        for name in alignbook.PUBLIC
-    }
+
+    def calls(source, name):
+        return re.search(rf"\b{name}\(", source) and f"def {name}(" not in source
+
+    return {name: [book for book in books if calls(sources[book.name], name)] for name in alignbook.PUBLIC}
 
 
 def _source(book):

@@ -215,7 +215,8 @@ def test_paper_runs_as_many_steps_as_printed():
     values = parameters.resolve(book, "paper")
     assert abs(values["epochs"] * (values["upstream_images"] // values["batch_size"]) - 10000) < 39
     quick = parameters.resolve(book, "quick")
-    same = ("labels", "upstream_classes", "classes", "init_scale", "seeds")
+    assert values["seeds"] == 12 < quick["seeds"]
+    same = ("labels", "upstream_classes", "classes", "init_scale")
     assert {name: quick[name] for name in same} == {name: values[name] for name in same}
     asked = experiment.jobs(quick | {"seeds": 7, "group": 3, "ell1_seeds": 2})
     assert [job.arguments["runs"] for job in asked] == [[0, 1, 2], [3, 4, 5], [6], [5], [6]]

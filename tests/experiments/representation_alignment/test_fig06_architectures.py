@@ -166,7 +166,7 @@ def test_training_that_raises_alignment_holds():
     for id in ("raises", "inputs", "test"):
         assert set(outcomes(table, id).values()) == {HOLDS} and len(outcomes(table, id)) == 5
         assert len({claim.group for name, claim in judged(table).items() if name.startswith(id)}) == 1
-    said = "that of the inputs in all 5 settings. On test data it does so in all 5 settings."
+    said = "that of the inputs in all 5 settings, on training and on test data."
     assert said in found(table)
     # Above the start and not above the inputs is not enough.
     between = outcomes(made_up({None: 0.6, "linear": 0.25}), "raises")
@@ -184,7 +184,7 @@ def test_exceptions_are_named():
     assert "3 of 5 settings (the opposite" in found(table)
     assert found(table).endswith("in none of 5 settings (the opposite in all).") and len(found(table)) <= 300
     one = made_up({None: 0.6, "slow sgd": 0.1})
-    assert "4 of 5 settings (the opposite: MNIST, plain SGD at 0.01). On test data" in found(one)
+    assert "4 of 5 settings (the opposite: MNIST, plain SGD at 0.01), on training and on test" in found(one)
     slices = made_up({None: 0.6}).replace("mnist", "ct_slices")
     assert found(slices, datasets=["ct_slices"]).endswith("We have CT slices of two patients only.")
 
