@@ -15,6 +15,7 @@ from alignbook.wording import (
     others,
     over_cases,
     replicates,
+    together,
     weaker,
 )  # fmt: skip
 
@@ -122,3 +123,9 @@ def test_of_several_conditions_that_are_not_met_the_first_that_counts_is_told():
     claim = Claim(**Claim.greater("id", "", "", [1.0, 2.0, 3.0]).as_dict() | {"requires": tuple(needs)})
     words = {"long": "it was cut short", "learned": "it learned nothing", "accurate": "it is wrong"}
     assert first_unmet(claim, words) == "it learned nothing"
+
+
+def test_names_that_have_the_same_kinds_stand_together():
+    pairs = [("a", "10"), ("b", "10"), ("c", "10"), ("a", "20"), ("d", "20"), ("c", "20")]
+    assert together(pairs) == {("10", "20"): ["a", "c"], ("10",): ["b"], ("20",): ["d"]}
+    assert together([]) == {}

@@ -153,6 +153,16 @@ def case_of(claim):
     return claim.statement.removeprefix(f"{claim.group} (").removesuffix(")")
 
 
+def together(pairs):
+    """{kinds, a tuple: names} of pairs (name, kind): names that have the same kinds, both in their order."""
+    kinds, names = {}, {}
+    for name, kind in pairs:
+        kinds.setdefault(name, []).append(kind)
+    for name, found in kinds.items():
+        names.setdefault(tuple(found), []).append(name)
+    return names
+
+
 def first_unmet(claim, words):
     """What is said of the first requirement that ``claim`` does not meet.
 

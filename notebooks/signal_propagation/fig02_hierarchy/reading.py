@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import case_of, clauses, counted, listed, replicates
+from alignbook.wording import case_of, clauses, counted, listed, replicates, together
 
 from ..names import LEARNED, called
 
@@ -189,13 +189,8 @@ def where(claims, total):
     """`` on MNIST and Fashion-MNIST (10 layers), CIFAR-10 (10 and 20 layers)``; :func:`counted` of all."""
     if len(claims) == total:
         return counted(claims, total)
-    depths, datasets = {}, {}
-    for claim in claims:
-        dataset, _, depth = case_of(claim).removesuffix(" layers").partition(", ")
-        depths.setdefault(dataset, []).append(depth)
-    for dataset, found in depths.items():
-        datasets.setdefault(listed(found), []).append(dataset)
-    return " on " + ", ".join(f"{listed(names)} ({found} layers)" for found, names in datasets.items())
+    kinds = together(case_of(claim).removesuffix(" layers").split(", ") for claim in claims)
+    return " on " + ", ".join(f"{listed(names)} ({listed(depths)} layers)" for depths, names in kinds.items())
 
 
 def scattered(claims):
