@@ -101,7 +101,7 @@ def _parser():
         "--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)"
     )
     run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    run.add_argument("--workers", type=_count, help="jobs at once (default: one per core)")
+    run.add_argument("--workers", type=_count, help="jobs at once (default: one per core, 1 on a GPU)")
     run.add_argument("--scheduler", metavar="ADDRESS", help="of your Dask cluster, which may run code here")
     run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
@@ -125,7 +125,7 @@ def _parser():
         "--base", metavar="COMMIT", help="compare with what its code computes here, not with stored tables"
     )
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    verify.add_argument("--workers", type=_count, help="jobs at once (default: one per core)")
+    verify.add_argument("--workers", type=_count, help="jobs at once (default: one per core, 1 on a GPU)")
     sign = command(_sign, "carry stored results over to a new rule of digests: nothing is recomputed")
     sign.add_argument("--base", metavar="COMMIT", required=True, help="whose rule says what is not stale")
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
@@ -134,7 +134,7 @@ def _parser():
     decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
     decide.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
-    decide.add_argument("--workers", type=_count, help="jobs at once (default: one per core)")
+    decide.add_argument("--workers", type=_count, help="jobs at once (default: one per core, 1 on a GPU)")
     decide.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster of yours, as run has it")
     decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     new = command(_new, "write a new study from the template")

@@ -61,3 +61,38 @@ def test_the_setting_comes_back(monkeypatch):
         assert setting() == "bf16"
         raise RuntimeError("inside")
     assert setting() == before
+
+
+CUDNN = torch.backends.cudnn
+
+
+def convolutions():
+    try:
+        older = CUDNN.allow_tf32
+    except RuntimeError:
+        older = "cannot be read"
+    return older, CUDNN.conv.fp32_precision, CUDNN.rnn.fp32_precision
+
+
+@pytest.mark.parametrize("newer", [None, "ieee", "tf32"])
+def test_convolutions_inside_are_not_rounded_and_the_setting_comes_back(newer):
+    try:
+        if newer:
+            CUDNN.conv.fp32_precision = newer
+        before = convolutions()
+        with pytest.raises(RuntimeError, match="inside"), products.float32_convolutions():
+            assert CUDNN.allow_tf32 is False and CUDNN.conv.fp32_precision != "tf32"
+            raise RuntimeError("inside")
+        assert convolutions() == before
+    finally:
+        CUDNN.allow_tf32 = True  # PyTorch's default
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_convolutions_on_cuda_against_float64():
+    generator = torch.Generator().manual_seed(3)
+    x, w = torch.randn(8, 64, 32, 32, generator=generator), torch.randn(64, 64, 3, 3, generator=generator)
+    exact = torch.nn.functional.conv2d(x.double(), w.double(), padding=1)
+    with products.float32_convolutions():
+        found = torch.nn.functional.conv2d(x.cuda(), w.cuda(), padding=1).cpu()
+    assert (found - exact).norm() <= 1e-6 * exact.norm()

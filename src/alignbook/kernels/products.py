@@ -1,4 +1,4 @@
-"""Float32 matrix products by the faster of PyTorch's two libraries."""
+"""Float32 products: by the faster of PyTorch's two libraries, and on a GPU without rounded operands."""
 
 from contextlib import contextmanager
 from functools import cache
@@ -32,6 +32,29 @@ def float32_products():
         yield
     finally:
         settings.fp32_precision = before
+
+
+@contextmanager
+def float32_convolutions():
+    """Inside, a GPU convolves float32 numbers in float32; PyTorch lets it round them to 10 bits (TF32).
+
+    The setting belongs to the process, not to the thread. Matrix products are not rounded by default.
+    """
+    cudnn = torch.backends.cudnn
+    newer = {setting: setting.fp32_precision for setting in (cudnn.conv, cudnn.rnn)}
+    try:
+        older = cudnn.allow_tf32
+    except RuntimeError:  # somebody used the newer names, after which the older cannot be read
+        older = None
+    cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        if older is None:
+            for setting, value in newer.items():
+                setting.fp32_precision = value
+        else:
+            cudnn.allow_tf32 = older
 
 
 @cache

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.kernels.products import float32_convolutions
 from alignbook.seeding import torch_stream
 
 from . import budget
@@ -25,11 +26,14 @@ RANDOM = "the network answers differently to the same examples: its forward is r
 
 @contextmanager
 def measurable():
-    """Inside, attention takes the plain path, which has second derivatives and calls its parts."""
+    """Inside, attention takes the plain path, which has second derivatives and calls its parts.
+
+    And a GPU does not round what it convolves.
+    """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+        with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH), float32_convolutions():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

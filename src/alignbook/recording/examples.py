@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from alignbook.kernels.products import float32_convolutions
 from alignbook.metrics.checks import integer
 
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -107,12 +108,15 @@ def loss_of(outputs, targets):
 
 @contextmanager
 def untouched(model):
-    """Afterwards the random states are as before, and so are the model's modes and buffers."""
+    """Afterwards the random states are as before, and so are the model's modes and buffers.
+
+    Inside, a GPU does not round what it convolves.
+    """
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     python, numpy = random.getstate(), np.random.get_state()
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), float32_convolutions():
         try:
             yield
         finally:

@@ -118,9 +118,9 @@ def _seconds(plan, jobs, missing):
 def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
     """Compute missing jobs of the plans for ``hours``, at the lowest priority; returns how many it stored.
 
-    names : as in :func:`queue`. workers : processes at once, by default one per core. scheduler : of a Dask
-    cluster that computes instead. A job is begun only if it is expected to end in time; a plan whose job
-    fails is told and left, the others go on.
+    names : as in :func:`queue`. workers : processes at once, by default one per core, or one on a GPU.
+    scheduler : of a Dask cluster that computes instead. A job is begun only if it is expected to end in time;
+    a plan whose job fails is told and left, the others go on.
     """
     if not hours > 0:
         raise AlignbookError("hours must be above 0")
@@ -128,7 +128,7 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
     digest.forget()
     until, stored = time.monotonic() + 3600 * hours, 0
     device = device if scheduler else engine.choose_device(device)
-    workers = 1 if device == "cuda" else workers or system.cores()
+    workers = workers or engine.jobs_at_once(device)
     waiting = queue(names)
     if waiting:
         results.require_writable()

@@ -208,7 +208,7 @@ def run(
         For what is computed. What is stored may be of another, which is warned about where the device is
         named.
     workers : int, optional
-        Processes at once, by default one per core.
+        Processes at once, by default one per core, or one on a GPU, where several share it.
     scheduler : str or distributed.Client, optional
         A Dask cluster that computes instead, or its address.
     recompute : {"missing", "stale", "all"}
@@ -329,7 +329,7 @@ def run_jobs(jobs, *, device="auto", workers=None, scheduler=None, recompute="mi
         results.require_writable()
         if scheduler is None:
             require_data(waiting)
-        workers = 1 if device == "cuda" else min(workers or system.cores(), len(waiting))
+        workers = min(workers or jobs_at_once(device), len(waiting))
         say(f"{len(jobs) - len(waiting)} of {len(jobs)} jobs stored, computing {len(waiting)}")
         # A job that another process stored meanwhile is taken from there, unless it is to be replaced.
         task = partial(compute_one, device=device, replace=recompute != "missing")
@@ -503,6 +503,8 @@ def compute(job, device):
     """
     import torch
 
+    from alignbook.kernels.products import float32_convolutions
+
     began, spared = time.monotonic(), checkpoints.spared()
     last = [0.0]
 
@@ -515,7 +517,8 @@ def compute(job, device):
 
     step = None
     try:
-        table = job.compute(**job.arguments, device=torch.device(device), report=report)
+        with float32_convolutions():
+            table = job.compute(**job.arguments, device=torch.device(device), report=report)
     except Diverged as error:
         table, step = None, error.step
     except AlignbookError:
@@ -562,6 +565,11 @@ def choose_device(device):
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return device
+
+
+def jobs_at_once(device):
+    """How many where nobody says it: one per core, or one on a GPU."""
+    return 1 if device == "cuda" else system.cores()
 
 
 def describe(device):

@@ -141,7 +141,7 @@ def verify(
     result = Verification(stale={"broken": broken} if broken else {})
     every = {results.location(item.job): item for items in stale.values() for item in items}
     routes = _routes(stale)
-    workers = 1 if device == "cuda" else workers or system.cores()
+    workers = workers or engine.jobs_at_once(device)
     times = 1 if base is None else 2  # each is computed so often
     taken, left_out = _choose(routes, jobs, 60 * minutes * workers / times)
     items = {results.location(item.job): item for route in taken for item in route.chosen}
