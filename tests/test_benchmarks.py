@@ -119,7 +119,7 @@ def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     bench_page.write(tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
-    assert "No GPU was at hand" in text and "a &lt;note&gt;" in text and "in no time" in text
+    assert "Nothing here was timed on a GPU" in text and "a &lt;note&gt;" in text and "in no time" in text
     assert 'ab-outcome ab-reached">reached' in text and 'ab-outcome ab-missed">missed' in text
     reached = [aim["reached"] for aim in record["aims"]]
     assert f"{machine.name('cpu')}: 6 aims: 3 reached, {reached.count(False)} missed" in text

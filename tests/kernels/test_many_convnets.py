@@ -78,11 +78,11 @@ def test_training_equals_one_network_after_the_other(device, make, last_batch, a
             net.to(memory_format=torch.channels_last), x[k], y[k], sgd(net),
             transform=transform and transform[0],
         )  # fmt: skip
-        losses.append(trained(step, generator, last_batch, steps=12).loss)
+        losses.append(trained(step, generator, last_batch, steps=12, device=device).loss)
     generators = [stream("batches", k) for k in range(NETWORKS)]
     transforms = crops(generators, augment)
     step = step_of(many, x, y, sgd(many), generators=generators, transforms=transforms)
-    loss = trained(step, stream("unused"), last_batch, steps=12).loss
+    loss = trained(step, stream("unused"), last_batch, steps=12, device=device).loss
     assert loss == pytest.approx(sum(losses) / NETWORKS, rel=1e-9)
     many.eval()
     outputs = many(torch.cat([images] * NETWORKS, 1))

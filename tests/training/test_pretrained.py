@@ -17,6 +17,7 @@ SMALL = {"epochs": 1, "images": 40, "width": 2, "batch_size": 10, "seed": 0}
 @pytest.fixture(autouse=True)
 def store(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
+    monkeypatch.delenv("ALIGNBOOK_CHECKPOINTS", raising=False)
     return tmp_path / ".checkpoints"
 
 
