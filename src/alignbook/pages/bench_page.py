@@ -68,8 +68,8 @@ are the same.
 """
 NO_GPU = (
     "**Nothing here was timed on a GPU**, and aims for one are not judged. That the code for it is right was "
-    "seen on an H100 on 26 November 2026, where the tests of the Triton kernel and of the training steps that "
-    "CUDA graphs replay passed. Elsewhere Triton's interpreter and a recorder stand in for the GPU."
+    "seen on an H100 on 26 November 2026: the tests of the Triton kernel and of the training steps that CUDA "
+    "graphs replay passed. Elsewhere Triton's interpreter and a recorder stand in for the GPU."
 )
 NOTHING = (
     "**No machine has stored results yet.** `make bench` takes about seventeen minutes and writes them to "
