@@ -19,6 +19,7 @@ from alignbook.claims import (
     UNDECIDED,
     Claim,
     needed,
+    with_case,
 )
 
 WHAT = ("id", "statement", "Figure 1")
@@ -320,3 +321,18 @@ def test_the_p_value_is_that_of_scipys_t_test():
         sure.not_judged("too small"),
     ):
         assert none.p_value is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "whole"),
+    [
+        ("It grows.", "It grows (MNIST, 10 layers)."),
+        ("It is near 1 (ours: above 0.9).", "It is near 1 (ours: above 0.9; MNIST, 10 layers)."),
+        ("It grows", "It grows (MNIST, 10 layers)"),
+    ],
+)
+def test_the_case_of_a_replicate_stands_in_its_sentence(sentence, whole):
+    assert with_case(sentence, "MNIST, 10 layers") == whole
+    claim = Claim.missing("grows", whole, "Figure 1", "nothing was computed")
+    assert claim.tagged(sentence).case == "MNIST, 10 layers"
+    assert claim.case == claim.tagged("Another.").case == ""

@@ -114,8 +114,8 @@ def by_width():
 def test_a_statement_has_a_claim_per_case():
     cases = [Case("16", "narrow", {"width": 16}), Case("64", "wide", {"width": 64})]
     narrow, wide = statement(of=of_width, above=0, each=lambda p: cases).claims(by_width(), {})
-    assert (narrow.id, narrow.outcome, narrow.statement) == ("s-16", HOLDS, "It is so. (narrow)")
-    assert (wide.id, wide.outcome, wide.statement) == ("s-64", CONTRADICTED, "It is so. (wide)")
+    assert (narrow.id, narrow.outcome, narrow.statement) == ("s-16", HOLDS, "It is so (narrow).")
+    assert (wide.id, wide.outcome, wide.statement) == ("s-64", CONTRADICTED, "It is so (wide).")
     assert narrow.group == wide.group == "It is so."
     assert only(statement(above=0), UP).group is None
 

@@ -25,7 +25,7 @@ SAYS = {HOLDS: "it grows{}", CONTRADICTED: "it shrinks{}", UNDECIDED: "who knows
 def made_up(**outcomes):
     made = {}
     for name, outcome in outcomes.items():
-        claim = Claim.missing(f"grows-{name}", f"It grows. (set {name})", "", "").tagged(group="It grows.")
+        claim = Claim.missing(f"grows-{name}", f"It grows (set {name}).", "", "").tagged(group="It grows.")
         made[claim.id] = Claim(**claim.as_dict() | {"outcome": outcome})
     return made
 

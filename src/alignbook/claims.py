@@ -45,6 +45,12 @@ class KeyNumber:
     paper: float | str | None = None
 
 
+def with_case(sentence, words):
+    """``sentence`` with ``words`` in parentheses at its end, or after what stands in parentheses there."""
+    stem, stop = sentence.removesuffix("."), "." * sentence.endswith(".")
+    return f"{stem[:-1]}; {words}){stop}" if stem.endswith(")") else f"{stem} ({words}){stop}"
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement of a paper beside what was measured.
@@ -128,6 +134,13 @@ class Claim:
     against: float | None = None
     spread: float | None = None
     needed: dict | None = None
+
+    @property
+    def case(self):
+        """Which replicate of ``group`` it is, as its sentence says at its end; empty where it is none."""
+        before, after = with_case(self.group or "", "\n").split("\n")
+        whole = self.group and self.statement.startswith(before) and self.statement.endswith(after)
+        return self.statement.removeprefix(before).removesuffix(after) if whole else ""
 
     def as_dict(self):
         """The claim as a JSON-ready dict."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from alignbook.claims import Claim
+from alignbook.claims import Claim, with_case
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import from_seed
 from alignbook.wording import digits
@@ -164,11 +164,9 @@ class Statement:
             return [self._claim(self.id, self.text, table, parameters, {})]
         group = self.text
         return [
-            replace(
-                self._claim(f"{self.id}-{case.id}", f"{group} ({case.words})", table, parameters, case.given),
-                group=group,
-            )
+            replace(self._claim(id, with_case(group, case.words), table, parameters, case.given), group=group)
             for case in self.each(parameters)
+            for id in [f"{self.id}-{case.id}"]
         ]
 
     def _claim(self, id, text, table, parameters, given):

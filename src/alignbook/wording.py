@@ -145,12 +145,7 @@ def counted(claims, total):
 
 def named(claims, total=None):
     """`` on MNIST and CIFAR-10``, by what stands in the parentheses of the claims' sentences."""
-    return f" on {listed(case_of(claim) for claim in claims)}"
-
-
-def case_of(claim):
-    """Which replicate a claim is, as its sentence says at its end."""
-    return claim.statement.removeprefix(f"{claim.group} (").removesuffix(")")
+    return f" on {listed(claim.case for claim in claims)}"
 
 
 def together(pairs):

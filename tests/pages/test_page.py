@@ -103,7 +103,7 @@ def test_a_complete_plan_stands_on_its_page_and_not_at_toy_size():
 def test_a_verdict_names_the_one_case_that_differs():
     group = [claim("Figure 1", number) for number in range(3)]
     named = [
-        replace(one, statement=f"Same. ({name})", outcome=outcome)
+        replace(one, statement=f"Same ({name}).", group="Same.", outcome=outcome)
         for one, name, outcome in zip(
             group, ("MNIST", "digits", "CIFAR-10"), "holds holds absent".split(), strict=True
         )

@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import case_of, clauses, counted, listed, replicates, together
+from alignbook.wording import clauses, counted, listed, replicates, together
 
 from ..names import LEARNED, called
 
@@ -189,13 +189,13 @@ def where(claims, total):
     """`` on MNIST and Fashion-MNIST (10 layers), CIFAR-10 (10 and 20 layers)``; :func:`counted` of all."""
     if len(claims) == total:
         return counted(claims, total)
-    kinds = together(case_of(claim).removesuffix(" layers").split(", ") for claim in claims)
+    kinds = together(claim.case.removesuffix(" layers").split(", ") for claim in claims)
     return " on " + ", ".join(f"{listed(names)} ({listed(depths)} layers)" for depths, names in kinds.items())
 
 
 def scattered(claims):
     """Which leads no one could tell from none, since their intervals contain 0; nothing where none is."""
-    unsure = [case_of(claim) for claim in claims if claim.measured > 0 and not _apart_from_0(claim)]
+    unsure = [claim.case for claim in claims if claim.measured > 0 and not _apart_from_0(claim)]
     if not unsure:
         return ""
     where = f"on {listed(unsure)}" if len(unsure) <= 2 else f"in {len(unsure)} of them"

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, exponent, slope
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import case_of, clauses, first_unmet, listed, named, replicates
+from alignbook.wording import clauses, first_unmet, listed, named, replicates
 
 from ..names import LEARNED, called
 from .design import PAPER_TABLES, SETTINGS
@@ -276,7 +276,7 @@ def finding(table, parameters, claims):
             f"Averaged over pairs, exact theory gives at most {mean}; by the paper's supremum, {supremum}"
         )
     if unjudged := found.get(NOT_JUDGED):
-        where_not = listed(f"{case_of(claim)} ({first_unmet(claim, WHY_NOT)})" for claim in unjudged)
+        where_not = listed(f"{claim.case} ({first_unmet(claim, WHY_NOT)})" for claim in unjudged)
         said.insert(len(said) if law else 0, f"We do not judge {where_not}")
     return " ".join(f"{sentence}." for sentence in said)
 

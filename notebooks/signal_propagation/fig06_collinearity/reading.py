@@ -7,7 +7,7 @@ from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import case_of, clauses, listed, replicates, together
+from alignbook.wording import clauses, listed, replicates, together
 
 from ..names import called
 
@@ -138,7 +138,7 @@ def finding(table, parameters, claims):
 
 def where(claims, total):
     """`` on MNIST and Fashion-MNIST (fully connected), at most 0.56``, by data set, then by network."""
-    kinds = together(reversed(case_of(claim).split(", ")) for claim in claims)
+    kinds = together(reversed(claim.case.split(", ")) for claim in claims)
     places = ", ".join(f"{listed(names)} ({', '.join(networks)})" for networks, names in kinds.items())
     if claims[0].outcome == NOT_JUDGED:
         return f" on {places}"

@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber, t_interval
 from alignbook.over_seeds import at, difference, ratio, weakest
 from alignbook.statements import Requirement, Statement, over
-from alignbook.wording import by_verdict, case_of, clauses, listed, replicates
+from alignbook.wording import by_verdict, clauses, listed, replicates
 
 from .. import clocks
 from ..clocks import path
@@ -171,7 +171,7 @@ def finding(table, parameters, claims):
 
 
 def _with(claims, total):
-    few = f"the {listed(map(case_of, claims))}"
+    few = f"the {listed(claim.case for claim in claims)}"
     return f" with {f'all {total} kinds of first layer' if len(claims) == total > 1 else few}"
 
 

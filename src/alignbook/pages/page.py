@@ -194,10 +194,9 @@ def spread(group):
 
 def _of_which(those, group):
     """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
-    statement, label = those[0].group or "", those[0].statement
-    case = label.removeprefix(statement).strip()
-    if len(those) == 1 and label.startswith(f"{statement} (") and len(group) <= FEW and len(case) <= SHORT:
-        return f" <small>{marked(case)}</small>"
+    case = those[0].case
+    if len(those) == 1 and case and len(group) <= FEW and len(case) <= SHORT:
+        return f" <small>({marked(case)})</small>"
     return f"&nbsp;on&nbsp;{len(those)}"
 
 

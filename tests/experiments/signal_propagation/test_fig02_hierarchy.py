@@ -143,7 +143,7 @@ def test_a_few_epochs_decide_nothing_of_the_end():
 
 
 def lead(case, values):
-    claim = Claim.greater("hierarchy-hidden", f"A layer leads. ({case})", "", values, 0, matters=0.005)
+    claim = Claim.greater("hierarchy-hidden", f"A layer leads ({case}).", "", values, 0, matters=0.005)
     return replace(claim, group="A layer leads.")
 
 

@@ -516,7 +516,7 @@ def test_the_finding_follows_the_verdicts():
 
 def slope_claim(dataset, kind):
     """A claim of a data set's slope: with this verdict, or with none, for want of this requirement."""
-    claim = Claim.equals("slope", f"It grows. ({called(dataset)})", "", [1.4, 1.5, 1.6], 0.6, 0.2)
+    claim = Claim.equals("slope", f"It grows ({called(dataset)}).", "", [1.4, 1.5, 1.6], 0.6, 0.2)
     if kind not in reading.WHY_NOT:
         return replace(claim, outcome=kind, group="It grows.")
     unmet = ({"text": kind, "met": False},)
