@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import HOLDS, KeyNumber
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, others
@@ -161,9 +161,11 @@ def finding(table, parameters, claims):
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
     if outcome not in SAID:
         return "The two cases are not both among the results: there is nothing to compare."
-    text = f"{SAID[outcome]}: a neuron of the last hidden layer fires on {hurts:.0f} % of the images in the "
-    text += f"paper's negative case, on {helps:.0f} % in its positive one."
+    text = f"{SAID[outcome]}: a neuron of the last hidden layer fires on {hurts:.0f} % of images there, "
+    text += f"on {helps:.0f} % where it helps."
     text += others(outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest})
+    died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
+    text += " At the switch more neurons die where it hurts." * (set(died) == {HOLDS})
     return text + f" VGG-16 is scaled down to width {parameters['width']}."
 
 

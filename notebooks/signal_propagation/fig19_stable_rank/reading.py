@@ -203,6 +203,12 @@ SAID = {
     UNDECIDED: "It is undecided whether more accurate networks have lower stable ranks",
     NOT_JUDGED: "We do not judge whether more accurate networks have lower stable ranks",
 }
+ALIGNED = {
+    HOLDS: ", and their large directions align with the labels",
+    CONTRADICTED: ", but their large directions align less with the labels",
+    ABSENT: ", but their large directions align no more with the labels",
+    UNDECIDED: "; whether their large directions align more with the labels is undecided",
+}
 LABELS = {
     HOLDS: "random labels enlarge it, too",
     CONTRADICTED: "random labels reduce it",
@@ -220,6 +226,9 @@ def finding(table, parameters, claims):
     if outcome == NOT_JUDGED:
         count = networks_a_seed(table, parameters)
         said += f": {count:.0f} networks a seed are too few for a correlation"
+    elif claims["rank"].measured is not None:
+        said += f" (correlation {claims['rank'].measured:.2f})"
+    said += ALIGNED.get(claims["correlation"].outcome, "")
     rate, noise = claims["rate"], LABELS.get(claims["noise"].outcome)
     if rate.outcome in (HOLDS, CONTRADICTED):
         said += f". The lowest learning rate makes the rank {math.exp(rate.measured):.1f} times as large"

@@ -7,7 +7,7 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import across, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import STARTS, of_target, words
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, listed
 
 PHOTOGRAPHS = ("cifar10", "cifar100", "photos")  # sets like the sources; the paper expects flatness on these
 SEEN = 13  # seeds of settled minima of which the table had shown the eigenvalues times the squared norm
@@ -198,17 +198,15 @@ def finding(table, parameters, claims):
     claim, name = claims["eigenvalues"], first_target(parameters)
     if claim.measured is None:
         return "No two networks reached the loss: there is nothing to compare."
-    radius = f"{max(parameters['radii']):g}"
-    scaled = claims["eigenvalues-times-norm"].measured
-    freed = "" if scaled is None else f", {2**scaled:.1f} times with the weights' scale taken out"
-    times = f"{2**claim.measured:.1f}"
-    curved = "as much" if times == "1.0" else f"{times} times as much"
-    far = FAR.get(claims[f"rise-{name}-{radius}"].outcome)
-    away = f" Farther out ({radius} of the filters' norm) it rises {far}." if far else ""
+    low, high = (f"{2**end:.2f}" for end in claim.interval or 2 * (claim.measured,))
+    curved = f"{low} to {high} times as much" if low != high else f"{low} times as much"
+    rises = {radius: FAR.get(claims[f"rise-{name}-{radius:g}"].outcome) for radius in parameters["radii"]}
+    told = [f"{said} at {radius:g}" for radius, said in rises.items() if said]
+    away = f" In units of the filters' norm, it rises {listed(told)}." if told else ""
     caveat = "" if len(settled(table, name)) else " Training had not settled in a minimum."
     return (
         f"{SAID[claim.outcome]}: on {words(name)} the loss curves {curved} at those from "
-        f"random weights{freed}.{away}{caveat} Our network is small."
+        f"random weights.{away}{caveat} Our network is small."
     )
 
 

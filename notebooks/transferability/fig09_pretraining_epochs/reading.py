@@ -156,7 +156,7 @@ def key_numbers(table, parameters):
     meanwhile = upstream(table, parameters, OVER_FITTED)
     errors = 100 - last(by_epoch(table, PLAIN, "train_accuracy"))
     told = [
-        ("accuracy on an over-fitted source past the target's peak (points)", meanwhile, "{:+.1f}"),
+        ("rise of accuracy on an over-fitted source past the target's peak (points)", meanwhile, "{:+.1f}"),
         ("training error left on the target, pre-trained as it is (%)", errors, "{:.0f}"),
     ]
     return [KeyNumber(what, interval(values, form)) for what, values, form in told if len(values)]

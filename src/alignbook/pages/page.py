@@ -6,19 +6,20 @@ import json
 import re
 import types
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 
 from IPython.display import HTML, display
 
 from alignbook import paths
-from alignbook.claims import OUTCOMES
+from alignbook.claims import NOT_JUDGED, OUTCOMES
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
 from alignbook.pages.names import spoken
 from alignbook.pages.tables import badge, folded, lettered_prose, marked, measured, number, table, typeset
 from alignbook.runs import engine, notebooks, parameters, plans, results
 from alignbook.statements import condition
+from alignbook.wording import listed
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
@@ -29,7 +30,10 @@ _SOURCES = re.compile(r", (?![^()]*\)|\d)")
 _CODE = re.compile(r"`([^`]+)`")
 OURS = ' <small class="ab-ours">by our own criterion</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
-NEW_SEEDS = '<p class="ab-note">These numbers rest on the new seeds alone, as the verdicts do.</p>'
+NEW_SEEDS = (
+    '<p class="ab-note">These numbers rest on the new seeds alone, as the verdicts do; figures and tables '
+    "show all runs.</p>"
+)
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
     "quick": "settings: smaller than the paper's",
@@ -83,7 +87,8 @@ class Page:
             run = plan.values != self.run.parameters and engine.load_values(self.notebook, plan.values)
             if run:
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
-                rows = [_claim_row(claim) for claim in run.claims if claim.id in plan.decides]
+                claims = [replace(claim, headline=False) for claim in run.claims if claim.id in plan.decides]
+                rows = list(map(_claim_row, sorted(claims, key=lambda claim: claim.outcome == NOT_JUDGED)))
                 for row in rows:
                     del row["id"]  # the page's own claim has it
                 parts.append(f"<p>With {values}:</p>{table(_filled(rows), 'claims')}")
@@ -231,10 +236,21 @@ def _what(run):
     """What a reader must know of the values behind the page."""
     if run.joined:
         return IN_PART
+    if run.profile == "quick" and (fewer := _fewer(run)):
+        return f"{BANNERS['paper']}, but fewer {listed(fewer)}"
     if run.profile:
         return BANNERS[run.profile]
     toy = ", which reproduces nothing: no claim is judged" if run.near == "smoke" else ""
     return f"values of your own, nearest to those of profile {run.near}{toy}"
+
+
+def _fewer(run):
+    """The lists that are shorter than profile paper's, where nothing but the seeds differs from it else."""
+    paper = parameters.resolve(notebooks.find(run.name), "paper")
+    differing = [name for name, value in run.parameters.items() if value != paper[name] and name != "seeds"]
+    pairs = [(run.parameters[name], paper[name]) for name in differing]
+    lists = all(isinstance(whole, list) and {*part} < {*whole} for part, whole in pairs)
+    return [name.replace("datasets", "data sets") for name in differing] if lists else []
 
 
 def duration(seconds):

@@ -187,7 +187,7 @@ def test_deaths_in_the_negative_case_alone():
     table = made_up(**PRINTED)
     assert set(outcomes(table).values()) == {HOLDS}
     assert said(table).startswith("After fine-tuning on random labels fewer neurons are active")
-    assert "fires on 10 % of the images in the paper's negative case, on 41 % in" in said(table)
+    assert "fires on 10 % of images there, on 41 % where it helps. At the switch more" in said(table)
     found = [key.here for key in reading.key_numbers(table, PARAMETERS)]
     assert found[1] == "50 → 40 → 10"
 
