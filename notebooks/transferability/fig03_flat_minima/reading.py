@@ -173,7 +173,7 @@ def _condition(rows):
     return {
         "training error, %": BOTH.join(f"{error[start]:.1f}" for start in STARTS),
         "loss": BOTH.join(f"{loss[start]:.2g}" for start in STARTS),
-        "with negative eigenvalues": f"{negative.sum().sum()} of {negative.size}",
+        "with λ < 0": f"{negative.sum().sum()} of {negative.size}",
         "log2 λ": interval(ratios(rows)),
         "log2 λ/loss": interval(ratios(rows, "over_loss")),
         "log2 λ‖W‖²": interval(ratios(rows, "times_norm")),

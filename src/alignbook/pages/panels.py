@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.transforms import Bbox
 
 PAD = 2.0  # around a part
+ROOM = 0.08  # of a line of text, beside it
 NARROW = 5.2  # inches: a figure of one column, which a phone shows whole
 LARGEST = 1.5  # CSS pixels to a unit of the SVG where a page shows a figure whole
 MANY, SMALL = 6, 200  # so many panels of so small a width stand in two columns
@@ -110,7 +111,7 @@ def parts(figure, renderer, whole):
     shared = {"x": getattr(figure, "_supxlabel", None), "y": getattr(figure, "_supylabel", None)}
     grid = _Grid(panels, {axis: tight(text) for axis, text in shared.items() if text})
     keys = [tight(text) for text in figure.texts if text not in shared.values()]
-    keys += [box for legend in _legends(figure) for box in _entries(legend, renderer)]
+    keys += [_roomy(box) for legend in _legends(figure) for box in _entries(legend, renderer)]
     shown = [grid.crops(panel) for panel in grid.ordered()] + [[(bar.padded(PAD), (0, 0))] for bar in bars]
     return {
         "keys": [_part([(box.padded(2 * PAD, PAD), (0, 0))], whole) for box in keys],
@@ -290,6 +291,11 @@ def _entries(legend, renderer):
     columns = legend._legend_handle_box.get_children()
     items = [item for column in columns for item in column.get_children()]
     return [item.get_window_extent(renderer) for item in (*title, *items)]
+
+
+def _roomy(box):
+    """``box`` of a line of text, wider to the right: a browser's letters may stand farther apart."""
+    return Bbox.from_extents(box.x0, box.y0, box.x1 + ROOM * box.width, box.y1)
 
 
 def _part(crops, whole):

@@ -126,7 +126,7 @@ def test_ratios_of_the_table_take_out_loss_and_norm():
     assert list(table["stopped"]) == ["by loss"] * 3 + ["by loss, batch statistics", "by steps"]
     first = table.iloc[0]
     assert [first[name][:4] for name in ("log2 λ", "log2 λ/loss", "log2 λ‖W‖²")] == ["1.00", "0.00", "3.00"]
-    assert set(table["with negative eigenvalues"]) == {"6 of 6"}
+    assert set(table["with λ < 0"]) == {"6 of 6"}
 
 
 @pytest.mark.parametrize(("power", "outcome"), [(0, HOLDS), (2, CONTRADICTED)])
