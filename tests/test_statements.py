@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, needed
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Requirement, Statement, condition, judged, over
@@ -322,3 +322,16 @@ def test_how_many_seeds_were_seen_may_follow_from_the_parameters():
     stated = statement(above=0, post_hoc="at width 8", seen=lambda parameters: 3 * (parameters["width"] == 8))
     assert only(stated, UP, {"width": 8}).outcome == NOT_JUDGED
     assert only(stated, UP, {"width": 64}).outcome == HOLDS
+
+
+def test_what_there_is_one_value_of_is_the_name_of_the_index():
+    values = pd.Series([0.1, 4.0, -0.2], index=pd.Index([3, 5, 8], name="group"))
+
+    def about(values):
+        return only(statement(of=lambda t, p: values, above=0), UP)
+
+    assert "over 3 groups" in about(values).test and about(values).what == "group"
+    assert needed(about(values))["why"].endswith("of 3 groups")
+    assert "over 3 seeds" in about(values.rename_axis("seed")).test
+    assert "over 3 seeds" in about(list(values)).test
+    assert "over 6 values" in about(pd.concat({"a": values, "b": values})).test

@@ -101,6 +101,8 @@ class Claim:
         Standard deviation of the measured values.
     needed : dict or None
         What would decide an undecided claim, see :func:`needed`.
+    what : str
+        What there is one measured value of, in the singular: a seed, a group of networks, ….
 
     Examples
     --------
@@ -134,6 +136,7 @@ class Claim:
     against: float | None = None
     spread: float | None = None
     needed: dict | None = None
+    what: str = "seed"
 
     @property
     def case(self):
@@ -221,12 +224,12 @@ class Claim:
             test += f", absent within ± {matters:g}"
         return cls(
             id, statement, source, paper, None, mean, interval, outcome, len(values), test,
-            matters=matters, against=float(than), spread=_spread(values),
+            matters=matters, against=float(than), spread=_spread(values), what=what,
         )  # fmt: skip
 
     @classmethod
-    def equals(cls, id, statement, source, values, paper, tolerance):
-        """The mean of ``values`` (one per seed) is ``paper`` within ``tolerance`` (same unit).
+    def equals(cls, id, statement, source, values, paper, tolerance, what="seed"):
+        """The mean of ``values`` (one per seed, or ``what``) is ``paper`` within ``tolerance`` (same unit).
 
         Holds when the t interval lies within the margin (an equivalence test), contradicted when it
         lies outside, else undecided; fewer than three seeds, or seeds without any spread, are
@@ -235,10 +238,10 @@ class Claim:
         paper, tolerance = _checked(paper, tolerance)
         values, mean, interval = t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
-        test = f"95 % t interval over {_counted(values, 'seed')} against {paper:g} ± {tolerance:g}"
+        test = f"95 % t interval over {_counted(values, what)} against {paper:g} ± {tolerance:g}"
         return cls(
             id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test,
-            against=paper, spread=_spread(values),
+            against=paper, spread=_spread(values), what=what,
         )  # fmt: skip
 
     @classmethod
@@ -303,9 +306,10 @@ class Claim:
 def needed(claim):
     """What would decide an undecided ``claim``: {"seeds": int or None, "why": str}; None for any other.
 
-    The least number of new seeds of which, at the mean and the spread that were seen, a verdict comes out
-    with 80 % power, whichever it is: *holds*, *contradicted* or *absent*. None where there is nothing to plan
-    by, or where more than 10,000 would be needed; ``why`` says which.
+    The least number of new seeds (or of ``what`` the claim has one value of) with which, at the mean and the
+    spread that were seen, a verdict comes out with 80 % power, whichever it is: *holds*, *contradicted* or
+    *absent*. None where there is nothing to plan by, or where more than 10,000 would be needed; ``why`` says
+    which.
     """
     if claim.outcome != UNDECIDED:
         return None
@@ -318,7 +322,7 @@ def needed(claim):
     count = _seeds(lambda n: _power(claim, n))
     if count is None:
         return {"seeds": None, "why": f"it would take more than {MOST_SEEDS:,} at the mean and spread seen"}
-    return {"seeds": count, "why": f"80 % power at the mean and spread of {claim.seeds} seeds"}
+    return {"seeds": count, "why": f"80 % power at the mean and spread of {claim.seeds} {claim.what}s"}
 
 
 def _seeds(power):

@@ -23,7 +23,7 @@ import pandas as pd
 
 from alignbook.claims import Claim, with_case
 from alignbook.errors import AlignbookError
-from alignbook.over_seeds import from_seed
+from alignbook.over_seeds import SEED, from_seed
 from alignbook.wording import digits
 
 NEW = 3  # seeds that a post hoc reading needs beyond those on which it was chosen
@@ -95,9 +95,9 @@ class Statement:
     """What a paper says, once, with how it is measured and the rule of its verdict.
 
     id : short, unique within the study; text : one plain sentence; source : where in the paper
-    of : (table, parameters, **given) → one value per seed (Series or sequence), or one number for
-        ``exactly``; empty or None where nothing was measured. ``table`` is never without its columns: where
-        one is missing, nothing was measured.
+    of : (table, parameters, **given) → one value per seed (Series or sequence), or per what the Series' index
+        is named for; one number for ``exactly``; empty or None where nothing was measured. ``table`` is never
+        without its columns: where one is missing, nothing was measured.
 
     The rule, exactly one of these, a number or a function (parameters, **given) → number or None:
 
@@ -197,15 +197,16 @@ class Statement:
             return Claim.missing(*about, "not among the results" if nothing else "nothing printed")
         if self.rule == "exactly":
             return Claim.computed(*about, values, target, self.within)
+        what = _of_what(values)
         values = pd.Series(values, dtype=float).dropna().to_numpy()
         if not len(values):
             return Claim.missing(*about, "not among the results")
         if self.rule == "near":
-            return Claim.equals(*about, values, target, self.within)
+            return Claim.equals(*about, values, target, self.within, what=what)
         if self.rule == "one_run":
             return Claim.one_run(*about, values, target, self.within)
         judge = Claim.greater if self.rule == "above" else Claim.less
-        return judge(*about, values, target, matters=self.matters)
+        return judge(*about, values, target, matters=self.matters, what=what)
 
 
 def judged(statements, table, parameters):
@@ -250,6 +251,12 @@ def _measured(of, table, parameters, given):
         if error.args and error.args[0] in table:
             raise
         return None
+
+
+def _of_what(values):
+    """What there is one value of, by the name of the index: a seed, unless it is called otherwise."""
+    names = values.index.names if isinstance(values, pd.Series) else [SEED]
+    return (names[0] or SEED) if len(names) == 1 else "value"
 
 
 def _enough(new):

@@ -58,7 +58,9 @@ def test_many_replicates_are_folded_even_those_of_the_headline():
     ],
 )  # fmt: skip
 def test_what_would_decide_is_one_sentence(need, said):
-    assert decides(need) == said
+    assert decides(replace(claim("Figure 1"), needed=need)) == said
+    other = replace(claim("Figure 1"), needed=need, what="group")
+    assert decides(other) == said.replace("seeds", "groups")
 
 
 def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():

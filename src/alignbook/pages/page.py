@@ -296,16 +296,17 @@ def _notes(claim):
     if claim.post_hoc:
         yield f"<br><small>Post hoc: {marked(claim.post_hoc)}</small>"
     if claim.needed:
-        yield f"<br><small>{decides(claim.needed)}</small>"
+        yield f"<br><small>{marked(decides(claim))}</small>"
 
 
-def decides(need):
-    """What would decide an undecided claim, one sentence; ``need`` is of :func:`alignbook.claims.needed`."""
+def decides(claim):
+    """What would decide an undecided ``claim``, one sentence."""
+    need = claim.needed
     if need["seeds"] is None:
-        return f"No number of seeds is planned: {need['why']}."
+        return f"No number of {claim.what}s is planned: {need['why']}."
     hours = need.get("core_hours")
     cost = f", {hours:{'.1f' if hours >= 1 else '.2g'}} core hours" if hours else ""
-    return f"{need['seeds']} new seeds would decide it{cost} ({need['why']})."
+    return f"{need['seeds']} new {claim.what}s would decide it{cost} ({need['why']})."
 
 
 def claims_table(claims):

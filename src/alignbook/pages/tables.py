@@ -18,7 +18,6 @@ _BRACKET = re.compile(rf"\){_POWER}")
 _VERBATIM = re.compile(
     r'<(code|pre|script|style|svg|dt)\b.*?</\1>|<(span|div) class="math.*?</\2>|<[^>]*>|[^<]+', re.DOTALL
 )
-_PERCENT = re.compile(r"(?<=\d) %")
 _NORM = re.compile(r"‖_(\w)(?!\w)")
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
 _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
@@ -50,7 +49,7 @@ def marked(text):
     Data sets have their proper names.
     """
     text = html.escape(_plain(spoken(str(text))), quote=False)
-    return typeset(lettered(_PERCENT.sub("\u00a0%", text)))
+    return typeset(lettered(text))
 
 
 def lettered(text):

@@ -29,6 +29,7 @@ import pandas as pd
 from alignbook import checkpoints, paths, system
 from alignbook.claims import needed
 from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
+from alignbook.over_seeds import SEED
 from alignbook.runs import digest, notebooks, parameters, plans, results, verified
 from alignbook.statements import judged
 
@@ -148,9 +149,9 @@ class Run:
         return self.table[self.table["seed"].between(*plan.new_seeds)]
 
     def _needed(self, claim):
-        """What would decide an undecided ``claim``: seeds, core hours at the stored times, and why."""
+        """What would decide an undecided ``claim``: how many more values, core hours as stored, and why."""
         need = needed(claim)
-        seeds = self.parameters.get("seeds")
+        seeds = self.parameters.get("seeds") if claim.what == SEED else claim.seeds
         if need is None or need["seeds"] is None or not seeds:
             return need and need | {"core_hours": None}
         spent = sum(item.cost for item in self.stored)
