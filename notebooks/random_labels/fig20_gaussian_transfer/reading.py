@@ -119,10 +119,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 VERDICT = by_verdict(
-    holds="In what training adds, all three settings give curves of the paper's shape",
-    contradicted="In what training adds, not all three settings give curves of the paper's shape",
+    holds="What training adds to the transfer function has the paper's shape in all three settings",
+    contradicted="Not in all three settings does what training adds have the paper's shape",
     absent="One part of the paper's three curves is too small to be seen",
-    undecided="It is undecided whether all three settings give curves of the paper's shape",
+    undecided="It is undecided whether what training adds to the transfer function has the paper's shape",
     not_judged="Whether the three settings give curves of the paper's shape is left to new networks, since "
     "“no fall” was defined after these had run",
 )
@@ -149,9 +149,9 @@ def finding(table, parameters, claims):
         return "The three panels are not all among the results: there is nothing to see."
     drawn_as = [claim.outcome for id, claim in claims.items() if id.startswith("tau-")]
     said = (
-        f"{VERDICT[outcome]}. Of the curves as drawn, {drawn_as.count(HOLDS)} of {len(drawn_as)} parts are "
+        f"{VERDICT[outcome]}. The function itself, as drawn, rises and falls as the paper says in "
+        f"{drawn_as.count(HOLDS)} of {len(drawn_as)} respects."
     )
-    said += "the paper's."
     sizes = settings(parameters)
     ours = [panel for panel, setting in sizes.items() if setting != PRINTED[panel]]
     if not ours:

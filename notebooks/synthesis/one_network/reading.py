@@ -243,8 +243,8 @@ def finding(table, parameters, claims):
     if not said:
         return "Nothing was measured: every run diverged or was too short."
     return (
-        f"I{'; '.join(said)[1:]}. With real labels the later takes {' and '.join(factors)} times the steps. "
-        "Small networks, whose filters are measured differently."
+        f"I{'; '.join(said)[1:]}. With real labels the later of the two takes {' and '.join(factors)} "
+        "times the steps. Small networks, whose filters are measured differently."
     )
 
 

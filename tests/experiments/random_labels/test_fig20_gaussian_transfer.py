@@ -60,16 +60,18 @@ def test_the_printed_shapes_hold():
     assert found["shapes"].interval[0] == pytest.approx(min(scaled))
     assert {id for id in PARTS if found[id].ours} == {"left-no-rise", "right-no-fall"}
     said = finding(made_up())
-    assert said.startswith("In what training adds, all three settings give curves of the paper's shape.")
-    assert said.endswith("Of the curves as drawn, 6 of 6 parts are the paper's.")
+    assert said.startswith(
+        "What training adds to the transfer function has the paper's shape in all three settings."
+    )
+    assert said.endswith("as drawn, rises and falls as the paper says in 6 of 6 respects.")
 
 
 def test_one_other_shape_decides_the_headline():
     table = made_up(SHAPES | {"right": SHAPES["middle"]})
     found = judged(table)
     assert found["shapes"].outcome == found["right-no-fall"].outcome == CONTRADICTED
-    assert finding(table).startswith("In what training adds, not all three")
-    assert "Of the curves as drawn, 5 of 6 parts" in finding(table)
+    assert finding(table).startswith("Not in all three settings")
+    assert "in 5 of 6 respects" in finding(table)
     flat = judged(made_up(SHAPES | {"left": lambda s: 1.0}, noise=0.01))
     assert flat["shapes"].outcome == UNDECIDED
 
