@@ -34,6 +34,12 @@ def compute():
         pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
         pool.submit(int).result()  # starts the process, while the variable is set
     with pool:
+        try:
+            pool.submit(squared_sum, *operands(1, 1, 1, 1, torch.float64)).result(timeout=60)
+        except Exception as error:  # of Triton's interpreter, which stands in for a GPU
+            if "only 0-dimensional arrays" not in str(error):
+                raise
+            pytest.skip("the interpreter of this Triton does not know this NumPy (3.6 fails with 2.5)")
         yield lambda *arguments: pool.submit(squared_sum, *arguments).result(timeout=60)
 
 

@@ -140,7 +140,9 @@ def test_others_disagree():
     assert "change places" not in finding(made_up(least=0.9))
     turned = made_up(least=0.9)
     turned["partner"] = turned["apart"].where(turned["index"] != 13, turned["apart"] / 10)
-    assert "change places, and matched by likeness they agree" in finding(turned) and len(finding(turned)) <= 300
+    assert (
+        "change places, and matched by likeness they agree" in finding(turned) and len(finding(turned)) <= 300
+    )
     assert reading.swapped(turned) == [13] and reading.swapped(made_up()) == []
 
 
