@@ -10,13 +10,14 @@ from alignbook.pages.page import (
     UNFOLDED,
     Page,
     address_of,
+    banner,
     claim_cells,
     claims_table,
     decides,
     sources,
     spread,
 )
-from alignbook.runs import notebooks
+from alignbook.runs import notebooks, parameters
 
 
 def claim(source, number=0):
@@ -113,3 +114,21 @@ def test_a_verdict_names_the_one_case_that_differs():
     shown = spread(named)
     assert "holds</span>&nbsp;on&nbsp;2, " in shown and shown.endswith("<small>(CIFAR-10)</small>")
     assert "(" not in spread(named[:2])
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "said"),
+    [
+        ("signal_propagation/fig02_hierarchy", {}, "where it states them, but fewer data sets<"),
+        ("signal_propagation/fig02_hierarchy", {"epochs": 3}, "smaller than the paper&#x27;s<"),
+        ("transferability/fig03_flat_minima", {"seeds": 3, "settled_seeds": 33}, "3 seeds (settled: 33)"),
+        ("transferability/fig03_flat_minima", {"seeds": 3, "settled_seeds": 0}, "<span>3 seeds</span>"),
+    ],
+)
+def test_the_banner_says_what_is_smaller_and_how_many_seeds_there_are(name, changed, said):
+    values = parameters.resolve(notebooks.find(name), "quick", changed)
+    run = SimpleNamespace(
+        name=name, profile="quick", shown_profile="quick", parameters=values, stored=[], shown=[], stale={},
+        joined=[], diverged=[],
+    )  # fmt: skip
+    assert said in banner(run)

@@ -5,10 +5,12 @@ import json
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from alignbook import system
+from alignbook.claims import Claim
 from alignbook.errors import AlignbookError
 from alignbook.runs import engine
 
@@ -457,3 +459,20 @@ def test_kept_workers_go_on_to_the_next_run_until_one_fails():
         assert third != second
     assert not any(system.runs(pid) for pid in (*first, *third))
     assert pids("e") != third
+
+
+@pytest.mark.parametrize(
+    ("what", "parameters", "hours"),
+    [
+        ("seed", {"seeds": 4}, 1.0),  # each value took a quarter of the two hours
+        ("seed", {"seeds": 2, "settled_seeds": 4}, 1.0),  # of a part there may be more seeds
+        ("seed", {"seeds": 8}, 0.5),  # of which four are judged
+        ("group", {"seeds": 2}, 1.0),
+        ("seed", {}, 1.0),
+    ],
+)
+def test_what_would_decide_costs_what_the_values_did(what, parameters, hours):
+    claim = Claim.greater("c", "C.", "", [3.0, -1.0, 2.0, -1.5], what=what, matters=1.0)
+    run = SimpleNamespace(parameters=parameters, stored=2 * [SimpleNamespace(cost=3600.0)])
+    found = engine.Run._needed(run, claim)
+    assert found["core_hours"] == pytest.approx(found["seeds"] * hours / 2, abs=0.006)

@@ -217,7 +217,9 @@ def banner(run):
         _state(run, len(run.shown)),
     ]
     if count is not None:
-        facts.insert(1, f"{count} seed{'s' * (count != 1)}")
+        others = {n: v for n, v in run.parameters.items() if n.endswith("_seeds") and v > count}
+        more = "".join(f" ({name.removesuffix('_seeds')}: {value})" for name, value in others.items())
+        facts.insert(1, f"{count} seed{'s' * (count != 1)}{more}")
     if run.joined:
         profile, total = run.joined_profile
         facts[-2] += f", {len(run.joined)} of {total} runs of profile {profile} done"

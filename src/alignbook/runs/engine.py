@@ -151,9 +151,10 @@ class Run:
     def _needed(self, claim):
         """What would decide an undecided ``claim``: how many more values, core hours as stored, and why."""
         need = needed(claim)
-        seeds = self.parameters.get("seeds") if claim.what == SEED else claim.seeds
-        if need is None or need["seeds"] is None or not seeds:
+        if need is None or need["seeds"] is None:
             return need and need | {"core_hours": None}
+        # Of a part of the page there may be more seeds than of the others.
+        seeds = max(self.parameters.get("seeds", 0), claim.seeds) if claim.what == SEED else claim.seeds
         spent = sum(item.cost for item in self.stored)
         return need | {"core_hours": round(need["seeds"] * spent / seeds / 3600, 2)}
 
