@@ -70,7 +70,16 @@ DIRECTORY = WHOLE.index(b"PK\1\2")
         b"",
     ],
     # Not of the bytes: an archive holds the time, and two workers must collect the same tests.
-    ids=["cut off", "a part", "another compression", "encrypted", "other columns", "too small", "a page", "none"],
+    ids=[
+        "cut off",
+        "a part",
+        "another compression",
+        "encrypted",
+        "other columns",
+        "too small",
+        "a page",
+        "none",
+    ],
 )
 def test_a_download_that_is_not_whole_is_one_line(root, monkeypatch, answer):
     def answered(*_, **__):
