@@ -149,7 +149,7 @@ def finding(table, parameters, claims):
         return "The three panels are not all among the results: there is nothing to see."
     drawn_as = [claim.outcome for id, claim in claims.items() if id.startswith("tau-")]
     said = (
-        f"{VERDICT[outcome]}. The function itself, as drawn, rises and falls as the paper says in "
+        f"{VERDICT[outcome]}. As drawn, the function rises and falls as the paper says in "
         f"{drawn_as.count(HOLDS)} of {len(drawn_as)} respects."
     )
     sizes = settings(parameters)

@@ -184,8 +184,8 @@ def finding(table, parameters, claims):
     matched = claims["least-partners"].outcome
     bound = {
         HOLDS: f"All scalar products are above {LEAST}, as in the paper.",
-        CONTRADICTED: f"The least product of all is {smallest:.2f}, in the paper above {LEAST}"
-        + ": near-equal ones change places, and matched by likeness they agree" * (matched == HOLDS)
+        CONTRADICTED: f"The least product is {smallest:.2f} (paper: above {LEAST})"
+        + ": near-equal ones change places; matched by likeness they agree" * (matched == HOLDS)
         + ".",
     }
     found = {given["optimiser"]: claims[f"commutes-{id}"] for id, (_, given) in optimisers(True).items()}

@@ -63,7 +63,7 @@ def test_the_printed_shapes_hold():
     assert said.startswith(
         "What training adds to the transfer function has the paper's shape in all three settings."
     )
-    assert said.endswith("as drawn, rises and falls as the paper says in 6 of 6 respects.")
+    assert said.endswith("the function rises and falls as the paper says in 6 of 6 respects.")
 
 
 def test_one_other_shape_decides_the_headline():
