@@ -163,11 +163,11 @@ class Statement:
         if self.each is None:
             return [self._claim(self.id, self.text, table, parameters, {})]
         group = self.text
-        return [
-            replace(self._claim(id, with_case(group, case.words), table, parameters, case.given), group=group)
-            for case in self.each(parameters)
-            for id in [f"{self.id}-{case.id}"]
-        ]
+        made = []
+        for case in self.each(parameters):
+            id, text = f"{self.id}-{case.id}", with_case(group, case.words)
+            made.append(replace(self._claim(id, text, table, parameters, case.given), group=group))
+        return made
 
     def _claim(self, id, text, table, parameters, given):
         about = (id, text, self.source)
