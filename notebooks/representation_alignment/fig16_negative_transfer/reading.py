@@ -144,10 +144,6 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-STAND_IN = {
-    "digits": "Three kinds of digits stand in for Office-31, a small network for ResNet-18.",
-    "office31": "EfficientNet-Lite0 stands in for ResNet-18.",
-}
 UNFIT = (
     "Our base network cannot test whether random labels of another domain harm alignment and accuracy: it "
     "was not trained on ImageNet, and {falls}. "
@@ -169,10 +165,10 @@ def finding(table, parameters, claims):
             f"a source costs it at most {most:.1f} points of accuracy" if most > 0 else "no source harms it"
         )
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
-        return UNFIT.format(falls=said) + STAND_IN[parameters["domains"]]
+        return UNFIT.format(falls=said) + _stand_in(parameters)
     return (
         f"Pre-training on random labels of another domain lowers alignment with the target in {_tally(one)}. "
-        f"It lowers accuracy on the target in {_tally(other)}. {STAND_IN[parameters['domains']]}"
+        f"It lowers accuracy on the target in {_tally(other)}. {_stand_in(parameters)}"
     )
 
 
@@ -180,6 +176,15 @@ def _printed_falls():
     """The six falls of accuracy in Table 1, points."""
     domains = DOMAINS["office31"]
     return [printed_fall({"domains": "office31"}, *pair) for pair in permutations(domains, 2)]
+
+
+def _stand_in(parameters):
+    """``Three kinds of digits stand in for Office-31, EfficientNet-Lite0 for ResNet-18.``"""
+    network = "EfficientNet-Lite0" if parameters["base"] == "imagenet" else "A small network"
+    if parameters["domains"] == "office31":
+        return f"{network} stands in for ResNet-18."
+    network = network.replace("A small", "a small")
+    return f"Three kinds of digits stand in for Office-31, {network} for ResNet-18."
 
 
 def _tally(counts):
