@@ -6,17 +6,16 @@ from types import SimpleNamespace
 import pytest
 
 from alignbook.claims import Claim
-from alignbook.pages.page import (
+from alignbook.pages.claim_tables import (
+    SHARED,
     UNFOLDED,
-    Page,
-    address_of,
-    banner,
     claim_cells,
     claims_table,
     decides,
     sources,
     spread,
 )
+from alignbook.pages.page import Page, address_of, banner
 from alignbook.runs import notebooks, parameters
 
 
@@ -87,6 +86,28 @@ def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
     assert "<br>" not in claim_cells(claim("Figure 1"))["Claim"]
 
 
+def test_what_all_replicates_are_read_with_stands_once_and_is_not_lost():
+    group = [replace(claim("Figure 1", number), post_hoc="seen before") for number in range(3)]
+    group[1] = replace(group[1], opposed_by="Figure 2")
+    text = claims_table(group)
+    assert text.count("Post hoc: seen before") == 1 and text.count("the opposite: Figure 2") == 1
+    assert text.index("seen before") < text.index("<details") < text.index("Figure 2")
+
+
+def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
+    met = {"text": "labels learned", "measured": 1.0, "asked": "at least 1", "met": True, "because": ""}
+    unmet = met | {"text": "test accuracy", "measured": 0.5, "met": False}
+    alone = Claim.missing("c", "A claim.", "Figure 1", "nothing was computed")
+    many = [replace(alone, id=f"c{n}", requires=(met, unmet), post_hoc="seen") for n in range(SHARED)]
+    above, rows = claims_table(many).split("<table", 1)
+    assert above.count("Condition a: labels learned, at least 1; here 1.") == 1
+    assert above.count("Condition b: test accuracy, at least 1; here 0.5, not met.") == 1
+    assert above.count("Post hoc c: seen.") == 1
+    assert rows.count("Condition a; Condition b, not met; Post hoc c") == SHARED and "learned" not in rows
+    few = claims_table(many[1:])
+    assert few.count("Post hoc: seen") == SHARED - 1 and "Post hoc c" not in few
+
+
 def test_every_paper_is_one_click_away():
     papers = {notebook.paper for notebook in notebooks.every()} - {notebooks.OWN}
     assert all(address_of(paper).startswith("https://") for paper in papers) and len(papers) == 4
@@ -98,7 +119,9 @@ def test_a_complete_plan_stands_on_its_page_and_not_at_toy_size():
     page.notebook = notebooks.find("random_labels/fig08_width")
     page.run = SimpleNamespace(near="quick", parameters={})
     shown = page.planned().data
-    assert "epochs = <code>200</code>" in shown and shown.count("ab-outcome") == 2 and "id=" not in shown
+    assert "epochs = <code>200</code>" in shown and "id=" not in shown
+    assert shown.count(" open>") == 1
+    assert shown.count("ab-outcome") == 2 + 2  # two replicates, and their tally
     page.run = SimpleNamespace(near="smoke", parameters={})
     assert page.planned().data == ""
 

@@ -35,7 +35,8 @@ def helped(table, parameters):
     and B. Coull, The American Statistician 52, 1998).
     """
     gain = sweep.by_group(fitted(table, *SWEEPS)) > 0
-    return pd.concat([gain, pd.Series([True, True, False, False])]).astype(float) if len(gain) else gain
+    added = pd.Series([True, True, False, False]).rename_axis(gain.index.name)
+    return pd.concat([gain, added]).astype(float) if len(gain) else gain
 
 
 def detail_gains(figure, **values):

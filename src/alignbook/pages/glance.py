@@ -5,7 +5,7 @@ import re
 from collections import Counter
 
 from alignbook import claims
-from alignbook.pages import page
+from alignbook.pages import claim_tables, page
 from alignbook.pages.tables import folded, marked, table
 from alignbook.runs import notebooks
 
@@ -80,7 +80,7 @@ def headlines(records):
     """How the main claims of ``records`` came out, and how many statements stand behind them, a sentence."""
     counts = Counter(_section(record) for record in records)
     said = ", ".join(f"{counts[word]} {SAID[word][counts[word] > 1]}" for word in SECTIONS if counts[word])
-    more = sum(len(page.grouped(record.claims)) for record in records) - len(records)
+    more = sum(len(claim_tables.grouped(record.claims)) for record in records) - len(records)
     pages = f"{len(records)} page{'s' * (len(records) != 1)}"
     return f"{pages}, each with one main claim: {said}. Behind these stand {more} further statements."
 
@@ -114,7 +114,7 @@ def thumbnail(record, up):
 
 def verdict(record):
     """HTML of the outcome of the headline, or of the replicates of its statement, where they differ."""
-    return f'<span class="ab-verdict">{page.spread(record.headline)}</span>'
+    return f'<span class="ab-verdict">{claim_tables.spread(record.headline)}</span>'
 
 
 def findings(papers, records):
@@ -193,7 +193,7 @@ def _with_outcome(records, outcome):
 def _statements(pairs):
     items = [
         f'<li><a href="{record.name}.html#claim-{html.escape(claim.id)}">{html.escape(record.label)}</a> '
-        f"{marked(claim.statement)}{page.OURS * claim.ours} <small>{marked(claim.test)}</small></li>"
+        f"{marked(claim.statement)}{claim_tables.OURS * claim.ours} <small>{marked(claim.test)}</small></li>"
         for record, claim in pairs
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'

@@ -6,7 +6,7 @@ All of it is in the page; ``book/assets/scorecard.js`` filters and sorts what is
 import html
 
 from alignbook import claims
-from alignbook.pages import page
+from alignbook.pages import claim_tables
 from alignbook.pages.glance import count, headlines, listed
 from alignbook.pages.tables import badge, folded, marked, table
 
@@ -81,7 +81,7 @@ def _by_chance(everything, heads):
 
 
 def _figure(record):
-    groups = page.grouped(record.claims)
+    groups = claim_tables.grouped(record.claims)
     strip = "".join(f"<span>{''.join(_sign(c.outcome, c.ours) for c in group)}</span>" for _, group in groups)
     told = html.escape(listed(count(record.claims)))
     rows = "".join(_statement(record, statement, group) for statement, group in groups)
@@ -101,15 +101,15 @@ def _statement(record, statement, group):
         rows = [{"Where": marked(group[0].source)} | {k: v for k, v in rows[0].items() if k != "Claim"}]
     inner = table(rows, "score")
     found = " ".join(sorted({_word(claim.outcome) for claim in group}))
-    title = f"<span>{marked(statement)}</span> <span>{page.tally(group)}</span>"
+    title = f"<span>{marked(statement)}</span> <span>{claim_tables.tally(group)}</span>"
     body = folded(title, inner)
     return f'<div class="ab-statement" data-outcomes="{found}">{body}</div>'
 
 
 def _row(record, claim):
-    cells = page.claim_cells(claim)
+    cells = claim_tables.claim_cells(claim)
     link = f'<a href="{record.name}.html#claim-{html.escape(claim.id)}">on its page</a>'
-    outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}{page.by_which_rule(claim)}"
+    outcome = f"{badge(claim.outcome)}{claim_tables.OURS * claim.ours}{claim_tables.by_which_rule(claim)}"
     return {**cells, "Outcome": f"<div>{outcome}</div>", "Page": link}
 
 

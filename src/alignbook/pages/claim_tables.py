@@ -1,0 +1,179 @@
+"""Claims as a page shows them: their outcomes in a line, and a table with how each was reached."""
+
+import re
+from collections import Counter
+from string import ascii_lowercase
+from typing import NamedTuple
+
+from alignbook.claims import OUTCOMES
+from alignbook.pages.tables import badge, folded, marked, measured, number, table
+from alignbook.statements import condition
+
+FEW = 4  # replicates, up to which a verdict's first line names the one that differs
+SHORT = 36  # letters of that name, at most
+UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
+SHARED = 3  # places of a table from which on a note stands above it, with a letter
+# Where a claim's sources part: not within brackets, nor between the numbers of figures.
+_SOURCES = re.compile(r", (?![^()]*\)|\d)")
+OURS = ' <small class="ab-ours">by our own criterion</small>'
+
+
+def spread(group):
+    """HTML of the outcome of ``group``, claims of one statement, and of which where they differ."""
+    parts = []
+    for outcome in OUTCOMES:
+        those = [claim for claim in group if claim.outcome == outcome]
+        if those:
+            parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
+    return ", ".join(parts) + OURS * all(claim.ours for claim in group)
+
+
+def _of_which(those, group):
+    """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
+    case = those[0].case
+    if len(those) == 1 and case and len(group) <= FEW and len(case) <= SHORT:
+        return f" <small>({marked(case)})</small>"
+    return f"&nbsp;on&nbsp;{len(those)}"
+
+
+def tally(group):
+    """HTML of the outcomes of claims of one statement, each with how many have it where there are several."""
+    counts = Counter(claim.outcome for claim in group)
+    several = len(group) > 1
+    # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
+    signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
+    parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
+    return "<br>".join(parts) + OURS * all(claim.ours for claim in group)
+
+
+def claims_table(claims, anchored=True):
+    """HTML of a table of ``claims``: the headline first, claims of one group in a row that unfolds.
+
+    What all claims of a group must be read with stands once, in the group's row. What as many as ``SHARED``
+    rows must be read with stands above the table, and in them its letter. anchored : whether it is the page's
+    table, to whose rows links lead.
+    """
+    groups = [(statement, group, _common(group)) for statement, group in grouped(claims)]
+    places = [common for _, group, common in groups if len(group) > 1]
+    places += [[note for note in notes(claim) if note not in common or len(group) == 1]
+               for _, group, common in groups for claim in group]  # fmt: skip
+    counts = Counter(note for place in places for note in dict.fromkeys(place))
+    often = [note for note, count in counts.items() if count >= SHARED and note.kind]
+    letters = dict(zip(often, ascii_lowercase, strict=False))
+    rows = []
+    for statement, group, common in groups:
+        if len(group) == 1:
+            rows.append(_claim_row(group[0], (), letters, anchored))
+            continue
+        inner = table(_filled([_claim_row(claim, common, letters, anchored) for claim in group]), "claims")
+        source = ", ".join(sources(group))
+        unfolded = len(group) <= UNFOLDED and (not anchored or any(claim.headline for claim in group))
+        rows.append(
+            {
+                "Claim": f"{marked(statement)} <small>({marked(source)})</small>{shown(common, letters)}",
+                "Paper": "",
+                "Here": "",
+                "Outcome": tally(group),
+                "below": folded(f"{len(group)} replicates", inner, open=unfolded),
+            }
+        )
+    legend = "".join(f"<p>{note.kind} {letter}: {marked(note.text)}.</p>" for note, letter in letters.items())
+    return f'<div class="ab-note">{legend}</div>' * bool(legend) + table(_filled(rows), "claims")
+
+
+def _common(group):
+    """The notes that all claims of ``group`` have."""
+    first, *others = (notes(claim) for claim in group)
+    return [note for note in first if all(note in other for other in others)]
+
+
+def _claim_row(claim, apart, letters, anchored):
+    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}{by_which_rule(claim)}"
+    cells = claim_cells(claim, apart, letters)
+    if claim.headline:
+        cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
+    anchor = {"id": f"claim-{claim.id}"} if anchored else {}
+    return {**anchor, **cells, "Outcome": outcome}
+
+
+def claim_cells(claim, apart=(), letters=None):
+    """{column: HTML} of a claim: what it says, the paper's value, ours with its interval.
+
+    Notes in ``apart`` stand elsewhere; those in ``letters`` stand there under a letter.
+    """
+    here = number(claim.measured)
+    if claim.interval and claim.measured is not None:
+        here, low, high = measured(claim.measured, claim.interval, [claim.against])
+        here += f"<br><small>{low} to {high}</small>"
+    paper = number(claim.paper)
+    here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
+    if claim.tolerance is not None:
+        paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
+    statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
+    noted = shown([note for note in notes(claim) if note not in apart], letters or {})
+    return {"Claim": statement + noted, "Paper": paper, "Here": here}
+
+
+class Note(NamedTuple):
+    """What a reader must know before trusting a verdict."""
+
+    kind: str  # "Condition", "Post hoc", …; "" of a sentence that needs no such word
+    text: str
+    ending: str = ""  # how a condition came out where it was not met
+
+
+def notes(claim):
+    """[:class:`Note`] of a claim."""
+    found = [Note("Condition", condition(need), ", not met" * (not need["met"])) for need in claim.requires]
+    if claim.opposed_by:
+        found.append(Note("The paper also says the opposite", claim.opposed_by))
+    if claim.post_hoc:
+        found.append(Note("Post hoc", claim.post_hoc))
+    if claim.needed:
+        found.append(Note("", decides(claim)))
+    return found
+
+
+def shown(found, letters):
+    """HTML of ``found``, a line each; notes that have one of ``letters`` share the first line."""
+    short = [f"{note.kind} {letters[note]}{note.ending}" for note in found if note in letters]
+    lines = ["; ".join(short)] * bool(short)
+    lines += [f"{note.kind}: {note.text}".removeprefix(": ") for note in found if note not in letters]
+    return "".join(f"<br><small>{marked(line)}</small>" for line in lines)
+
+
+def by_which_rule(claim):
+    """HTML: how the verdict was reached, unless it is a condition, which stands below the claim."""
+    if claim.test in map(condition, claim.requires):
+        return ""
+    return f"<br><small>{marked(claim.test)}</small>"
+
+
+def decides(claim):
+    """What would decide an undecided ``claim``, one sentence."""
+    need = claim.needed
+    if need["seeds"] is None:
+        return f"No number of {claim.what}s is planned: {need['why']}."
+    hours = need.get("core_hours")
+    cost = f", {hours:{'.1f' if hours >= 1 else '.2g'}} core hours" if hours else ""
+    return f"{need['seeds']} new {claim.what}s would decide it{cost} ({need['why']})."
+
+
+def _filled(rows):
+    """``rows`` of claims without the columns of numbers that are empty in all of them."""
+    empty = [name for name in ("Paper", "Here") if not any(row[name] for row in rows)]
+    return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
+
+
+def sources(claims):
+    """Where in the paper ``claims`` stand, each place once, in their order."""
+    return list(dict.fromkeys(place for claim in claims for place in _SOURCES.split(claim.source)))
+
+
+def grouped(claims):
+    """(statement, its claims) of each statement, the headline's first, otherwise in their order."""
+    groups = {}
+    for claim in claims:
+        groups.setdefault(claim.group or claim.id, []).append(claim)
+    ordered = sorted(groups.values(), key=lambda group: not any(claim.headline for claim in group))
+    return [(group[0].group or group[0].statement, group) for group in ordered]
