@@ -151,15 +151,18 @@ def over_settings(id, text, source, headline=False, **given):
 
 STATEMENTS = [
     *over_settings(
-        "raises", "Training raises alignment with the training labels above that before it and that of the "
-        "inputs.", "Figures 6 and 17, Section 5", against=("init", "inputs"), headline=True,
+        "raises",
+        "Training raises alignment with the training labels above its initial value and above that of the "
+        "inputs.",
+        "Figures 6 and 17, Section 5", against=("init", "inputs"), headline=True,
     ),
     *over_settings(
         "inputs", "After training, the last hidden layer aligns better than the inputs.",
         "Figures 6 and 17, Section 5", against=("inputs",),
     ),
     *over_settings(
-        "test", "On test data, too, training raises alignment above that before it and that of the inputs.",
+        "test",
+        "On test data, too, training raises alignment above its initial value and above that of the inputs.",
         "Figure 18, Section 5", split="test", against=("init", "inputs"),
     ),
     Statement(
@@ -169,18 +172,20 @@ STATEMENTS = [
         opposed_by="Section 5 finds no consistent increase in final alignment as depth increases",
     ),
     Statement(
-        "depth-uneven", "The increase with depth is not consistent: somewhere, on a data set's training or "
-        "test data, a network aligns less than the next shallower one.",
+        "depth-uneven",
+        "The increase with depth is not consistent: on some data set's training or test data, a network "
+        "aligns less than the next shallower one.",
         source="Section 5", of=largest_fall, **LARGER, ours=True,
-        opposed_by="the abstract has more alignment arising from depth",
-        seen=SEEN, post_hoc="what falls was asked after the areas of the first five runs had been seen",
+        opposed_by="the abstract says that more alignment arises from depth",
+        seen=SEEN, post_hoc="we asked this after seeing the areas of the first five runs",
     ),
     Statement(
-        "overlap", "On MNIST, trained networks that differ in one choice align about as well: largest less "
+        "overlap",
+        "On MNIST, trained networks that differ in one choice align about equally well: largest minus "
         "smallest area.",
         source="Captions of Figures 6 and 17, “mostly overlap”", of=apart, each=on_digits, below=NEAR,
         matters=0.01, unit=LARGER["unit"], because=LARGER["because"], ours=True,
-        seen=SEEN, post_hoc="asked after the areas of the first five runs had been seen",
+        seen=SEEN, post_hoc="we asked this after seeing the areas of the first five runs",
     ),
 ]  # fmt: skip
 
@@ -196,13 +201,12 @@ def finding(table, parameters, claims):
     raised, test = (outcomes(parameters, claims, id) for id in ("raises", "test"))
     if not raised or not test:
         return "No setting is judged on these runs."
-    small = " We have CT slices of two patients only." * ("ct_slices" in parameters["datasets"])
+    small = " CT slices come from only two patients." * ("ct_slices" in parameters["datasets"])
     train, held_out = held(raised, "settings"), held(test, "settings")
-    test_too = (
-        ", on training and on test data" if train == held_out else f". On test data it does so in {held_out}"
-    )
+    test_too = ", on training and on test data" if train == held_out else f"; on test data, in {held_out}"
     return (
-        f"Training raises alignment above that before it and that of the inputs in {train}{test_too}.{small}"
+        "Training raises alignment above its initial value and that of the inputs in "
+        f"{train}{test_too}.{small}"
     )
 
 
@@ -224,7 +228,7 @@ def key_numbers(table, parameters):
         KeyNumber(f"{what}: {sets}", ", ".join(found))
         for what, found in (
             ("area of the inputs / base network before / after", shown.values()),
-            ("thresholds at which the trained base is above the inputs", higher),
+            ("thresholds at which the trained base network is above the inputs", higher),
             ("change of the area when depth doubles", deeper),
         )
         if shown

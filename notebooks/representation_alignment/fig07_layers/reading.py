@@ -65,19 +65,19 @@ def drawn(table, parameters, dataset=None):
 
 
 ENOUGH = Requirement(
-    "examples that the data set has, of those asked for (the paper: 10,000), as a share", drawn, at_least=1,
-    because="Our archive of CT Position holds slices of two patients only",
+    "number of examples, as a share of those asked for (10,000 in the paper)", drawn, at_least=1,
+    because="Our archive of CT Position holds slices of only two patients",
 )  # fmt: skip
 EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set, "requires": (ENOUGH,)}
 STATEMENTS = [
     Statement(
         "ordered",
-        "Alignment rises from one hidden layer to the next after training and falls before it: the weakest "
-        "step of both.",
+        "After training, alignment rises from one hidden layer to the next, and before training it falls: "
+        "the weakest step of both.",
         of=ordered, headline=True, **EACH,
     ),
     Statement(
-        "order", "The same on every data set: the weakest step of all.", of=order, ours=True,
+        "order", "The same holds on every data set: the weakest step of all.", of=order, ours=True,
         **EACH | {"each": None},
     ),
     Statement(
@@ -85,7 +85,8 @@ STATEMENTS = [
     ),
     Statement(
         "rises-further",
-        "Trained on, to a hundredth of that loss, each hidden layer aligns better than the one before it.",
+        "After further training, to a hundredth of the loss at the first stop, each hidden layer aligns "
+        "better than the one before it.",
         of=lambda t, p, dataset: rises(t, p, dataset, "further"), ours=True, **EACH,
         seen=SEEN, post_hoc="the second stop was added to the claims after five runs had been seen",
     ),
@@ -111,8 +112,8 @@ STATEMENTS = [
 
 DISORDER = {
     CONTRADICTED: "The layers are not in the paper's order throughout",
-    ABSENT: "Part of the paper's order of layers is too small to matter",
-    UNDECIDED: "It is undecided whether the layers are in the paper's order throughout",
+    ABSENT: "Some steps in the paper's order are too small to matter",
+    UNDECIDED: "It is undecided whether all layers are in the paper's order",
 }
 
 
@@ -149,8 +150,8 @@ def _unjudged(table, parameters, dataset):
     last, patients = parameters["layers"], ", of two patients" * (dataset == "ct_slices")
     share = last_above_previous(table, parameters, dataset)
     return (
-        f"{title(dataset)} is not judged, with too few rows{patients}; there, after training, layer {last} "
-        f"lies above layer {last - 1} at {share} of the thresholds."
+        f"{title(dataset)} is not judged (too few rows{patients}); after training, its layer {last} lies "
+        f"above layer {last - 1} at {share} of the thresholds."
     )
 
 
@@ -180,7 +181,7 @@ def key_numbers(table, parameters):
             made.append(KeyNumber(f"area by hidden layer, first to last, {title(dataset)}", shown))
             right = monotone(after) & monotone(-before)
             runs.append(f"{title(dataset)} {right.sum()} of {len(right)}")
-    what = "runs in which it rises at every step after training and falls at every step before it"
+    what = "runs in which alignment rises at every step after training and falls at every step before it"
     return [*made[:2], KeyNumber(what, ", ".join(runs))] if made else []
 
 

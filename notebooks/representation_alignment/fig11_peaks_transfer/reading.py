@@ -120,7 +120,7 @@ def compared(name, task, of, than, end="", **own):
     panel = {"related": "ac", "unrelated": "bd"}[task][column == "weight_norm"]
     return Statement(
         f"{task}-{name}{end}",
-        f"On the {task} task, transferred features give a {size} {words} than {than}.",
+        f"On the {task} task, the {words} is {size} with transferred features than with {than}.",
         source=f"Section 7.1, Figure 11 ({panel})", of=partial(of, task=task, column=column, when=when),
         **(LENGTH if column == "weight_norm" else ERROR), **own,
     )  # fmt: skip
@@ -148,7 +148,7 @@ STATEMENTS = [
     *(compared(n, "related", over_inputs, "the inputs", "-inputs", **LATER) for n in RELATED),
     Statement(
         "inputs-above-init",
-        "The inputs, which align better than initial features (Figure 10), give a lower test error, too.",
+        "The inputs, which align better than initial features (Figure 10), also give a lower test error.",
         source="Section 7.1", of=inputs_lower, **ERROR, **LATER,
         each=lambda p: [
             Case(f"{task}-{when}", f"{task} task, {words}", {"task": task, "when": when})
@@ -161,8 +161,8 @@ HURT = {
     HOLDS: "On an unrelated task they hurt",
     CONTRADICTED: "On an unrelated task they do not hurt",
     ABSENT: "On an unrelated task they hurt too little to matter",
-    UNDECIDED: "Whether they hurt on an unrelated task is undecided",
-    NOT_JUDGED: "Whether they hurt on an unrelated task is not judged",
+    UNDECIDED: "It is undecided whether they hurt on an unrelated task",
+    NOT_JUDGED: "We do not judge whether they hurt on an unrelated task",
 }
 
 
@@ -179,7 +179,7 @@ def _inputs(claims):
         for when in ("fast", "last")
     )
     said = [one.pop() if len(one) == 1 else "mixed" for one in (early, late)]
-    return f"Inputs align better than untrained features and are {said[0]} early, {said[1]} at the end."
+    return f"Inputs, better aligned than untrained features, are {said[0]} early, {said[1]} late."
 
 
 def finding(table, parameters, claims):
@@ -214,5 +214,5 @@ def key_numbers(table, parameters):
         what = f"test error after {steps} steps, {task} task: transferred / initial features / inputs"
         made.append(KeyNumber(what, shown))
     shares = [100 * fast_share(table, parameters, task).mean() for task in TASKS]
-    what = f"training loss removed in {steps} steps by transferred features: related / unrelated task"
+    what = f"training loss removed in {steps} steps with transferred features: related / unrelated task"
     return [*made, KeyNumber(what, " / ".join(f"{share:.0f} %" for share in shares))]

@@ -20,7 +20,7 @@ STAGES = {n: name for n, name in LAYERS.items() if n != STEM}
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 GONE = 0.05  # of ‖y‖²: alignment that has dropped off, as in Figure 13
 # data/plans/representation_alignment.yaml
-TWENTIETH = "a twentieth of the area that is there could hardly be seen between two drawn curves"
+TWENTIETH = "a twentieth of the area could hardly be seen between two drawn curves"
 
 
 def gaps(table, column, *keys, **rows):
@@ -154,38 +154,41 @@ KINDS = [Case(part, f"{part} classes", {"target": part}) for part in PARTS]
 STATEMENTS = [
     Statement(
         "higher",
-        "Pre-training on the source that is more like the target gives features that align better with it "
+        "Pre-training on the source more similar to the target gives features that align better with it "
         "(area under the curve, mean over the target tasks).",
         source="Figures 14 and 21, Section 7.3", of=higher, each=lambda p: OVER_STAGES, headline=True, **AREA,
     ),
     Statement(
-        "everywhere", "It does so at all thresholds: at the one where it does least, too.",
+        "everywhere",
+        "Features from the more similar source align better at all thresholds, even where the difference is "
+        "smallest.",
         source="Figure 14, Section 7.3", of=everywhere, each=lambda p: OVER_STAGES, **CURVE,
     ),
     Statement(
-        "later", "The difference is larger in the last stage than in the first.",
+        "later", "The difference between the sources is larger in the last stage than in the first.",
         source="Figure 14, Section 7.3", of=later, **AREA,
     ),
     Statement(
-        "each-later", "The difference grows from every stage to the next.", source="Figure 14", of=each_later,
-        **AREA,
+        "each-later", "The difference between the sources grows from every stage to the next.",
+        source="Figure 14", of=each_later, **AREA,
     ),
     Statement(
-        f"higher-layer{STEM}", "In the first layer, too, the source like the target aligns better with it.",
+        f"higher-layer{STEM}", "In the first layer, too, features from the more similar source align better.",
         source="Figure 14", of=lambda t, p: higher(t, p, STEM), ours=True, **AREA,
     ),
     Statement(
-        f"everywhere-layer{STEM}", "In the first layer it does so at all thresholds.",
+        f"everywhere-layer{STEM}",
+        "In the first layer, features from the more similar source align better at all thresholds.",
         source="Figure 14", of=lambda t, p: everywhere(t, p, STEM), ours=True, **CURVE,
     ),
     Statement(
         "both-kinds",
-        "In the last layer, the source like the target aligns better with either kind of target.",
+        "In the last layer, features from the more similar source align better with either kind of target.",
         source="Section 7.3", of=lambda t, p, target: higher(t, p, max(LAYERS), target=target),
         each=lambda p: KINDS, **AREA,
     ),
     Statement(
-        "tuned", "After fine-tuning, the network from the source like the target is more accurate.",
+        "tuned", "After fine-tuning, the network pre-trained on the more similar source is more accurate.",
         source="Figure 15, Section 7.3", of=gain, each=lambda p: KINDS, paper=printed_gain, above=0,
         matters=0.5, because="4,000 test images give an accuracy to about half a point", unit="points",
         requires=LEARNED,
@@ -245,7 +248,7 @@ def key_numbers(table, parameters):
     shown = " / ".join(f"{value:+.0f} %" for value in found.mean())
     made = [KeyNumber("difference of areas, first to last layer, in % of the mean area", shown)]
     for target in PARTS:
-        what = f"accuracy on {target} classes: source like them less the other, points"
+        what = f"accuracy on {target} classes: similar source minus the other, points"
         here, paper = gain(table, parameters, target), printed_gain(parameters, target)
         made.append(KeyNumber(what, f"{here.mean():+.1f}" if here is not None else None, f"{paper:+.1f}"))
     return made

@@ -124,7 +124,7 @@ def networks(parameter):
 MATTERS = 5.0  # percent of the inputs' area
 ROOM = Requirement(
     "what the shallower network leaves to lose, in percent of the inputs' area", room, at_least=MATTERS,
-    because="Where less is left, no drop can grow by as much as matters",
+    because="If less is left, the drop cannot grow enough to matter",
 )  # fmt: skip
 BATCH_ROOM = replace(ROOM, of=partial(room, mode="batch"))
 SEEN = 5  # seeds of trained networks that were seen before their areas were compared as they are
@@ -146,23 +146,23 @@ STATEMENTS = [
     ),
     Statement(
         "deeper-batch",
-        "The same of residual networks alone, with the batch's statistics in batch normalisation.",
+        "The same holds for residual networks alone, with the batch's statistics in batch normalisation.",
         source="Figure 19, Section 7.2", of=lambda t, p, dataset: growth(t, p, dataset, "batch"),
         each=by_set, ours=True, **PERCENT, requires=(BATCH_ROOM,),
     ),
     Statement(
-        "wide", "Random ReLU features that are enough to fit every label align less than the inputs.",
+        "wide", "Random ReLU features, enough of them to fit every label, align less than the inputs.",
         source="Section 9", of=wide_drop, each=by_set, ours=True, **PERCENT,
-        requires=(Requirement("share of the labels that they fit", of=wide_fits, at_least=0.999),),
+        requires=(Requirement("share of the labels that the features fit", of=wide_fits, at_least=0.999),),
     ),
     Statement(
         "after", "After training on ImageNet, a network aligns more with the labels than the inputs.",
         source="Figures 13 (a) and 19, Section 7.2", each=networks("trained"), of=after, above=0,
         matters=0.05, unit="of the largest area", because="as on the page of Figure 13", seen=SEEN,
-        post_hoc="areas are compared as on the page of Figure 13 since five runs had been seen in percent",
+        post_hoc="after seeing five runs in percent, we compared areas as on the page of Figure 13",
     ),
     Statement(
-        "before", "Before that training, the same network aligns less than the inputs.",
+        "before", "Before training on ImageNet, the same network aligns less than the inputs.",
         source="Figures 13 (a) and 19, Section 7.2", each=networks("trained"), of=before, **PERCENT,
     ),
 ]  # fmt: skip

@@ -62,12 +62,12 @@ def test_the_printed_order_holds():
     assert said.startswith(
         "Linear models learn fastest on the ReLU network's features early in training, at this"
     )
-    assert "They also align best with the labels (area 0.5" in said and "the next has 0.2" in said
+    assert "They also align best with the labels (area 0.5" in said and "the others at most 0.2" in said
     heads = [claim for claim in judged(table).values() if claim.headline]
     assert [claim.id for claim in heads] == ["relu-fastest"] and not heads[0].ours
     assert judged(table)["training"].ours and judged(table)["test"].ours
     few, all_rows = (table.assign(points=PARAMETERS["points"] - less) for less in (1, 0))
-    assert found(few, dataset="ct_slices").endswith(" All CT slices are of two patients.")
+    assert found(few, dataset="ct_slices").endswith(" All CT slices come from two patients.")
     assert "patients" not in found(all_rows, dataset="ct_slices")
     assert reading.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 

@@ -186,7 +186,7 @@ def test_exceptions_are_named():
     one = made_up({None: 0.6, "slow sgd": 0.1})
     assert "4 of 5 settings (the opposite: MNIST, plain SGD at 0.01), on training and on test" in found(one)
     slices = made_up({None: 0.6}).replace("mnist", "ct_slices")
-    assert found(slices, datasets=["ct_slices"]).endswith("We have CT slices of two patients only.")
+    assert found(slices, datasets=["ct_slices"]).endswith(" CT slices come from only two patients.")
 
 
 def test_a_mean_above_nothing_is_no_verdict():

@@ -168,7 +168,7 @@ def test_a_data_set_with_too_few_rows_is_not_judged(table):
     assert claims(whole)["ordered-diabetes"].measured < 0 and found["ordered-digits"] == HOLDS
     said = finding(whole)
     assert said.startswith("The layers of digits are in the paper's order: ") and len(said) <= 300
-    assert "diabetes is not judged, with too few rows; there, after training, layer 3 lies above" in said
+    assert "diabetes is not judged (too few rows); after training, its layer 3 lies above" in said
     assert "layer 2 at 99 % of the thresholds" in said  # at all but the first of 101
     rows.loc[rows["kind"].eq("training"), "examples"] = 1
     assert finding(pd.concat([rows, curves])).startswith(

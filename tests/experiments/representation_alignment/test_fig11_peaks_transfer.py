@@ -218,14 +218,14 @@ def test_claims_on_shares_and_on_what_mirrors_alignment(table):
     assert made["fast-share-contrast"].outcome == HOLDS
     assert {made[id].outcome for id in MIRRORED} == {HOLDS}
     assert made["inputs-above-init-related-last"].measured == pytest.approx(0.999)
-    assert "and are ahead early, ahead at the end." in said(rows, made)
+    assert "are ahead early, ahead late." in said(rows, made)
     last = rows["step"] == rows["step"].max()
     rows.loc[last & (rows["representation"] == "original"), "test_error"] = 3.0 + 0.001 * rows["seed"]
     text = said(rows, found(rows))
-    assert text.endswith("and are ahead early, behind at the end.") and len(text) <= 300
+    assert text.endswith("are ahead early, behind late.") and len(text) <= 300
     related = last & (rows["representation"] == "original") & (rows["task"] == "related")
     rows.loc[related, "test_error"] = 1.0 + 0.001 * rows["seed"]
-    assert said(rows, found(rows)).endswith("and are ahead early, mixed at the end.")
+    assert said(rows, found(rows)).endswith("are ahead early, mixed late.")
 
 
 def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table):
