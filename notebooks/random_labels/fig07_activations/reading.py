@@ -103,11 +103,11 @@ def after_the_switch(parameters):
 SHARE = {"matters": 0.05, "because": "5 points of 100 are a twentieth of the figure's axis"}
 PAIRS = SHARE | {"unit": "of the pairs of a neuron and an image"}
 CHOSEN = {
-    "post_hoc": "step 64 was chosen when three seeds had been seen; only new seeds are judged",
+    "post_hoc": "step 64 was chosen after three seeds had been seen; only new seeds are judged",
     "seen": seen,
 }
 HURTS = Requirement(
-    "training accuracy that pre-training takes from the negative case, mean over the second task, in points",
+    "points of training accuracy that pre-training costs the negative case, mean over the second task",
     lost, at_least=1.0,
 )  # fmt: skip
 BY_LABELS = {
@@ -134,10 +134,10 @@ STATEMENTS = [
     Statement("spared", "Activation in the last hidden layer falls less at the switch in the positive case.",
               "Section 3", above=0, of=lambda t, p, labels: -apart(lambda case: at_switch(t, case, labels)),
               **BY_LABELS, **PAIRS, **CHOSEN),
-    Statement("intact", "Of the last hidden layer's activation more is left in the positive case.",
+    Statement("intact", "More of the last hidden layer's activation is left in the positive case.",
               "Section 3", above=0, unit="of the activation before", ours=True,
               of=lambda t, p, labels: -apart(lambda case: left(t, case, labels)), seen=seen,
-              post_hoc="compared with the negative case when three seeds had been seen; only new are judged",
+              post_hoc="compared with the negative case after three seeds were seen; only new ones count",
               **BY_LABELS, **SHARE),
     Statement("later", "Pre-training lowers activation more in the last hidden layer than in the first.",
               "Section 3, Appendix F", later, above=0, **PAIRS,
@@ -177,7 +177,7 @@ def key_numbers(table, parameters):
         found = [100 * values.mean() for values in (first(task), last(task), last(frame))]
         if np.isfinite(found).all():
             what = (
-                f"images on which a neuron is active, pre-training {word} (%): at first → pre-trained → end"
+                f"images on which a neuron is active, pre-training {word} (%): initial → pre-trained → final"
             )
             made.append(KeyNumber(what, " → ".join(f"{value:.0f}" for value in found)))
     return made

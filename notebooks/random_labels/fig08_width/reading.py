@@ -72,7 +72,7 @@ STATEMENTS = [
         "negative", "With the narrowest dense layer, pre-training slows training down.", of=narrowest, **GAP
     ),
     Statement(
-        "dead", "The wider the dense layer, the fewer of its units are dead after fine-tuning (as a share).",
+        "dead", "The wider the dense layer, the smaller the share of its dead units after fine-tuning.",
         source="Figure 8, Section 3", of=lambda t, p, labels: less(t, p, labels, dead_after), above=0,
         matters=0.05, unit="of the units", because="one unit in twenty hardly changes what a layer computes",
         each=over("labels", KINDS), ours=True,
@@ -82,9 +82,9 @@ STATEMENTS = [
 SAID = by_verdict(
     holds="A wider dense layer takes away the harm that pre-training on random labels does to a narrow one",
     contradicted="A wider dense layer makes the harm that pre-training does worse",
-    absent="A wider dense layer changes the harm that pre-training does too little to matter",
+    absent="A wider dense layer changes the harm of pre-training by too little to matter",
     undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
-    not_judged="Whether a wider dense layer takes away the harm of pre-training is not judged, since "
+    not_judged="We do not judge whether a wider dense layer takes away the harm of pre-training, since "
     "here it does none on average",
 )
 SLOWED = by_verdict(
@@ -92,7 +92,7 @@ SLOWED = by_verdict(
     contradicted="Pre-training speeds the narrowest network up",
     absent="Pre-training hardly changes how fast the narrowest network learns",
     undecided="It is undecided whether pre-training slows the narrowest network down",
-    not_judged="Whether pre-training slows the narrowest network down is not judged",
+    not_judged="We do not judge whether pre-training slows the narrowest network down",
 )
 
 
@@ -115,7 +115,7 @@ def key_numbers(table, parameters):
     kind = parameters["labels"][0]
     result = []
     for name, measure, form, within in (
-        (f"slower by, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
+        (f"slowdown, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
         ("dead dense units after fine-tuning, narrowest / widest layer (%)", dead_after, "{:.1f}", (0, 100)),
     ):
         frame = 100 * by_width(table, parameters, kind, measure)

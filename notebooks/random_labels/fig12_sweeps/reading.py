@@ -66,7 +66,7 @@ def beyond_guess(figure, points):
     def exceeds(table, parameters):
         return sweep.above_guess(points(table), GUESS[figure])
 
-    what = "test accuracy above that of a guess, mean over training"
+    what = "test accuracy above chance, mean over training"
     return Requirement(what, exceeds, at_least=sweep.HELD_OUT)
 
 
@@ -75,7 +75,7 @@ def beyond_guess(figure, points):
 LONGER = Requirement(
     "share of the printed epochs upstream", lambda t, p, **given: p["epoch_share"], at_least=1.0
 )
-POST_HOC = "chosen when groups with a fifth of the printed epochs had been seen; only longer ones are judged"
+POST_HOC = "chosen after groups with a fifth of the printed epochs were seen; only longer ones are judged"
 POINTS = {"matters": 1.0, "unit": "points", "because": "one point is the size of the figures' symbols"}
 LATER = POINTS | {"requires": (LONGER,), "post_hoc": POST_HOC}
 LABELS = {"each": lambda p: [Case(kind, words, {"labels": kind}) for kind, words in KINDS.items()]}
@@ -83,19 +83,19 @@ FASTER = LABELS | {"above": 0}
 ONE_VGG = {"what": "test", "architecture": "vgg", "layers": "one"}
 
 STATEMENTS = [
-    Statement("faster", "Pre-trained on random labels, networks train faster than from scratch.",
+    Statement("faster", "Networks pre-trained on random labels train faster than networks from scratch.",
               "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **LATER),
-    Statement("often", "It often does: of the groups, more than half train faster after pre-training.",
+    Statement("often", "It often helps: more than half of the groups train faster after pre-training.",
               "Section 4", helped, above=OFTEN, matters=0.1, unit="of the groups", ours=True,
               because="one group of ten", requires=(LONGER,), post_hoc=POST_HOC),
     Statement("rarely-hurts",
-              "It rarely hurts: of the kinds of networks, at most a tenth gain surely less than nothing.",
+              "It rarely hurts: at most a tenth of the kinds of networks have a gain surely below zero.",
               "Section 4", hurt, exactly=0.0, within=RARELY, unit="of all kinds", ours=True,
               requires=(LONGER, Requirement("kinds of networks with an interval",
                                             lambda t, p: sweep.surely_slower(t, FIGURES)[1],
                                             at_least=KINDS_NEEDED)),
-              post_hoc="written down when groups with a fifth of the epochs had been seen, none surely "
-              "slower"),
+              post_hoc="written down after groups with a fifth of the epochs were seen, none of them "
+              "surely slower"),
     *(Statement(f"faster-{figure}", f"{name} on CIFAR-10, all layers: pre-trained networks train faster.",
                 f"Figure {figure}", gains(figure, layers="all"), **FASTER, **LATER)
       for figure, name in SWEEPS.items()),
@@ -104,10 +104,10 @@ STATEMENTS = [
     Statement("resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
               "B.5; Figures 12 and 13", gains(*SWEEPS, architecture="resnet", layers="all"),
               **FASTER, **LATER),
-    Statement("resnet-second", "In ImageNet's place, ResNet-18 trains faster after pre-training.",
+    Statement("resnet-second", "On ImageNet's stand-in, ResNet-18 trains faster after pre-training.",
               "B.3 to B.5", gains(*SECOND, architecture="resnet", layers="all"), **FASTER, **LATER),
     Statement("others-second",
-              "In ImageNet's place, with fewer examples, SimpleCNN and VGG-16 gain nothing.",
+              "On ImageNet's stand-in with fewer examples, SimpleCNN and VGG-16 gain nothing.",
               "B.4; Figure 15", gains("15", architecture=["cnn", "vgg"], layers="all"), below=NO_GAIN,
               **LABELS, **LATER),
     Statement("figure-16", "Figure 16's ResNet-18 trains faster after pre-training.", "B.6, Figure 16",
@@ -149,9 +149,7 @@ def finding(table, parameters, claims):
         return "No network of the sweeps learned both tasks: there is nothing to compare."
     groups, good = points["group"].nunique(), sweep.by_group(fitted(table, *SWEEPS))
     text = f"{SAID[outcome]}. {len(good)} of {groups} groups learned their random labels"
-    text += (
-        f"; pre-training gains them {good.mean():+.1f} points of accuracy on average." if len(good) else "."
-    )
+    text += f"; on average pre-training adds {good.mean():+.1f} points of accuracy." if len(good) else "."
     slower, cells = sweep.surely_slower(table, FIGURES)
     if slower:
         text += f" Pre-training surely hurts {slower} of {cells} kinds of networks."
@@ -168,6 +166,6 @@ def key_numbers(table, parameters):
         KeyNumber(
             "gain where pre-training learned its labels (points)", interval(sweep.by_group(found), "{:+.1f}")
         ),
-        KeyNumber("their comparisons in which pre-training is faster", f"{100 * share:.0f} %", "very often"),
-        KeyNumber("all layers transferred instead of one: further gain (points)", more, "positive"),
+        KeyNumber("their comparisons that pre-training speeds up", f"{100 * share:.0f} %", "very often"),
+        KeyNumber("further gain from transferring all layers instead of one (points)", more, "positive"),
     ]

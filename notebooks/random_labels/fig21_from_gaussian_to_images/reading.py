@@ -111,12 +111,12 @@ def closer(table, parameters):
 STATEMENTS = [
     Statement(
         "neighbours",
-        "Correlations between neighbouring patches take f(σ) away from rising and then falling.",
+        "Correlations between neighbouring patches make f(σ) depart from rising and then falling.",
         of=lambda t, p: further(t, p, "permuted patches", "images, stride 3"), source="Figure 22, E.2",
         headline=True, **DEPARTURES,
     ),
     Statement(
-        "stride", "The more the patches overlap, the further it departs.", of=further,
+        "stride", "The more the patches overlap, the further f(σ) departs.", of=further,
         source="Figure 22, E.2", **DEPARTURES,
         each=lambda p: [
             Case(f"{stride}", f"stride {stride} against {stride + 1}",
@@ -126,7 +126,7 @@ STATEMENTS = [
     ),
     Statement(
         "still-close",
-        "Up to permuted patches the curve stays closer to the ideal one than that of images does.",
+        "Up to permuted patches, the curve stays closer to the ideal one than the curve of images does.",
         of=closer, source="Figure 21, E.2", above=0, matters=0.05, unit="standard deviations of a shape",
         because="a twentieth of a shape's own standard deviation cannot be seen in the figure",
     ),
@@ -143,7 +143,7 @@ SAID = by_verdict(
     contradicted="Neighbouring patches that fit together bring the curve closer to the predicted shape",
     absent="Neighbouring patches that fit together change the predicted shape too little to be seen",
     undecided="It is undecided whether neighbouring patches that fit together break the predicted shape",
-    not_judged="Whether neighbouring patches that fit together break the predicted shape is not judged",
+    not_judged="We do not judge whether neighbouring patches that fit together break the predicted shape",
 )
 
 
@@ -153,8 +153,8 @@ def finding(table, parameters, claims):
     before, after = of_mean(table, "permuted patches"), of_mean(table, "images, stride 3")
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = f"{SAID[outcome]}: the mean curve lies {100 * after:.2g} % of its height off one rise and one "
-    said += f"fall, with the same patches shuffled {100 * before:.2g} %."
+    said = f"{SAID[outcome]}: the mean curve departs from one rise and one fall by {100 * after:.2g} % of "
+    said += f"its height, with the same patches shuffled by {100 * before:.2g} %."
     if claims["ideal-falls"].outcome != HOLDS:
         return said + " Even the ideal case does not clearly fall at the end."
     return said + f" One small network on {parameters['images']:,} images was tried."

@@ -70,7 +70,7 @@ def test_one_other_shape_decides_the_headline():
     table = made_up(SHAPES | {"right": SHAPES["middle"]})
     found = judged(table)
     assert found["shapes"].outcome == found["right-no-fall"].outcome == CONTRADICTED
-    assert finding(table).startswith("Not in all three settings")
+    assert finding(table).startswith("In at least one of the three settings")
     assert "in 5 of 6 respects" in finding(table)
     flat = judged(made_up(SHAPES | {"left": lambda s: 1.0}, noise=0.01))
     assert flat["shapes"].outcome == UNDECIDED
