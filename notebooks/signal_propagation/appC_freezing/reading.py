@@ -61,16 +61,16 @@ def datasets(parameters):
 RANK = {
     "above": 0.0,
     "matters": 0.3,
-    "because": "below a tenth of the variance of ranks",
+    "because": "a smaller one explains less than a tenth of the variance of ranks",
     "bounds": (-1, 1),
 }
 STATEMENTS = [
     Statement(
-        "controls", "The larger a layer's A_l, the more a step by it changes the outputs (rank correlation).",
+        "controls", "The larger a layer's A_l, the more a step on it changes the outputs (rank correlation).",
         source="Section 2.1, conclusion", of=ranks("alignment", "norm"), each=early, headline=True, **RANK,
     ),
     Statement(
-        "would", "With probabilities of 1/k it would (rank correlation of A_l with ‖K_l Ỹ‖).",
+        "would", "With probabilities of 1/k, the change would grow with A_l (rank correlation with ‖K_l Ỹ‖).",
         source="Section 2.1, Equation 4", of=would, each=datasets, ours=True,
         post_hoc="asked after two networks had been seen; judged on networks of other seeds", **RANK,
     ),
@@ -84,39 +84,41 @@ STATEMENTS = [
         each=both, ours=True, **RANK,
     ),
     Statement(
-        "share-gains", "The larger Tr(K_l ỸỸᵀ), the more it does (rank correlation).",
+        "share-gains", "The larger Tr(K_l ỸỸᵀ), the more such training lowers the loss (rank correlation).",
         source="Equation 5; that the loss shows it is ours", of=ranks("share", "drop"), each=both,
         ours=True, **RANK,
     ),
     Statement(
-        "kernel", "A step changes the outputs by -η K_l (Z - Y) (mean relative error; ours: 0.1).",
+        "kernel", "A step changes the outputs by -η K_l (Z - Y) (mean relative error; ours: below 0.1).",
         source="Section 2.1; at the rate of Figure 2", of=over_layers("error"), each=datasets, below=CLOSE,
         matters=0.02, because="a fifth of our threshold",
     ),
     Statement(
-        "labels", "In one network at initialisation this is η K_l Ỹ (mean cosine over layers; ours: 0.9).",
+        "labels", "In one network at initialisation, that change points along K_l Ỹ (mean cosine over "
+        "layers; ours: above 0.9).",
         source="Equation 4, which averages; of one network it is ours", ours=True, each=datasets,
         of=over_layers("cosine"), above=NEAR, matters=0.02, bounds=(-1, 1),
         because="a fifth of the distance from our threshold to 1",
     ),
     Statement(
-        "labels-mean", "As a mean over networks a step goes along Ỹ as far as Equation 4 says (ratio).",
+        "labels-mean", "Averaged over networks, a step goes along Ỹ as far as Equation 4 says (ratio).",
         source="Appendix C", of=over_layers("gained", kind="mean"), each=datasets, near=1.0, within=0.1,
     ),
     Statement(
-        "adds-up", "Along Ỹ a step by all layers goes as far as their own steps together (ratio).",
+        "adds-up",
+        "Along Ỹ, a step on all layers goes as far as the layers' separate steps together (ratio).",
         source="Equation 5", of=over_layers("summed"), each=datasets, near=1.0, within=0.1,
     ),
     Statement(
-        "bound", "No layer's step is longer than η Tr(K_l) ‖Ỹ‖ (largest ratio).",
+        "bound", "No layer's step changes the outputs by more than η Tr(K_l) ‖Ỹ‖ (largest ratio).",
         source="Section 2.1", of=over_layers("bound", "max"), each=datasets, below=1.0, matters=0.1,
         because="a tenth of the bound", bounds=(0, np.inf),
     ),
 ]  # fmt: skip
 
 SAID = {
-    HOLDS: "The better a layer is aligned, the more a step by it alone changes the outputs",
-    CONTRADICTED: "A step by a better aligned layer alone does not change the outputs more",
+    HOLDS: "The better a layer is aligned, the more a step on it alone changes the outputs",
+    CONTRADICTED: "A step on a better aligned layer alone does not change the outputs more",
     ABSENT: "How far a layer alone changes the outputs has nothing to do with its alignment",
     UNDECIDED: "It is undecided whether better aligned layers change the outputs more",
 }

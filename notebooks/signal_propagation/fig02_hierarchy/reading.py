@@ -116,17 +116,17 @@ TRAINED = Requirement("epochs of training", epochs_trained, at_least=ENOUGH)
 ON_ALL = Requirement("trained on all images", lambda t, p, dataset: p["train_images"] == 0)
 HEIGHT = {
     "above": 0, "matters": 0.005, "unit": "of the alignment", "each": kinds, "requires": (TRAINED,),
-    "because": "the curves of Figure 2 do not let a reader see less",
+    "because": "smaller differences cannot be read from the curves of Figure 2",
 }  # fmt: skip
 AT_RATE = {"source": "Figures 9 (c) and 10 (c)", "each": printed, "requires": (TRAINED, ON_ALL)}
 STATEMENTS = [
     Statement(
         "hierarchy-rises",
-        "The layer that ends highest gains more in two epochs than it changes from there to the end.",
+        "The layer that ends highest gains more in the first two epochs than it changes afterwards.",
         source="Figure 2, Section 2.3, Appendix B.4", of=early_lead, **HEIGHT,
     ),
     Statement(
-        "hierarchy-hidden", "At the end a hidden layer lies above both the first and the last layer.",
+        "hierarchy-hidden", "At the end, a hidden layer is better aligned than the first and the last layer.",
         source="Figures 1, 2 and 7, Section 2.3", of=of("hidden"), headline=True, **HEIGHT,
     ),
     Statement(
@@ -135,16 +135,16 @@ STATEMENTS = [
     ),
     Statement(
         "earlier", "A higher learning rate moves the peak towards the input.", source="Figures 3 and 8",
-        of=moved, above=0, matters=0.5, unit="layers", because="a peak is a whole layer: half of one is none",
-        each=rates, requires=(TRAINED,),
+        of=moved, above=0, matters=0.5, unit="layers", each=rates, requires=(TRAINED,),
+        because="a peak is a whole layer, so half a layer is no move",
     ),
     Statement(
-        "printed", "One run of ours could have given the printed test accuracy (0 to 1) at rate 0.05.",
+        "printed", "One of our runs could have given the printed test accuracy (0 to 1) at rate 0.05.",
         of=of("test_accuracy", PRINTED_RATE), one_run=lambda p, dataset: PRINTED["test_accuracy"][dataset],
         within=ACCURACY_MARGIN, bounds=(0, 1), **AT_RATE,
     ),
     Statement(
-        "printed-loss", "One run of ours could have given the printed test loss at rate 0.05.",
+        "printed-loss", "One of our runs could have given the printed test loss at rate 0.05.",
         of=of("test_loss", PRINTED_RATE), one_run=lambda p, dataset: PRINTED["test_loss"][dataset],
         unit="nats", bounds=(0, math.inf), **AT_RATE,
     ),
@@ -175,8 +175,8 @@ def finding(table, parameters, claims):
         ahead = counted([claim for claim in run if claim.measured > 0], len(run))
         return (
             "We do not judge whether a hidden layer ends with the largest alignment, because training "
-            f"stopped after {epochs:.0f} epochs, while alignments still changed. By then a hidden layer "
-            f"leads on average{ahead}{scattered(run)}."
+            f"stopped after {epochs:.0f} epochs, while alignments were still changing. By then a hidden "
+            f"layer leads on average{ahead}{scattered(run)}."
         )
     said = clauses(claims, "hierarchy-hidden", PEAK, where)
     risen = replicates(claims, "hierarchy-rises")

@@ -88,8 +88,8 @@ def whole_epoch(table, parameters, network, dataset):
 
 
 STEPS = Requirement(
-    f"the first epoch has all training images, {BATCH} a step", whole_epoch,
-    because="The correlation falls with the steps, and a shorter epoch has fewer",
+    f"the first epoch covers all training images, {BATCH} per step", whole_epoch,
+    because="The correlation falls as training goes on, and a shorter epoch has fewer steps",
 )  # fmt: skip
 RULE = {
     "above": NEAR, "matters": 0.02, "because": "a fifth of the distance from our threshold of 0.9 to 1",
@@ -106,7 +106,7 @@ STATEMENTS = [
         of=before, each=cases, paper="≈ 1", **RULE,
     ),
     Statement(
-        "rise", "When the layers' mean alignment has made half its rise, -corr(Ỹ, w) is above 0.9.",
+        "rise", "When the layers' mean alignment has completed half its rise, -corr(Ỹ, w) is above 0.9.",
         source="Appendix B.4; the reading is ours", of=of("rise"), each=lambda p: cases(p, ["dense"]),
         ours=True, **RULE,
     ),

@@ -133,8 +133,8 @@ def table_4(parameters):
 
 def beside(parameters):
     """A case per width of frozen networks, on a part of the images and on all."""
-    whole = f"width {parameters['unfrozen_width']} trained whole against"
-    some, every = ("widths", "", "a part of the images"), ("all_images_widths", "-all", "all images")
+    whole = f"unfrozen at width {parameters['unfrozen_width']} against"
+    some, every = ("widths", "", "a subset of the images"), ("all_images_widths", "-all", "all images")
     return [
         Case(f"{w}{end}", f"{whole} {w}, {on}", {"width": w, "all_images": bool(end)})
         for name, end, on in (some, every)
@@ -164,11 +164,11 @@ STATEMENTS = [
         because="a twentieth of the hidden layers' mean alignment, 0.02",
     ),
     Statement(
-        "centre", "Less noise in the last layer moves the weighted mean layer towards the centre.",
+        "centre", "Less noise in the last layer moves the alignment-weighted mean layer towards the centre.",
         source="Figure 18, caption", of=centred, above=0, matters=0.05, unit="layers",
         because="a twentieth of a layer cannot be seen in the figure",
-        post_hoc="the layer of largest alignment, judged at first, is the same at every noise in all seeds: "
-        "its weighted mean replaced it after they were seen, and is judged on other seeds",
+        post_hoc="the layer of largest alignment, which we judged first, is the same at every noise scale in "
+        "all seeds: the weighted mean replaced it after these were seen and is judged on other seeds",
         seen=SEEN_SEEDS, ours=True,
     ),
     Statement(
@@ -181,7 +181,7 @@ STATEMENTS = [
         of=lambda t, p: 100 - of_width(t, "train_accuracy", PAPER_WIDTH, True),
     ),
     Statement(
-        "printed", "One run of ours could have given the largest accuracy that the paper prints.",
+        "printed", "One of our runs could have given the largest accuracy that the paper prints.",
         source="Table 4", of=largest, one_run=lambda p, width, column: PRINTED[column][width], unit="%",
         each=table_4, bounds=(0, 100), requires=(
             Requirement("networks whose largest accuracy was recorded", recorded, at_least=3),
@@ -191,7 +191,8 @@ STATEMENTS = [
     ),
     Statement(
         "behind",
-        "A network trained whole classifies more test images than a frozen one (SGD or least squares).",
+        "An unfrozen network classifies more test images correctly than a frozen one (SGD or least "
+        "squares).",
         source="Table 4, caption", of=behind, each=beside, **POINTS,
     ),
 ]  # fmt: skip
@@ -213,19 +214,19 @@ PARITY = {
 
 def some_of(claims, total):
     """At how many of the noise scales; nothing of all."""
-    return f" in {len(claims)} of {total} noise scales" * (len(claims) < total)
+    return f" at {len(claims)} of {total} noise scales" * (len(claims) < total)
 
 
 def finding(table, parameters, claims):
     """How much the frozen layers' alignments change, and whether such networks keep up."""
     said = clauses(claims, "evolves", SAID, some_of)
     if not said:
-        return "No frozen network with alignments is among the results."
+        return "The results contain no frozen network with alignments."
     most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
     said = f"When only the last layer is trained, {said}: by up to {100 * most:.0f} % on average over them."
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
-    said += f" Such a network {parity} one that is trained whole." if parity else ""
+    said += f" Such a network {parity} one that is not frozen." if parity else ""
     said += f" Training ended after {parameters['epochs']} epochs."
     return f"{said} The threshold, a tenth, is our choice."
 
@@ -236,7 +237,7 @@ def key_numbers(table, parameters):
     found = [values for s in parameters["noise_scales"] if len(values := changes(table, parameters, s))]
     if found:
         most = max(found, key=lambda values: values.mean())
-        what = "change of the frozen layers' alignments (%), the noise scale where it is largest"
+        what = "change of the frozen layers' alignments (%) at the noise scale where it is largest"
         result.append(KeyNumber(what, interval(100 * most, "{:.1f}", (0, math.inf))))
     width = parameters["all_images_widths"][0]
     if len(values := largest(table, parameters, width, "test")):

@@ -122,7 +122,7 @@ def apart(one, other):
     return of
 
 
-ENOUGH = Requirement("networks in every seed", networks_a_seed, at_least=NETWORKS)
+ENOUGH = Requirement("networks per seed", networks_a_seed, at_least=NETWORKS)
 ACCURATE = Requirement("points of test accuracy below the paper's best network", points_short, at_most=SHORT)
 PAIR = {"seen": 3, "post_hoc": "the pair was added after seeds 0 to 2 were seen, and is judged on later ones"}
 OF_R = {
@@ -131,7 +131,7 @@ OF_R = {
 }  # fmt: skip
 OF_LN = {
     "above": 0, "matters": 0.1, "unit": "in ln R",
-    "because": "a tenth of the rank; the curves of Figure 20b lie far further apart",
+    "because": "a tenth of the rank; the curves of Figure 20b are much further apart",
 }  # fmt: skip
 OF_DECAY = {"above": 0, "matters": 0.05, "unit": "in log10 λ", "because": "a tenth of the eigenvalue"}
 
@@ -153,10 +153,11 @@ STATEMENTS = [
         "near-one", "In the best network a middle layer's correlation term is near 1 (ours: above 0.9).",
         source="Figure 20c, Appendix G.1", of=highest_term, above=NEAR, matters=0.02, unit="of the term",
         because="a fifth of the distance from 0.9 to 1", bounds=(0, 1), requires=(ACCURATE,),
-        post_hoc="added after the first results, with the 0.9 that Figure 6's page had fixed",
+        post_hoc="added after the first results, with the 0.9 fixed earlier on the page of Figure 6",
     ),
     Statement(
-        "noise-blue", "Random labels and a low rate give larger stable ranks than the highest rate without.",
+        "noise-blue",
+        "Random labels at a low rate give larger stable ranks than clean labels at the highest.",
         source="Figure 20b", of=between("green", "blue", "log_rank"), **PAIR, **OF_LN,
     ),
     Statement(
@@ -164,11 +165,11 @@ STATEMENTS = [
         source="Figure 20b", of=between("green", "orange", "log_rank"), **PAIR, **OF_LN,
     ),
     Statement(
-        "noise", "At the same rate random labels enlarge stable ranks (mean over the rates).",
+        "noise", "At the same rate, random labels increase stable ranks (mean over the rates).",
         source="Figure 20b; at every rate ours", of=by_noise("log_rank"), ours=True, **OF_LN,
     ),
     Statement(
-        "rate", "Without random labels, too, the lowest rate has larger stable ranks than the highest.",
+        "rate", "Even without random labels, the lowest rate gives larger stable ranks than the highest.",
         source="Figure 20b; without random labels ours", of=between("orange", "blue", "log_rank"), ours=True,
         requires=(ACCURATE,), **OF_LN,
     ),
@@ -178,7 +179,7 @@ STATEMENTS = [
         **PAIR, **OF_DECAY,
     ),
     Statement(
-        "decay-same", "At the same rate, too, eigenvalues drop faster without random labels (the 50th).",
+        "decay-same", "Even at the same rate, eigenvalues drop faster without random labels (the 50th).",
         source="Figure 19; at the same rate ours", of=by_noise("decay"), ours=True, **OF_DECAY,
     ),
     Statement(
@@ -187,7 +188,7 @@ STATEMENTS = [
         requires=(ACCURATE,), **OF_LN,
     ),
     Statement(
-        "fisher-even", "The Fisher information's stable rank varies less over the layers.",
+        "fisher-even", "The Fisher information's stable rank varies less over the layers than the kernel's.",
         source="Figure 21", of=apart("spread", "fisher_spread"), requires=(ACCURATE,), **OF_LN,
     ),
     Statement(
@@ -197,7 +198,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = {
-    HOLDS: "More accurate networks have lower stable ranks, as the paper has it",
+    HOLDS: "More accurate networks have lower stable ranks, as the paper says",
     CONTRADICTED: "More accurate networks have higher stable ranks, not lower ones",
     ABSENT: "Test accuracy and stable rank are hardly related",
     UNDECIDED: "It is undecided whether more accurate networks have lower stable ranks",
@@ -241,7 +242,7 @@ def key_numbers(table, parameters):
     """What random labels do to the rank, and the best test accuracy."""
     result = []
     if len(values := by_noise("log_rank")(table, parameters)):
-        what = "stable rank with random labels, over that without"
+        what = "stable rank with random labels over that without"
         result.append(KeyNumber(what, interval(np.exp(values), "{:.2f}", (0, math.inf))))
     if len(networks(table)):
         best = BEST - points_short(table, parameters) / 100
