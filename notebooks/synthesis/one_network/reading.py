@@ -186,26 +186,26 @@ def cases(parameters):
     ]
 
 
-SETTLE = Requirement("runs in which an instrument has not settled at the last record", unsettled, at_most=0)
+SETTLE = Requirement("runs in which an instrument has not settled by the last record", unsettled, at_most=0)
 TIME = {
     "above": 0, "matters": 0.1, "unit": "octaves of steps", "ours": True,
     "because": "a fifth of the distance between two records",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
-        "features-first", "The features of the last hidden layer have made half of their change towards the "
-        "labels before the first layer's weights have made half of theirs towards the data.",
+        "features-first", "The features of the last hidden layer complete half of their change towards the "
+        "labels before the first layer's weights complete half of theirs towards the data.",
         source="compare Maennel Figure 2 and Imani Figure 2", of=later("features", "filters"), each=cases,
         headline=True, **TIME,
     ),
     Statement(
-        "curvature-first", "The curvature has made half of its change before the features have.",
+        "curvature-first", "The curvature completes half of its change before the features do.",
         source="compare Imani Figure 2 and ICLR 2020 Figure 3", of=later("curvature", "features"), each=cases,
         **TIME,
     ),
     Statement(
-        "tangent-first", "The tangent kernel of the layer that leads at the end has made half of its change "
-        "before the features have.", source="compare Lou Figure 2 and Imani Figure 2",
+        "tangent-first", "The tangent kernel of the layer that leads at the end completes half of its change "
+        "before the features do.", source="compare Lou Figure 2 and Imani Figure 2",
         of=later("tangent", "features"), each=cases, **TIME,
     ),
     Statement(
@@ -213,15 +213,16 @@ STATEMENTS = [
         source="compare ICLR 2020 Figure 3", of=settles_last, each=cases, requires=(SETTLE,), **TIME,
     ),
     Statement(
-        "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is above the first and the "
-        "last layer's.", source="compare Lou Section 2.3", each=cases, above=0, matters=0.01, ours=True,
-        unit="A_l",
+        "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is better aligned than the "
+        "first and the last layer's.", source="compare Lou Section 2.3", each=cases, above=0, matters=0.01,
+        unit="A_l", ours=True,
         of=lambda t, p, network, task: leaders(t, network, task)["hidden"],
-        because="a hundredth of the largest that an alignment can be",
+        because="a hundredth of the largest possible alignment",
     ),
     Statement(
-        "sooner", "Fine-tuned from random labels, the features make half of their change sooner than from "
-        "scratch.", source="compare Maennel Figure 1", of=sooner, each=over("networks", NETWORKS), **TIME,
+        "sooner", "Features complete half of their change sooner when fine-tuned from random labels than "
+        "from scratch.", source="compare Maennel Figure 1", of=sooner,
+        each=over("networks", NETWORKS), **TIME,
     ),
 ]  # fmt: skip
 
@@ -244,7 +245,7 @@ def finding(table, parameters, claims):
         return "Nothing was measured: every run diverged or was too short."
     return (
         f"I{'; '.join(said)[1:]}. With real labels the later of the two takes {' and '.join(factors)} "
-        "times the steps. Small networks, whose filters are measured differently."
+        "times as many steps. The networks are small, and their filters are measured differently."
     )
 
 

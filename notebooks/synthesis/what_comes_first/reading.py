@@ -12,7 +12,7 @@ from .. import clocks
 from ..clocks import path
 
 LAYERS = {"convolutional": "convolution", "local": "locally connected layer", "dense": "dense layer"}
-TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "first layer alone trained"}
+TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "only first layer trained"}
 CELL = ["scale", "rate", "width"]
 
 
@@ -98,7 +98,7 @@ def progress(table, layer, trained, of):
 
 
 LEARNED = Requirement(
-    "share of its first value that the loss loses, least over the grid",
+    "fall of the loss as a share of its first value, smallest over the grid",
     lambda t, p, layers: per_run(t, layers, "all", lambda run: lost(run).iloc[-1]).mean().min(),
     at_least=0.5,
 )
@@ -110,20 +110,20 @@ TIME = EACH | {
 GAIN = EACH | {
     "above": 0.5, "matters": 0.1, "unit": "of the trained network's gain", "because": "a tenth of the gain",
 }  # fmt: skip
-LATER = {"source": "ours", "seen": 5, "post_hoc": "asked when the planned runs, seeds 0 to 4, had been seen"}
+LATER = {"source": "ours", "seen": 5, "post_hoc": "added after the planned runs, seeds 0 to 4, had been seen"}
 STATEMENTS = [
     Statement(
-        "order", "The features have made half of their change towards the labels before the first layer's "
-        "weights have made half of theirs towards the data.", headline=True, **TIME,
+        "order", "The features complete half of their change towards the labels before the first layer's "
+        "weights complete half of theirs towards the data.", headline=True, **TIME,
         source="compare Maennel Figure 2 and Imani Figure 2", of=lambda t, p, layers: lags(t, layers),
     ),
     Statement(
-        "everywhere", "So it is in every cell of the grid.", source="ours", **TIME,
+        "everywhere", "The same order holds in every cell of the grid.", source="ours", **TIME,
         of=lambda t, p, layers: weakest(*(cell for _, cell in per_run(t, layers, "all", lag).items())),
     ),
     Statement(
-        "frozen", "With the first layer frozen the features gain more than half of what they gain when it is "
-        "trained.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "others", gain)), source="ours",
+        "frozen", "With the first layer frozen, the features gain more than half of what they gain when it "
+        "is trained.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "others", gain)), source="ours",
         **GAIN,
     ),
     Statement(
@@ -132,26 +132,27 @@ STATEMENTS = [
         **LATER, **TIME,
     ),
     Statement(
-        "share", "The order is the same if filters are measured by a share that is at most 1.",
+        "share", "The order is the same if we measure filters by a share that is at most 1.",
         of=lambda t, p, layers: lags(t, layers, filters=share), **LATER, **TIME,
     ),
     Statement(
-        "slower", "With the first layer frozen the features make half of their change later.",
+        "slower", "With the first layer frozen, the features complete half of their change later.",
         of=lambda t, p, layers: difference(*beside_all(t, layers, "others", half_time)), **LATER, **TIME,
     ),
     Statement(
-        "equal-loss", "At equal loss the features are aligned as much with the first layer frozen.", near=0,
+        "equal-loss", "At equal loss the features are equally aligned with the first layer frozen.", near=0,
         of=lambda t, p, layers: mean_of(t, layers, ["all", "others"], ahead), within=0.02,
         unit="of the labels", **LATER, **EACH,
     ),
     Statement(
-        "reverse", "With the first layer alone trained the features gain more than half of what they gain "
+        "reverse", "With only the first layer trained, the features gain more than half of what they gain "
         "when all layers are.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "first", gain)), **LATER,
         **GAIN,
     ),
 ]  # fmt: skip
 SAYS = by_verdict(
-    "Features align before filters{}", "Filters align before features{}", "Features align as filters do{}",
+    "Features align before filters{}", "Filters align before features{}",
+    "Features and filters align at the same time{}",
     undecided="The order is undecided{}", not_judged="The order is not judged{}",
 )  # fmt: skip
 
@@ -163,11 +164,11 @@ def finding(table, parameters, claims):
         return "Nothing was measured: every run diverged."
     turned = [LAYERS[layer] for layer in parameters["layers"] if _turned(table, claims, layer)]
     text += " by the measure chosen in advance"
-    text += f"; by a second, bounded one the order turns with the {listed(turned)}" if turned else ""
+    text += f"; by a second, bounded one it reverses with the {listed(turned)}" if turned else ""
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     left = " to ".join(dict.fromkeys(f"{end(left):.0f}" for end in (min, max)))
-    text += f". With the first layer frozen, features still make {left} % of their gain."
-    return f"{text} Our filters start small, and the order may hang on that."
+    text += f". With the first layer frozen, features still achieve {left} % of their gain."
+    return f"{text} Our filters start small, and the order may depend on that."
 
 
 def _with(claims, total):

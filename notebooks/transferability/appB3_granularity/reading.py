@@ -51,10 +51,10 @@ CASES = [Case(kind, f"{kind}, {words}", {"kind": kind}) for kind, words in KINDS
 LEARNED = Requirement("accuracy on the source, %", of=source_accuracy, at_least=60.0)
 FITTED = Requirement("training error on the targets, %", of=training_error, at_most=5.0)
 LIMITS = {"unit": "points", "requires": (LEARNED, FITTED)}
-SHARE = LIMITS | {"above": 0, "matters": 5.0, "because": "a seventh of what the printed ones differ by"}
+SHARE = LIMITS | {"above": 0, "matters": 5.0, "because": "a seventh of the printed difference"}
 STATEMENTS = [
     Statement(
-        "distant", "A larger share is removed on one class of each superclass than on the classes of one.",
+        "distant", "Pre-training removes a larger share of the error on distant targets than on fine ones.",
         source="Appendix B.3", of=lambda t, p: more(t, p, "distant"), paper=lambda p: printed_more(),
         headline=True, **SHARE,
     ),
@@ -76,15 +76,15 @@ STATEMENTS = [
         "moves", "Fine-tuning moves the weights less on coarse targets than on fine ones.", ours=True,
         source="Section 3, Table 1", above=0, matters=0.05, because="less than printed deviations differ by",
         of=lambda t, p: 1 - ratio(*(ended(t, k, "pretrained", "deviation") for k in ("coarse", "fine"))),
-        **LIMITS | {"unit": "of the way on fine ones"},
+        **LIMITS | {"unit": "of the distance on fine ones"},
     ),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Pre-training helps more where the classes lie far apart than on classes of one kind",
-    "Against the paper, pre-training helps less where the classes lie far apart than on classes of one kind",
-    "Against the paper, pre-training helps as much on classes of one kind as where they lie far apart",
-    "pre-training helps more where the classes lie far apart than on classes of one kind",
+    "Pre-training helps more on classes that lie far apart than on classes of one kind",
+    "Against the paper, pre-training helps less on classes that lie far apart than on classes of one kind",
+    "Against the paper, pre-training helps as much on classes of one kind as on classes that lie far apart",
+    "pre-training helps more on classes that lie far apart than on classes of one kind",
 )
 COARSE_SAID = by_verdict(
     "It also helps more on whole superclasses", "On whole superclasses it helps less",
@@ -107,9 +107,9 @@ def finding(table, parameters, claims):
 def key_numbers(table, parameters):
     """By how much more pre-training helps on distant targets, and on coarse ones."""
     found = (
-        ("share removed, distant less fine (points)", more(table, parameters, "distant"), printed_more()),
-        ("share removed, coarse less fine (points)", more(table, parameters, "coarse"), None),
-        ("error saved, coarse less fine (points)", more(table, parameters, "coarse", saved), None),
+        ("share removed, distant minus fine (points)", more(table, parameters, "distant"), printed_more()),
+        ("share removed, coarse minus fine (points)", more(table, parameters, "coarse"), None),
+        ("error saved, coarse minus fine (points)", more(table, parameters, "coarse", saved), None),
     )
     return [
         KeyNumber(what, interval(values, "{:+.1f}"), theirs if theirs is None else f"{theirs:+.1f}")

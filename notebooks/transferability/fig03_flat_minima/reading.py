@@ -107,15 +107,13 @@ def training_error(table, parameters, target=None, radius=None):
     return networks(rows, "train_error").mean().max()
 
 
-REACHED = Requirement(
-    "training images that the networks compared get wrong, %", of=training_error, at_most=FITTED
-)
+REACHED = Requirement("training error of the networks compared, %", of=training_error, at_most=FITTED)
 
 
 def _smaller(id, text, column="size", **more):
     return Statement(
         id, text, source="Figure 3 (a), Section 3", above=0, matters=0.14, unit="log2 of the ratio",
-        because="a tenth; the curves of Figure 3 (a) lie further apart", requires=(REACHED,),
+        because="a ratio of 1.1; the curves of Figure 3 (a) lie further apart", requires=(REACHED,),
         of=lambda t, p, target=None: ratios(minima(t, target or first_target(p)), column), **more,
     )  # fmt: skip
 
@@ -123,30 +121,30 @@ def _smaller(id, text, column="size", **more):
 def _rise(text, alike):
     return Statement(
         "rise", text, source="Figures 3 and 10", of=rise, above=0, matters=0.05, unit="nats",
-        because="the contours of the paper's maps are 0.05 apart", requires=(REACHED,),
+        because="the contours in the paper's maps are 0.05 apart", requires=(REACHED,),
         each=circles(alike), ours=not alike,
     )  # fmt: skip
 
 
-SMALLER = "The largest eigenvalues of the Hessian are smaller at minima from pre-trained weights"
-UNLIKE = "Targets unlike the source, which the paper says may leave the flat region"
+SMALLER = "The largest eigenvalues of the Hessian are smaller at minima reached from pre-trained weights"
+UNLIKE = "Targets unlike the source, for which the paper says the weights may leave the flat region"
 STATEMENTS = [
     _smaller("eigenvalues", f"{SMALLER}.", headline=True),
-    _smaller("eigenvalues", f"{SMALLER}, on further targets like the source.", each=further(True)),
+    _smaller("eigenvalues", f"{SMALLER}, on other targets like the source.", each=further(True)),
     _smaller("eigenvalues", f"{UNLIKE}: {SMALLER.lower()}.", each=further(False), ours=True),
     _smaller(
         "eigenvalues-over-loss", f"{SMALLER}, also divided by the loss reached.", "over_loss", ours=True
     ),
     _smaller(
         "eigenvalues-times-norm",
-        f"{SMALLER}, also times the squared norm of the weights.",
+        f"{SMALLER}, also when multiplied by the squared norm of the weights.",
         "times_norm",
         ours=True,
         seen=SEEN,
-        post_hoc="asked when the page's table had shown it; the raw ones depend on the weights' scale",
+        post_hoc="chosen after the page's table had shown it; raw eigenvalues depend on the weights' scale",
     ),
-    _rise("The loss rises less around minima from pre-trained weights.", True),
-    _rise(f"{UNLIKE}: the loss rises less around minima from pre-trained weights.", False),
+    _rise("The loss rises less around minima reached from pre-trained weights.", True),
+    _rise(f"{UNLIKE}: the loss rises less around minima reached from pre-trained weights.", False),
 ]
 
 BOTH = "\u00a0/\u00a0"  # between two numbers of a cell, in one line
@@ -183,7 +181,7 @@ def _condition(rows):
 SAID = by_verdict(
     "Minima reached from pre-trained weights are flatter",
     "Minima reached from pre-trained weights are sharper, not flatter",
-    "Minima reached from pre-trained weights are as sharp as others",
+    "Minima reached from pre-trained weights are no flatter than others",
     "minima reached from pre-trained weights are flatter",
 )
 FAR = {
@@ -197,15 +195,15 @@ def finding(table, parameters, claims):
     """The ratio of curvatures on the first target, and what the loss does further away."""
     claim, name = claims["eigenvalues"], first_target(parameters)
     if claim.measured is None:
-        return "No two networks reached the loss: there is nothing to compare."
+        return "No seed has two networks that reached the loss, so there is nothing to compare."
     low, high = (f"{2**end:.2f}" for end in claim.interval or 2 * (claim.measured,))
     curved = f"{low} to {high} times as much" if low != high else f"{low} times as much"
     rises = {radius: FAR.get(claims[f"rise-{name}-{radius:g}"].outcome) for radius in parameters["radii"]}
     told = [f"{said} at {radius:g}" for radius, said in rises.items() if said]
-    away = f" In units of the filters' norm, it rises {listed(told)}." if told else ""
+    away = f" Further away it rises {listed(told)} filter norms." if told else ""
     caveat = "" if len(settled(table, name)) else " Training had not settled in a minimum."
     return (
-        f"{SAID[claim.outcome]}: on {words(name)} the loss curves {curved} at those from "
+        f"{SAID[claim.outcome]}: on {words(name)} the loss curves {curved} at minima from "
         f"random weights.{away}{caveat} Our network is small."
     )
 

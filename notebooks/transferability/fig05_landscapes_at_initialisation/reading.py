@@ -51,7 +51,7 @@ def cases(parameters):
     """{what is looked at: arguments of :func:`roughness`} of the middle layer, the paper's own case first."""
     own = {"layers": "middle", "mode": "train", "head": "fresh", "radius": parameters["radius"]}
     return {
-        f"as in the paper: radius {parameters['radius']:g}, batch statistics, fresh head": own,
+        f"as in the paper: radius {parameters['radius']:g}, batch statistics, new head": own,
         f"radius {parameters['far_radius']:g}": own | {"radius": parameters["far_radius"]},
         "running statistics": own | {"mode": "eval"},
         "heads scaled to equal logits": own | {"head": "scaled"},
@@ -124,12 +124,12 @@ def others(parameters):
 
 SMOOTHER = "In the middle layer the landscape at the start is smoother with pre-trained weights: log2 of the "
 IN = f" ({imagenet_rows.NAME})"
-LOG = {"above": 0, "matters": 0.14, "unit": "in log2", "because": "a tenth of what is compared"}
+LOG = {"above": 0, "matters": 0.14, "unit": "in log2", "because": "a ratio of 1.1"}
 MIDDLE = LOG | {"source": "Figure 5(b)(c)", "ours": True}
 LAYERS = {
     "ours": True,
     "seen": 3,
-    "post_hoc": "that only layers from the middle one on count, as in B.4, was set after all had been judged",
+    "post_hoc": "the restriction to layers from the middle one on, as in B.4, came after all had been judged",
 }
 PER_LAYER = LAYERS | {
     "above": 0, "matters": 0.05, "unit": "in log2 per layer",
@@ -145,7 +145,7 @@ STATEMENTS = [
         of=lambda t, p: ratios(own_middle(t, p), "variation"),
     ),
     Statement(
-        "middle-other", "The middle layer's landscape is smoother in other conditions, too: log2 of the "
+        "middle-other", "The middle layer's landscape is also smoother under other conditions: log2 of the "
         "curvature, random over pre-trained.", **MIDDLE, each=others,
         of=lambda t, p, case: ratios(own_middle(t, p, case)),
     ),
@@ -192,7 +192,7 @@ def finding(table, parameters, claims):
     """Curvatures of the middle layer at both radii and the other reading; words follow the verdicts."""
     near, far, other = (claims[id] for id in ("middle", "middle-other-1", "middle-variation"))
     if near.measured is None or far.measured is None:
-        return "Nothing was measured with both starts."
+        return "Nothing was measured from both starts."
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (
         f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times as much at the paper's "

@@ -104,7 +104,7 @@ def agree(part):
         return near == far
 
     return Requirement(
-        "steps up to four times the rate and up to a hundred times it tell the same", of,
+        "the verdict is the same for steps up to four and up to a hundred times the learning rate", of,
         because="The paper does not say how far it follows the gradient",
     )  # fmt: skip
 
@@ -146,11 +146,11 @@ SAID = by_verdict(
     f"{ALONG.format('more')} random than from pre-trained weights",
 )
 EARLY = by_verdict(
-    "In the first tenth of the steps, too, it varies more from random weights",
+    "It also varies more from random weights in the first tenth of the steps",
     "In the first tenth of the steps it varies less from random weights",
-    "In the first tenth of the steps it varies as much from either",
-    undecided="Whether it does in the first tenth of the steps, too, is undecided",
-    not_judged="Whether it does in the first tenth of the steps, too, is not judged",
+    "In the first tenth of the steps it varies as much from both",
+    undecided="The first tenth of the steps is undecided",
+    not_judged="The first tenth of the steps is not judged",
 )
 
 
@@ -169,7 +169,7 @@ def finding(table, parameters, claims):
     if said is None or early is None or over_all is None:
         return "There is nothing to compare."
     verdict = claims[f"smaller-{own}"].outcome
-    whose = "Figure 6's setting" + ("" if verdict == HOLDS else f", where that is {verdict}")
+    whose = "Figure 6's setting" + ("" if verdict == HOLDS else f", where it is {verdict}")
     return f"{said}: {2**over_all:.1f} times as much in {whose}. {early}. Our network is small."
 
 
@@ -183,6 +183,6 @@ def key_numbers(table, parameters):
     (way, name), (other, last) = shown(parameters)
     told = {
         f"variation, random over pre-trained: {PROTOCOLS[other]} (Figure 11)": ratios(table, last, other),
-        "Figure 6's at equal training loss": matched(table, name, way),
+        "variation, random over pre-trained: Figure 6, at equal training loss": matched(table, name, way),
     }
     return [KeyNumber(what, times(values)) for what, values in told.items()]

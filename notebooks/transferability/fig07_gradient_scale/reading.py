@@ -10,14 +10,14 @@ from alignbook.studies.transferability.targets import STARTS, each, of_target, w
 from alignbook.wording import by_verdict, over_cases
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
-    "inputs": "by what the layer reads",
-    "weights": "by the layer's weights",
-    "weights_relative": "by the weights, times their norm",
+    "inputs": "with respect to the layer's input",
+    "weights": "with respect to its weights",
+    "weights_relative": "with respect to its weights, times their norm",
 }
 READINGS = {  # of "projection of weight on the singular vectors of gradient"
     "both": "|u_i' W v_i|, on both singular vectors",
-    "left": "‖u_i' W‖, on the one of the outputs",
-    "right": "‖W v_i‖, on the one of the inputs",
+    "left": "‖u_i' W‖, on that of the outputs",
+    "right": "‖W v_i‖, on that of the inputs",
 }
 LEADING = 0.1  # share of the singular vectors that lead
 
@@ -129,59 +129,60 @@ SIZE = {
 }  # fmt: skip
 STATEMENTS = [
     Statement(
-        "steeper", "On its way back to the images the gradient grows faster with random than with "
+        "steeper", "The gradient grows faster on its way back to the images with random than with "
         "pre-trained weights: slope of log10 ‖∂L/∂X‖.", of=of_scale(decades), headline=True, **SLOPE,
     ),
     Statement(
-        "grows", "With random weights the gradient grows on its way back: slope of log10 ‖∂L/∂X‖.", **SLOPE,
+        "grows", "The gradient grows on its way back with random weights: slope of log10 ‖∂L/∂X‖.", **SLOPE,
         of=lambda t, p, target: pairs(rows_of(t, target, "scale"), decades)["scratch"],
     ),
     Statement(
         "steadier", "The gradient's size differs less between the convolutions with pre-trained than with "
         "random weights: log2 of the largest over the smallest.", source="Figure 7(d), Section 4",
         of=of_scale(extent), above=0, ours=True, seen=3, **SIZE,
-        post_hoc="the sizes at the two ends, judged before, had missed that the profile is U-shaped",
+        post_hoc="we first judged the sizes at the two ends, which misses that the profile is U-shaped",
     ),
     Statement(
         "smaller", "In the middle layer the gradient is smaller with pre-trained weights: log2 of the ratio.",
         source="Figure 7(a)(b), Section 4", of=of_scale(size), above=0, **SIZE,
     ),
     Statement(
-        "narrower", "In the middle layer its size differs less from image to image with pre-trained weights: "
-        "standard deviation of log10.", source="Figure 7(a)(b), Section 4", of=of_scale(spread), above=0,
+        "narrower", "In the middle layer the gradient's size varies less across images with pre-trained "
+        "weights: standard deviation of log10.",
+        source="Figure 7(a)(b), Section 4", of=of_scale(spread), above=0,
         matters=0.02, unit="decades", because="a fifth of a bin of the histogram", ours=True,
         each=each("targets", "target"),
     ),
     Statement(
-        "shrunk", "Pre-trained weights multiply the leading directions of the gradient by the activations by "
-        "less than the same weights in a random order do: log2 of the ratio in the middle layer.",
+        "shrunk", "Pre-trained weights amplify the leading directions of the activations' gradient less than "
+        "the same weights in a random order: log2 of the ratio in the middle layer.",
         source="Section 4", below=0, **SIZE,
         of=lambda t, p, target: against_shuffled(at(rows_of(t, target, "activation"), start="pretrained")),
     ),
     Statement(
-        "suppressed-both", "Pre-trained weights lie less than random ones in the leading singular directions "
-        f"of the middle layer's gradient by the weights: log2 of leading over mean; {READINGS['both']}.",
+        "suppressed-both", "Pre-trained weights lie less than random ones along the leading singular vectors "
+        f"of the middle layer's weight gradient: log2 of leading over mean; {READINGS['both']}.",
         source="Figure 7(c), Section 4", above=0, **SIZE,
         of=lambda t, p, target: apart(rows_of(t, target, "projection"), leading),
     ),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "The gradient grows faster back through random than through pre-trained weights",
-    "The gradient grows faster back through pre-trained than through random weights",
-    "The gradient grows as fast back through pre-trained as through random weights",
-    "the gradient grows faster back through random than through pre-trained weights",
+    "Back-propagated gradients grow faster through random than pre-trained weights",
+    "Back-propagated gradients grow faster through pre-trained than random weights",
+    "Back-propagated gradients grow as fast through pre-trained as random weights",
+    "back-propagated gradients grow faster through random than pre-trained weights",
 )
 SHRUNK = by_verdict(
-    "As the paper explains it, pre-trained weights shrink its leading directions",
-    "Against the paper's explanation, pre-trained weights enlarge its leading directions",
-    "Against the paper's explanation, pre-trained weights do not shrink its leading directions",
-    "pre-trained weights shrink it, as the paper explains",
-) | {NOT_RUN: "The sharper test is not run"}
+    "As the paper explains, pre-trained weights shrink the leading directions",
+    "Against the paper's explanation, pre-trained weights enlarge the leading directions",
+    "Against the paper's explanation, pre-trained weights do not shrink the leading directions",
+    "pre-trained weights shrink the leading directions",
+) | {NOT_RUN: "The sharper test was not run"}
 PROJECTED = by_verdict(
-    "Figure 7(c)'s projections speak for the paper's explanation",
-    "Figure 7(c)'s projections speak against the paper's explanation",
-    "Figure 7(c)'s projections show nothing of the paper's explanation",
+    "Figure 7(c)'s projections support the paper's explanation",
+    "Figure 7(c)'s projections contradict the paper's explanation",
+    "Figure 7(c)'s projections do not support the paper's explanation",
     undecided="Figure 7(c)'s projections leave the explanation undecided",
     not_judged="Figure 7(c)'s projections are not judged",
 )
@@ -196,7 +197,7 @@ def finding(table, parameters, claims):
         return "There is nothing to compare."
     projected = PROJECTED.get(claims[f"suppressed-both-{names[0]}"].outcome)
     return (
-        f"{said}: by the slope {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on "
+        f"{said}: {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold by fitted slope on "
         f"{words(names[0])}. "
         + f"{projected}. " * bool(projected)
         + f"{SHRUNK[claims[f'shrunk-{names[0]}'].outcome]}. Our network is small."

@@ -91,13 +91,13 @@ def _statements(id, text, of, requires=(), headline=False):
     return [
         Statement(id, text, of=lambda t, p: of(t, p, PLAIN), headline=headline, **shared),
         Statement(
-            id, f"Pre-trained otherwise, {text[0].lower()}{text[1:]}", of=of, each=others, ours=True, **shared
+            id, f"In our other settings, {text[0].lower()}{text[1:]}", of=of, each=others, ours=True, **shared
         ),
     ]
 
 
 SOURCE_LEARNED = Requirement(
-    "training images of the source that its network gets right, %",
+    "training accuracy of the network on its source, %",
     of=lambda t, p, setting=PLAIN: learned(t, p, setting),
     at_least=LEARNED,
 )
@@ -140,15 +140,15 @@ def finding(table, parameters, claims):
     if plain.measured is not None:
         by = f", by {plain.measured:.1f} points" if plain.outcome == HOLDS else ""
         said.append(
-            f"{SAID[plain.outcome]}{by}: the network knows {learned(table, parameters, PLAIN):.0f} % of its "
-            f"source's images by then; we ask for {LEARNED:.0f} %."
+            f"{SAID[plain.outcome]}{by}: in the end the network gets {learned(table, parameters, PLAIN):.0f} "
+            f"% of its source's training images right; we require {LEARNED:.0f} %."
         )
     if over is not None and over.measured is not None:
         words = OVER[over.outcome].format(over.measured)
         said.append(
-            f"Where a small source is over-fitted (ours), {words} past its peak. Our network is small."
+            f"When a small source is over-fitted (ours), {words} past its peak. Our network is small."
         )
-    return " ".join(said) or "Fewer than three epochs: there is nothing to compare."
+    return " ".join(said) or "With fewer than three epochs there is nothing to compare."
 
 
 def key_numbers(table, parameters):
@@ -157,6 +157,6 @@ def key_numbers(table, parameters):
     errors = 100 - last(by_epoch(table, PLAIN, "train_accuracy"))
     told = [
         ("rise of accuracy on an over-fitted source past the target's peak (points)", meanwhile, "{:+.1f}"),
-        ("training error left on the target, pre-trained as it is (%)", errors, "{:.0f}"),
+        ("training error left on the target, plain pre-training (%)", errors, "{:.0f}"),
     ]
     return [KeyNumber(what, interval(values, form)) for what, values, form in told if len(values)]

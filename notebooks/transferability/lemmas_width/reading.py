@@ -99,7 +99,7 @@ NOT_ALL = {
     "requires": (
         Requirement("the farthest that a unit moves at the smallest width, over κ", far_for_kappa, at_most=1),
     ),
-    "post_hoc": "required when all units were seen to be near their threshold at κ = 0.1 and small widths",
+    "post_hoc": "required after all units were seen near their threshold at κ = 0.1 and small widths",
 }
 
 
@@ -119,16 +119,16 @@ def _way(column, bound, words, source):
     return Statement(
         column.replace("_", "-"), f"No unit moves farther than its bound in {words}.", source=source,
         of=lambda t, p, kappas: over_bound(t, p, column, bound, kappas), below=1, matters=0.01,
-        unit="of the bound", because="a hundredth of a bound that has an error term", each=KAPPAS,
+        unit="of the bound", because="a hundredth, for a bound with an error term", each=KAPPAS,
     )  # fmt: skip
 
 
 KAPPAS = over("kappas", {0.1: "κ = 0.1", 1.0: "κ = 1"})
-EXPONENT = "over the widths here, 0.05 of an exponent is a factor of 1.3"
+EXPONENT = "over our widths, a difference of 0.05 in the exponent is a factor of 1.3"
 STATEMENTS = [
     Statement(
         "falls",
-        f"All that the proofs call small shrinks as they say, to within {ROOM:g} of the exponent.",
+        f"Everything that the proofs call small shrinks as they say, to within {ROOM:g} of the exponent.",
         source="Appendix C", of=slowest, above=-ROOM, matters=0.05, because=EXPONENT, ours=True,
         headline=True,
     ),
@@ -139,20 +139,20 @@ STATEMENTS = [
         "eigenvalue",
         "The smallest eigenvalue of the Gram matrix stays above half of its limit's at the largest width.",
         source="Lemma 2", of=lambda t, p, kappas: smallest(t, p, kappas), above=0.5, matters=0.01,
-        unit="of the limit's", because="a hundredth of the eigenvalue changes no rate", each=KAPPAS,
+        unit="of the limit's", because="a hundredth of the eigenvalue does not change any rate", each=KAPPAS,
     ),
     Statement(
-        "near", "No more units are near their threshold than the proof says, over that share.",
+        "near", "No more units are near their threshold than the proof says: ratio of the shares.",
         source="Lemma 5", of=lambda t, p, kappas: density(t, p, kappas), below=1.05, matters=0.01,
         unit="of the proof's share", because="a fifth of the margin", each=KAPPAS, ours=True,
     ),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "All that the proofs call small shrinks with the width about as fast as they say, or faster",
+    "Everything that the proofs call small shrinks with the width about as fast as they say, or faster",
     "Something that the proofs call small shrinks more slowly with the width than they say",
     "What the proofs call small shrinks with the width just as they say",
-    "all that the proofs call small shrinks with the width as they say",
+    "everything that the proofs call small shrinks with the width as they say",
 )
 
 
@@ -164,7 +164,7 @@ def finding(table, parameters, claims):
     off = "below" if claim.measured < 0 else "above"
     return (
         f"{SAID[claim.outcome]}: at κ = 1 the weakest exponent is {abs(claim.measured):.2f} {off} the "
-        f"lemma's, and we allow {ROOM:g}. No network here meets Lemma 2's condition, which takes at least "
+        f"lemma's; we allow {ROOM:g}. None of our networks meets Lemma 2's condition, which takes at least "
         f"{needed.median() / 1e6:,.0f} million units."
     )
 

@@ -12,14 +12,14 @@ from alignbook.studies.transferability.targets import words
 from alignbook.wording import by_verdict, listed
 
 EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
-HALF = "half of what we take for the flat region's depth"
+HALF = "half of what we take as the flat region's depth"
 MET = (
     Requirement(
-        "training images of the source that its network gets right, %",
+        "training accuracy on the source, %",
         lambda t, p, **_: t["source_train_accuracy"].mean(),
         at_least=95,
     ),
-    Requirement("accuracy of the source, %", lambda t, p, **_: t["source_accuracy"].mean(), at_least=60),
+    Requirement("test accuracy on the source, %", lambda t, p, **_: t["source_accuracy"].mean(), at_least=60),
     Requirement("largest training error of a target, %", lambda t, p, **_: largest_error(t), at_most=5),
 )
 
@@ -96,7 +96,7 @@ STATEMENTS = [
           lambda t, p, target: rise(t, target), "unlike", above=EDGE, ours=True),
     _says("further", "Less similar targets move the weights further than this similar one.", moves_further,
           "similar", above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance"),
-    _says("kept", "With pre-training's running statistics, less similar targets raise the loss more, too.",
+    _says("kept", "Less similar targets also raise the loss more with pre-training's running statistics.",
           lambda t, p: farther_out_than_any(t, p, "kept"), above=0, ours=True),
 ]  # fmt: skip
 SAID = by_verdict(
@@ -118,7 +118,7 @@ def finding(table, parameters, claims):
     text = f"after them the source's loss rises {far} of the way to guessing, after {called(nearest)} {near}."
     if head.outcome == NOT_JUDGED:
         text = (
-            "a network has not learned its task well enough. Here the source's loss rises "
+            "some network has not learned its task well enough. Here the source's loss rises "
             f"{far} of the way to guessing after less similar targets and {near} after {called(nearest)}."
         )
     farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]

@@ -80,16 +80,16 @@ def steps(name, form):
     return lambda p: [Case(f"{step:g}", form.format(step), {"step": step}) for step in p[name]]
 
 
-SAME = "the change is the theorem's term, to a twentieth of y_Q'y_Q"
+SAME = "the change is the theorem's term, up to a twentieth of y_Q'y_Q"
 TERM = {"source": "Theorem 1", "near": 0, "within": MARGIN, "unit": "of y_Q'y_Q"}
-SIZE = {"above": 0, "matters": MARGIN, "unit": "of y_Q'y_Q", "because": "smaller changes pass for the term"}
+SIZE = {"above": 0, "matters": MARGIN, "unit": "of y_Q'y_Q", "because": "smaller changes count as the term"}
 STATEMENTS = [
     Statement(
-        "term", "The change of the squared gradient is the theorem's term: coefficient on it.",
+        "term", "The change of the squared gradient is the theorem's term: coefficient of that term.",
         source="Theorem 1", of=on_term, near=1, within=MARGIN, headline=True,
     ),
     Statement(
-        "width-rate", "What of the error falls with the width falls at least as fast as m^(-1/4).",
+        "width-rate", "The part of the error due to the width falls at least as fast as m^(-1/4).",
         source="Theorem 1, third term; its separation from the κ term is ours", of=width_rate, ours=True,
         above=THEOREM_RATE, matters=0.05, unit="of the exponent", because="a fifth of the exponent",
     ),
@@ -98,23 +98,23 @@ STATEMENTS = [
         source="Theorem 1, fourth term", of=kappa_rate, near=1, within=0.3, ours=True,
     ),
     Statement(
-        "rotated", f"With the inputs turned {SAME}.", **TERM,
+        "rotated", f"With rotated inputs, {SAME}.", **TERM,
         of=lambda t, p, step: off_term(t, p, "rotated", step), each=steps("angles", "{:.0f}°"),
     ),
     Statement(
-        "flipped", f"With a share of the labels turned around {SAME}.", **TERM,
+        "flipped", f"With a share of the labels flipped, {SAME}.", **TERM,
         of=lambda t, p, step: off_term(t, p, "flipped", step), each=steps("shares", "{:.0%}"),
     ),
     Statement(
-        "classes-0", f"With other classes {SAME}.", **TERM, of=lambda t, p: off_term(t, p, "classes", 0),
+        "classes-0", f"With other classes, {SAME}.", **TERM, of=lambda t, p: off_term(t, p, "classes", 0),
     ),
     Statement(
-        "similar", "Pre-training on the same classes lowers the squared gradient: its fall over y_Q'y_Q.",
+        "similar", "Pre-training on the same classes lowers the squared gradient: fall over y_Q'y_Q.",
         source="Section 6.2", of=lambda t, p, dataset: -change(t, p, dataset, "rotated"),
         each=each("datasets", "dataset"), **SIZE,
     ),
     Statement(
-        "reverse", "Pre-training on the reverse labels raises the squared gradient: its rise over y_Q'y_Q.",
+        "reverse", "Pre-training on reversed labels raises the squared gradient: rise over y_Q'y_Q.",
         source="Section 6.2", of=lambda t, p, dataset: change(t, p, dataset, "flipped"),
         each=each("datasets", "dataset"), **SIZE,
     ),
@@ -127,10 +127,10 @@ SAID = by_verdict(
     "pre-training changes the squared gradient by the theorem's term",
 )
 SIMILAR = by_verdict(
-    "Where source and target have the same classes, it falls",
-    "Where source and target have the same classes, it rises",
-    "Where source and target have the same classes, it stays as it is",
-    "it falls where source and target have the same classes",
+    "Where source and target have the same classes, the gradient falls",
+    "Where source and target have the same classes, the gradient rises",
+    "Where source and target have the same classes, the gradient stays the same",
+    "the gradient falls where source and target have the same classes",
 )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     return (
         f"{SAID[claim.outcome]}: at width {table['width'].max():,} the change is {claim.measured:.2f} times "
-        f"what it says for infinite width. {similar}. The tasks are small, of two classes each."
+        f"the prediction for infinite width. {similar}. The tasks are small, with two classes each."
     )
 
 

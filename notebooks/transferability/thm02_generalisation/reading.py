@@ -14,7 +14,7 @@ from alignbook.wording import by_verdict, over_cases
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 HALF = 0.5  # share of labels turned around at which they are random
-ROOM = "the room of 5 % that is left for the theorem's error terms"
+ROOM = "the 5 % allowed for the theorem's error terms"
 ALIKE = {"same-classes": ("the same classes", {"family": "rotated", "step": 0.0})}  # id: (words, rows)
 UNLIKE = {
     "reversed": ("reversed labels", {"family": "flipped", "step": 1.0}),
@@ -165,16 +165,16 @@ def beside_scratch(sources):
 
 NEW_SEEDS = Requirement("first seed that counts", of=lambda t, p, **_: t["seed"].min(), at_least=3)
 WIDE = Requirement(
-    "largest width over the least at which no unit need leave Lemma 2's radius", of=of_needed_width,
-    at_least=1, because="The theorem asks for a width that it does not print; the lemma's constant is taken "
-    "as one",
+    "largest width over the smallest at which no unit need leave Lemma 2's radius", of=of_needed_width,
+    at_least=1, because="The theorem needs a width that the paper does not print; we take the lemma's "
+    "constant as one",
 )  # fmt: skip
 SETS = each("datasets", "dataset")
 PAIRS = Requirement("pairs of classes stored of each data set", of=pairs_of_classes, at_least=3)
 SCRATCH = {
     "source": "Section 6.3", "of": against_scratch, "matters": 0.14, "unit": "log2 of the ratio",
-    "because": "a tenth of the way, or of the test loss", "requires": (NEW_SEEDS,),
-    "post_hoc": "computed on seeds 0 to 2 before it was asked; due from seeds 3 to 11",
+    "because": "a tenth of the distance, or of the test loss", "requires": (NEW_SEEDS,),
+    "post_hoc": "chosen after seeds 0 to 2 had been computed; judged on seeds 3 to 11",
 }  # fmt: skip
 ERROR_TERMS = {
     "source": "our reading of Theorem 2's error terms", "above": 0, "matters": 0.05, "unit": "of the bound",
@@ -184,13 +184,13 @@ STATEMENTS = [
     Statement(
         "excess-rate", "The largest excess of deviation over bound falls with the width (exponent of 1/m).",
         source="Theorem 2's error terms", of=excess_rate, above=0, matters=0.1, unit="of the exponent",
-        because="at m^-0.1 the excess falls by a third over the widths here", ours=True, headline=True,
-        post_hoc="seen to fall in all nine stored runs before it was asked; due from seeds 3 to 11",
+        because="at m^-0.1 the excess falls by a third over our widths", ours=True, headline=True,
+        post_hoc="chosen after it was seen to fall in all nine stored runs; judged on seeds 3 to 11",
         requires=(NEW_SEEDS,), each=SETS,
     ),
     Statement(
         "bound", f"The deviation stays below {1 + MARGIN:g} times its bound after every source.",
-        source="Theorem 2; the room for its error terms is ours", of=bound_room, above=0, matters=0.05,
+        source="Theorem 2; the 5 % for its error terms are ours", of=bound_room, above=0, matters=0.05,
         unit="of the bound", because=ROOM, ours=True, requires=(WIDE,), each=SETS,
     ),
     Statement(
@@ -203,38 +203,38 @@ STATEMENTS = [
         unit="decades", because="a hundredth of a decade is 2 % of the loss",
     ),
     Statement(
-        "scratch", "From the random network the deviation is at most its bound, with the same room.",
+        "scratch", "From the random network, the deviation is at most its bound, up to the same 5 %.",
         source="Section 6.3, where the root is not legible in our copy",
         of=at_widest(room, scratch=True), above=0, matters=0.01, unit="of the bound",
-        because="the room is part of the claim; 1 % is what a ratio is written to",
+        because="the 5 % are part of the claim; ratios are given to 1 %",
     ),
     Statement(
-        "alike", "After a similar source, fine-tuning ends below training from scratch.", below=0,
+        "alike", "Fine-tuning after a similar source ends below training from scratch.", below=0,
         each=beside_scratch(ALIKE), **SCRATCH,
     ),
     Statement(
-        "unlike", "After a discrepant source, fine-tuning ends above training from scratch.",
+        "unlike", "Fine-tuning after a discrepant source ends above training from scratch.",
         above=0, each=beside_scratch(UNLIKE), ours=True, **SCRATCH,
     ),
     Statement(
-        "test", "A source with a larger bound leaves a larger test loss and test error.", of=ranked,
+        "test", "A source with a larger bound leads to a larger test loss and test error.", of=ranked,
         source="Section 6.3", above=0, matters=0.04, unit="of a rank correlation", bounds=(-1, 1),
         because="one swap of neighbours among seven sources lowers a rank correlation by 0.04",
         each=lambda p: [Case(one, f"test {one}", {"one": f"test_{one}"}) for one in ("loss", "error")],
     ),
     Statement(
-        "singular", "Of tasks of one data set, those with a more singular H_Q leave a larger deviation.",
+        "singular", "Among tasks of one data set, those with a more singular H_Q have a larger deviation.",
         source="Section 6.3", of=singular, above=0, matters=0.1, unit="of the slope of logarithms",
         because="a tenth of the deviation per factor e of the condition number",
         requires=(PAIRS,),
     ),
     Statement(
         "random-labels",
-        "After random labels the deviation exceeds its bound by more than after other sources.",
+        "After random labels, the deviation exceeds its bound by more than after other sources.",
         of=random_excess, **ERROR_TERMS,
     ),
     Statement(
-        "random-labels-width", "After random labels deviation over bound falls with the width.",
+        "random-labels-width", "After random labels, the ratio of deviation to bound falls with the width.",
         of=random_fall, **ERROR_TERMS,
     ),
 ]  # fmt: skip
@@ -242,14 +242,15 @@ STATEMENTS = [
 SAID = by_verdict(
     "The wider the network, the less fine-tuning exceeds the bound, as the theorem's error terms allow",
     "The wider the network, the more fine-tuning exceeds the bound, against the theorem's error terms",
-    "Wide networks exceed the bound in fine-tuning as much as narrow ones",
+    "Wide networks exceed the bound in fine-tuning by as much as narrow ones",
     "fine-tuning exceeds the bound by less in wider networks",
 )
 TEST = by_verdict(
-    "As claimed, sources with a larger bound leave a larger test loss",
-    "Against the paper, sources with a larger bound leave a smaller test loss",
+    "As claimed, sources with a larger bound lead to a larger test loss",
+    "Against the paper, sources with a larger bound lead to a smaller test loss",
     "The bound does not order sources by test loss",
-    "sources with a larger bound leave a larger test loss",
+    undecided="Whether the bound orders sources by test loss is undecided",
+    not_judged="Whether the bound orders sources by test loss is not judged",
 )  # fmt: skip
 
 
@@ -261,11 +262,11 @@ def finding(table, parameters, claims):
     rows = widest(of_sources(table))
     if rows.empty:
         return "Nothing has finished."
-    said = said or "Whether the excess over the bound falls with the width is not measured"
+    said = said or "Whether the excess over the bound falls with the width was not measured"
     worst, test = per_seed(rows, lambda part: ratio(part).max()), claims["test-loss"].outcome
     return (
-        f"{said}. At {rows['width'].max():,} units weights move {worst.mean():.2f} times as far as the bound "
-        "after each seed's worst source; the theorem is about far wider networks."
+        f"{said}. At width {rows['width'].max():,} the weights move {worst.mean():.2f} times as far as the "
+        "bound after each seed's worst source; the theorem is about far wider networks."
     ) + (f" {TEST[test]}." if test in TEST else "")
 
 

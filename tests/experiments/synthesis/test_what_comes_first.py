@@ -61,8 +61,8 @@ def test_every_statement_can_come_out_either_way():
     assert set(outcomes(against).values()) == {CONTRADICTED}
     assert said(held) == (
         "Features align before filters with all 2 kinds of first layer by the measure chosen in advance. "
-        "With the first layer frozen, features still make 80 % of their gain. Our filters start small, "
-        "and the order may hang on that."
+        "With the first layer frozen, features still achieve 80 % of their gain. Our filters start small, "
+        "and the order may depend on that."
     )
     assert said(against).startswith("Filters align before features with all 2 kinds")
     numbers = reading.key_numbers(held, PARAMETERS)
@@ -74,7 +74,7 @@ def test_a_bounded_measure_can_turn_the_order():
     table = made_up(features=60, filters=90, amount=500.0)
     turned = outcomes(table)
     assert turned["order-dense"] == HOLDS and turned["share-dense"] == CONTRADICTED
-    assert "; by a second, bounded one the order turns with the convolution and dense layer. " in said(table)
+    assert "; by a second, bounded one it reverses with the convolution and dense layer. " in said(table)
 
 
 def test_what_is_asked_later_is_judged_on_new_seeds_and_nothing_where_nothing_was_learned():

@@ -131,9 +131,9 @@ def test_finding_gives_both_weights():
     text = reading.finding(table, PARAMETERS, judged(table))
     slopes = reading.pairs(reading.rows_of(table, "cifar10-natural", "scale"), reading.decades).mean()
     random, own = (10 ** ((len(LAYERS) - 2) * slopes[start]) for start in ("scratch", "pretrained"))
-    assert text.startswith("The gradient grows faster back through random than through pre-trained weights: ")
-    assert f": by the slope {random:.1f}-fold against {own:.1f}-fold on " in text
-    assert "projections speak for" in text and "The sharper test is not run" in text and len(text) <= 300
+    assert text.startswith(reading.SAID[HOLDS] + ": ")
+    assert f": {random:.1f}-fold against {own:.1f}-fold by fitted slope on " in text
+    assert "projections support" in text and "The sharper test was not run" in text and len(text) <= 300
 
 
 def test_measured_against_the_head_by_hand():

@@ -64,7 +64,7 @@ def test_a_source_that_is_not_learned_decides_nothing_about_over_fitting():
     assert finding(table).startswith(
         "We do not judge whether accuracy after transfer falls again past its peak"
     )
-    assert "knows 33 % of its source's images by then; we ask for 95 %" in finding(table)
+    assert "gets 33 % of its source's training images right; we require 95 %" in finding(table)
 
 
 def test_noise_alone_gives_no_fall():
@@ -96,7 +96,7 @@ def test_the_finding_says_both_settings():
     table = pd.concat([over, made_up([40, 45, 50, 55, 60], learned=33.0)])
     said = finding(table, ("plain", "over-fitted"))
     assert said.index("We do not judge") < said.index("it falls by 15.0 points past its peak")
-    assert finding(over, ("over-fitted",)).startswith("Where a small source is over-fitted")
+    assert finding(over, ("over-fitted",)).startswith("When a small source is over-fitted")
     numbers = reading.key_numbers(table, PARAMETERS)
     assert [number.here.split(" ")[0].split(".")[0] for number in numbers] == ["+20", "3"]
 

@@ -152,7 +152,7 @@ def test_the_share_near_the_threshold_is_not_judged_where_all_units_are():
 def test_the_finding_follows_the_headline():
     said = reading.finding(made_up(), PARAMETERS, claims(made_up()))
     # 10,000 units that move by 0.05 each: 500 times the radius, so 500² times as many.
-    assert said.startswith("All that the proofs call small") and len(said) <= 300
+    assert said.startswith("Everything that the proofs call small") and len(said) <= 300
     assert 2400 < float(re.search(r"([\d,]+) million", said)[1].replace(",", "")) < 2600
     slow = made_up(short=0.2)
     assert reading.finding(slow, PARAMETERS, claims(slow)).startswith("Something that the proofs call small")

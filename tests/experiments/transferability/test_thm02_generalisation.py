@@ -273,14 +273,14 @@ def test_claims_on_nothing_and_on_little():
 
 def test_finding_follows_the_numbers(table):
     assert (
-        "At 100 units weights move 0.98 times as far as the bound after each seed's worst source"
+        "At width 100 the weights move 0.98 times as far as the bound after each seed's worst source"
         in finding(made_up())
     )
     assert finding(made_up()).startswith(
-        "Whether the excess over the bound falls with the width is not measured."
+        "Whether the excess over the bound falls with the width was not measured."
     )
-    assert "As claimed, sources with a larger bound leave a larger test loss" in finding(made_up())
-    assert "leave a smaller test loss" in finding(made_up(test=-1))
+    assert "As claimed, sources with a larger bound lead to a larger test loss" in finding(made_up())
+    assert "lead to a smaller test loss" in finding(made_up(test=-1))
     assert len(reading.key_numbers(table, PARAMETERS)) == 2
 
 
