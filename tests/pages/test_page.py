@@ -16,7 +16,7 @@ from alignbook.pages.claim_tables import (
     spread,
 )
 from alignbook.pages.page import Page, address_of, banner
-from alignbook.runs import notebooks, parameters
+from alignbook.runs import notebooks, parameters, plans
 
 
 def claim(source, number=0):
@@ -117,11 +117,14 @@ def test_every_paper_is_one_click_away():
 def test_a_complete_plan_stands_on_its_page_and_not_at_toy_size():
     page = Page.__new__(Page)
     page.notebook = notebooks.find("random_labels/fig08_width")
-    page.run = SimpleNamespace(near="quick", parameters={})
+    page.run = SimpleNamespace(near="quick", parameters=parameters.resolve(page.notebook, "quick"))
     shown = page.planned().data
     assert "epochs = <code>200</code>" in shown and "id=" not in shown
     assert shown.count(" open>") == 1
     assert shown.count("ab-outcome") == 2 + 2  # two replicates, and their tally
+    plan = next(plan for plan in plans.of(page.notebook.name) if plan.values["epochs"] == 200)
+    page.run = SimpleNamespace(near="quick", parameters=plan.values)
+    assert page.planned().data == ""  # its runs are those of the page
     page.run = SimpleNamespace(near="smoke", parameters={})
     assert page.planned().data == ""
 

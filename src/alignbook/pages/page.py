@@ -74,11 +74,13 @@ class Page:
         return HTML(claims_table(self.run.claims))
 
     def planned(self):
-        """What complete plans decide whose values this page does not show; nothing where there are none."""
-        parts = []
-        for plan in plans.of(self.notebook.name) if self.run.near != "smoke" else ():
-            run = plan.values != self.run.parameters and engine.load_values(self.notebook, plan.values)
-            if run:
+        """What complete plans decide with runs that this page does not show; nothing where there are none."""
+        if self.run.near == "smoke":
+            return HTML("")
+        parts, here = [], engine.jobs_of(self.notebook, self.run.parameters)
+        for plan in plans.of(self.notebook.name):
+            run = engine.load_values(self.notebook, plan.values)
+            if run and any(item.job not in here for item in run.stored):
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
                 claims = [replace(claim, headline=False) for claim in run.claims if claim.id in plan.decides]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
