@@ -180,10 +180,8 @@ def finding(table, parameters, claims):
     if claim.outcome == NOT_JUDGED:
         return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
-    text = (
-        f"{SAID[claim.outcome]}: a neuron of the last hidden layer fires on {hurts:.0f} % of images there, "
-    )
-    text += f"on {helps:.0f} % in the paper's positive setting."
+    text = f"{SAID[claim.outcome]}: a neuron of the last hidden layer fires on {hurts:.0f} % of images "
+    text += f"there, on {helps:.0f} % in the paper's positive setting."
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest})
     died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
     return text + " At the switch more neurons die where it hurts." * (set(died) == {HOLDS}) + width

@@ -34,7 +34,7 @@ def made_up(
     """Activation of the last layer before the switch, at step 64, later; ``control``: without a first.
 
     control : one number, or as many as ``STEPS``
-    slower, faster : training accuracy that the first task takes from the negative and gives the positive case.
+    slower, faster : training accuracy that the first task takes from the negative case and gives the other.
     """
     rng = np.random.default_rng(0)
     rows = []
