@@ -189,8 +189,7 @@ def finding(table, parameters, claims):
     )
     partners = least(table, "partner")
     changed = (
-        f": near-equal ones change places; matched by likeness it is {partners.min():.2f} to "
-        f"{partners.max():.2f}"
+        f": near-equal ones swap places; matched by likeness, {partners.min():.2f} to {partners.max():.2f}"
     )
     bound = {
         HOLDS: f"One split could have all products above {LEAST}, as in the paper.",
