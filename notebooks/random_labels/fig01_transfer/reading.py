@@ -84,9 +84,11 @@ STATEMENTS = [
         ],
     ),
     Statement(
-        "test", "With real labels, pre-training lowers the final test accuracy.",
+        "test", "With real labels, pre-training lowers the test accuracy in the end.",
         source="Section 1.1", of=lost, **POINTS,
-        each=lambda p: [Case(str(n), f"experiment {n}", {"experiment": n}) for n in (1, 3)],
+        each=lambda p: [
+            Case(str(n), f"experiment {n}, at epoch {p['stops']}", {"experiment": n}) for n in (1, 3)
+        ],
     ),
 ]  # fmt: skip
 
@@ -152,5 +154,5 @@ def key_numbers(table, parameters):
             what = f"accuracy gain, averaged over training, experiments {numbers[0]} / {numbers[1]}"
             made.append(KeyNumber(f"{what} (points)", here, word))
     change = -lost(table, parameters, 1)
-    what = "final test accuracy, experiment 1: pre-trained minus scratch (points)"
+    what = f"test accuracy at epoch {parameters['stops']}, experiment 1: pre-trained minus scratch (points)"
     return made + [KeyNumber(what, interval(change, "{:+.1f}"), "lower")] * bool(len(change))

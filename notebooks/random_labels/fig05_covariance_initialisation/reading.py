@@ -131,7 +131,7 @@ STATEMENTS = [
 SAID = by_verdict(
     holds="Filters drawn from the learned covariance help as much as the trained ones",
     absent="Filters drawn from the learned covariance do not gain less than the pre-trained ones",
-    contradicted="Filters drawn from the learned covariance do not help as the pre-trained filters do",
+    contradicted="Filters drawn from the learned covariance and the trained ones do not help equally",
     undecided="It is undecided whether filters drawn from the learned covariance match the trained ones",
     not_judged="We do not judge whether drawn filters recover the gain of pre-training, since there is no "
     "clear gain",
@@ -145,7 +145,7 @@ def finding(table, parameters, claims):
     if outcome not in SAID or not len(found):
         return "No run has finished: there is nothing to compare."
     drawn, trained, whole = (found[start].mean() for start in ("covariance", "no bias", "pretrained"))
-    text = f"{SAID[outcome]}: with {KINDS[first]} they gain {drawn:.1f} points of accuracy over scratch, "
+    text = f"{SAID[outcome]}: with {KINDS[first]} drawn ones gain {drawn:.1f} points of accuracy, "
     text += f"the trained ones {trained:.1f}"
     text += ", too noisy for our margin." if outcome == UNDECIDED else "."
     text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest})

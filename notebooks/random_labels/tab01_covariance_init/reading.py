@@ -167,7 +167,8 @@ STATEMENTS = [
           "Two or three computed layers (f2) give the same accuracy as two or three pre-trained ones.",
           requires=FITTED),
     alike("sampled-like-f2", "Table 4", ("sampled",), ("f2",),
-          "Sampling from the covariance gives the same accuracy as its eigenvectors."),
+          "Sampling from the covariance gives the same accuracy as its eigenvectors, mean over one to three "
+          "layers."),
     better("smallest-below-standard", "Table 5", STANDARD, ("smallest",),
            "The eigenvectors of the smallest eigenvalues are worse than random initialisation."),
     better("shifted-below-f2", "Table 6", ("f2",), ("shifted",),
