@@ -152,8 +152,8 @@ def finding(table, parameters, claims):
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
-        said += f" In fact they change them {MORE[fact].format('')} (correlation {mean:.2f})"
-        said += f"{along_labels(claims, fact)}."
+        sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
+        said += f" In fact they change them {MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
     elif HOLDS in found:
         where = counted(found[HOLDS], sum(map(len, found.values())))
         said += f" In fact they change them more{where}."
