@@ -190,6 +190,7 @@ STATEMENTS = [
         "forward-limit", "With He initialisation the forward information of equal inputs is 1/2.",
         source="Appendix B.1, proof of Theorem 1", of=lambda t, p: network_ratios(t, "network forward norm"),
         near=1 / 2, within=0.05,
+        opposed_by="Section 3.2 has 2x·x'/d in the first layer, so that the forward information is 1",
     ),
 ]  # fmt: skip
 

@@ -243,7 +243,7 @@ STATEMENTS = [
         each=lambda p: [case for case in data_sets(p) if case.id in PAPER_TABLES],
     ),
     Statement(
-        "shift", "Slower training moves the peak towards the last layer.",
+        "shift", "A lower learning rate or a larger batch moves the peak towards the last layer.",
         source="Figure 8", of=shifts, each=lambda p: CHANGED, requires=(WHOLE,), **OF_LOG,
         opposed_by="Section 4, about Figure 4: smaller batches and larger rates move the peak towards "
         "the centre, which for an early peak is the opposite direction",

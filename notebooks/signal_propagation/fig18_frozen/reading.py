@@ -16,6 +16,7 @@ from .design import PAPER_WIDTH
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("width")
 CHANGE = 0.1  # ours: the paper calls the change "non-trivial"; fixed before any result was seen
 SEEN_SEEDS = 3  # those stored when the statistic of ``centre`` was replaced
+SEEN_RISES = 6  # those stored when the smallest effect of ``rises`` became Figure 2's
 
 
 def nets(table, all_images, kind="net"):
@@ -99,6 +100,13 @@ def rises(table, parameters, noise):
     return of_hidden(table, noise, lambda after, before: after - before)
 
 
+def before(table, parameters):
+    """Mean alignment of the hidden layers before training, which is that of every noise scale."""
+    frames = [layers(table, noise, "alignment_init") for noise in parameters["noise_scales"]]
+    means = [frame.iloc[:, :-1].mean(axis=None) for frame in frames if len(frame)]
+    return float(sum(means) / len(means)) if means else math.nan
+
+
 def off_centre(table, noise):
     """Distance of the mean layer, weighted by its alignment, from the middle of all layers, by seed."""
     frame = layers(table, noise).dropna()
@@ -112,6 +120,15 @@ def centred(table, parameters):
     """How much nearer to the middle it lies with the least noise than with the most, by seed."""
     low, high = min(parameters["noise_scales"]), max(parameters["noise_scales"])
     return difference(off_centre(table, high), off_centre(table, low))
+
+
+def hidden(table, parameters):
+    """Whether all networks peak in a hidden layer after training, with the least and with the most noise."""
+    ends = {min(parameters["noise_scales"]), max(parameters["noise_scales"])}
+    frames = [layers(table, noise).dropna() for noise in ends]
+    if any(frame.empty for frame in frames):
+        return None
+    return all(frame.idxmax(axis=1).between(2, frame.columns.max() - 1).all() for frame in frames)
 
 
 def noises(parameters):
@@ -146,6 +163,9 @@ SCHEDULE = Requirement(
     "the schedule of Table 4 is known", lambda t, p, **case: False,
     because="Table 4 prints no epochs, and the accuracies still rise when ours end",
 )  # fmt: skip
+HIDDEN = Requirement(
+    "the networks have a hidden peak", hidden, because="The caption speaks of a peak that shifts",
+)  # fmt: skip
 POINTS = {
     "above": 0, "matters": 0.5, "unit": "points",
     "because": "Table 4 prints tenths, and its neighbouring widths differ by whole points",
@@ -160,8 +180,10 @@ STATEMENTS = [
     ),
     Statement(
         "rises", "The mean alignment of the hidden layers rises.", source="Figure 18", each=noises,
-        of=rises, above=0, matters=0.001, unit="of the alignment", ours=True,
-        because="a twentieth of the hidden layers' mean alignment, 0.02",
+        of=rises, above=0, matters=0.005, unit="of the alignment", ours=True,
+        because="as for Figure 2, which shows the same quantity on the same images",
+        post_hoc="the smallest effect was 0.001 until all results had been seen; it is Figure 2's since",
+        seen=SEEN_RISES,
     ),
     Statement(
         "centre", "Less noise in the last layer moves the alignment-weighted mean layer towards the centre.",
@@ -169,7 +191,7 @@ STATEMENTS = [
         because="a twentieth of a layer cannot be seen in the figure",
         post_hoc="the layer of largest alignment, which we judged first, is the same at every noise scale in "
         "all seeds: the weighted mean replaced it after these were seen and is judged on other seeds",
-        seen=SEEN_SEEDS, ours=True,
+        seen=SEEN_SEEDS, ours=True, requires=(HIDDEN,),
     ),
     Statement(
         "wider", "Frozen networks become more accurate with width.", source="Table 4", of=wider, each=columns,
@@ -197,13 +219,12 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-OTHERS = "the alignments of the others change"
 SAID = {
-    HOLDS: f"{OTHERS} by more than a tenth{{}}",
-    ABSENT: f"{OTHERS} by about a tenth, our threshold{{}}",
-    CONTRADICTED: f"{OTHERS} by less than a tenth{{}}",
-    UNDECIDED: f"{OTHERS}, though whether by more than a tenth is undecided{{}}",
-    NOT_JUDGED: f"whether {OTHERS} is not judged{{}}",
+    HOLDS: "by more than a tenth{}",
+    ABSENT: "by about a tenth{}",
+    CONTRADICTED: "by less than a tenth{}",
+    UNDECIDED: "perhaps by over a tenth (undecided){}",
+    NOT_JUDGED: "by an amount not judged{}",
 }
 PARITY = {
     HOLDS: "is still less accurate than",
@@ -223,12 +244,14 @@ def finding(table, parameters, claims):
     if not said:
         return "The results contain no frozen network with alignments."
     most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
-    said = f"When only the last layer is trained, {said}: by up to {100 * most:.0f} % on average over them."
+    start = before(table, parameters)
+    said = f"When only the last layer is trained, the others' alignments change {said}: on average by up to "
+    said += f"{100 * most:.0f} % of the {start:.3f} before training."
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
-    said += f" Such a network {parity} one that is not frozen." if parity else ""
-    said += f" Training ended after {parameters['epochs']} epochs."
-    return f"{said} The threshold, a tenth, is our choice."
+    if parity and len(replicates(claims, "evolves")) == 1:  # else the first sentence is long enough
+        said += f" Such a network {parity} one that is not frozen."
+    return f"{said} The threshold is ours."
 
 
 def key_numbers(table, parameters):
