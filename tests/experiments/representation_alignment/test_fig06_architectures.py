@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
-from alignbook.data.tables import load_table
+from alignbook.data.tables import available, load_table
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged as judge
@@ -213,9 +213,11 @@ def test_a_setting_that_has_not_learned_its_labels_is_not_judged():
     table = made_up({None: 0.6}).replace("mnist", "diabetes")
     need = judged(table, datasets=["diabetes"])["raises-diabetes-base"].requires[0]
     assert need["measured"] == pytest.approx(1 - 0.1 / reading.SQUARES["diabetes"])
-    y = load_table("diabetes").y
-    moved = 2 * (y - y.min()) / (y.max() - y.min()) - 1
-    assert (moved**2).mean() == pytest.approx(reading.SQUARES["diabetes"], abs=5e-4)
+    for name in filter(available, reading.SQUARES):
+        y = load_table(name).y
+        moved = 2 * (y - y.min()) / (y.max() - y.min()) - 1
+        if len(y) < 1000:  # the rows at hand, which the stored runs rest on, not all that can be downloaded
+            assert (moved**2).mean() == pytest.approx(reading.SQUARES[name], abs=5e-4)
 
 
 def test_the_finding_is_short_under_every_outcome():
