@@ -68,6 +68,23 @@ def nearer(frame, rbf="rbf"):
     return (frame["relu"] - frame[rbf]).abs() - (frame[rbf] - frame["dictionary"]).abs()
 
 
+def other_bandwidth(table, parameters):
+    """Area and early errors of the RBF network of the other bandwidth beside the ReLU network's, in words."""
+    means = [areas(table).mean()]
+    means += [errors(table, early(parameters), column).mean() for column in ("train_error", "test_error")]
+    if any(OTHER not in found or "relu" not in found for found in means):
+        return ""
+    area, train, test = ([found[name] for name in (OTHER, "relu")] for found in means)
+    said = (
+        f"At bandwidth {parameters['other_bandwidth']:g} the RBF network has an area of {area[0]:.2f}, where "
+        f"the ReLU network has {area[1]:.2f}; after {early(parameters)} steps its training error is "
+        f"{train[0]:.2g} beside {train[1]:.2g}, and its test error {test[0]:.2g} beside {test[1]:.2g}."
+    )
+    if area[0] < area[1] and train[0] < train[1]:
+        said += " The model on features that align less is ahead here, so alignment is not all that counts."
+    return said
+
+
 def kept(table, parameters):
     """Alignment of the ReLU network over ‖y‖² at the stored threshold next to the printed one, by seed."""
     found, threshold = alignment(table, "relu"), PRINTED_TAU / math.sqrt(PRINTED_POINTS)

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.data.tables import TABLES
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Requirement, Statement
 from alignbook.wording import listed
@@ -111,9 +112,9 @@ STATEMENTS = [
 
 
 DISORDER = {
-    CONTRADICTED: "The layers are not in the paper's order throughout",
-    ABSENT: "Some steps in the paper's order are too small to matter",
-    UNDECIDED: "It is undecided whether all layers are in the paper's order",
+    CONTRADICTED: "Not all layers are in the paper's order",
+    ABSENT: "Some steps between layers are too small to matter",
+    UNDECIDED: "The order of the layers is undecided",
 }
 
 
@@ -130,11 +131,13 @@ def finding(table, parameters, claims):
     judged = {name: one for name, one in outcomes.items() if name not in out}
     if not judged:
         return f"The order of the layers is not judged.{left}"
-    orders = {one["ordered"] for one in judged.values()}
+    orders, images = {one["ordered"] for one in judged.values()}, not set(judged) <= set(TABLES)
+    pixels = f" with pixels from {parameters['darkest']:g} to 1" * images
     if orders == {HOLDS}:
         names = listed([title(name) for name in judged])
         order = "with depth, alignment rises after training and falls before it"
-        return f"The layers of {names} are in the paper's order: {order}.{left}"
+        return f"The layers of {names} are in the paper's order{pixels}: {order}.{left}"
+    where = f" on {title(next(iter(judged)))}" * (len(judged) == 1)
     rise, fall = (
         _where({title(name): one[id] for name, one in judged.items()}, verb, other)
         for id, verb, other in (
@@ -142,16 +145,17 @@ def finding(table, parameters, claims):
         )
     )  # fmt: skip
     said = f"with depth, alignment after training {rise}; before training it {fall}"
-    return f"{next(words for outcome, words in DISORDER.items() if outcome in orders)}: {said}.{left}"
+    start = next(words for outcome, words in DISORDER.items() if outcome in orders)
+    return f"{start}{where}{pixels}: {said}.{left}"
 
 
 def _unjudged(table, parameters, dataset):
     """Why a data set is not judged, and how far its last layer's curve lies above the one before."""
-    last, patients = parameters["layers"], ", of two patients" * (dataset == "ct_slices")
+    last, patients = parameters["layers"], ", two patients" * (dataset == "ct_slices")
     share = last_above_previous(table, parameters, dataset)
     return (
         f"{title(dataset)} is not judged (too few rows{patients}); after training, its layer {last} lies "
-        f"above layer {last - 1} at {share} of the thresholds."
+        f"above layer {last - 1} at {share} of thresholds."
     )
 
 
@@ -161,13 +165,15 @@ def last_above_previous(table, parameters, dataset):
 
 
 def _where(outcomes, holds, contradicted):
-    """``rises on MNIST and hardly changes on CT Position``: what alignment does on which data sets."""
+    """``rises on MNIST and hardly changes on CT Position``: what alignment does where; of one set no name."""
     verbs = {
         HOLDS: holds, CONTRADICTED: contradicted, ABSENT: "hardly changes", UNDECIDED: "is undecided",
     }  # fmt: skip
     groups = {}
     for name, outcome in outcomes.items():
         groups.setdefault(verbs.get(outcome, "is not judged"), []).append(name)
+    if len(outcomes) == 1:
+        return next(iter(groups))
     return " and ".join(f"{verb} on {listed(names)}" for verb, names in groups.items())
 
 

@@ -2,10 +2,12 @@
 
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
-from alignbook.over_seeds import at, curves, difference, ratio
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, Claim, KeyNumber
+from alignbook.claims import interval as with_interval
+from alignbook.over_seeds import area, at, curves, difference, ratio
 from alignbook.statements import Case, Statement
 from alignbook.wording import opening
 
@@ -113,6 +115,30 @@ SHARE = {
 }  # fmt: skip
 
 
+def inputs_behind(table):
+    """(seeds × steps) frame: training error of the inputs less that of transferred features, related task."""
+    rows = at(at_best(table), kind="step", task="related")
+    inputs, transferred = (
+        curves(at(rows, representation=name), "step", "train_error") for name in ("original", "transfer")
+    )
+    return (inputs - transferred).dropna()
+
+
+def by_step(table, parameters):
+    """The same in units of 1/1000 after some steps and on average, with its verdict; a frame for show."""
+    found = inputs_behind(table)
+    stored = found.columns[found.columns > 0]
+    asked = sorted({1, 10, parameters["fast_phase"], 1000, parameters["iterations"]})
+    nearest = dict.fromkeys(stored[abs(stored - step).argmin()] for step in asked)
+    shown = {f"after {step:,.0f} step{'s' if step > 1 else ''}": found[step] for step in nearest}
+    shown["mean over the logarithm of the steps"] = area(found[stored].rename(columns=np.log))
+    rows = {}
+    for when, values in shown.items():
+        claim = Claim.greater("step", "", "", values.to_numpy(), 0.0, matters=ERROR["matters"])
+        rows[when] = {"lead": with_interval(1000 * values, "{:.1f}"), "by the rule": claim.outcome}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
 def compared(name, task, of, than, end="", **own):
     """The statement that ``of`` of transferred features, at ``COMPARED[name]``, is smaller or larger."""
     column, when, words = COMPARED[name]
@@ -145,15 +171,19 @@ STATEMENTS = [
         source="Figure 11 (a, b)", above=0, **SHARE, **LATER,
         of=lambda t, p: difference(fast_share(t, p, "related"), fast_share(t, p, "unrelated")),
     ),
-    *(compared(n, "related", over_inputs, "the inputs", "-inputs", **LATER) for n in RELATED),
-    Statement(
-        "inputs-above-init",
-        "The inputs, which align better than initial features (Figure 10), also give a lower test error.",
-        source="Section 7.1", of=inputs_lower, **ERROR, **LATER,
-        each=lambda p: [
-            Case(f"{task}-{when}", f"{task} task, {words}", {"task": task, "when": when})
-            for task in TASKS for when, words in (("fast", FAST), ("last", LAST))
-        ],
+    *(compared(n, "related", over_inputs, "the inputs", "-inputs", **LATER, ours=n == "train-fast")
+      for n in RELATED),
+    *(
+        Statement(
+            "inputs-above-init",
+            "The inputs, which align better than initial features (Figure 10), also give a lower test error.",
+            source="Section 7.1", of=partial(inputs_lower, when=when),
+            each=lambda p, when=when, words=words: [
+                Case(f"{task}-{when}", f"{task} task, {words}", {"task": task}) for task in TASKS
+            ],
+            ours=ours, **ERROR, **LATER,
+        )
+        for when, words, ours in (("fast", FAST, False), ("last", LAST, True))
     ),
 ]  # fmt: skip
 
@@ -179,7 +209,8 @@ def _inputs(claims):
         for when in ("fast", "last")
     )
     said = [one.pop() if len(one) == 1 else "mixed" for one in (early, late)]
-    return f"Inputs, better aligned than untrained features, are {said[0]} early, {said[1]} late."
+    either = f"{said[0]} early, {said[1]}" if said[0] != said[1] else f"{said[0]} early and"
+    return f"Inputs, better aligned than untrained features, are {either} at our last step."
 
 
 def finding(table, parameters, claims):
@@ -198,8 +229,8 @@ def finding(table, parameters, claims):
         change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
     return (
-        f"{said}: the early test error is {changes[0]} than on untrained ones. {hurt}: it "
-        f"is {changes[1]}. {_inputs(claims)}"
+        f"{said} (early test error {changes[0]} than on untrained ones). {hurt} ({changes[1]}). "
+        f"{_inputs(claims)}"
     )
 
 

@@ -60,7 +60,8 @@ def statements(normalisation=NORMALISATIONS[0]):
             source="Figure 12, right", of=lambda t, p: -rise(t, "related", normalisation), **LARGER,
         ),
         Statement(
-            "last-not-better", "The last hidden layer aligns less with the related task than the first.",
+            "last-not-better",
+            "The last hidden layer aligns no better with the related task than the first: it aligns less.",
             source="Figure 12, caption", of=lambda t, p: last_worse(t, normalisation), **LARGER,
         ),
         Statement(

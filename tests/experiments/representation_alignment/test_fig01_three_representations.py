@@ -112,6 +112,19 @@ def test_an_order_that_changes_late_is_judged_by_itself():
     assert "undecided" in found(made_up(seeds=1))
 
 
+def test_the_other_bandwidth_is_told_beside_the_relu_network():
+    table = made_up()
+    said = reading.other_bandwidth(table, PARAMETERS)
+    assert said.startswith("At bandwidth 0.3 the RBF network has an area of 0.3") and "ahead" not in said
+    other = table["representation"].eq(design.OTHER)
+    table.loc[other, ["train_error", "test_error"]] *= 0.25
+    said = reading.other_bandwidth(table, PARAMETERS)
+    assert "after 30 steps its training error is 0.05 beside 0.1" in said and "align less is ahead" in said
+    table.loc[other & table["kind"].eq("area"), "area"] = 0.9
+    assert "ahead" not in reading.other_bandwidth(table, PARAMETERS)  # it aligns better, as it should
+    assert reading.other_bandwidth(table[~other], PARAMETERS) == ""
+
+
 def test_what_the_rbf_network_is_nearer_to():
     assert outcomes(made_up(areas=(0.5, 0.2, 0.1)))["closer"] == HOLDS
     assert outcomes(made_up(areas=(0.5, 0.4, 0.1)))["closer"] == CONTRADICTED
