@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.data.tables import TABLES
 from alignbook.over_seeds import at, curves, difference, weakest
-from alignbook.statements import Requirement, Statement
+from alignbook.statements import Statement
 from alignbook.wording import listed
 
-from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, percent_above, weakest_step
+from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
 from ..names import by_set, title
 
 SEEN = 5  # seeds 0 to 4 were seen before the second stop was judged, too
@@ -58,18 +58,7 @@ def order(table, parameters):
     return weakest(*(of(table, parameters, name) for name in parameters["datasets"] for of in (rises, falls)))
 
 
-def drawn(table, parameters, dataset=None):
-    """Examples of a data set over those asked for, at most 1; the least of all data sets without a name."""
-    names = parameters["datasets"] if dataset is None else [dataset]
-    found = [at(table, kind="training", dataset=name)["examples"].min() for name in names]
-    return min(found) / parameters["points"]
-
-
-ENOUGH = Requirement(
-    "number of examples, as a share of those asked for (10,000 in the paper)", drawn, at_least=1,
-    because="Our archive of CT Position holds slices of only two patients",
-)  # fmt: skip
-EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set, "requires": (ENOUGH,)}
+EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set}
 STATEMENTS = [
     Statement(
         "ordered",
@@ -126,52 +115,32 @@ def finding(table, parameters, claims):
     }
     if any(outcome == NOT_RUN for one in outcomes.values() for outcome in one.values()):
         return "Not every data set has a finished run."
-    out = [name for name, one in outcomes.items() if one["ordered"] == NOT_JUDGED]
-    left = "".join(f" {_unjudged(table, parameters, name)}" for name in out)
-    judged = {name: one for name, one in outcomes.items() if name not in out}
-    if not judged:
-        return f"The order of the layers is not judged.{left}"
-    orders, images = {one["ordered"] for one in judged.values()}, not set(judged) <= set(TABLES)
-    pixels = f" with pixels from {parameters['darkest']:g} to 1" * images
+    orders, images = {one["ordered"] for one in outcomes.values()}, not set(outcomes) <= set(TABLES)
+    pixels = f" Pixels: {parameters['darkest']:g} to 1." * images
+    pixels += " CT Position: two patients only." * ("ct_slices" in outcomes)
     if orders == {HOLDS}:
-        names = listed([title(name) for name in judged])
+        names = listed([title(name) for name in outcomes])
         order = "with depth, alignment rises after training and falls before it"
-        return f"The layers of {names} are in the paper's order{pixels}: {order}.{left}"
-    where = f" on {title(next(iter(judged)))}" * (len(judged) == 1)
+        return f"The layers of {names} are in the paper's order: {order}.{pixels}"
+    where = f" on {title(next(iter(outcomes)))}" * (len(outcomes) == 1)
     rise, fall = (
-        _where({title(name): one[id] for name, one in judged.items()}, verb, other)
-        for id, verb, other in (
-            ("rises", "rises", "falls at some layer"), ("falls", "falls", "rises at some layer"),
-        )
-    )  # fmt: skip
+        _where({title(name): one[id] for name, one in outcomes.items()}, id, other)
+        for id, other in (("rises", "falls at some layer"), ("falls", "rises at some layer"))
+    )
     said = f"with depth, alignment after training {rise}; before training it {fall}"
     start = next(words for outcome, words in DISORDER.items() if outcome in orders)
-    return f"{start}{where}{pixels}: {said}.{left}"
-
-
-def _unjudged(table, parameters, dataset):
-    """Why a data set is not judged, and how far its last layer's curve lies above the one before."""
-    last, patients = parameters["layers"], ", two patients" * (dataset == "ct_slices")
-    share = last_above_previous(table, parameters, dataset)
-    return (
-        f"{title(dataset)} is not judged (too few rows{patients}); after training, its layer {last} lies "
-        f"above layer {last - 1} at {share} of thresholds."
-    )
-
-
-def last_above_previous(table, parameters, dataset):
-    """Share of the thresholds at which the last hidden layer's curve is the higher one after training."""
-    return percent_above(*(curves_of(table, dataset, "after", parameters["layers"] - n) for n in (0, 1)))
+    return f"{start}{where}: {said}.{pixels}"
 
 
 def _where(outcomes, holds, contradicted):
-    """``rises on MNIST and hardly changes on CT Position``: what alignment does where; of one set no name."""
+    """``rises on MNIST and hardly rises at some layer on CT Position``; of one data set without its name."""
     verbs = {
-        HOLDS: holds, CONTRADICTED: contradicted, ABSENT: "hardly changes", UNDECIDED: "is undecided",
+        HOLDS: holds, CONTRADICTED: contradicted, UNDECIDED: "is undecided",
+        ABSENT: f"hardly {holds} at some layer",
     }  # fmt: skip
     groups = {}
     for name, outcome in outcomes.items():
-        groups.setdefault(verbs.get(outcome, "is not judged"), []).append(name)
+        groups.setdefault(verbs[outcome], []).append(name)
     if len(outcomes) == 1:
         return next(iter(groups))
     return " and ".join(f"{verb} on {listed(names)}" for verb, names in groups.items())
