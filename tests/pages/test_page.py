@@ -103,7 +103,7 @@ def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
     assert above.count("Condition a: labels learned, at least 1; here 1.") == 1
     assert above.count("Condition b: test accuracy, at least 1; here 0.5, not met.") == 1
     assert above.count("Post hoc c: seen.") == 1
-    assert rows.count("Condition a; Condition b, not met; Post hoc c") == SHARED and "learned" not in rows
+    assert rows.count("Condition a; condition b, not met; post hoc c") == SHARED and "learned" not in rows
     few = claims_table(many[1:])
     assert few.count("Post hoc: seen") == SHARED - 1 and "Post hoc c" not in few
 

@@ -12,7 +12,7 @@ from alignbook.statements import condition
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
 SHORT = 36  # letters of that name, at most
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
-SHARED = 3  # places of a table from which on a note stands above it, with a letter
+SHARED = 3  # statements from which on a note of theirs stands above the table, with a letter
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
 OURS = ' <small class="ab-ours">by our own criterion</small>'
@@ -50,14 +50,11 @@ def claims_table(claims, anchored=True):
     """HTML of a table of ``claims``: the headline first, claims of one group in a row that unfolds.
 
     What all claims of a group must be read with stands once, in the group's row. What as many as ``SHARED``
-    rows must be read with stands above the table, and in them its letter. anchored : whether it is the page's
-    table, to whose rows links lead.
+    statements must be read with stands above the table, and in their rows its letter. anchored : whether it is
+    the page's table, to whose rows links lead.
     """
     groups = [(statement, group, _common(group)) for statement, group in grouped(claims)]
-    places = [common for _, group, common in groups if len(group) > 1]
-    places += [[note for note in notes(claim) if note not in common or len(group) == 1]
-               for _, group, common in groups for claim in group]  # fmt: skip
-    counts = Counter(note for place in places for note in dict.fromkeys(place))
+    counts = Counter(note for _, _, common in groups for note in dict.fromkeys(common))
     often = [note for note, count in counts.items() if count >= SHARED and note.kind]
     letters = dict(zip(often, ascii_lowercase, strict=False))
     rows = []
@@ -137,7 +134,7 @@ def notes(claim):
 def shown(found, letters):
     """HTML of ``found``, a line each; notes that have one of ``letters`` share the first line."""
     short = [f"{note.kind} {letters[note]}{note.ending}" for note in found if note in letters]
-    lines = ["; ".join(short)] * bool(short)
+    lines = ["; ".join(short).capitalize()] * bool(short)
     lines += [f"{note.kind}: {note.text}".removeprefix(": ") for note in found if note not in letters]
     return "".join(f"<br><small>{marked(line)}</small>" for line in lines)
 
