@@ -50,8 +50,8 @@ def claims_table(claims, anchored=True):
     """HTML of a table of ``claims``: the headline first, claims of one group in a row that unfolds.
 
     What all claims of a group must be read with stands once, in the group's row. What as many as ``SHARED``
-    statements must be read with stands above the table, and in their rows its letter. anchored : whether it is
-    the page's table, to whose rows links lead.
+    statements must be read with stands above the table, and in their rows its letter.
+    anchored : whether links lead to the rows, as they do in one table of a page
     """
     groups = [(statement, group, _common(group)) for statement, group in grouped(claims)]
     counts = Counter(note for _, _, common in groups for note in dict.fromkeys(common))
