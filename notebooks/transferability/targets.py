@@ -87,6 +87,6 @@ def source_said(table, parameters):
         return "The accuracy of the pre-trained networks on their own source has not been measured."
     test, train = (rows[f"source_{split}_accuracy"].mean() for split in ("test", "train"))
     return (
-        f"The pre-trained networks ({len(rows)} of them were measured) classify {test:.0f} % of their source's "
-        f"test images and {train:.0f} % of its training images correctly."
+        f"The pre-trained networks ({len(rows)} of them were measured) classify {test:.0f} % of their "
+        f"source's test images and {train:.0f} % of its training images correctly."
     )
