@@ -154,6 +154,18 @@ def later(first, second, when=half_time):
     return of
 
 
+def net_half_time(series):
+    """:func:`half_time` of the net change."""
+    return half_time(series, net_change=True)
+
+
+def same_order(table, parameters, network, task):
+    """Whether curvature and features have the same order by path and by net change, in the mean."""
+    both = (later("curvature", "features", when)(table, parameters, network, task).mean()
+            for when in (half_time, net_half_time))  # fmt: skip
+    return math.prod(both) > 0
+
+
 def lost_between(table, network, task):
     """What the loss loses from the features' half-time to the filters', over its first value, by seed."""
     found = {}
@@ -187,6 +199,10 @@ def cases(parameters):
 
 
 SETTLE = Requirement("runs in which an instrument has not settled by the last record", unsettled, at_most=0)
+SAME_ORDER = Requirement(
+    "the order by half of the net change has the same sign", same_order,
+    because="Where an instrument is not monotone, half of its path and half of its net change differ",
+)  # fmt: skip
 TIME = {
     "above": 0, "matters": 0.1, "unit": "octaves of steps", "ours": True,
     "because": "a fifth of the distance between two records",
@@ -201,7 +217,7 @@ STATEMENTS = [
     Statement(
         "curvature-first", "The curvature completes half of its change before the features do.",
         source="compare Imani Figure 2 and ICLR 2020 Figure 3", of=later("curvature", "features"), each=cases,
-        **TIME,
+        requires=(SAME_ORDER,), **TIME,
     ),
     Statement(
         "tangent-first", "The tangent kernel of the layer that leads at the end completes half of its change "
@@ -226,9 +242,10 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+
 ORDER = by_verdict(
-    "features align before filters do", "filters align before features do",
-    "features and filters align at the same time", "features or filters align first",
+    "features align first", "filters align first", "both align at once", undecided="the order is undecided",
+    not_judged="the order is not judged",
 )  # fmt: skip
 
 
@@ -237,15 +254,15 @@ def finding(table, parameters, claims):
     said, factors = [], []
     for network in parameters["networks"]:
         ids = [f"features-first-{network}-{task}" for task in TASKS]
-        order, octave = over_cases(claims, ids, ORDER, "on {} kinds of labels"), claims[ids[0]].measured
+        order, octave = over_cases(claims, ids, ORDER, "in {} tasks"), claims[ids[0]].measured
         if order is not None and octave is not None:
-            said.append(f"in the {NETWORKS[network]} network {order[0].lower()}{order[1:]}")
+            said.append(f"in the {NETWORKS[network]} network {order}")
             factors.append(f"{2 ** abs(octave):.1f}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."
     return (
-        f"I{'; '.join(said)[1:]}. With real labels the later of the two takes {' and '.join(factors)} "
-        "times as many steps. The networks are small, and their filters are measured differently."
+        f"I{'; '.join(said)[1:]}. With real labels the later takes {' and '.join(factors)} times as many "
+        "steps. The networks are small."
     )
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber, t_interval
+from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at, difference, ratio, weakest
-from alignbook.statements import Requirement, Statement, over
+from alignbook.statements import Case, Requirement, Statement, over
 from alignbook.wording import by_verdict, clauses, listed, replicates
 
 from .. import clocks
@@ -99,9 +99,20 @@ def progress(table, layer, trained, of):
 
 LEARNED = Requirement(
     "fall of the loss as a share of its first value, smallest over the grid",
-    lambda t, p, layers: per_run(t, layers, "all", lambda run: lost(run).iloc[-1]).mean().min(),
+    lambda t, p, layers, **_: per_run(t, layers, "all", lambda run: lost(run).iloc[-1]).mean().min(),
     at_least=0.5,
 )
+
+
+def layers_and_scales(parameters):
+    """One case per kind of first layer and initial scale: over the scales the order may turn."""
+    return [
+        Case(f"{layer}-{scale:g}", f"{LAYERS[layer]}, scale {scale:g}", {"layers": layer, "scale": scale})
+        for layer in parameters["layers"]
+        for scale in parameters["scales"]
+    ]
+
+
 EACH = {"ours": True, "requires": (LEARNED,), "each": over("layers", LAYERS)}
 TIME = EACH | {
     "above": 0, "matters": 0.1, "unit": "octaves of steps",
@@ -133,7 +144,8 @@ STATEMENTS = [
     ),
     Statement(
         "share", "The order is the same if we measure filters by a share that is at most 1.",
-        of=lambda t, p, layers: lags(t, layers, filters=share), **LATER, **TIME,
+        of=lambda t, p, layers, scale: lags(at(t, scale=scale), layers, filters=share),
+        **LATER, **TIME | {"each": layers_and_scales},
     ),
     Statement(
         "slower", "With the first layer frozen, the features complete half of their change later.",
@@ -151,9 +163,8 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 SAYS = by_verdict(
-    "Features align before filters{}", "Filters align before features{}",
-    "Features and filters align at the same time{}",
-    undecided="The order is undecided{}", not_judged="The order is not judged{}",
+    "features align before filters{}", "filters align before features{}", "both align at once{}",
+    undecided="it is undecided{}", not_judged="it is not judged{}",
 )  # fmt: skip
 
 
@@ -162,13 +173,11 @@ def finding(table, parameters, claims):
     text = clauses(claims, "order", SAYS, _with)
     if not text:
         return "Nothing was measured: every run diverged."
-    turned = [LAYERS[layer] for layer in parameters["layers"] if _turned(table, claims, layer)]
-    text += " by the measure chosen in advance"
-    text += f"; by a second, bounded one it reverses with the {listed(turned)}" if turned else ""
+    text = f"{text[0].upper()}{text[1:]}.{_turned(parameters, claims)}"
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     left = " to ".join(dict.fromkeys(f"{end(left):.0f}" for end in (min, max)))
-    text += f". With the first layer frozen, features still achieve {left} % of their gain."
-    return f"{text} Our filters start small, and the order may depend on that."
+    text += f" With a frozen first layer features reach {left} % of their gain."
+    return f"{text} Our filters start small."
 
 
 def _with(claims, total):
@@ -176,10 +185,18 @@ def _with(claims, total):
     return f" with {f'all {total} kinds of first layer' if len(claims) == total > 1 else few}"
 
 
-def _turned(table, claims, layer):
-    """Whether the order by :func:`share` is surely the opposite of the claim's."""
-    ends = t_interval(lags(table, layer, filters=share))[2]
-    return ends is not None and max(np.sign(claims[f"order-{layer}"].measured) * np.array(ends)) < 0
+def _turned(parameters, claims):
+    """In which cases the order by :func:`share` is surely the opposite of the claim's, a sentence or none."""
+    cases = layers_and_scales(parameters)
+    turned = [
+        case for case in cases
+        if {claims[f"order-{case.given['layers']}"].outcome, claims[f"share-{case.id}"].outcome}
+        == {HOLDS, CONTRADICTED}
+    ]  # fmt: skip
+    if not turned:
+        return ""
+    where = f"with the {turned[0].words}" if len(turned) == 1 else f"in {len(turned)} of {len(cases)} cases"
+    return f" A bounded measure reverses this {where}."
 
 
 def key_numbers(table, parameters):

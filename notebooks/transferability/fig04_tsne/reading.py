@@ -185,9 +185,7 @@ def finding(table, parameters, claims):
         "targets from one start."
     )
     little = " So the picture shows how little the weights move."
-    return text + (
-        little if own.outcome == shared.outcome == HOLDS else " Our network and its source are small."
-    )
+    return text + (little if own.outcome == shared.outcome == HOLDS else " Our networks are small.")
 
 
 def key_numbers(table, parameters):

@@ -184,13 +184,13 @@ def finding(table, parameters, claims):
     street = "real" if parameters["street"] == "svhn" else "imitated"
     text = SAID[both.outcome]
     if both.outcome == NOT_JUDGED:
-        text += ", as the networks of (a) and (b) may not have learned their targets"
+        text += ", as some networks have not learned their targets"
     crossed = ""
     if max(training_errors(table, parameters, part) for part in PARTS) > FITTED:
         crossed = " The networks of (c) and (d) have not learned theirs."
     elif not {HOLDS, CONTRADICTED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
-        crossed = " With natural and artificial classes crossed, neither source is clearly better."
-    colours = " But colours as labels help, too." * (claims["colours-help"].outcome == CONTRADICTED)
+        crossed = " With classes crossed, neither is clearly better."
+    colours = " But colours help, too." * (claims["colours-help"].outcome == CONTRADICTED)
     return (
         f"{text}: digits beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
         f"class labels beat colours by {claims['labels'].measured:.1f}.{colours}{crossed}"

@@ -160,8 +160,7 @@ def finding(table, parameters, claims):
         return "Too few targets to rank, or nothing was measured."
     return (
         f"{said}: rank correlation {claim.measured:.2f} for all layers of our network, {claim.paper:.2f} in "
-        f"the printed table. A small network pre-trained on {words(parameters['source'])} stands in for "
-        "ResNet-50."
+        f"the printed table. Our network, pre-trained on {words(parameters['source'])}, is small."
     )
 
 

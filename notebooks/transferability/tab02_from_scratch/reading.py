@@ -109,16 +109,17 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Fine-tuning beats training from scratch in test error",
-    "Training from scratch beats fine-tuning in test error",
-    "Fine-tuning and training from scratch reach the same test error",
-    "fine-tuning beats training from scratch in test error",
+    "Fine-tuning errs less than training from scratch",
+    "Fine-tuning errs more than training from scratch",
+    "Fine-tuning errs as much as training from scratch",
+    "fine-tuning errs less than training from scratch",
 )
+
+
 MOVED = by_verdict(
-    "Fine-tuning moves the weights less", "Fine-tuning moves the weights farther",
-    "Fine-tuning moves the weights as far",
-    undecided="Whether fine-tuning moves the weights less is undecided",
-    not_judged="Whether fine-tuning moves the weights less is not judged",
+    "It moves the weights less", "It moves the weights farther", "It moves the weights as far",
+    undecided="Whether it moves them less is undecided",
+    not_judged="Whether it moves them less is not judged",
 )  # fmt: skip
 
 
@@ -136,8 +137,8 @@ def finding(table, parameters, claims):
         return "Nothing was measured."
     return (
         f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far (paper: "
-        f"{printed_pairs()['ratio'].mean():.2f}), which depends on the unstated learning rate. Our network "
-        "and source are small."
+        f"{printed_pairs()['ratio'].mean():.2f}), at a rate that is not printed. Our "
+        "networks are small."
     )
 
 

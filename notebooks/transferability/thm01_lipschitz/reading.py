@@ -127,30 +127,29 @@ SAID = by_verdict(
     "Pre-training changes the squared gradient as the theorem says",
     "Pre-training does not change the squared gradient by the theorem's term",
     "Pre-training does not change the squared gradient by the theorem's term",
-    "pre-training changes the squared gradient by the theorem's term",
+    "pre-training changes the squared gradient as the theorem says",
 )
+
+
 SIMILAR = by_verdict(
-    "Where source and target have the same classes, the gradient falls",
-    "Where source and target have the same classes, the gradient rises",
-    "Where source and target have the same classes, the gradient stays the same",
-    "the gradient falls where source and target have the same classes",
+    "With the same classes in both tasks it falls", "With the same classes in both tasks it rises",
+    "With the same classes in both tasks it stays", undecided="With the same classes it is undecided",
+    not_judged="With the same classes it is not judged",
 )  # fmt: skip
 
 
 def finding(table, parameters, claims):
     """Whether the change is the theorem's term, and where the same classes make the gradient smaller."""
     names = parameters["datasets"]
-    change, similar = (
-        over_cases(claims, [f"{id}-{name}" for name in names], words, "on {} data sets")
-        for id, words in (("term", SAID), ("similar", SIMILAR))
-    )
+    change = over_cases(claims, [f"term-{name}" for name in names], SAID, "on {} data sets")
+    similar = over_cases(claims, [f"similar-{name}" for name in names], SIMILAR, "on {} data sets")
     if change is None or similar is None:
         return "Nothing has finished."
     found = [claims[f"term-{name}"].measured for name in names]
     ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(found), max(found))))
     return (
-        f"{change}. At width {table['width'].max():,} the change is {ends} times the prediction for infinite "
-        f"width. {similar}. The tasks are small, with two classes each."
+        f"{change}: at width {table['width'].max():,} by {ends} times its term. {similar}. The tasks are "
+        "small."
     )
 
 

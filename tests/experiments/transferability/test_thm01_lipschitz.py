@@ -128,12 +128,12 @@ def test_claims_on_nothing_and_on_little(table):
 
 
 def test_the_finding_follows_the_verdicts():
-    assert "as the theorem says. At width 100,000 the change is 1.00 times" in said(made_up())
-    assert "same classes, the gradient falls." in said(made_up())
-    assert "same classes, the gradient rises." in said(made_up(shift=1.5))
+    assert "as the theorem says: at width 100,000 by 1.00 times its term." in said(made_up())
+    assert "With the same classes in both tasks it falls." in said(made_up())
+    assert "With the same classes in both tasks it rises." in said(made_up(shift=1.5))
     turned = made_up()
     turned.loc[(turned.dataset == "two") & (turned.seed == reading.SEEN), "change"] *= -1
-    assert "the gradient falls on 1 of 2 data sets (1 undecided)" in said(turned)
+    assert "it falls on 1 of 2 data sets (1 undecided)" in said(turned)
     assert said(made_up(scale=1.2)).startswith("Pre-training does not change")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
 
