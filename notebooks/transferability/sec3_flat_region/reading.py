@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import CONTRADICTED, NOT_JUDGED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, last, ratio, sample
+from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
 from alignbook.wording import by_verdict, listed, over_cases
@@ -82,14 +82,14 @@ def of_kinds(parameters):
 
 def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HALF, **rule):
     """A statement, with a case per target of the ``kinds``: "similar", "unlike"; "alike" in inputs and labels
-    or in "inputs" alone, of the similar ones.
+    or in "inputs" alone, of the similar ones. Without kinds it has no cases.
     """
 
     def cases(parameters):
         targets = {**parameters, **of_kinds(parameters)}
         return [Case(name, called(name), {"target": name}) for kind in kinds for name in targets[kind]]
 
-    rule |= {"matters": matters, "unit": unit, "because": because, "each": cases}
+    rule |= {"matters": matters, "unit": unit, "because": because, "each": cases if kinds else None}
     return Statement(id, text, source="Section 3", of=of, requires=MET, **rule)
 
 
@@ -106,7 +106,8 @@ STATEMENTS = [
           "similar", above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance",
           ours=True),
     _says("kept", "Less similar targets also raise the loss more with pre-training's running statistics.",
-          lambda t, p, target: farther_out(t, p, target, "kept"), "similar", above=0, ours=True),
+          lambda t, p: weakest(*(farther_out(t, p, name, "kept") for name in p["similar"])), above=0,
+          ours=True),
 ]  # fmt: skip
 SAID = by_verdict(
     "Less similar targets lead farther out of the source's flat region",
