@@ -193,7 +193,7 @@ def finding(table, parameters, claims):
     )
     bound = {
         HOLDS: f"One split could have all products above {LEAST}, as in the paper.",
-        CONTRADICTED: f"The least product is {least(table).median():.2f} (paper: above {LEAST})"
+        CONTRADICTED: f"Over all the least is {least(table).median():.2f} (paper: above {LEAST})"
         + changed * (claims["least-partners"].outcome == HOLDS)
         + ".",
     }

@@ -136,7 +136,7 @@ def test_others_disagree():
         found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == CONTRADICTED
     )
     assert "do not agree as printed" in finding(made_up(shift=2.0, least=0.9))
-    assert "The least product is 0.90 (paper: above 0.975)" in finding(made_up(least=0.9))
+    assert "Over all the least is 0.90 (paper: above 0.975)" in finding(made_up(least=0.9))
     assert "swap places" not in finding(made_up(least=0.9))
     turned = made_up(least=0.9)
     turned["partner"] = turned["apart"].where(turned["index"] != 13, turned["apart"] / 10)
