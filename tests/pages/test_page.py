@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignbook.claims import Claim
+from alignbook.claims import HOLDS, NOT_JUDGED, Claim
 from alignbook.pages.claim_tables import (
     SHARED,
     UNFOLDED,
     claim_cells,
     claims_table,
     decides,
+    own,
     sources,
     spread,
 )
@@ -106,6 +107,14 @@ def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
     assert rows.count("Condition a; condition b, not met; post hoc c") == SHARED and "learned" not in rows
     few = claims_table(many[1:])
     assert few.count("Post hoc: seen") == SHARED - 1 and "Post hoc c" not in few
+
+
+def test_a_criterion_of_ours_is_named_only_where_it_decided_something():
+    ours = [replace(claim("Figure 1", n), ours=True) for n in range(2)]
+    assert not own(ours) and not own([replace(ours[0], outcome=NOT_JUDGED)])
+    held = [replace(one, outcome=HOLDS) for one in ours]
+    assert own(held) and own([held[0], ours[1]]) and not own([held[0], replace(held[1], ours=False)])
+    assert "own criterion" in spread(held) and "own criterion" not in spread(ours)
 
 
 def test_every_paper_is_one_click_away():

@@ -5,7 +5,7 @@ from collections import Counter
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from alignbook.claims import OUTCOMES
+from alignbook.claims import NOT_JUDGED, NOT_RUN, OUTCOMES
 from alignbook.pages.tables import badge, folded, marked, measured, number, table
 from alignbook.statements import condition
 
@@ -25,7 +25,13 @@ def spread(group):
         those = [claim for claim in group if claim.outcome == outcome]
         if those:
             parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
-    return ", ".join(parts) + OURS * all(claim.ours for claim in group)
+    return ", ".join(parts) + own(group)
+
+
+def own(group):
+    """HTML that says so where verdicts of ``group`` were reached, and all by a criterion of ours."""
+    decided = [claim for claim in group if claim.outcome not in (NOT_JUDGED, NOT_RUN)]
+    return OURS if decided and all(claim.ours for claim in decided) else ""
 
 
 def _of_which(those, group):
@@ -43,7 +49,7 @@ def tally(group):
     # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
     signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
     parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
-    return "<br>".join(parts) + OURS * all(claim.ours for claim in group)
+    return "<br>".join(parts) + "<br>" * bool(len(parts) > 1 and own(group)) + own(group)
 
 
 def claims_table(claims, anchored=True):
@@ -85,7 +91,7 @@ def _common(group):
 
 
 def _claim_row(claim, apart, letters, anchored):
-    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}{by_which_rule(claim)}"
+    outcome = f"{badge(claim.outcome)}{own([claim])}{by_which_rule(claim)}"
     cells = claim_cells(claim, apart, letters)
     if claim.headline:
         cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'

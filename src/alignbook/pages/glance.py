@@ -193,7 +193,7 @@ def _with_outcome(records, outcome):
 def _statements(pairs):
     items = [
         f'<li><a href="{record.name}.html#claim-{html.escape(claim.id)}">{html.escape(record.label)}</a> '
-        f"{marked(claim.statement)}{claim_tables.OURS * claim.ours} <small>{marked(claim.test)}</small></li>"
+        f"{marked(claim.statement)}{claim_tables.own([claim])} <small>{marked(claim.test)}</small></li>"
         for record, claim in pairs
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'
