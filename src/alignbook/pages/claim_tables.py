@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from alignbook.claims import NOT_JUDGED, NOT_RUN, OUTCOMES
 from alignbook.pages.tables import badge, folded, marked, measured, number, table
-from alignbook.statements import condition
+from alignbook.statements import asked, came_out, condition
 
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
 SHORT = 36  # letters of that name, at most
@@ -60,9 +60,12 @@ def claims_table(claims, anchored=True):
     anchored : whether links lead to the rows, as they do in one table of a page
     """
     groups = [(statement, group, _common(group)) for statement, group in grouped(claims)]
-    counts = Counter(note for _, _, common in groups for note in dict.fromkeys(common))
-    often = [note for note, count in counts.items() if count >= SHARED and note.kind]
-    letters = dict(zip(often, ascii_lowercase, strict=False))
+    places = {}  # of each note: how it came out, statement by statement
+    for _, _, common in groups:
+        for note in common:
+            places.setdefault((note.kind, note.text), []).append(note)
+    often = [key for key, found in places.items() if len(found) >= SHARED and key[0]]
+    letters = {key: (letter, _together(places[key])) for key, letter in zip(often, ascii_lowercase)}  # noqa: B905
     rows = []
     for statement, group, common in groups:
         if len(group) == 1:
@@ -77,17 +80,27 @@ def claims_table(claims, anchored=True):
                 "Paper": "",
                 "Here": "",
                 "Outcome": tally(group),
-                "below": folded(f"{len(group)} replicates", inner, open=unfolded),
+                "below": folded(f"{len(group)} cases", inner, open=unfolded),
             }
         )
-    legend = "".join(f"<p>{note.kind} {letter}: {marked(note.text)}.</p>" for note, letter in letters.items())
+    legend = "".join(
+        f"<p>{note.kind} {letter}: {marked(note.told())}.</p>" for letter, note in letters.values()
+    )
     return f'<div class="ab-note">{legend}</div>' * bool(legend) + table(_filled(rows), "claims")
 
 
 def _common(group):
-    """The notes that all claims of ``group`` have."""
-    first, *others = (notes(claim) for claim in group)
-    return [note for note in first if all(note in other for other in others)]
+    """The notes that all claims of ``group`` have; without how they came out where that differs."""
+    found = {}
+    for claim in group:
+        for note in dict.fromkeys(notes(claim)):
+            found.setdefault((note.kind, note.text), []).append(note)
+    return [_together(one) for one in found.values() if len(one) == len(group)]
+
+
+def _together(found):
+    """The one note that several claims have; without how it came out where that differs."""
+    return found[0] if len(set(found)) == 1 else found[0]._replace(seen="")
 
 
 def _claim_row(claim, apart, letters, anchored):
@@ -113,7 +126,7 @@ def claim_cells(claim, apart=(), letters=None):
     if claim.tolerance is not None:
         paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
     statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
-    noted = shown([note for note in notes(claim) if note not in apart], letters or {})
+    noted = shown(notes(claim), letters or {}, apart)
     return {"Claim": statement + noted, "Paper": paper, "Here": here}
 
 
@@ -122,12 +135,17 @@ class Note(NamedTuple):
 
     kind: str  # "Condition", "Post hoc", …; "" of a sentence that needs no such word
     text: str
-    ending: str = ""  # how a condition came out where it was not met
+    seen: str = ""  # how a condition came out
+    because: str = ""
+
+    def told(self):
+        """Text, how it came out, and why it is asked for."""
+        return self.text + f"; {self.seen}" * bool(self.seen) + f". {self.because}" * bool(self.because)
 
 
 def notes(claim):
     """[:class:`Note`] of a claim."""
-    found = [Note("Condition", condition(need), ", not met" * (not need["met"])) for need in claim.requires]
+    found = [Note("Condition", asked(need), came_out(need), need["because"]) for need in claim.requires]
     if claim.opposed_by:
         found.append(Note("The paper also says the opposite", claim.opposed_by))
     if claim.post_hoc:
@@ -137,11 +155,23 @@ def notes(claim):
     return found
 
 
-def shown(found, letters):
-    """HTML of ``found``, a line each; notes that have one of ``letters`` share the first line."""
-    short = [f"{note.kind} {letters[note]}{note.ending}" for note in found if note in letters]
-    lines = ["; ".join(short).capitalize()] * bool(short)
-    lines += [f"{note.kind}: {note.text}".removeprefix(": ") for note in found if note not in letters]
+def shown(found, letters, apart=()):
+    """HTML of ``found``, a line each; notes that have one of ``letters`` share the first line.
+
+    Of notes in ``apart``, which stand elsewhere, and of those with a letter stands what is not said there.
+    """
+    elsewhere = {(note.kind, note.text): note for note in apart}
+    short, lines = [], []
+    for note in found:
+        key = (note.kind, note.text)
+        if key in elsewhere:
+            lines += [note.seen.capitalize()] * (note.seen != elsewhere[key].seen)
+        elif key in letters:
+            letter, there = letters[key]
+            short.append(f"{note.kind} {letter}" + f": {note.seen}" * (note.seen != there.seen))
+        else:
+            lines.append(f"{note.kind}: {note.told()}".removeprefix(": "))
+    lines = ["; ".join(short).capitalize()] * bool(short) + lines
     return "".join(f"<br><small>{marked(line)}</small>" for line in lines)
 
 

@@ -42,13 +42,13 @@ def write(papers, records):
         "",
         headlines(records),
         "",
-        f"Counted one by one, with every replicate of a statement: {said}",
+        f"Counted one by one, with every case of a statement: {said}",
         "",
         f'<p class="ab-signs">{key}; in a dashed frame: ours, not the paper\'s.</p>',
         "",
-        "A row is a figure, table or theorem; it opens to its statements, and a statement to its replicates.",
-        "A test on the seeds decides each outcome, or a margin where nothing is random, by a rule that the",
-        "page of the claim shows; [](reading) says how. Where a claim says that one thing exceeds another,",
+        "A row is a figure, table or theorem; it opens to its statements, and a statement to its cases: data",
+        "sets, networks, settings. Each outcome is decided by a test over the seeds or, where nothing is",
+        "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim says that one thing exceeds another,",
         "*here* is the difference, positive where the claim is right; where two are the same, near 0.",
         "",
         '<div class="ab-score" id="ab-scorecard">',
@@ -75,8 +75,8 @@ def _by_chance(everything, heads):
     return (
         f"{len(tested)} of them rest on a t test at 95 %: if nothing at all were there, about "
         f"{(1 - claims.CONFIDENCE) * len(tested):.0f} would be decided by chance. Of the {len(heads)} "
-        f"headline statements and replicates tested so, {decided} are decided one by one, and {kept} survive "
-        f"a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg)."
+        f"headline statements and their cases tested in this way, {decided} are decided one by one, and "
+        f"{kept} survive a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg)."
     )
 
 
