@@ -91,6 +91,12 @@ def test_what_all_replicates_are_read_with_stands_once_and_is_not_lost():
     group = [replace(claim("Figure 1", number), post_hoc="seen before") for number in range(3)]
     group[1] = replace(group[1], opposed_by="Figure 2")
     text = claims_table(group)
+    met = {"text": "labels learned", "measured": 1.0, "asked": "at least 1", "met": True, "because": ""}
+    for other, said in ((met, 1), (met | {"measured": 3.0}, 2)):
+        turned = [replace(one, requires=(need,)) for one, need in zip(group, (met, met, other), strict=True)]
+        shown = claims_table(turned)
+        assert shown.count("labels learned, at least 1") == 1 and shown.count("ere 1") == said
+    text = claims_table(group)
     assert text.count("Post hoc: seen before") == 1 and text.count("the opposite: Figure 2") == 1
     assert text.index("seen before") < text.index("<details") < text.index("Figure 2")
 
@@ -105,6 +111,10 @@ def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
     assert above.count("Condition b: test accuracy, at least 1; here 0.5, not met.") == 1
     assert above.count("Post hoc c: seen.") == 1
     assert rows.count("Condition a; condition b, not met; post hoc c") == SHARED and "learned" not in rows
+    other = replace(many[0], requires=({**met, "measured": 2.0}, unmet))
+    above, rows = claims_table([other, *many[1:]]).split("<table", 1)
+    assert "labels learned, at least 1." in above and "here 1" not in above
+    assert "Condition a: here 2; condition b, not met" in rows and rows.count("Condition a: here 1;") == 2
     few = claims_table(many[1:])
     assert few.count("Post hoc: seen") == SHARED - 1 and "Post hoc c" not in few
 

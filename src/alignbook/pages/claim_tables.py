@@ -168,7 +168,8 @@ def shown(found, letters, apart=()):
             lines += [note.seen.capitalize()] * (note.seen != elsewhere[key].seen)
         elif key in letters:
             letter, there = letters[key]
-            short.append(f"{note.kind} {letter}" + f": {note.seen}" * (note.seen != there.seen))
+            unmet = ", not met" * note.seen.endswith(("not met", "not measured"))
+            short.append(f"{note.kind} {letter}" + (f": {note.seen}" if note.seen != there.seen else unmet))
         else:
             lines.append(f"{note.kind}: {note.told()}".removeprefix(": "))
     lines = ["; ".join(short).capitalize()] * bool(short) + lines

@@ -48,8 +48,9 @@ def write(papers, records):
         "",
         "A row is a figure, table or theorem; it opens to its statements, and a statement to its cases: data",
         "sets, networks, settings. Each outcome is decided by a test over the seeds or, where nothing is",
-        "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim says that one thing exceeds another,",
-        "*here* is the difference, positive where the claim is right; where two are the same, near 0.",
+        "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim",
+        "says that one thing exceeds another, *here* is the difference, positive where the",
+        "claim is right; where two are the same, near 0.",
         "",
         '<div class="ab-score" id="ab-scorecard">',
     ]
