@@ -16,7 +16,6 @@ SIGNS = {
     claims.CONTRADICTED: "✗",
     claims.ABSENT: "○",
     claims.UNDECIDED: "?",
-    claims.OPPOSED: "↯",
     claims.NOT_JUDGED: "·",
     claims.NOT_RUN: "–",
 }
