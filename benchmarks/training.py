@@ -440,7 +440,7 @@ works = (
         agreement="largest distance of a layer's updates over the length of the peer's, float64, 5 steps",
         error=update_error,
         tolerance=1e-10,
-        note="Timed in float32, compared in float64: in float32 rounding switches jobs of so deep a network "
+        note="Timed in float32, compared in float64: in float32 rounding switches units of so deep a network "
         "on and off, and two runs part after a few steps.",
     ),
 )

@@ -14,7 +14,6 @@ from alignbook.claims import (
     MOST_SEEDS,
     NOT_JUDGED,
     NOT_RUN,
-    OPPOSED,
     OUTCOMES,
     UNDECIDED,
     Claim,
@@ -154,7 +153,6 @@ def test_what_is_not_judged_or_missing_has_no_verdict():
     assert (claim.outcome, claim.test) == (NOT_JUDGED, "smoke") and claim.measured is not None
     nothing = Claim.missing(*WHAT, "nothing there").not_judged("smoke")
     assert (nothing.outcome, nothing.test) == (NOT_RUN, "smoke")
-    assert claim.opposed("Figure 1 against Figure 2").outcome == OPPOSED
     tagged = claim.tagged(group="one statement", ours=True)
     assert (tagged.group, tagged.ours, tagged.outcome) == ("one statement", True, NOT_JUDGED)
     assert Claim.missing(*WHAT, "nothing there").outcome == NOT_RUN
@@ -265,7 +263,6 @@ def test_what_is_decided_or_not_judged_needs_nothing():
         Claim.greater(*WHAT, [-1.0, -1.1, -0.9]),
         Claim.greater(*WHAT, [0.01, -0.01, 0.02], matters=1.0),
         undecided.not_judged("smoke"),
-        undecided.opposed("Figure 2"),
         Claim.missing(*WHAT, "nothing"),
     ):
         assert needed(claim) is None

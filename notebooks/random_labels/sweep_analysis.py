@@ -3,15 +3,14 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, t_interval
+from alignbook.claims import CONFIDENCE
 from alignbook.over_seeds import at, means
 
 from .once import once
 
 LEARNED = 0.1  # accuracy above that of a guess at random labels: below it there is nothing to compare
 HELD_OUT = 0.05  # area of test accuracy above that of a guess: below it held-out images say nothing
-CELL = ["figure", "architecture", "labels", "layers"]  # what is alike in the groups of a cell
-FITTED = 0.95  # share of its random labels below which a network was hardly pre-trained
+FITTED = 0.95  # share of its random labels from which on a network counts as pre-trained
 SCALED = {
     "init_scale": "a larger initial scale",
     "learning_rate": "a higher learning rate",
@@ -54,9 +53,10 @@ def comparisons(table):
 
     ``scratch`` and ``pretrained`` : areas, means over the group's seeds in which neither diverged; ``gain`` :
     their difference in points; ``below`` : whether it is positive, so that the point lies below x = y.
-    ``learned`` : either network ends ``LEARNED`` above 1 / classes on its training images; ``known`` : share
-    of the random labels that pre-training learned, ``fitted`` : whether at least ``FITTED``. ``figure`` and
-    ``group`` come from the jobs' names. Groups with a diverged network in every seed have no row.
+    ``reached`` : training accuracy in the end, of the two networks the better; ``learned`` : whether that is
+    ``LEARNED`` above 1 / classes; ``known`` : share of the random labels that pre-training learned,
+    ``fitted`` : whether at least ``FITTED``. ``figure`` and ``group`` come from the jobs' names. Groups with
+    a diverged network in every seed have no row.
     """
     found = curves(table)
     if found.empty:
@@ -67,13 +67,13 @@ def comparisons(table):
     pairs = pairs.join(scratch.rename(columns={"area": "scratch", "end": "scratch_end"}), on=own)
     pairs = pairs.dropna(subset=["pretrained", "scratch"])
     pairs["group"] = pairs["unit"].astype(str).str.replace(r"-seed\d+$", "", regex=True)
-    best = pairs[["end", "scratch_end"]].max(axis=1) - 1 / pairs["classes"]
-    pairs["above_chance"] = best.where(pairs["what"] == "train")
+    pairs["reached"] = pairs[["end", "scratch_end"]].max(axis=1).where(pairs["what"] == "train")
+    pairs["above_chance"] = pairs["reached"] - 1 / pairs["classes"]
     keys = ["group", "labels", "what", "layers"]
     settings = ["architecture", "init", *SCALED]
     points = pairs.groupby(keys, as_index=False).agg(
         {name: "first" for name in settings}
-        | {name: "mean" for name in ("scratch", "pretrained", "above_chance", "known")}
+        | {name: "mean" for name in ("scratch", "pretrained", "reached", "above_chance", "known")}
     )
     if points.empty:
         return pd.DataFrame()
@@ -171,21 +171,8 @@ def detail_gains(table, figure, labels, what="train"):
     return means(detail(table, figure, labels, what), "gain")
 
 
-def surely_slower(table, figures):
-    """(how many of the cells' 95 % intervals lie below 0, cells): figure, architecture, labels, layers.
-
-    A cell holds the groups that have learned their labels, at least three of them.
-    """
-    points, ends = comparisons(table), []
-    cells = fitted(points, *figures)
-    for _, cell in cells.groupby(CELL) if len(cells) else ():
-        ends.append(t_interval(by_group(cell))[2])
-    found = [interval_ for interval_ in ends if interval_]
-    return sum(high < 0 for _, high in found), len(found)
-
-
 def left_out(table, figures):
-    """(points without learning, points hardly pre-trained, networks that diverged): counts."""
+    """(points without learning, points whose pre-training is not fitted, networks that diverged): counts."""
     points = comparisons(table)
     if points.empty:
         return 0, 0, 0

@@ -7,6 +7,7 @@ Curves are frames (seeds × thresholds), areas frames (seeds × layers), layer 0
 import numpy as np
 import pandas as pd
 
+from alignbook.claims import HOLDS
 from alignbook.over_seeds import curves
 
 # Of a statement that some area is the larger one; data/plans/representation_alignment.yaml has the effect.
@@ -17,6 +18,26 @@ LARGER = {
     "because": "a hundredth of the largest possible area is about what the width of a drawn curve covers",
 }
 EQUAL = 0.01  # of the largest alignment, about the width of a drawn curve: what is nearer is the same
+
+
+def beside_smallest(claim, what):
+    """A sentence or two: how large the effect of a ``claim`` is beside the smallest that matters.
+
+    what : what it is called, with a capital letter; "" where nothing was measured
+    """
+    if claim.measured is None:
+        return ""
+    unit, small = claim.unit, claim.measured < claim.matters
+    said = (
+        f"{what} is {claim.measured:.1f} {unit}, {'less' if small else 'no less'} than the {claim.matters:g} "
+        f"{unit} that we call the smallest effect that matters."
+    )
+    if small and claim.outcome == HOLDS:
+        said += (
+            " The claim holds because the interval lies above 0 and reaches beyond that size; a narrower "
+            "interval around the same mean would make the effect too small to matter."
+        )
+    return said
 
 
 def share_above(one, other):

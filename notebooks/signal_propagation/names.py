@@ -4,6 +4,7 @@ NAMES = {
     "mnist": "MNIST",
     "fashion_mnist": "Fashion-MNIST",
     "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
     "digits": "digits",
     "photos": "photos",
 }

@@ -14,6 +14,11 @@ def per_seed(rows, measure):
     return pd.Series(found, dtype=float).dropna()
 
 
+def over_sets(values):
+    """One value per seed, the mean over its data sets: a design has data sets, a sample has seeds."""
+    return values.groupby(level=1).mean().rename_axis("seed") if len(values) else values
+
+
 def widest(rows):
     """The rows of the largest m of the column ``width``."""
     return at(rows, width=rows["width"].max()) if len(rows) else rows

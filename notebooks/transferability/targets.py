@@ -1,5 +1,7 @@
 """What the studies of one chapter share about their targets: names, training, the start. No torch."""
 
+import pandas as pd
+
 from alignbook.over_seeds import at
 from alignbook.statements import Case
 
@@ -43,6 +45,23 @@ def of_source(table):
     return at(table, kind="source")
 
 
+def source_of(table, parameters):
+    """The same, or what another page's runs have stored of networks that are pre-trained alike.
+
+    By seed; of the seeds that no page has measured there is nothing.
+    """
+    rows = of_source(table)
+    if len(rows):
+        return rows
+    from alignbook.runs import results
+    from alignbook.studies.transferability.pretrained_source import source_jobs  # imports torch
+
+    seeds = max(value for name, value in parameters.items() if name.endswith("seeds"))
+    jobs = source_jobs({**parameters, "source_accuracy": True, "seeds": seeds})
+    found = [results.fetch(job) for job in jobs if results.exists(job)]
+    return pd.concat([rows, *(item.table for item in found if item is not None)], ignore_index=True)
+
+
 def words(target):
     """How a sentence calls a target: ``cifar10-natural`` is half of a set."""
     dataset, _, part = target.partition("-")
@@ -61,13 +80,13 @@ def each(values, given):
     return lambda parameters: [Case(name, words(name), {given: name}) for name in parameters[values]]
 
 
-def source_said(table):
+def source_said(table, parameters):
     """A sentence on how well the pre-trained networks classify images of their own source."""
-    rows = of_source(table)
+    rows = source_of(table, parameters)
     if rows.empty:
-        return "The accuracy of the pre-trained networks on their own source was not measured in these runs."
+        return "The accuracy of the pre-trained networks on their own source has not been measured."
     test, train = (rows[f"source_{split}_accuracy"].mean() for split in ("test", "train"))
     return (
-        f"The pre-trained networks classify {test:.0f} % of their source's test images and {train:.0f} % of "
-        "its training images correctly."
+        f"The pre-trained networks ({len(rows)} of them were measured) classify {test:.0f} % of their "
+        f"source's test images and {train:.0f} % of its training images correctly."
     )

@@ -24,9 +24,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 HOLDS, CONTRADICTED, ABSENT, UNDECIDED = "holds", "contradicted", "absent", "undecided"
-OPPOSED = "the paper contradicts itself"
 NOT_JUDGED, NOT_RUN = "not judged", "not run"
-OUTCOMES = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, OPPOSED, NOT_JUDGED, NOT_RUN)
+OUTCOMES = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED, NOT_RUN)
 CONFIDENCE, POWER = 0.95, 0.8
 MOST_SEEDS = 10_000  # more than this, and no affordable number decides
 _PIECES = 400  # of the distribution of a standard deviation; power to three digits
@@ -159,10 +158,6 @@ class Claim:
         A claim for which nothing was measured stays *not run*.
         """
         return replace(self, outcome=NOT_RUN if self.measured is None else NOT_JUDGED, test=why)
-
-    def opposed(self, why):
-        """The same claim where the paper also says the opposite; ``why`` is one line that says where."""
-        return replace(self, outcome=OPPOSED, test=why)
 
     def within(self, low=-math.inf, high=math.inf):
         """The same claim, its interval cut to ``low`` … ``high``, and its test says so.

@@ -231,16 +231,23 @@ def judged(statements, table, parameters):
     return claims
 
 
-def condition(need):
-    """What a verdict needs and whether it is met, one line; ``need`` is of :meth:`Requirement.check`."""
-    text = need["text"] + f", {need['asked']}" * bool(need["asked"])
+def asked(need):
+    """What a verdict needs, a few words; ``need`` is of :meth:`Requirement.check`."""
+    return need["text"] + f", {need['asked']}" * bool(need["asked"])
+
+
+def came_out(need):
+    """Whether ``need`` is met, and what was measured."""
     if need["measured"] is None:
-        seen = "not measured"
-    elif need["asked"]:
-        seen = f"here {digits(need['measured'])}" + ", not met" * (not need["met"])
-    else:
-        seen = "met" if need["met"] else "not met"
-    return f"{text}; {seen}" + f". {need['because']}" * bool(need["because"])
+        return "not measured"
+    if need["asked"]:
+        return f"here {digits(need['measured'])}" + ", not met" * (not need["met"])
+    return "met" if need["met"] else "not met"
+
+
+def condition(need):
+    """What a verdict needs and whether it is met, one line."""
+    return f"{asked(need)}; {came_out(need)}" + f". {need['because']}" * bool(need["because"])
 
 
 def _measured(of, table, parameters, given):

@@ -89,7 +89,6 @@ def test_a_record_is_read_as_it_was_written():
         (["holds", "contradicted"], glance.PART),
         (["holds", "undecided"], glance.PART),
         (["contradicted", "undecided"], glance.NOT),
-        (["the paper contradicts itself"], glance.NOT),
         (["undecided"], glance.OPEN),
         (["not judged", "not run"], glance.OPEN),
     ],
@@ -98,8 +97,16 @@ def test_findings_stand_where_the_headline_came_out(outcomes, section):
     text = glance.findings(PAPERS, [made(found=claims(*outcomes, group="of the headline"))])
     assert f"## {section}\n" in text and "one/a.html" in text
     assert [known for known in glance.SECTIONS if f"## {known}\n" in text] == [section]
-    assert ("## Where a paper contradicts itself" in text) == ("the paper contradicts itself" in outcomes)
+    assert "## Where a paper contradicts itself" not in text
     assert "## Further statements that are contradicted" not in text  # the headline's own are told above
+
+
+def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():
+    found = [
+        replace(one, opposed_by="Figure 2 has it otherwise") for one in claims("holds", "holds", group="one")
+    ]
+    text = glance.findings(PAPERS, [made(found=found)])
+    assert "## Where a paper contradicts itself" in text and text.count("But: Figure 2 has it otherwise") == 1
 
 
 def test_findings_tell_the_papers_other_claims_from_ours():

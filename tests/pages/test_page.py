@@ -5,19 +5,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignbook.claims import Claim
-from alignbook.pages.page import (
+from alignbook.claims import HOLDS, NOT_JUDGED, Claim
+from alignbook.pages.claim_tables import (
+    SHARED,
     UNFOLDED,
-    Page,
-    address_of,
-    banner,
     claim_cells,
     claims_table,
     decides,
+    own,
     sources,
     spread,
 )
-from alignbook.runs import notebooks, parameters
+from alignbook.pages.page import Page, address_of, banner
+from alignbook.runs import notebooks, parameters, plans
 
 
 def claim(source, number=0):
@@ -87,6 +87,46 @@ def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
     assert "<br>" not in claim_cells(claim("Figure 1"))["Claim"]
 
 
+def test_what_all_replicates_are_read_with_stands_once_and_is_not_lost():
+    group = [replace(claim("Figure 1", number), post_hoc="seen before") for number in range(3)]
+    group[1] = replace(group[1], opposed_by="Figure 2")
+    text = claims_table(group)
+    met = {"text": "labels learned", "measured": 1.0, "asked": "at least 1", "met": True, "because": ""}
+    for other, said in ((met, 1), (met | {"measured": 3.0}, 2)):
+        turned = [replace(one, requires=(need,)) for one, need in zip(group, (met, met, other), strict=True)]
+        shown = claims_table(turned)
+        assert shown.count("labels learned, at least 1") == 1 and shown.count("ere 1") == said
+    text = claims_table(group)
+    assert text.count("Post hoc: seen before") == 1 and text.count("the opposite: Figure 2") == 1
+    assert text.index("seen before") < text.index("<details") < text.index("Figure 2")
+
+
+def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
+    met = {"text": "labels learned", "measured": 1.0, "asked": "at least 1", "met": True, "because": ""}
+    unmet = met | {"text": "test accuracy", "measured": 0.5, "met": False}
+    alone = Claim.missing("c", "A claim.", "Figure 1", "nothing was computed")
+    many = [replace(alone, id=f"c{n}", requires=(met, unmet), post_hoc="seen") for n in range(SHARED)]
+    above, rows = claims_table(many).split("<table", 1)
+    assert above.count("Condition a: labels learned, at least 1; here 1.") == 1
+    assert above.count("Condition b: test accuracy, at least 1; here 0.5, not met.") == 1
+    assert above.count("Post hoc c: seen.") == 1
+    assert rows.count("Condition a; condition b, not met; post hoc c") == SHARED and "learned" not in rows
+    other = replace(many[0], requires=({**met, "measured": 2.0}, unmet))
+    above, rows = claims_table([other, *many[1:]]).split("<table", 1)
+    assert "labels learned, at least 1." in above and "here 1" not in above
+    assert "Condition a: here 2; condition b, not met" in rows and rows.count("Condition a: here 1;") == 2
+    few = claims_table(many[1:])
+    assert few.count("Post hoc: seen") == SHARED - 1 and "Post hoc c" not in few
+
+
+def test_a_criterion_of_ours_is_named_only_where_it_decided_something():
+    ours = [replace(claim("Figure 1", n), ours=True) for n in range(2)]
+    assert not own(ours) and not own([replace(ours[0], outcome=NOT_JUDGED)])
+    held = [replace(one, outcome=HOLDS) for one in ours]
+    assert own(held) and own([held[0], ours[1]]) and not own([held[0], replace(held[1], ours=False)])
+    assert "own criterion" in spread(held) and "own criterion" not in spread(ours)
+
+
 def test_every_paper_is_one_click_away():
     papers = {notebook.paper for notebook in notebooks.every()} - {notebooks.OWN}
     assert all(address_of(paper).startswith("https://") for paper in papers) and len(papers) == 4
@@ -96,9 +136,14 @@ def test_every_paper_is_one_click_away():
 def test_a_complete_plan_stands_on_its_page_and_not_at_toy_size():
     page = Page.__new__(Page)
     page.notebook = notebooks.find("random_labels/fig08_width")
-    page.run = SimpleNamespace(near="quick", parameters={})
+    page.run = SimpleNamespace(near="quick", parameters=parameters.resolve(page.notebook, "quick"))
     shown = page.planned().data
-    assert "epochs = <code>200</code>" in shown and shown.count("ab-outcome") == 2 and "id=" not in shown
+    assert "epochs = <code>200</code>" in shown and "id=" not in shown
+    assert shown.count(" open>") == 1
+    assert shown.count("ab-outcome") == 2 + 2  # two replicates, and their tally
+    plan = next(plan for plan in plans.of(page.notebook.name) if plan.values["epochs"] == 200)
+    page.run = SimpleNamespace(near="quick", parameters=plan.values)
+    assert page.planned().data == ""  # its runs are those of the page
     page.run = SimpleNamespace(near="smoke", parameters={})
     assert page.planned().data == ""
 

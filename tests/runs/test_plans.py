@@ -7,7 +7,7 @@ import pytest
 from alignbook import studies
 from alignbook.claims import HOLDS, UNDECIDED, needed
 from alignbook.errors import AlignbookError
-from alignbook.pages import page
+from alignbook.pages import claim_tables
 from alignbook.runs import digest, engine, notebooks, parameters, plans, results
 from tests.conftest import write_study
 
@@ -177,7 +177,7 @@ def test_what_an_undecided_claim_needs_is_told_with_its_core_hours(planned):
     (claim,) = run.claims
     assert claim.outcome == UNDECIDED and claim.needed["seeds"] == needed(claim)["seeds"]
     assert claim.needed["core_hours"] == pytest.approx(claim.needed["seeds"] / 100)
-    assert f"{claim.needed['seeds']} new seeds would decide it" in page.claims_table(run.claims)
+    assert f"{claim.needed['seeds']} new seeds would decide it" in claim_tables.claims_table(run.claims)
     planned.plan({"values": "{seeds: 6, rate: 1.0}"})
     (planned.folder / "profiles.yaml").write_text("quick: {seeds: 6, rate: 1.0}\n")
     (decided,) = planned.run().claims

@@ -75,7 +75,7 @@ STATEMENTS = [
         source="Figure 1, A.5", of=all_four, headline=True, **POINTS,
     ),
     Statement(
-        "experiment", "Pre-training changes the speed of training in the direction of the figure.",
+        "experiment", "Pre-training changes the speed of training in the direction that the figure shows.",
         source="Figure 1, A.5", of=as_printed, **POINTS,
         each=lambda p: [
             Case(str(number), f"experiment {number}, {labels} labels, {'faster' if sign > 0 else 'slower'}",
@@ -84,20 +84,22 @@ STATEMENTS = [
         ],
     ),
     Statement(
-        "test", "With real labels, test accuracy ends lower after pre-training.",
+        "test", "With real labels, pre-training lowers the test accuracy in the end.",
         source="Section 1.1", of=lost, **POINTS,
-        each=lambda p: [Case(str(n), f"experiment {n}", {"experiment": n}) for n in (1, 3)],
+        each=lambda p: [
+            Case(str(n), f"experiment {n}, at epoch {p['stops']}", {"experiment": n}) for n in (1, 3)
+        ],
     ),
 ]  # fmt: skip
 
 SAID = by_verdict(
     holds="Pre-training on random labels speeds training up in both of the paper's positive experiments and "
     "slows it down in both negative ones",
-    contradicted="Pre-training on random labels does not help and hurt where the paper's figure shows it",
-    absent="Pre-training on random labels changes the speed too little to matter in one experiment at least",
+    contradicted="Pre-training on random labels does not both help and hurt where the paper says",
+    absent="In at least one experiment, pre-training on random labels changes the speed too little to matter",
     undecided="It is undecided whether pre-training helps and hurts where the paper says",
-    not_judged="Whether pre-training on random labels helps and hurts as in the paper is not judged, since "
-    "it did not learn its labels",
+    not_judged="We do not judge whether pre-training on random labels helps and hurts as in the paper, since "
+    "it did not fit its labels",
 )
 
 
@@ -116,7 +118,7 @@ def finding(table, parameters, claims):
     text += f" In experiment {number} it {words[0]} {abs(mean):.0f} points of mean accuracy"
     if outcome == UNDECIDED:
         text += f", but {words[1]} in {(values * values.mean() < 0).sum()} of {len(values)} seeds"
-    return f"{text}. VGG-16 has only width {parameters['width']}."
+    return f"{text}. VGG-16 has a width of only {parameters['width']}."
 
 
 BOTH = by_verdict(
@@ -149,8 +151,8 @@ def key_numbers(table, parameters):
         values = [gain(table, number) for number in numbers]
         if all(len(value) for value in values):
             here = " / ".join(f"{value.mean():+.1f}" for value in values)
-            what = f"pre-trained less scratch, mean over training, experiments {numbers[0]} / {numbers[1]}"
+            what = f"accuracy gain, averaged over training, experiments {numbers[0]} / {numbers[1]}"
             made.append(KeyNumber(f"{what} (points)", here, word))
     change = -lost(table, parameters, 1)
-    what = "test accuracy in the end, experiment 1: pre-trained less scratch (points)"
+    what = f"test accuracy at epoch {parameters['stops']}, experiment 1: pre-trained minus scratch (points)"
     return made + [KeyNumber(what, interval(change, "{:+.1f}"), "lower")] * bool(len(change))

@@ -63,12 +63,12 @@ def room(table, parameters, labels):
 
 
 MOVES = Requirement(
-    "displacement of the filters at the end, least of the runs",
+    "smallest displacement of the filters at the end of a run",
     lambda t, p, labels: ends(_trained(t, labels))["displacement"].min(),
     at_least=MOVED,
 )
 OTHERS = Requirement(
-    "misalignment with random bases at the end, over the bound",
+    "misalignment with random bases at the end, divided by the bound",
     lambda t, p, labels: ends(_trained(t, labels))["basis_mean"].max() / (SMALL * floor(p)),
     at_least=1.0,
 )
@@ -92,7 +92,7 @@ STATEMENTS = [
     ),
     Statement(
         "very-small",
-        f"By our own bound it stays very small: below {SMALL:g} times what sampling alone gives.",
+        f"By our own bound misalignment stays very small: below {SMALL:g} times what sampling alone gives.",
         of=room, requires=(OTHERS,), ours=True, **MEASURED,
     ),
 ]  # fmt: skip

@@ -51,13 +51,13 @@ LEARNED = Requirement("share of the random labels that the networks fit", learne
 STATEMENTS = [
     Statement(
         "matched",
-        "Of the ten leading eigenvectors of Σ_w more match eigenvectors of Σ_x than random vectors.",
+        "More of the ten leading eigenvectors of Σ_w match eigenvectors of Σ_x than match random vectors.",
         of=of_groups(lambda found: difference(found["matched"], found["chance"])), source="Figure 3",
         above=0, matters=1.0, unit="of ten eigenvectors", requires=(LEARNED,), headline=True,
-        because="one eigenvector is the least that can match",
+        because="one eigenvector is the smallest number that can match",
     ),
     Statement(
-        "one-or-two", "All ten match one or two of them.",
+        "one-or-two", "All ten match one or two eigenvectors of Σ_x.",
         of=of_groups(lambda found: (found["one"] + found["two"]).astype(float)), source="Figure 3",
         one_run=SHOWN, unit="of ten eigenvectors", bounds=(0.0, SHOWN), requires=(LEARNED,), ours=True,
     ),
@@ -69,7 +69,7 @@ STATEMENTS = [
     ),
     Statement(
         "leading-measured",
-        "Only the leading eigenvectors of Σ_w are measured well: agreement of halves, 1–3 less 10–12.",
+        "Only the leading eigenvectors of Σ_w are measured well: agreement of halves, 1–3 minus 10–12.",
         of=of_groups(lambda found: difference(found["first"], found["last"])), source="D.1",
         above=0, matters=0.05, unit="of |cosine|", because="a twentieth of the range from 0 to 1",
         requires=(
@@ -78,7 +78,7 @@ STATEMENTS = [
         ),
     ),
     Statement(
-        "table-d1", "Agreement of two groups of runs is as printed (mean of twelve).",
+        "table-d1", "The agreement of two groups of runs is as printed (mean of twelve).",
         of=lambda t, p: pairs(t), source="Table D.1 (right)", one_run=PRINTED["agreement"].mean(),
         unit="of |cosine|",
         requires=(
@@ -94,8 +94,8 @@ SAID = by_verdict(
     contradicted="The leading directions of trained filters match the data's less often than by chance",
     absent="The leading directions of trained filters match the data's no more often than by chance",
     undecided="It is undecided whether the leading directions of trained filters match the data's",
-    not_judged="Whether the leading directions of trained filters match the data's is not judged, since the "
-    "networks have not learned their labels",
+    not_judged="We do not judge whether the leading directions of trained filters match the data's, since "
+    "the networks have not learned their labels",
 )
 
 
@@ -106,7 +106,7 @@ def finding(table, parameters, claims):
         return "No filters are among the results: there is nothing to see."
     few, chance = (found["one"] + found["two"]).mean(), found["chance"].mean()
     text = f"{SAID[outcome]}: on average {few:.0f} of ten match one or two directions of the data; of ten "
-    text += f"random ones {chance:.1f} would match any."
+    text += f"random ones, {chance:.1f} would match any."
     return text + " A small ResNet stands in for the paper's wide one." * (parameters["blocks"] < 4)
 
 
@@ -114,7 +114,7 @@ def key_numbers(table, parameters):
     """Matches in a group, and agreement of halves beside the printed one."""
     found, frame, made = by_group(table, parameters["groups"]), halvings(table), []
     if not found.empty:
-        what = "of the ten leading directions of the filters: matched, by one, by two, by more of the data's"
+        what = "ten leading directions of the filters: matched in all, by one, by two, by more of the data's"
         made.append(KeyNumber(what, ", ".join(f"{found[name].mean():.1f}" for name in COUNTS)))
     for number in (1, 12) if len(frame) else ():
         printed = f"{PRINTED['agreement'][number]:.3f}"

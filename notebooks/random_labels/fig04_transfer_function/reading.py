@@ -91,8 +91,8 @@ LEARNED = Requirement("share of the networks that learned their labels", learned
 MAY_FALL = Requirement(
     "this may be Figure 4's network",
     may_fall,
-    because=f"That figure names no number of inputs; of this network with {ONLY_RISES['inputs']:,} Figure 20 "
-    "(right) says that its curve only rises",
+    because="That figure gives no number of inputs; Figure 20 (right) says that with "
+    f"{ONLY_RISES['inputs']:,} inputs the curve of this network only rises",
 )
 CURVE = {"source": "Figure 4, Section 2.3", "of": changed, "above": 0, "unit": "in ln τ"}
 IMAGES = CURVE | {
@@ -112,7 +112,7 @@ SAID = by_verdict(
     contradicted="On images with random labels the transfer function does not fall in the end",
     absent="On images with random labels the transfer function falls too little in the end to be seen",
     undecided="It is undecided whether the transfer function falls in the end on images with random labels",
-    not_judged="Whether the transfer function falls in the end is not judged, since these runs are too short",
+    not_judged="We do not judge whether the transfer function falls in the end, as these runs are too short",
 )
 
 
@@ -124,7 +124,7 @@ def finding(table, parameters, claims):
     text = f"{SAID[outcome]}: where the data vary most, weights have grown {percent(-fall)} "
     text += f"{'less' if fall.mean() > 0 else 'more'} than at the peak"
     text += "." + others(outcome, {"real labels": claims["falls-real"].outcome})
-    return text + " The initial scale, which the paper does not give, matters much."
+    return text + " The initial scale, which the paper does not give, matters a lot."
 
 
 def key_numbers(table, parameters):

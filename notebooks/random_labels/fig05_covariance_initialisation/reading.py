@@ -79,7 +79,7 @@ PRETRAINED = Requirement(
 def recovered(id, text, of, whole, requires=(), **more):
     """The statement that drawn filters gain as much as the start ``whole``: an equivalence within MARGIN."""
     there = Requirement(
-        "gain to be recovered, its 95 % interval's lower end",
+        "lower end of the 95 % interval of the gain to be recovered",
         lambda t, p, labels: surely(t, p, labels, whole),
         at_least=0.0,
     )
@@ -105,7 +105,7 @@ STATEMENTS = [
         lambda t, p, labels: missed(t, p, labels, "no bias"), "no bias", headline=True,
     ),
     recovered(
-        "means", "So they do when each covariance counts once, with the mean over its seeds.",
+        "means", "The same holds when each covariance counts once, with the mean over its seeds.",
         missed_by_covariance, "no bias", ours=True,
     ),
     recovered(
@@ -113,7 +113,7 @@ STATEMENTS = [
         lambda t, p, labels: missed(t, p, labels, "pretrained"), "pretrained", requires=(PRETRAINED,),
     ),
     faster(
-        "gains", "Pre-trained and rescaled, a network trains faster than from scratch.", "pretrained",
+        "gains", "A pre-trained and rescaled network trains faster than one from scratch.", "pretrained",
         requires=(PRETRAINED,),
     ),
     faster("filters", "Pre-trained filters alone, without biases, already train faster.", "no bias"),
@@ -131,9 +131,9 @@ STATEMENTS = [
 SAID = by_verdict(
     holds="Filters drawn from the learned covariance help as much as the trained ones",
     absent="Filters drawn from the learned covariance do not gain less than the pre-trained ones",
-    contradicted="Filters drawn from the learned covariance do not help as the pre-trained filters do",
+    contradicted="Filters drawn from the learned covariance and the trained ones do not help equally",
     undecided="It is undecided whether filters drawn from the learned covariance match the trained ones",
-    not_judged="Whether drawn filters recover the gain of pre-training is not judged, since there is no "
+    not_judged="We do not judge whether drawn filters recover the gain of pre-training, since there is no "
     "clear gain",
 )
 
@@ -145,9 +145,9 @@ def finding(table, parameters, claims):
     if outcome not in SAID or not len(found):
         return "No run has finished: there is nothing to compare."
     drawn, trained, whole = (found[start].mean() for start in ("covariance", "no bias", "pretrained"))
-    text = f"{SAID[outcome]}: with {KINDS[first]} they gain {drawn:.1f} points of accuracy over scratch, "
+    text = f"{SAID[outcome]}: with {KINDS[first]} drawn ones gain {drawn:.1f} points of accuracy, "
     text += f"the trained ones {trained:.1f}"
-    text += ", too rough for our margin." if outcome == UNDECIDED else "."
+    text += ", too noisy for our margin." if outcome == UNDECIDED else "."
     text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest})
     text += f" The whole network {'gains' if whole > 0 else 'loses'} {abs(whole):.1f}"
     fits = known(table).mean()

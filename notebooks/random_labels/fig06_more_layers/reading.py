@@ -132,13 +132,13 @@ def of_network(column, name):
     cases = {"each": each_labels(column=column), "source": "Figures 6 and 9"}
     return (
         Statement(
-            column, f"The more layers are transferred, the faster {name} learns (by a line).",
+            column, f"The more layers are transferred, the faster {name} learns (by a fitted line).",
             of=rise, **cases, **POINTS,
         ),
         Statement(
-            f"steps-{column}", f"Each step to more layers speeds {name} up further.", of=least_step,
+            f"steps-{column}", f"Each step to more layers speeds up {name} further.", of=least_step,
             requires=(SEVERAL,), ours=True, seen=seen,
-            post_hoc="added when three seeds had been seen; only new seeds are judged", **cases, **POINTS,
+            post_hoc="added after three seeds had been seen; only new seeds are judged", **cases, **POINTS,
         ),
     )  # fmt: skip
 
@@ -149,16 +149,16 @@ STATEMENTS = [
         source="Figure 6", of=all_three, headline=True, **POINTS,
     ),
     *(statement for column, setting in COLUMNS.items() for statement in of_network(column, setting.name)),
-    of_scale("larger", "A ResNet-18 drawn anew learns faster with the norms of pre-trained weights."),
-    of_scale("rescaled", "A pre-trained ResNet-18 learns faster than a new one even at that one's norms."),
+    of_scale("larger", "A newly initialised ResNet-18 learns faster with the norms of pre-trained weights."),
+    of_scale("rescaled", "A pre-trained ResNet-18 learns faster than a new one even at the new one's norms."),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="All three networks tend to learn random labels faster, the more layers are transferred",
+    holds="All three networks tend to learn random labels faster the more layers are transferred",
     contradicted="Transferring more layers slows at least one of the three networks down",
     absent="Transferring more layers makes too little difference to at least one of the three networks",
     undecided="It is undecided whether transferring more layers speeds up all three networks",
-    not_judged="Whether transferring more layers speeds up all three networks is not judged",
+    not_judged="We do not judge whether transferring more layers speeds up all three networks",
 )
 
 
@@ -175,15 +175,15 @@ def finding(table, parameters, claims):
         column = min(columns, key=lambda name: columns[name].min())
         before, after = (int(count) for count in columns[column].idxmin().split(" to "))
         had, has = (gained(found[column].get(count, 0.0)) for count in (before, after))
-        text += f"But not each step helps: {COLUMNS[column].name} {had} of mean accuracy with the first "
+        text += f"But not every step helps: {COLUMNS[column].name} {had} of mean accuracy with the first "
         text += f"{before} layers and {has} with the first {after}."
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
-        text += f"{COLUMNS[column].name} is least clear: with all of its layers it "
+        text += f"{COLUMNS[column].name} is the least clear: with all of its layers it "
         text += f"{gained(found[column].iloc[-1])} of mean accuracy."
     peaks = sum(gain.max() > 0 and gain.idxmax() < depth(column) for column, gain in found.items())
     if peaks:
-        text += f" {('One gains', 'Two gain', 'All three gain')[peaks - 1]} most with part of the layers."
+        text += f" {('One gains', 'Two gain', 'All three gain')[peaks - 1]} most with only some layers."
     return text + f" Images are {parameters['side']} pixels wide."
 
 

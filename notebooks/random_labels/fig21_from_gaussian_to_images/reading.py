@@ -53,21 +53,25 @@ def _monotone(values):
 def departure(values):
     """How far a curve (k,) is from the nearest one that rises and then falls: 0 for one top, wherever it is.
 
-    Root mean square distance over that curve's height, largest less smallest; 0 where it is flat to rounding.
+    :func:`undivided` over that curve's height, largest less smallest; 0 where it is flat to rounding.
     """
-    near = up_and_down(values)
-    height = np.ptp(near)
-    return math.sqrt(np.mean((np.asarray(values) - near) ** 2)) / height if height > 1e-12 else 0.0
+    height = np.ptp(up_and_down(values))
+    return undivided(values) / height if height > 1e-12 else 0.0
 
 
-def departures(table, step):
-    """Departure of ln of the growth by seed, at one of ``STEPS``. Noise adds to all: :func:`by_noise`."""
-    return departures_of(np.log(growth(rows_of(table, step))))
+def undivided(values):
+    """Root mean square distance of a curve (k,) from the nearest one that rises and then falls."""
+    return math.sqrt(np.mean((np.asarray(values) - up_and_down(values)) ** 2))
 
 
-def departures_of(logs):
-    """:func:`departure` of every row of a (seeds × eigenvalues) frame, a sample."""
-    return logs.apply(departure, axis=1) if len(logs) else pd.Series(dtype=float)
+def departures(table, step, measure=departure):
+    """``measure`` of ln of the growth by seed, at one of ``STEPS``. Noise adds to all: :func:`by_noise`."""
+    return departures_of(np.log(growth(rows_of(table, step))), measure)
+
+
+def departures_of(logs, measure=departure):
+    """``measure`` of every row of a (seeds × eigenvalues) frame, a sample."""
+    return logs.apply(measure, axis=1) if len(logs) else pd.Series(dtype=float)
 
 
 def of_mean(table, step):
@@ -97,9 +101,9 @@ def _shapes(table, step):
     return logs.sub(logs.mean(axis=1), axis=0).div(logs.std(axis=1, ddof=0), axis=0)
 
 
-def further(table, parameters, before, after):
+def further(table, parameters, before, after, measure=departure):
     """How much further the second step departs than the first, by seed."""
-    return difference(departures(table, after), departures(table, before))
+    return difference(*(departures(table, step, measure) for step in (after, before)))
 
 
 def closer(table, parameters):
@@ -111,13 +115,15 @@ def closer(table, parameters):
 STATEMENTS = [
     Statement(
         "neighbours",
-        "Correlations between neighbouring patches take f(σ) away from rising and then falling.",
+        "Correlations between neighbouring patches make f(σ) depart from rising and then falling, relative "
+        "to the curve's own height.",
         of=lambda t, p: further(t, p, "permuted patches", "images, stride 3"), source="Figure 22, E.2",
         headline=True, **DEPARTURES,
     ),
     Statement(
-        "stride", "The more the patches overlap, the further it departs.", of=further,
-        source="Figure 22, E.2", **DEPARTURES,
+        "stride",
+        "The more the patches overlap, the further f(σ) departs, relative to the curve's own height.",
+        of=further, source="Figure 22, E.2", ours=True, **DEPARTURES,
         each=lambda p: [
             Case(f"{stride}", f"stride {stride} against {stride + 1}",
                  {"before": f"images, stride {stride + 1}", "after": f"images, stride {stride}"})
@@ -126,7 +132,7 @@ STATEMENTS = [
     ),
     Statement(
         "still-close",
-        "Up to permuted patches the curve stays closer to the ideal one than that of images does.",
+        "Up to permuted patches, the curve stays closer to the ideal one than the curve of images does.",
         of=closer, source="Figure 21, E.2", above=0, matters=0.05, unit="standard deviations of a shape",
         because="a twentieth of a shape's own standard deviation cannot be seen in the figure",
     ),
@@ -139,11 +145,16 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Neighbouring patches that fit together break the shape that theory predicts",
-    contradicted="Neighbouring patches that fit together bring the curve closer to the predicted shape",
-    absent="Neighbouring patches that fit together change the predicted shape too little to be seen",
-    undecided="It is undecided whether neighbouring patches that fit together break the predicted shape",
-    not_judged="Whether neighbouring patches that fit together break the predicted shape is not judged",
+    holds="Neighbouring patches that fit together take the curve visibly off the shape seen with Gaussian "
+    "patches, by about a line's width",
+    contradicted="Neighbouring patches that fit together bring the curve closer to the shape seen with "
+    "Gaussian patches",
+    absent="Neighbouring patches that fit together change the shape seen with Gaussian patches too little to "
+    "be seen",
+    undecided="It is undecided whether neighbouring patches that fit together take the curve off the shape "
+    "seen with Gaussian patches",
+    not_judged="We do not judge whether neighbouring patches that fit together take the curve off the shape "
+    "seen with Gaussian patches",
 )
 
 
@@ -153,11 +164,11 @@ def finding(table, parameters, claims):
     before, after = of_mean(table, "permuted patches"), of_mean(table, "images, stride 3")
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = f"{SAID[outcome]}: the mean curve lies {100 * after:.2g} % of its height off one rise and one "
-    said += f"fall, with the same patches shuffled {100 * before:.2g} %."
+    said = f"{SAID[outcome]}: its mean departs from one rise and one fall by {100 * after:.2g} % of its "
+    said += f"height, with the patches shuffled by {100 * before:.2g} %."
     if claims["ideal-falls"].outcome != HOLDS:
-        return said + " Even the ideal case does not clearly fall at the end."
-    return said + f" One small network on {parameters['images']:,} images was tried."
+        return said + " Even the ideal case does not clearly fall."
+    return said + f" One small network on {parameters['images']:,} images."
 
 
 def key_numbers(table, parameters):

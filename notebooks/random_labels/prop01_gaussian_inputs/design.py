@@ -1,6 +1,6 @@
 """The conditions under which Proposition 1 is tried: where it holds, and where one assumption is missing."""
 
-# {condition: how a sentence calls it}, but for the larger widths
+# {condition: how a sentence calls it}, except for the larger widths
 WORDS = {
     "plain": "gradient descent",
     "squared": "squared error",
@@ -15,7 +15,7 @@ SQUARED_RATE = 0.2  # step sizes that fit the labels in a trial on other seeds
 ADAM_RATE = 0.01
 EXPONENTIATED_RATE = 1.0
 PRODUCT = 1e-3  # exponentiated gradient: w = u - v with u v = PRODUCT² / 4, both positive
-EQUAL = 3  # of the smallest variances, how many "repeated" replaces by their geometric mean
+EQUAL = 3  # how many of the smallest variances "repeated" replaces by their geometric mean
 
 
 def wide(width):

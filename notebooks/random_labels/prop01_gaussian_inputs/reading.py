@@ -55,7 +55,7 @@ def equality(table, parameters):
 def visible(alone=""):
     """Σ_w must differ from a multiple of the identity, which is aligned with everything."""
     return Requirement(
-        "misalignment with random bases, less what sampling gives",
+        "misalignment with random bases, beyond sampling error",
         lambda t, p, condition=None: to_see(t, condition or wide(max(p["wide"])), alone).mean(),
         at_least=SEEN_FROM,
     )
@@ -90,23 +90,23 @@ STATEMENTS = [
               "Proposition 1 (1)", lambda t, p: measured(t, "plain", "mean_square"),
               near=0, within=MEAN_WITHIN, unit="of the mean squared length"),
     Statement("equal",
-              "Where eigenvalues of the inputs' covariance are equal, those of the weights' are, too.",
+              "Where eigenvalues of the inputs' covariance are equal, so are those of the weights'.",
               "Definition 1, Proposition 1", equality, near=0, within=WITHIN, unit="of where they differ",
               requires=(Requirement(
-                  "misalignment where these eigenvalues differ, less what sampling gives", at_least=SEEN_FROM,
+                  "misalignment where these eigenvalues differ, beyond sampling error", at_least=SEEN_FROM,
                   of=lambda t, p: difference(*(measured(t, "plain", c) for c in ("merged", "floor"))).mean(),
               ),)),
     Statement("loss", "The proof holds for every loss of the network's output.",
               "Appendix C, Proposition 1", share, each=of("squared"), **ALIGNED),
     Statement("width", "The alignment holds at every width.", "Section 2.2, Proposition 1", share,
               each=of_widths, **ALIGNED),
-    Statement("optimiser", "It does not matter whether Adam is used.", "Appendix C, Proposition 1", share,
+    Statement("optimiser", "The alignment also holds with Adam.", "Appendix C, Proposition 1", share,
               each=of("adam"), **ALIGNED),
     Statement("optimiser", "Adam keeps the alignment where the inputs' eigenvectors are the axes.",
               "Appendix C states it for all inputs", share, each=of("adam-on-axes"), ours=True, **ALIGNED),
     Statement("excluded", "Exponentiated gradient, which the proof excludes, leaves the weights misaligned.",
               "Appendix C, Proposition 1", share, each=of("exponentiated"), ours=True, **BROKEN),
-    Statement("without", "Without one of the proposition's assumptions the weights are misaligned.",
+    Statement("without", "Without one of the proposition's assumptions, the weights are misaligned.",
               "Proposition 1 assumes isotropic initial weights and centred inputs", share,
               each=of("stretched", "shifted"), ours=True, **BROKEN),
     Statement("without-mean", "With inputs that are not centred, the weights' mean is not zero.",
@@ -123,7 +123,7 @@ SAID = by_verdict(
     contradicted="Even over many networks the weights do not share the principal axes of the inputs",
     absent="The trained weights are too little off the principal axes of the inputs to matter",
     undecided="It is undecided whether the trained weights share the principal axes of the inputs",
-    not_judged="The trained weights have no directions of their own: alignment is not judged",
+    not_judged="Alignment is not judged, since the trained weights have no directions of their own",
 )
 
 

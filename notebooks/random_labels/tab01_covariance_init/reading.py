@@ -153,8 +153,8 @@ STATEMENTS = [
     *map(printed_table, TITLES),
     Statement(
         "cells-as-printed",
-        "Cell by cell the printed numbers are as far from our runs as one of these is from the others (mean "
-        "absolute difference over all different cells, ours less the printed numbers').",
+        "Cell by cell, the printed numbers are as far from our runs as one of our runs is from the others "
+        "(mean absolute difference over all distinct cells, ours minus the printed numbers').",
         "Tables 1 to 7", of=beyond_ours, one_run=0.0, unit="of accuracy", requires=FITTED,
     ),
     *(alike(f"{name}-like-f2", "Appendix E.3", (name, TWO_OR_THREE), ("f2", TWO_OR_THREE),
@@ -164,10 +164,11 @@ STATEMENTS = [
              f"With only the first layer computed, f1 is better than {name}.")
       for name in ("f2", "f3")),
     alike("f2-like-pretrained", "Table 7", ("f2", TWO_OR_THREE), ("pretrained", TWO_OR_THREE),
-          "With two or three layers, computed ones (f2) and pre-trained ones give the same accuracy.",
+          "Two or three computed layers (f2) give the same accuracy as two or three pre-trained ones.",
           requires=FITTED),
     alike("sampled-like-f2", "Table 4", ("sampled",), ("f2",),
-          "Sampling from the covariance gives the same accuracy as its eigenvectors."),
+          "Sampling from the covariance gives the same accuracy as its eigenvectors, mean over one to three "
+          "layers."),
     better("smallest-below-standard", "Table 5", STANDARD, ("smallest",),
            "The eigenvectors of the smallest eigenvalues are worse than random initialisation."),
     better("shifted-below-f2", "Table 6", ("f2",), ("shifted",),
@@ -201,7 +202,7 @@ def finding(table, parameters, claims):
         absent="Three layers of computed filters are no better than random initialisation",
     )  # fmt: skip
     if said is None:
-        return "Not all runs that this compares have finished."
+        return "Not all runs to be compared have finished."
     points = f"{100 * claim.measured:+.1f} points of accuracy, in the paper {100 * claim.paper:+.1f}"
     return f"{said}: the difference is {points}.{MATCHED.get(match.outcome, '')}"
 

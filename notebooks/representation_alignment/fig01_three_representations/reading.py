@@ -68,6 +68,23 @@ def nearer(frame, rbf="rbf"):
     return (frame["relu"] - frame[rbf]).abs() - (frame[rbf] - frame["dictionary"]).abs()
 
 
+def other_bandwidth(table, parameters):
+    """Area and early errors of the RBF network of the other bandwidth beside the ReLU network's, in words."""
+    means = [areas(table).mean()]
+    means += [errors(table, early(parameters), column).mean() for column in ("train_error", "test_error")]
+    if any(OTHER not in found or "relu" not in found for found in means):
+        return ""
+    area, train, test = ([found[name] for name in (OTHER, "relu")] for found in means)
+    said = (
+        f"At bandwidth {parameters['other_bandwidth']:g} the RBF network has an area of {area[0]:.2f}, where "
+        f"the ReLU network has {area[1]:.2f}; after {early(parameters)} steps its training error is "
+        f"{train[0]:.2g} beside {train[1]:.2g}, and its test error {test[0]:.2g} beside {test[1]:.2g}."
+    )
+    if area[0] < area[1] and train[0] < train[1]:
+        said += " The model on features that align less is ahead here, so alignment is not all that counts."
+    return said
+
+
 def kept(table, parameters):
     """Alignment of the ReLU network over ‖y‖² at the stored threshold next to the printed one, by seed."""
     found, threshold = alignment(table, "relu"), PRINTED_TAU / math.sqrt(PRINTED_POINTS)
@@ -79,13 +96,13 @@ def unfitted(table, parameters, names=tuple(NAMES)):
     return at(table, kind="area", representation=list(names))["unfitted"].max()
 
 
-FITS = "share of the labels' mean square that least squares leaves, worst run and representation"
+FITS = "share of the labels' mean square that least squares leaves, in the worst run and representation"
 fits = {"requires": (Requirement(FITS, unfitted, at_most=FITTED),)}
 OTHER_FITS = Requirement(FITS, lambda t, p: unfitted(t, p, [*NAMES, OTHER]), at_most=FITTED)
 other = {"requires": (OTHER_FITS,), "ours": True}  # of another bandwidth of the RBF network
 by_error = {"above": 0, "matters": 0.01, "unit": "of the labels' mean square"}
 by_error |= {"because": "a hundredth of the labels' mean square"}
-LATE = "chosen after runs at other settings, where the order after the last step was seen"
+LATE = "chosen after runs at other settings had shown the order after the last step"
 ADDED = "the statement was added after runs at other settings"
 
 STATEMENTS = [
@@ -95,7 +112,7 @@ STATEMENTS = [
         headline=True, **fits, **by_error,
     ),
     Statement(
-        "relu-first", "The ReLU network's features align better than both others.",
+        "relu-first", "The ReLU network's features align better than the other two representations.",
         source="Figure 5, Section 4.2", of=lambda t, p: ahead(areas(t)), **fits, **LARGER,
     ),
     Statement(
@@ -103,11 +120,14 @@ STATEMENTS = [
         source="Figure 5, Section 4.2", of=lambda t, p: margins(areas(t)), **fits, **LARGER,
     ),
     Statement(
-        "training", "Linear models learn the training labels in that order.", source="Figure 1",
-        of=lambda t, p: margins(-errors(t, early(p), "train_error")), ours=True, **fits, **by_error,
+        "training",
+        "Linear models learn the training labels fastest on the ReLU network, then the RBF network, then the "
+        "dictionary.",
+        source="Figure 1", of=lambda t, p: margins(-errors(t, early(p), "train_error")), ours=True, **fits,
+        **by_error,
     ),
     Statement(
-        "test", "Their test errors are in that order, too.", source="Figure 1",
+        "test", "Their test errors come in the same order.", source="Figure 1",
         of=lambda t, p: margins(-errors(t, early(p), "test_error")), ours=True, **fits, **by_error,
     ),
     Statement(
@@ -124,7 +144,8 @@ STATEMENTS = [
         source="Figure 5, Section 4.2", of=lambda t, p: nearer(areas(t)), post_hoc=ADDED, **fits, **LARGER,
     ),
     Statement(
-        "closer-other", "With another bandwidth it is nearer to the dictionary's, too.",
+        "closer-other",
+        "With another bandwidth, too, the RBF network's alignment is nearer to the dictionary's.",
         source="Figure 5; bandwidth not given", of=lambda t, p: nearer(areas(t), OTHER), post_hoc=ADDED,
         **other, **LARGER,
     ),
@@ -139,8 +160,9 @@ STATEMENTS = [
         post_hoc=LATE, ours=True, **fits, **by_error,
     ),
     Statement(
-        "most", f"The ReLU network keeps most of its alignment at a threshold of about {PRINTED_TAU:g}, of "
-        f"{PRINTED_POINTS} points.",
+        "most",
+        f"With {PRINTED_POINTS} points, the ReLU network keeps most of its alignment at a threshold of about "
+        f"{PRINTED_TAU:g}.",
         source="Figure 5, Section 4.2", of=kept, above=0.5, matters=0.05, unit="of ‖y‖²", bounds=(0, 1),
         because="a twentieth of the labels: less would not change what “most” means", **fits,
     ),
@@ -148,8 +170,8 @@ STATEMENTS = [
 
 ALIGN = {  # what is said of the same features' alignment, with the areas of the ReLU network and of the next
     CONTRADICTED: "They do not align best with the labels",
-    ABSENT: "They align with the labels no better than the next",
-    UNDECIDED: "Whether they align best with the labels is undecided",
+    ABSENT: "They align with the labels no better than the best of the others",
+    UNDECIDED: "It is undecided whether they align best with the labels",
     HOLDS: "They also align best with the labels",
 }
 
@@ -168,12 +190,13 @@ def finding(table, parameters, claims):
     if claim.outcome == NOT_JUDGED:
         return (
             "Speed and alignment are not judged: in the paper a linear model can fit the labels on all three "
-            f"representations; here least squares leaves up to {100 * unfitted(table, parameters):.1g} %."
+            "representations; here least squares leaves up to "
+            f"{100 * unfitted(table, parameters):.1g} % of them."
         )
     few = parameters["dataset"] == "ct_slices" and table["points"].max() < parameters["points"]
-    slices = " All CT slices are of two patients." if few else ""
+    slices = " All CT slices come from two patients." if few else ""
     mean = found[list(NAMES)].mean()
-    pair = f"area {mean['relu']:.2f}; the next has {mean.drop('relu').max():.2f}"
+    pair = f"area {mean['relu']:.2f}; the others at most {mean.drop('relu').max():.2f}"
     return f"{said}. {ALIGN[claims['relu-first'].outcome]} ({pair}).{slices}"
 
 
@@ -186,7 +209,7 @@ def key_numbers(table, parameters):
     return [
         KeyNumber(f"area: {labels}", ", ".join(f"{found[name].mean():.2f}" for name in NAMES)),
         KeyNumber(
-            f"test error after {early(parameters)} steps, of the labels' mean square: {labels}",
+            f"test error after {early(parameters)} steps, as a share of the labels' mean square: {labels}",
             ", ".join(f"{after[name].mean():.1%}" for name in NAMES),
         ),
         KeyNumber(

@@ -30,7 +30,7 @@ def accuracies(table):
 
 
 learned = Requirement(
-    "share of the shuffled labels that the trained network has right",
+    "training accuracy of the network on the shuffled labels",
     lambda table, parameters: accuracies(table).mean(), at_least=LEARNED,
 )  # fmt: skip
 SHARE = {
@@ -44,8 +44,8 @@ UNIFORM = {
 STATEMENTS = [
     Statement(
         "aligned-after",
-        f"After training on shuffled labels, these lie mostly along the top {TOP} singular vectors of the "
-        "last hidden layer.",
+        f"After training on shuffled labels, these labels lie mostly along the top {TOP} singular vectors of "
+        "the last hidden layer.",
         source="Figure 2 (d), Section 4.2", of=lambda t, p: shares(t)["d"], above=MOSTLY, bounds=(0, 1),
         requires=(learned,), headline=True, **SHARE,
     ),
@@ -61,11 +61,13 @@ STATEMENTS = [
     ),
     Statement(
         "uniform-inputs",
-        f"Along the top {TOP} singular vectors of the inputs the shuffled labels have the share of chance.",
+        f"The share of the shuffled labels along the top {TOP} singular vectors of the inputs is at chance "
+        "level.",
         source="Figure 2 (b), Section 4", of=beyond_chance("b"), **UNIFORM,
     ),
     Statement(
-        "uniform-before", "So they have along those of the last hidden layer before training.",
+        "uniform-before",
+        "Before training, their share along those of the last hidden layer is also at chance level.",
         source="Figure 2 (c)", of=beyond_chance("c"), **UNIFORM,
     ),
 ]  # fmt: skip
@@ -76,19 +78,19 @@ def finding(table, parameters, claims):
     claim, found = claims["aligned-after"], shares(table)
     said = opening(
         claim, "Training aligns features even with labels that have nothing to do with the inputs",
-        contradicted="Training does not align features with most of the labels that it learns by heart",
-        absent="Training aligns features with about half of the labels that it learns by heart",
+        contradicted="Training does not align features with most of the labels that the network memorises",
+        absent="Training aligns features with about half of the labels that the network memorises",
     )  # fmt: skip
     if found.empty or said is None:
         return "No finished run is among the results."
     if claim.outcome == NOT_JUDGED:
-        return f"The network has not learned the shuffled labels ({accuracies(table).mean():.0%} of them)."
+        return f"The network learned only {accuracies(table).mean():.0%} of the shuffled labels."
     chance = ", which is chance" * (claims["uniform-before"].outcome == HOLDS)
     points = parameters["points"]
     fewer = f" We used {points:,} images instead of {PRINTED_POINTS:,}." * (points < PRINTED_POINTS)
     return (
         f"{said}: after training on shuffled labels, {found['d'].mean():.1%} of their squared length lies "
-        f"along the top {TOP} singular vectors, before {found['c'].mean():.1%}{chance}.{fewer}"
+        f"along the top {TOP} singular vectors, against {found['c'].mean():.1%} before{chance}.{fewer}"
     )
 
 

@@ -48,12 +48,13 @@ def mean_square(sigmas):
 
 SHARE = {
     "matters": 0.05, "unit": "of ‖y‖²",
-    "because": "a twentieth of the labels' squared length is what Figure 3's drawn curves can tell apart",
+    "because": "a twentieth of the labels' squared length is about what one can see in Figure 3's curves",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
         "higher",
-        "Between the two singular values the labelling along the first singular vector aligns more.",
+        "At thresholds between the two singular values, the labelling along the first singular vector aligns "
+        "more.",
         source="Figure 4, Section 4.1", of=lambda t, p: between(t, p, 1), above=0, headline=True, **SHARE,
     ),
     Statement(
@@ -76,7 +77,7 @@ STATEMENTS = [
         source="Figure 3", of=lambda t, p: between(t, p, 1, 2), above=0, ours=True, **SHARE,
     ),
     Statement(
-        "separable", "A line through the origin separates the two classes without an error.",
+        "separable", "A line through the origin separates the two classes without error.",
         source="Section 4.1", of=missed, exactly=0.0, within=0.0, unit="of the points, worst draw",
         each=lambda p: [Case(name, f"{name} labelling", {"labelling": name}) for name in LABELLINGS],
     ),
@@ -85,8 +86,8 @@ STATEMENTS = [
         f"The printed singular values are those of {PRINTED_POINTS} points of length one.",
         source="Section 4.1", of=lambda t, p: mean_square(PRINTED) if len(at(t, labelling="first")) else None,
         exactly=1.0, within=ROUNDING, unit="mean squared length",
-        opposed_by=f"squares of the singular values of {PRINTED_POINTS} points of length one sum to "
-        f"{PRINTED_POINTS}, those of the printed ones to {PRINTED_POINTS * mean_square(PRINTED):.1f}",
+        opposed_by=f"the squared singular values of {PRINTED_POINTS} points of length one sum to "
+        f"{PRINTED_POINTS}; the printed ones, squared, to {PRINTED_POINTS * mean_square(PRINTED):.1f}",
     ),
 ]  # fmt: skip
 
@@ -94,8 +95,8 @@ LEARNED = {
     HOLDS: "They are learned faster",
     CONTRADICTED: "They are learned more slowly",
     ABSENT: "They are learned equally fast",
-    UNDECIDED: "Which are learned faster is undecided",
-    NOT_JUDGED: "Which are learned faster is not judged",
+    UNDECIDED: "It is undecided which are learned faster",
+    NOT_JUDGED: "We do not judge which are learned faster",
 }
 TRACE = f" The printed singular values cannot be those of {PRINTED_POINTS:,} points of length one."
 

@@ -47,12 +47,12 @@ def statements(areas=final_areas):
     return [
         Statement(
             "related-above",
-            "After training on the source task, the hidden layer aligns better with a related task's labels.",
+            "After training on the source task, the hidden layer aligns better with a related task.",
             source="Figure 10 (b)", of=lead("related"), headline=True, **shared,
         ),
         Statement(
             "source-above",
-            "After training on the source task, the hidden layer aligns better with that task's labels.",
+            "After training on the source task, the hidden layer aligns better with that task.",
             source="Figure 10 (a), Section 5", of=lead("source"), **shared,
         ),
         Statement(
@@ -69,8 +69,8 @@ UNRELATED = {
     HOLDS: "With an unrelated task they align less than the inputs.",
     CONTRADICTED: "With an unrelated task they align better than the inputs, too.",
     ABSENT: "With an unrelated task they align about as well as the inputs.",
-    UNDECIDED: "With an unrelated task it is undecided whether they align less.",
-    NOT_JUDGED: "With an unrelated task it is not judged whether they align less.",
+    UNDECIDED: "It is undecided whether they align less with an unrelated task.",
+    NOT_JUDGED: "We do not judge whether they align less with an unrelated task.",
     NOT_RUN: "An unrelated task was not measured.",
 }
 
@@ -81,7 +81,7 @@ def finding(table, parameters, claims):
     said = opening(
         claims["related-above-original"], "Training on one task also aligns features with a related task",
         contradicted="Training on one task does not align features with a related task",
-        absent="Training on one task aligns features with a related task by too little to matter",
+        absent="Training on one task aligns features with a related task, but too little to matter",
     )  # fmt: skip
     if said is None or areas.empty:
         return "No run has finished."
@@ -89,7 +89,7 @@ def finding(table, parameters, claims):
     size = f"{abs(change):.0f} % {'larger' if change > 0 else 'smaller'}"
     unrelated = UNRELATED[claims["unrelated-below-original"].outcome]
     said += f": the area under their alignment curve is {size} than the inputs'"
-    return f"{said}. {unrelated} When training ends is our choice."
+    return f"{said}. {unrelated} We chose when training ends."
 
 
 def key_numbers(table, parameters):

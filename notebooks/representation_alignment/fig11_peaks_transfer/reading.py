@@ -2,10 +2,12 @@
 
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
-from alignbook.over_seeds import at, curves, difference, ratio
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, Claim, KeyNumber
+from alignbook.claims import interval as with_interval
+from alignbook.over_seeds import area, at, curves, difference, ratio
 from alignbook.statements import Case, Statement
 from alignbook.wording import opening
 
@@ -113,6 +115,30 @@ SHARE = {
 }  # fmt: skip
 
 
+def inputs_behind(table):
+    """(seeds × steps) frame: training error of the inputs less that of transferred features, related task."""
+    rows = at(at_best(table), kind="step", task="related")
+    inputs, transferred = (
+        curves(at(rows, representation=name), "step", "train_error") for name in ("original", "transfer")
+    )
+    return (inputs - transferred).dropna()
+
+
+def by_step(table, parameters):
+    """The same in units of 1/1000 after some steps and on average, with its verdict; a frame for show."""
+    found = inputs_behind(table)
+    stored = found.columns[found.columns > 0]
+    asked = sorted({1, 10, parameters["fast_phase"], 1000, parameters["iterations"]})
+    nearest = dict.fromkeys(stored[abs(stored - step).argmin()] for step in asked)
+    shown = {f"after {step:,.0f} step{'s' if step > 1 else ''}": found[step] for step in nearest}
+    shown["mean over the logarithm of the steps"] = area(found[stored].rename(columns=np.log))
+    rows = {}
+    for when, values in shown.items():
+        claim = Claim.greater("step", "", "", values.to_numpy(), 0.0, matters=ERROR["matters"])
+        rows[when] = {"lead": with_interval(1000 * values, "{:.1f}"), "by the rule": claim.outcome}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
 def compared(name, task, of, than, end="", **own):
     """The statement that ``of`` of transferred features, at ``COMPARED[name]``, is smaller or larger."""
     column, when, words = COMPARED[name]
@@ -120,7 +146,7 @@ def compared(name, task, of, than, end="", **own):
     panel = {"related": "ac", "unrelated": "bd"}[task][column == "weight_norm"]
     return Statement(
         f"{task}-{name}{end}",
-        f"On the {task} task, transferred features give a {size} {words} than {than}.",
+        f"On the {task} task, the {words} is {size} with transferred features than with {than}.",
         source=f"Section 7.1, Figure 11 ({panel})", of=partial(of, task=task, column=column, when=when),
         **(LENGTH if column == "weight_norm" else ERROR), **own,
     )  # fmt: skip
@@ -145,15 +171,19 @@ STATEMENTS = [
         source="Figure 11 (a, b)", above=0, **SHARE, **LATER,
         of=lambda t, p: difference(fast_share(t, p, "related"), fast_share(t, p, "unrelated")),
     ),
-    *(compared(n, "related", over_inputs, "the inputs", "-inputs", **LATER) for n in RELATED),
-    Statement(
-        "inputs-above-init",
-        "The inputs, which align better than initial features (Figure 10), give a lower test error, too.",
-        source="Section 7.1", of=inputs_lower, **ERROR, **LATER,
-        each=lambda p: [
-            Case(f"{task}-{when}", f"{task} task, {words}", {"task": task, "when": when})
-            for task in TASKS for when, words in (("fast", FAST), ("last", LAST))
-        ],
+    *(compared(n, "related", over_inputs, "the inputs", "-inputs", **LATER, ours=n == "train-fast")
+      for n in RELATED),
+    *(
+        Statement(
+            "inputs-above-init",
+            "The inputs, which align better than initial features (Figure 10), also give a lower test error.",
+            source="Section 7.1", of=partial(inputs_lower, when=when),
+            each=lambda p, when=when, words=words: [
+                Case(f"{task}-{when}", f"{task} task, {words}", {"task": task}) for task in TASKS
+            ],
+            ours=ours, **ERROR, **LATER,
+        )
+        for when, words, ours in (("fast", FAST, False), ("last", LAST, True))
     ),
 ]  # fmt: skip
 
@@ -161,8 +191,8 @@ HURT = {
     HOLDS: "On an unrelated task they hurt",
     CONTRADICTED: "On an unrelated task they do not hurt",
     ABSENT: "On an unrelated task they hurt too little to matter",
-    UNDECIDED: "Whether they hurt on an unrelated task is undecided",
-    NOT_JUDGED: "Whether they hurt on an unrelated task is not judged",
+    UNDECIDED: "It is undecided whether they hurt on an unrelated task",
+    NOT_JUDGED: "We do not judge whether they hurt on an unrelated task",
 }
 
 
@@ -179,7 +209,8 @@ def _inputs(claims):
         for when in ("fast", "last")
     )
     said = [one.pop() if len(one) == 1 else "mixed" for one in (early, late)]
-    return f"Inputs align better than untrained features and are {said[0]} early, {said[1]} at the end."
+    either = f"{said[0]} early, {said[1]}" if said[0] != said[1] else f"{said[0]} early and"
+    return f"Inputs, better aligned than untrained features, are {either} at our last step."
 
 
 def finding(table, parameters, claims):
@@ -198,8 +229,8 @@ def finding(table, parameters, claims):
         change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
     return (
-        f"{said}: the early test error is {changes[0]} than on untrained ones. {hurt}: it "
-        f"is {changes[1]}. {_inputs(claims)}"
+        f"{said} (early test error {changes[0]} than on untrained ones). {hurt} ({changes[1]}). "
+        f"{_inputs(claims)}"
     )
 
 
@@ -214,5 +245,5 @@ def key_numbers(table, parameters):
         what = f"test error after {steps} steps, {task} task: transferred / initial features / inputs"
         made.append(KeyNumber(what, shown))
     shares = [100 * fast_share(table, parameters, task).mean() for task in TASKS]
-    what = f"training loss removed in {steps} steps by transferred features: related / unrelated task"
+    what = f"training loss removed in {steps} steps with transferred features: related / unrelated task"
     return [*made, KeyNumber(what, " / ".join(f"{share:.0f} %" for share in shares))]

@@ -44,8 +44,8 @@ def statements(normalisation=NORMALISATIONS[0]):
     return [
         Statement(
             "specialises",
-            "Layer by layer, alignment rises at every step with the source task and falls at one with the "
-            "related task: the weaker of the two.",
+            "From layer to layer, alignment with the source task rises at every step, and alignment with the "
+            "related task falls at some step: the weaker of the two.",
             source="Figure 12, Section 7.1", headline=True, **LARGER,
             of=lambda t, p: weakest(rise(t, "source", normalisation), -rise(t, "related", normalisation)),
         ),
@@ -60,12 +60,14 @@ def statements(normalisation=NORMALISATIONS[0]):
             source="Figure 12, right", of=lambda t, p: -rise(t, "related", normalisation), **LARGER,
         ),
         Statement(
-            "last-not-better", "The last hidden layer aligns less with the related task than the first.",
+            "last-not-better",
+            "The last hidden layer aligns no better with the related task than the first: it aligns less.",
             source="Figure 12, caption", of=lambda t, p: last_worse(t, normalisation), **LARGER,
         ),
         Statement(
             "from-training",
-            "Training makes the order: of the source task, the last hidden layer gains more than the first.",
+            "Training makes this order: the last hidden layer gains more alignment with the source task than "
+            "the first.",
             source="Sections 5 and 7.1", of=lambda t, p: gain(t, normalisation), **LARGER,
         ),
     ]  # fmt: skip
@@ -94,7 +96,7 @@ def finding(table, parameters, claims):
     said = opening(
         claims["specialises"], "Later layers specialise to the source task",
         contradicted="Later layers do not specialise to the source task as in the paper",
-        absent="Later layers specialise to the source task by too little to matter",
+        absent="Later layers specialise to the source task, but too little to matter",
     )  # fmt: skip
     if said is None:
         return "No run has finished."
@@ -104,7 +106,7 @@ def finding(table, parameters, claims):
     ends = (
         f"area under the curve {found[1].mean():.2f} in the first layer, {last(found).mean():.2f} in the last"
     )
-    return f"{said}: {rises}, and {falls} ({ends}). When training ends is our choice."
+    return f"{said}: {rises}, and {falls} ({ends}). We chose when training ends."
 
 
 def key_numbers(table, parameters):

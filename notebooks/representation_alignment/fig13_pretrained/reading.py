@@ -102,13 +102,13 @@ def models(parameters):
 
 
 # data/plans/representation_alignment.yaml
-FEW = "areas lie in [0, 1], losses are shares of that of zero weights: five hundredths of either"
+FEW = "areas lie in [0, 1], losses are shares of the loss at zero weights: five hundredths of either"
 AREA = {"above": 0, "matters": 0.05, "because": FEW, "unit": "of the largest area"}
 FASTEST = ("transfer", -1)  # the least loss
 LOSS = AREA | {"unit": "of the loss", "source": "Figures 13 (c, d) and 20 (b, c)"}
 STATEMENTS = [
     Statement(
-        "better", "Features of the pre-trained network align better with the labels than others do.",
+        "better", "Features of the pre-trained network align better with the labels than other features.",
         source="Figures 13 (a, b), 19 and 20 (a), Section 7.2", **AREA, each=pairs, headline=True,
         of=lambda t, p, dataset, name: ahead(areas(t, dataset)[["transfer", name]], "transfer", 1),
     ),
@@ -122,7 +122,7 @@ STATEMENTS = [
         "Alignment of pre-trained features stays high and drops off suddenly, not in a straight line.",
         source="Figures 13 (a) and 19, Section 7.2", of=before_gone, each=by_set, ours=True,
         **AREA | {"above": 0.5, "unit": "of the labels"},
-        seen=SEEN, post_hoc="how a sudden drop is measured was written after five runs had been seen",
+        seen=SEEN, post_hoc="how a sudden drop is measured was chosen after five runs had been seen",
     ),
     Statement(
         "faster", "Linear models train fastest on pre-trained features, at one step size for all.",
@@ -136,8 +136,8 @@ STATEMENTS = [
         of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "train", early(p)), *FASTEST),
     ),
     Statement(
-        "ordered", "The better features align, the faster linear models train: in the order of the areas, "
-        "the training loss rises from each to the next, at one step size for all.",
+        "ordered", "The better features align, the faster linear models train: from the largest area to the "
+        "smallest, the training loss rises from each to the next, at one step size for all.",
         each=models, **LOSS | {"source": "Section 7.2"}, of=ordered, seen=SEEN,
         post_hoc="the order was seen in five runs; a rank correlation, tried first, was 1 in all later ones",
     ),
@@ -166,8 +166,8 @@ LEARNT = {
     HOLDS: "Models learn fastest on them, too.",
     CONTRADICTED: "Models do not always learn fastest on them.",
     ABSENT: "Models learn no faster on them than on the best of the others.",
-    UNDECIDED: "Whether models learn fastest on them is undecided.",
-    NOT_JUDGED: "Whether models learn fastest on them awaits new runs.",
+    UNDECIDED: "It is undecided whether models learn fastest on them.",
+    NOT_JUDGED: "New runs must show whether models learn fastest on them.",
     NOT_RUN: "Learning was not measured.",
 }
 

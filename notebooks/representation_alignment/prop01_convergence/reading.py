@@ -149,21 +149,21 @@ STATEMENTS = [
         source="Proposition 1 states it below σ^-2_1", of=lambda t, p: worst(t, low=1), ours=True, **ROUNDING,
     ),
     Statement(
-        "stable-below-2", "The loss falls at every step below 2 σ^-2_1, and not above.",
+        "stable-below-2", "The loss falls at every step at step sizes below 2 σ^-2_1, and not above.",
         source="Section 6.1 asks for half of it", of=unstable, exactly=0.0, within=0.0,
-        unit="runs otherwise", ours=True,
+        unit="runs that behave otherwise", ours=True,
     ),
     Statement(
         "bound", "Proposition 2 bounds the number of steps.", source="Proposition 2, Appendix B",
         of=above_bound, exactly=0.0, within=0.0, unit="steps above the bound, rounded up",
     ),
     Statement(
-        "early", "At first y_2 is learned faster: less of its loss is left when half of y_1's is.",
+        "early", "At first y_2 is learned faster: less of its loss is left when half of y_1's is left.",
         of=lambda t, p: crossing(t, p["step_size"])["early"], **FIGURE, ours=True,
         matters=0.05, because="a tenth of what is left of y_1's loss then",
     ),
     Statement(
-        "late", "Later y_2 is behind: more of its loss is left when 1 % of y_1's is.",
+        "late", "Later y_2 falls behind: more of its loss is left when 1 % of y_1's is left.",
         of=lambda t, p: crossing(t, p["step_size"])["late"], **FIGURE, ours=True,
         matters=0.005, because="half of what is left of y_1's loss then",
     ),
@@ -177,7 +177,7 @@ STATEMENTS = [
 CROSSED = {  # whether Figure 9's labels cross, by the weaker verdict on early and late
     NOT_RUN: "Figure 9's labels were not tried.",
     NOT_JUDGED: "Whether labels cross as in Figure 9 is not judged.",
-    CONTRADICTED: "Figure 9's labels do not cross as they do there.",
+    CONTRADICTED: "Figure 9's labels do not cross as in the paper.",
     ABSENT: "Figure 9's labels cross by too little to matter.",
     UNDECIDED: "It is undecided whether labels cross as in Figure 9.",
     HOLDS: "As in Figure 9, labels that are ahead at first can fall behind.",

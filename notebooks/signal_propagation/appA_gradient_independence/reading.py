@@ -90,20 +90,20 @@ def layers(parameters):
     return [Case(str(layer), f"layer {layer}", {"layer": layer}) for layer in parameters["layers"]]
 
 
-EXPONENT = {"unit": "in the exponent of N", "because": "a tenth halves an error over a thousandfold width"}
+EXPONENT = {"unit": "in the exponent of N", "because": "0.1 halves an error over a thousandfold width"}
 STATEMENTS = [
     Statement(
-        "independent", "With a fresh copy for Wᵀ the result differs the less, the wider the network is.",
+        "independent", "The wider the network, the less a fresh copy in place of Wᵀ changes the result.",
         source="Appendix A.2, Lemma 1", of=falls, each=quantities, below=0.0, matters=0.1, headline=True,
         **EXPONENT,
     ),
     Statement(
-        "rate", f"From width {WIDE} on the difference falls as N^(-1/2).",
+        "rate", f"From width {WIDE} on, this difference falls as N^(-1/2).",
         source="Appendix A.2; the rate is ours", of=rate, each=quantities, near=-0.5, within=0.1, ours=True,
         **EXPONENT,
     ),
     Statement(
-        "copies", "At the largest width Wᵀ differs from a copy as two copies differ (log2 of the ratio).",
+        "copies", "At the largest width, Wᵀ and a copy differ as much as two copies (log2 of the ratio).",
         source="Appendix A.2; the comparison is ours", of=against_copies, each=depths, near=0.0, within=0.3,
         ours=True,
     ),
@@ -113,7 +113,7 @@ STATEMENTS = [
         matters=0.1, **EXPONENT,
     ),
     Statement(
-        "monte-carlo", "A layer's mean square is off its limit by an error of the order N^(-1/2).",
+        "monte-carlo", "A layer's mean square differs from its limit by an error of order N^(-1/2).",
         source="Appendix A.1, which has it as a bound; that it is the exact rate is ours", ours=True,
         of=exponent_of("error"), each=layers, near=-0.5, within=0.1, **EXPONENT,
     ),
@@ -123,7 +123,7 @@ STATEMENTS = [
         unit="in log2 per layer",
     ),
     Statement(
-        "corrected", "With √2 for 2 in Equations A(5) and A(6) both covariances are the same.",
+        "corrected", "With √2 in place of 2 in Equations A(5) and A(6), both covariances are the same.",
         source="Appendix A.4; the factor is ours", of=lambda t, p: doublings(t, p, "√2 for 2"), exactly=0.0,
         within=0.01, unit="in log2 per layer", ours=True,
     ),
@@ -142,7 +142,8 @@ STATEMENTS = [
         ],
     ),
     Statement(
-        "theorem-a-biases", "It still is with biases in all layers, which Appendix A counts as parameters.",
+        "theorem-a-biases",
+        "Theorem A also holds with biases in all layers, which Appendix A counts as parameters.",
         source="Theorem A with P of Appendix A; that it should hold there is ours",
         of=lambda t, p: largest_error(t, p, "update", biases="all layers"), exactly=0.0,
         within=EXACT, ours=True,
@@ -152,7 +153,7 @@ STATEMENTS = [
 SAID = {
     HOLDS: "In wide networks the backward pass may use fresh weights",
     CONTRADICTED: "The backward pass may not use fresh weights, however wide the network is",
-    ABSENT: "Width hardly changes how far fresh weights in the backward pass lead off",
+    ABSENT: "Width hardly changes the effect of fresh weights in the backward pass",
     UNDECIDED: "It is undecided whether the backward pass may use fresh weights in wide networks",
 }
 
@@ -166,7 +167,7 @@ def finding(table, parameters, claims):
     """Whether gradient independence holds, and what of the appendix does not."""
     id = f"independent-kernel-{min(parameters['depths'])}"
     if claims[id].outcome not in SAID:
-        return "No network was looked at."
+        return "No network was measured."
     here, width = off(table, parameters).mean(), max(parameters["widths"])
     narrows = "narrows" if claims[id].outcome == HOLDS else "does not clearly narrow"
     said = (
@@ -183,13 +184,11 @@ def key_numbers(table, parameters):
     depth, result = min(parameters["depths"]), []
     values = off(table, parameters) if "depth" in table else []
     if len(values):
-        what = (
-            f"% by which a copy for W^T leads the kernel off, {depth} layers of {max(parameters['widths'])}"
-        )
+        what = f"% by which a copy of W^T changes the kernel, {depth} layers of {max(parameters['widths'])}"
         result.append(KeyNumber(what, interval(values, "{:.0f}", (0, np.inf))))
         exponent = rate(table, parameters, "kernel", depth)
         if len(exponent):
-            result.append(KeyNumber(f"exponent of that in the width, from {WIDE} on", interval(exponent)))
+            result.append(KeyNumber(f"exponent of this in the width, from {WIDE} on", interval(exponent)))
     growth = doublings(table, parameters, "as printed") if "scaling" in table else None
     if growth is not None:
         result.append(KeyNumber("doublings of the variance per layer, A(6) as printed", f"{growth:.2f}", 0.0))

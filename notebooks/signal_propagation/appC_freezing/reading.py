@@ -3,15 +3,17 @@
 import numpy as np
 
 from alignbook import over_seeds
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, rank_correlation
 from alignbook.statements import Case, Statement
+from alignbook.wording import clauses, counted, named, replicates
 
 from ..names import called
 
 # Fixed before any result was seen.
 NEAR = 0.9  # a cosine that counts as "≈", as on the page of Figure 6
 CLOSE = 0.1  # relative error below which a first order counts as the step
+SEEN = 5  # seeds that had been seen when Appendix C's conclusion was added
 STARTS = {0: "at initialisation", 1: "after one epoch"}
 
 
@@ -31,6 +33,12 @@ def ranks(one, other):
 def would(table, parameters, dataset, column="by_labels"):
     """Rank correlation of A_l with ‖η K_l Ỹ‖ before training, on networks that nothing else is read from."""
     return rank_correlation(*(curves(table, dataset, n, kind="uniform") for n in ("alignment", column)))
+
+
+def turns(table, parameters, dataset):
+    """Rank correlation of A_l with the cosine of δf and Ỹ; Ỹ has one length for all layers of a seed."""
+    aligned, along, norm = (curves(table, dataset, name) for name in ("alignment", "along", "norm"))
+    return rank_correlation(aligned, along / norm)
 
 
 def over_layers(column, take="mean", kind="layer"):
@@ -61,18 +69,27 @@ def datasets(parameters):
 RANK = {
     "above": 0.0,
     "matters": 0.3,
-    "because": "below a tenth of the variance of ranks",
+    "because": "a smaller one explains less than a tenth of the variance of ranks",
     "bounds": (-1, 1),
 }
 STATEMENTS = [
     Statement(
-        "controls", "The larger a layer's A_l, the more a step by it changes the outputs (rank correlation).",
-        source="Section 2.1, conclusion", of=ranks("alignment", "norm"), each=early, headline=True, **RANK,
+        "would", "With probabilities of 1/k, the larger a layer's A_l, the more a step on it changes the "
+        "outputs (rank correlation with ‖K_l Ỹ‖).",
+        source="Section 2.1, conclusion, under Equation 4", of=would, each=datasets, headline=True,
+        post_hoc="asked after two networks had been seen; judged on networks of other seeds", **RANK,
     ),
     Statement(
-        "would", "With probabilities of 1/k it would (rank correlation of A_l with ‖K_l Ỹ‖).",
-        source="Section 2.1, Equation 4", of=would, each=datasets, ours=True,
-        post_hoc="asked after two networks had been seen; judged on networks of other seeds", **RANK,
+        "controls", "With a network's own probabilities, too, a step on a layer of larger A_l changes the "
+        "outputs more (rank correlation).",
+        source="Section 2.1, conclusion; without its premise, Equation 4, ours",
+        of=ranks("alignment", "norm"), each=early, ours=True, **RANK,
+    ),
+    Statement(
+        "turns", "The larger A_l, the more a step on the layer goes along the labels (rank correlation with "
+        "the cosine of δf and Ỹ).",
+        source="Appendix C, end", of=turns, each=datasets, seen=SEEN,
+        post_hoc="added when all results had been seen", **RANK,
     ),
     Statement(
         "contributes", "The larger Tr(K_l ỸỸᵀ), the further a layer's step goes along Ỹ (rank correlation).",
@@ -84,74 +101,88 @@ STATEMENTS = [
         each=both, ours=True, **RANK,
     ),
     Statement(
-        "share-gains", "The larger Tr(K_l ỸỸᵀ), the more it does (rank correlation).",
+        "share-gains", "The larger Tr(K_l ỸỸᵀ), the more such training lowers the loss (rank correlation).",
         source="Equation 5; that the loss shows it is ours", of=ranks("share", "drop"), each=both,
         ours=True, **RANK,
     ),
     Statement(
-        "kernel", "A step changes the outputs by -η K_l (Z - Y) (mean relative error; ours: 0.1).",
+        "kernel", "A step changes the outputs by -η K_l (Z - Y) (mean relative error; ours: below 0.1).",
         source="Section 2.1; at the rate of Figure 2", of=over_layers("error"), each=datasets, below=CLOSE,
         matters=0.02, because="a fifth of our threshold",
     ),
     Statement(
-        "labels", "In one network at initialisation this is η K_l Ỹ (mean cosine over layers; ours: 0.9).",
+        "labels", "In one network at initialisation, that change points along K_l Ỹ (mean cosine over "
+        "layers; ours: above 0.9).",
         source="Equation 4, which averages; of one network it is ours", ours=True, each=datasets,
         of=over_layers("cosine"), above=NEAR, matters=0.02, bounds=(-1, 1),
         because="a fifth of the distance from our threshold to 1",
     ),
     Statement(
-        "labels-mean", "As a mean over networks a step goes along Ỹ as far as Equation 4 says (ratio).",
+        "labels-mean", "Averaged over networks, a step goes along Ỹ as far as Equation 4 says (ratio).",
         source="Appendix C", of=over_layers("gained", kind="mean"), each=datasets, near=1.0, within=0.1,
     ),
     Statement(
-        "adds-up", "Along Ỹ a step by all layers goes as far as their own steps together (ratio).",
+        "adds-up",
+        "Along Ỹ, a step on all layers goes as far as the layers' separate steps together (ratio).",
         source="Equation 5", of=over_layers("summed"), each=datasets, near=1.0, within=0.1,
     ),
     Statement(
-        "bound", "No layer's step is longer than η Tr(K_l) ‖Ỹ‖ (largest ratio).",
+        "bound", "No layer's step changes the outputs by more than η Tr(K_l) ‖Ỹ‖ (largest ratio).",
         source="Section 2.1", of=over_layers("bound", "max"), each=datasets, below=1.0, matters=0.1,
         because="a tenth of the bound", bounds=(0, np.inf),
     ),
 ]  # fmt: skip
 
-SAID = {
-    HOLDS: "The better a layer is aligned, the more a step by it alone changes the outputs",
-    CONTRADICTED: "A step by a better aligned layer alone does not change the outputs more",
-    ABSENT: "How far a layer alone changes the outputs has nothing to do with its alignment",
-    UNDECIDED: "It is undecided whether better aligned layers change the outputs more",
+MORE = {
+    HOLDS: "more{}",
+    CONTRADICTED: "less{}",
+    ABSENT: "no more{}",
+    UNDECIDED: "maybe more (undecided){}",
+    NOT_JUDGED: "maybe more (not judged){}",
 }
 
 
 def finding(table, parameters, claims):
-    """Whether alignment ranks layers by what they change; what does rank the loss; why."""
-    heads = [claims[f"controls-{case.id}"] for case in early(parameters)]
-    groups = {}
-    for claim, dataset in zip(heads, parameters["datasets"], strict=True):
-        if claim.outcome in SAID:
-            groups.setdefault(claim.outcome, []).append((called(dataset), claim.measured))
-    if not groups:
+    """Whether alignment ranks layers by what they change: under Equation 4, in fact, and along the labels."""
+    said = clauses(claims, "would", MORE, of_some)
+    if not said:
         return "No layer was trained."
-    parts = []
-    for outcome, members in groups.items():
-        where = "" if len(groups) == 1 else f" ({', '.join(name for name, _ in members)})"
-        parts.append(f"{SAID[outcome]}{where}")
-    values = [claim.measured for claim in heads if claim.measured is not None]
-    said = f"{'; '.join(parts)}: rank correlation {np.mean(values):.2f} before training."
-    gains = [claims[f"gains-{case.id}"].outcome for case in both(parameters)]
-    if CONTRADICTED in groups and all(claims[f"would-{n}"].outcome == HOLDS for n in parameters["datasets"]):
-        said += " It would if the untrained network gave all classes the same probability."
-    elif HOLDS in gains:
-        said += f" It does lower the loss more in {gains.count(HOLDS)} of {len(gains)} cases (data sets, "
-        said += "before and after an epoch)."
-    return f"{said} Measured on {parameters['images']} training images."
+    said = f"At equal class probabilities, steps on better aligned layers would change the outputs {said}."
+    found = replicates(claims, "controls")
+    if len(found) == 1:
+        (fact,) = found
+        mean = np.mean([claim.measured for claim in found[fact]])
+        sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
+        said += f" In fact they change them {MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
+    elif HOLDS in found:
+        where = counted(found[HOLDS], sum(map(len, found.values())))
+        said += f" In fact they change them more{where}."
+    return f"{said} Measured on {parameters['images']} images."
+
+
+def of_some(claims, total):
+    """`` on MNIST and CIFAR-10``; nothing of all."""
+    return named(claims) * (len(claims) < total)
+
+
+def along_labels(claims, fact):
+    """``, but more along the labels``: Appendix C's conclusion, where all data sets say the same."""
+    found = replicates(claims, "turns")
+    measured = [claim.measured for some in found.values() for claim in some]
+    signs = {HOLDS if value > 0 else CONTRADICTED for value in measured}
+    if len(found) != 1 or (NOT_JUDGED in found and len(signs) > 1):
+        return ""
+    (outcome,) = signs if NOT_JUDGED in found else found
+    said = f"{'and' if outcome == fact else 'but'} {MORE[outcome].format('')} along the labels"
+    return f", {said}" + " (not judged)" * (NOT_JUDGED in found)
 
 
 def key_numbers(table, parameters):
-    """Of the first data set: rank correlations at initialisation, and the cosine of Equation 4."""
+    """Of the first data set: rank correlations with and without Equation 4's premise, and its cosine."""
     dataset, result = parameters["datasets"][0], []
     wanted = (
+        ("rank correlation of A_l with the change at equal probabilities", would, {}),
         ("rank correlation of A_l with the change of the outputs", ranks("alignment", "norm"), {"start": 0}),
-        ("rank correlation of Tr(K_l ỸỸᵀ) with the drop of the loss", ranks("share", "drop"), {"start": 0}),
         ("cosine of a step with Equation 4's", over_layers("cosine"), {}),
     )
     for what, of, more in wanted:

@@ -113,11 +113,11 @@ def third_part(table, parameters):
 
 
 def steps(parameters):
-    """A case for the training's rate and one for the shortest step."""
+    """A case for the shortest step, where first order can hold, and one for the training's rate."""
     long, short = rates(parameters)[0], rates(parameters)[-1]
     return [
-        Case("rate", f"steps of the training's rate, {long:g}", {"rate": long}),
         Case("short", f"steps of rate {short:.1g}", {"rate": short}),
+        Case("rate", f"steps of the training's rate, {long:g}", {"rate": long}),
     ]
 
 
@@ -130,19 +130,20 @@ def directions(parameters):
     ]
 
 
-SIGNED = {"matters": 0.1, "unit": "of an eigenvalue", "because": "a twentieth of Figure 5's smallest, 2"}
+SIGNED = {"matters": 0.1, "unit": "of an eigenvalue", "because": "a twentieth of the smallest in Figure 5, 2"}
 SIZE = {"near": 0.0, "within": 0.3, "unit": "factors of ten"}
 TYPICAL = {
-    "seen": 3, "post_hoc": "the few very short steps in which a ReLU switched decide every mean over steps",
+    "seen": 3, "post_hoc": "the few very short steps in which a ReLU switched dominate every mean over steps",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
         "hierarchy", "Layers gain alignment in the order of (25), with its factor A_l (rank correlation).",
         source="Appendix D.3, Equation 25", each=steps, of=lambda t, p, rate: ranks(t, rate), above=0.0,
-        matters=0.3, because="below a tenth of the variance of ranks", bounds=(-1, 1), headline=True,
+        matters=0.3, because="a smaller one explains less than a tenth of the variance of ranks",
+        bounds=(-1, 1), headline=True,
     ),
     Statement(
-        "others", "Ψu stays as it is for u orthogonal to Ỹ (length of its change over that of ΨỸ's).",
+        "others", "For u orthogonal to Ỹ, Ψu does not change (length of its change over that of ΨỸ's).",
         source="Equation 24", each=directions, of=lambda t, p, kind, rate: moved(t, kind, rate), near=0.0,
         within=0.1, bounds=(0, math.inf),
     ),
@@ -151,7 +152,7 @@ STATEMENTS = [
         of=lambda t, p: grown(t, "label"), above=0.0, matters=LEVEL, because="growth by a tenth",
     ),
     Statement(
-        "stays", "uᵀKu of u orthogonal to Ỹ stays constant over the first epoch (doublings).",
+        "stays", "For u orthogonal to Ỹ, uᵀKu stays constant over the first epoch (doublings).",
         source="Appendix D.2", of=lambda t, p, kind: grown(t, kind),
         each=lambda p: [Case(kind, words, {"kind": kind}) for kind, words in KINDS.items()],
         near=0.0, within=LEVEL,
@@ -161,7 +162,7 @@ STATEMENTS = [
         source="Appendix B.4, end", each=steps, of=lambda t, p, rate: gain(t, rate, -1), above=0.0, **SIGNED,
     ),
     Statement(
-        "positive", "A step shortens it along those of large positive eigenvalue.",
+        "positive", "A step shortens ΨỸ along H_w's eigenvectors of large positive eigenvalue.",
         source="Equation 10", each=steps, of=lambda t, p, rate: gain(t, rate, 1), below=0.0, **SIGNED,
     ),
     Statement(
@@ -169,20 +170,20 @@ STATEMENTS = [
         source="Equation 25, last line", each=steps, of=lambda t, p, rate: size(t, rate, "by_25"), **SIZE,
     ),
     Statement(
-        "factor-size", "With the factor A_l it does (log10 of the ratio).",
+        "factor-size", "With the factor A_l, this line gives the size of A_l's change (log10 of the ratio).",
         source="Equation 25, the line before; our correction", each=steps,
         of=lambda t, p, rate: size(t, rate, "factor"), ours=True, **SIZE,
     ),
     Statement(
         "third-part", "The part of (25) in η² is smaller than the part in η (log10 of the ratio).",
-        source="Appendix D.3", of=third_part, below=0.0, matters=0.1, because="a fourth of the smaller part",
+        source="Appendix D.3", of=third_part, below=0.0, matters=0.1, because="a quarter of the smaller part",
     ),
     Statement(
-        "typical-negative", "In the median very short step ΨỸ grows along large negative eigenvalues.",
+        "typical-negative", "In the median very short step, ΨỸ grows along large negative eigenvalues.",
         source="Appendix B.4, end", of=typical_gain(-1), above=0.0, **SIGNED, **TYPICAL,
     ),
     Statement(
-        "typical-positive", "In the median very short step it shrinks along large positive ones.",
+        "typical-positive", "In the median very short step, ΨỸ shrinks along large positive eigenvalues.",
         source="Equation 10", of=typical_gain(1), below=0.0, **SIGNED, **TYPICAL,
     ),
     Statement(
@@ -190,7 +191,8 @@ STATEMENTS = [
         source="Equation 25, last line", of=typical_size("by_25"), **SIZE, **TYPICAL,
     ),
     Statement(
-        "typical-factor-size", "With the factor A_l it has (log10 of the ratio).",
+        "typical-factor-size",
+        "With the factor A_l, (25) has the median size of A_l's change (log10 of the ratio).",
         source="Equation 25, the line before; our correction", of=typical_size("factor"), ours=True,
         **SIZE, **TYPICAL,
     ),
@@ -198,36 +200,50 @@ STATEMENTS = [
 
 WEAK = 0.3  # a correlation that explains less than a tenth of the variance
 SAID = {
-    HOLDS: "The moments of the Hessian predict{} which layers gain alignment",
-    CONTRADICTED: "Layers gain alignment{} against the order that the moments of the Hessian predict",
-    ABSENT: "The moments of the Hessian say nothing of which layers gain alignment",
-    UNDECIDED: "It is undecided whether moments of the Hessian predict which layers gain alignment",
+    HOLDS: "In very short steps, layers gain alignment{} in the order of the Hessian's moments",
+    CONTRADICTED: "In very short steps, layers gain alignment{} against the order of the Hessian's moments",
+    ABSENT: "In very short steps, the Hessian's moments do not order the layers by the alignment they gain",
+    UNDECIDED: "Whether layers gain alignment in the order of the Hessian's moments is undecided in very "
+    "short steps",
+}
+LONG = {
+    HOLDS: "that order shows{} in training's longer ones",
+    CONTRADICTED: "that order is{} reversed in training's longer ones",
+    ABSENT: "no order shows in training's longer ones",
+    UNDECIDED: "training's longer ones leave it undecided",
 }
 
 
 def finding(table, parameters, claims):
     """Whether (25) ranks the layers, and how far features off the labels move."""
-    long, short = (claims[f"hierarchy-{case.id}"] for case in steps(parameters))
-    if long.outcome not in SAID:
+    short, long = (claims[f"hierarchy-{case.id}"] for case in steps(parameters))
+    if short.outcome not in SAID:
         return "No network was trained to the end."
-    weakly = " weakly" * (abs(long.measured) < WEAK)
-    said = f"{SAID[long.outcome].format(weakly)}: rank correlation {long.measured:.2f}"
-    if short.outcome != long.outcome:
-        verb = short.outcome if short.outcome == HOLDS else f"is {short.outcome}"
-        said += f"; with very short steps that {verb} ({short.measured:.2f})"
+    said = f"{SAID[short.outcome].format(weakly(short))} (rank correlation {short.measured:.2f})"
+    if long.outcome != short.outcome and long.outcome in LONG:
+        said += f"; {LONG[long.outcome].format(weakly(long))} ({long.measured:.2f})"
     said += "."
     other = claims["others-shuffled-rate"]
     if other.outcome == CONTRADICTED:
-        said += " Features at right angles to the labels, which the paper says stay where they are, move "
-        said += f"{other.measured:.2f} times as far as those along them."
+        said += " Features at right angles to the labels move, too, which the paper denies."
     return f"{said} Measured on {parameters['examples']} images."
+
+
+def weakly(claim):
+    """`` weakly`` of a correlation that explains little."""
+    return " weakly" * (abs(claim.measured) < WEAK)
 
 
 def key_numbers(table, parameters):
     """The rank correlation, how far other features move, and how they grow."""
     rate, result = rates(parameters)[0], []
     wanted = (
-        ("rank correlation of (25) with the change of A_l", ranks(table, rate), (-1, 1), None),
+        (
+            "rank correlation of (25) with the change of A_l in very short steps",
+            ranks(table, rates(parameters)[-1]),
+            (-1, 1),
+            None,
+        ),
         ("change of Ψu over that of ΨỸ, shuffled labels", moved(table, "shuffled", rate), (0, math.inf), 0.0),
         (
             "doublings of uᵀKu in the first epoch, shuffled labels",

@@ -141,21 +141,21 @@ def epsilons(parameters):
 
 STATEMENTS = [
     Statement(
-        "deep-slope", "The equilibrium layer grows as L^(3/5) at the deepest end.", source="Corollary 1",
+        "deep-slope", "The equilibrium layer grows as L^(3/5) at the largest depths.", source="Corollary 1",
         of=deep_slope, exactly=PAPER_SLOPE, within=0.02, each=epsilons, headline=True,
     ),
     Statement(
         "figure3-slope",
-        "Over the depths 10 to 100 of Figure 3 the equilibrium layer, of all inputs in E_ε, has slope 3/5.",
+        "Over Figure 3's depths, 10 to 100, the equilibrium layer of all inputs in E_ε has slope 3/5.",
         source="Corollary 1 as used in Figure 3; that it is reached there is ours", of=shown_slope,
         exactly=PAPER_SLOPE, within=0.05, each=epsilons, ours=True,
     ),
     Statement(
-        "kappa", "The slope at the deepest end does not depend on κ: the largest less the smallest is 0.",
+        "kappa", "The slope at the largest depths does not depend on κ: largest minus smallest is 0.",
         source="Corollary 1", of=kappa_spread, exactly=0.0, within=0.02, each=epsilons,
     ),
     Statement(
-        "forward-rate", "The forward loss falls as l^-2 at the deepest end.", source="Theorem 1",
+        "forward-rate", "The forward loss falls as l^-2 in the deepest layers.", source="Theorem 1",
         of=forward_rate, exactly=-2.0, within=0.02,
     ),
     Statement(
@@ -179,17 +179,18 @@ STATEMENTS = [
         within=0.05, ours=True,
     ),
     Statement(
-        "finite-forward", "The forward loss of a wide network at initialisation is the recursion's: ratio 1.",
+        "finite-forward", "The forward loss of a wide network at initialisation matches the recursion.",
         source="Section 3.2", of=lambda t, p: network_ratios(t, "network forward"), near=1.0, within=0.05,
     ),
     Statement(
-        "finite-backward", "Width times the backward information of a wide network is the recursion's.",
+        "finite-backward", "Width times the backward information of a wide network matches the recursion.",
         source="Appendix A.3", of=lambda t, p: network_ratios(t, "network backward"), near=1.0, within=0.05,
     ),
     Statement(
         "forward-limit", "With He initialisation the forward information of equal inputs is 1/2.",
         source="Appendix B.1, proof of Theorem 1", of=lambda t, p: network_ratios(t, "network forward norm"),
         near=1 / 2, within=0.05,
+        opposed_by="Section 3.2 has 2x·x'/d in the first layer, so that the forward information is 1",
     ),
 ]  # fmt: skip
 

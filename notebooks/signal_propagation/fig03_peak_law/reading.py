@@ -205,10 +205,10 @@ CHANGED = [
     Case("large-batch", "a batch four times larger", {"setting": "large batch"}),
 ]
 WHOLE = Requirement("trained as long as in the tables", full_size)
-RIGHT = Requirement("test accuracy below the printed one", shortfall, at_most=ACCURACY_MARGIN)
+RIGHT = Requirement("shortfall of the test accuracy from the printed one", shortfall, at_most=ACCURACY_MARGIN)
 STEADY = Requirement(
     "the verdict is the same without networks that peak in the first layer", steady,
-    because="The paper has the peak of ten layers in a hidden one (Section 2.3)",
+    because="In the paper, networks of ten layers peak in a hidden layer (Section 2.3)",
 )  # fmt: skip
 OF_LOG = {"above": 0, "matters": 0.1, "unit": "in ln l", "because": "a tenth of the layer's index"}
 STATEMENTS = [
@@ -218,8 +218,8 @@ STATEMENTS = [
         each=data_sets, requires=(WHOLE, RIGHT, STEADY), headline=True,
     ),
     Statement(
-        "equilibrium", "Over depth the layer of largest alignment moves as the equilibrium layer of the "
-        "data's own pairs of images does.", source="Section 3.3, Equilibrium Hypothesis", unit="of the slope",
+        "equilibrium", "As depth grows, the layer of largest alignment moves like the equilibrium layer of "
+        "the data's own pairs of images.", source="Section 3.3, Equilibrium Hypothesis", unit="of the slope",
         of=drift, near=0.0, within=SLOPE_MARGIN, each=statistic_cases, requires=(WHOLE, RIGHT), ours=True,
         seen=3,
         post_hoc="the peaks were known when the pairs were first evaluated; the margin is that of the slope, "
@@ -234,19 +234,19 @@ STATEMENTS = [
     Statement(
         "hidden-peak", "In most trained networks the alignment peaks between the first and the last layer.",
         source="Sections 1 and 2.3", of=hidden, above=0.5, matters=0.1, unit="of the networks",
-        because="one network of ten", each=data_sets, bounds=(0, 1), requires=(WHOLE,),
+        because="one network in ten", each=data_sets, bounds=(0, 1), requires=(WHOLE,),
     ),
     Statement(
-        "accuracy", "One run of ours could have given the printed test accuracies (printed less ours, means "
-        "over the depths).", source="Tables 1 to 3", of=printed_less, one_run=0.0, within=ACCURACY_MARGIN,
-        requires=(WHOLE,),
+        "accuracy", "One of our runs could have given the printed test accuracies (printed minus ours, "
+        "averaged over the depths).", source="Tables 1 to 3", of=printed_less, one_run=0.0,
+        within=ACCURACY_MARGIN, requires=(WHOLE,),
         each=lambda p: [case for case in data_sets(p) if case.id in PAPER_TABLES],
     ),
     Statement(
-        "shift", "Training that moves less in each epoch moves the peak towards the last layer.",
+        "shift", "A lower learning rate or a larger batch moves the peak towards the last layer.",
         source="Figure 8", of=shifts, each=lambda p: CHANGED, requires=(WHOLE,), **OF_LOG,
-        opposed_by="Section 4, of Figure 4: smaller batches and larger rates move the peak towards the "
-        "centre, which of an early peak is the other way",
+        opposed_by="Section 4, about Figure 4: smaller batches and larger rates move the peak towards "
+        "the centre, which for an early peak is the opposite direction",
     ),
 ]  # fmt: skip
 

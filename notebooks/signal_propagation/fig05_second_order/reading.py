@@ -110,12 +110,12 @@ def times(parameters):
 
 
 COSINE = {
-    "above": HIGH, "matters": 0.1, "because": "a curve of cosines is not read to less than a tenth",
+    "above": HIGH, "matters": 0.1, "because": "a curve of cosines cannot be read more finely than that",
     "bounds": (-1, 1),
 }  # fmt: skip
 NORM = {
     "source": "Figure 5, Appendix B.4", "above": 0, "matters": 0.05, "unit": "of the norm", "bounds": (-1, 1),
-    "because": "a twentieth of a vector of length 1; Figure 5 shows no less",
+    "because": "a twentieth of a vector of length 1; Figure 5 shows nothing smaller",
 }  # fmt: skip
 KNOWN = Requirement("the times, images and width of Figure 5 are known", lambda t, p, **given: False)
 STATEMENTS = [
@@ -138,20 +138,22 @@ STATEMENTS = [
         exactly=0.0, within=EXACT,
     ),
     Statement(
-        "middle", "While alignment rises, H_w's top eigenvectors have more in the middle layer than outside.",
+        "middle", "While alignment rises, H_w's top eigenvectors have a larger part in the middle layer "
+        "than in the first or the last.",
         of=in_the_middle, requires=(KNOWN,), **NORM,
     ),
     Statement(
-        "concentrates", "They have more in the middle layer than at initialisation.", of=gained,
+        "concentrates", "That part in the middle layer is larger than at initialisation.", of=gained,
         requires=(KNOWN,), **NORM,
     ),
     Statement(
-        "symmetric", "The spectrum of H_w is symmetric (sum of the largest over the sum of their sizes).",
+        "symmetric", "The spectrum of H_w is symmetric (sum of the largest eigenvalues over that of their "
+        "absolute values).",
         source="Figure 5, caption", of=balance, near=0.0, within=BALANCE,
         post_hoc="replaces the share of positive eigenvalues, which was the same in all seeds", seen=3,
     ),
     Statement(
-        "largest", "One run of ours could have given the printed largest |eigenvalue| of H_w.",
+        "largest", "One of our runs could have given the printed largest |eigenvalue| of H_w.",
         source="Figure 5, caption", each=times, bounds=(0, math.inf), requires=(KNOWN,),
         of=lambda t, p, epoch, time: largest(t, epoch),
         one_run=lambda p, epoch, time: PRINTED[f"largest eigenvalue {time}"],
@@ -161,7 +163,7 @@ STATEMENTS = [
 MOVE = "move the tangent features as the paper predicts"
 SAID = by_verdict(
     f"Training steps {MOVE}", f"Training steps do not {MOVE}",
-    "How nearly tangent features move as the paper predicts is just at our threshold",
+    "How closely tangent features move as the paper predicts is just at our threshold",
     f"training steps {MOVE}",
 )  # fmt: skip
 
@@ -179,7 +181,7 @@ def finding(table, parameters, claims):
         said += (
             f" Since ReLUs switch, even the linear term holds only for steps {shorter:,.0f} times shorter."
         )
-    return f"{said} We measured on a part of the training images."
+    return f"{said} We measured on a subset of the training images."
 
 
 def key_numbers(table, parameters):
@@ -189,7 +191,7 @@ def key_numbers(table, parameters):
         epoch, values = case.given["epoch"], largest(table, case.given["epoch"])
         if len(values):
             when = "at initialisation" if epoch == 0 else f"after epoch {epoch}"
-            what = f"largest eigenvalue of H_w by size at the paper's {name} time, ours {when}"
+            what = f"largest |eigenvalue| of H_w at the paper's {name} time, ours {when}"
             printed = float(PRINTED[f"largest eigenvalue {case.given['time']}"])
             result.append(KeyNumber(what, interval(values, "{:.2g}", (0, math.inf)), printed))
     return result

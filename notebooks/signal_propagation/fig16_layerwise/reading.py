@@ -95,7 +95,9 @@ def hidden(table, parameters, dataset, width):
 
 
 PATIENT_ENOUGH = Requirement(
-    "passes without a lower loss that end a layer", lambda t, p, **kind: p["patience"], at_least=PATIENT
+    "passes without a lower loss before a layer's training ends",
+    lambda t, p, **kind: p["patience"],
+    at_least=PATIENT,
 )
 HIDDEN = Requirement("the network trained end to end has a hidden peak", hidden)
 STOPS = Requirement(
@@ -103,16 +105,17 @@ STOPS = Requirement(
 )
 STATEMENTS = [
     Statement(
-        "several", "Trained layer by layer, more layers share the alignment than trained end to end.",
+        "several",
+        "More layers share the alignment when trained layer by layer than when trained end to end.",
         source="Figure 16", of=more_layers, above=0, matters=1.0, unit="layers", each=first_cases, ours=True,
-        because="several layers in place of one peak are at least one more",
+        because="several layers instead of one peak are at least one more",
         requires=(PATIENT_ENOUGH, HIDDEN, STOPS),
-        post_hoc="on MNIST one layer has 0.9 of the largest alignment in every network: the effective number "
-        "(Σ A)² / Σ A² replaced that count after it was seen, and is judged on new networks alone",
+        post_hoc="on MNIST one layer reaches 0.9 of the largest alignment in every network: the effective "
+        "number (Σ A)² / Σ A² replaced that count after it was seen, and is judged on new networks only",
         headline=True,
     ),
     Statement(
-        "lower", "The largest alignment is lower than in a network trained end to end, whenever that stops.",
+        "lower", "The largest alignment is lower than with training end to end, whenever that stops.",
         source="Figure 16", of=lower, above=0, matters=0.01, unit="of the alignment", each=first_cases,
         because="a tenth of the largest alignments", bounds=(-1, 1),
         requires=(STOPS,),
@@ -120,7 +123,7 @@ STATEMENTS = [
     Statement(
         "worse", "Test accuracy is lower than that of a network trained end to end.",
         source="Figures 16 and 17", of=lost, above=0, matters=1.0, unit="points", each=cases,
-        because="“noticeably” worse is at least a point", bounds=(-100, 100),
+        because="“noticeably” worse means at least a point", bounds=(-100, 100),
     ),
 ]  # fmt: skip
 
@@ -162,5 +165,5 @@ def key_numbers(table, parameters):
     """How many more layers share the alignment layer by layer, on the first data set."""
     kind = {"dataset": parameters["first"], "width": max(parameters["first_widths"])}
     more = more_layers(table, parameters, **kind)
-    what = f"how many more layers share the alignment layer by layer, {title(**kind)}"
+    what = f"additional layers that share the alignment, layer by layer, {title(**kind)}"
     return [KeyNumber(what, interval(more, "{:+.1f}"))] if len(more) else []

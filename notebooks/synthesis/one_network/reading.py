@@ -154,6 +154,18 @@ def later(first, second, when=half_time):
     return of
 
 
+def net_half_time(series):
+    """:func:`half_time` of the net change."""
+    return half_time(series, net_change=True)
+
+
+def same_order(table, parameters, network, task):
+    """Whether curvature and features have the same order by path and by net change, in the mean."""
+    both = (later("curvature", "features", when)(table, parameters, network, task).mean()
+            for when in (half_time, net_half_time))  # fmt: skip
+    return math.prod(both) > 0
+
+
 def lost_between(table, network, task):
     """What the loss loses from the features' half-time to the filters', over its first value, by seed."""
     found = {}
@@ -186,26 +198,30 @@ def cases(parameters):
     ]
 
 
-SETTLE = Requirement("runs in which an instrument has not settled at the last record", unsettled, at_most=0)
+SETTLE = Requirement("runs in which an instrument has not settled by the last record", unsettled, at_most=0)
+SAME_ORDER = Requirement(
+    "the order by half of the net change has the same sign", same_order,
+    because="Where an instrument is not monotone, half of its path and half of its net change differ",
+)  # fmt: skip
 TIME = {
     "above": 0, "matters": 0.1, "unit": "octaves of steps", "ours": True,
     "because": "a fifth of the distance between two records",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
-        "features-first", "The features of the last hidden layer have made half of their change towards the "
-        "labels before the first layer's weights have made half of theirs towards the data.",
+        "features-first", "The features of the last hidden layer complete half of their change towards the "
+        "labels before the first layer's weights complete half of theirs towards the data.",
         source="compare Maennel Figure 2 and Imani Figure 2", of=later("features", "filters"), each=cases,
         headline=True, **TIME,
     ),
     Statement(
-        "curvature-first", "The curvature has made half of its change before the features have.",
+        "curvature-first", "The curvature completes half of its change before the features do.",
         source="compare Imani Figure 2 and ICLR 2020 Figure 3", of=later("curvature", "features"), each=cases,
-        **TIME,
+        requires=(SAME_ORDER,), **TIME,
     ),
     Statement(
-        "tangent-first", "The tangent kernel of the layer that leads at the end has made half of its change "
-        "before the features have.", source="compare Lou Figure 2 and Imani Figure 2",
+        "tangent-first", "The tangent kernel of the layer that leads at the end completes half of its change "
+        "before the features do.", source="compare Lou Figure 2 and Imani Figure 2",
         of=later("tangent", "features"), each=cases, **TIME,
     ),
     Statement(
@@ -213,21 +229,23 @@ STATEMENTS = [
         source="compare ICLR 2020 Figure 3", of=settles_last, each=cases, requires=(SETTLE,), **TIME,
     ),
     Statement(
-        "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is above the first and the "
-        "last layer's.", source="compare Lou Section 2.3", each=cases, above=0, matters=0.01, ours=True,
-        unit="A_l",
+        "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is better aligned than the "
+        "first and the last layer's.", source="compare Lou Section 2.3", each=cases, above=0, matters=0.01,
+        unit="A_l", ours=True,
         of=lambda t, p, network, task: leaders(t, network, task)["hidden"],
-        because="a hundredth of the largest that an alignment can be",
+        because="a hundredth of the largest possible alignment",
     ),
     Statement(
-        "sooner", "Fine-tuned from random labels, the features make half of their change sooner than from "
-        "scratch.", source="compare Maennel Figure 1", of=sooner, each=over("networks", NETWORKS), **TIME,
+        "sooner", "Features complete half of their change sooner when fine-tuned from random labels than "
+        "from scratch.", source="compare Maennel Figure 1", of=sooner,
+        each=over("networks", NETWORKS), **TIME,
     ),
 ]  # fmt: skip
 
+
 ORDER = by_verdict(
-    "features align before filters do", "filters align before features do",
-    "features and filters align at the same time", "features or filters align first",
+    "features align first", "filters align first", "both align at once", undecided="the order is undecided",
+    not_judged="the order is not judged",
 )  # fmt: skip
 
 
@@ -236,15 +254,15 @@ def finding(table, parameters, claims):
     said, factors = [], []
     for network in parameters["networks"]:
         ids = [f"features-first-{network}-{task}" for task in TASKS]
-        order, octave = over_cases(claims, ids, ORDER, "on {} kinds of labels"), claims[ids[0]].measured
+        order, octave = over_cases(claims, ids, ORDER, "in {} tasks"), claims[ids[0]].measured
         if order is not None and octave is not None:
-            said.append(f"in the {NETWORKS[network]} network {order[0].lower()}{order[1:]}")
+            said.append(f"in the {NETWORKS[network]} network {order}")
             factors.append(f"{2 ** abs(octave):.1f}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."
     return (
-        f"I{'; '.join(said)[1:]}. With real labels the later of the two takes {' and '.join(factors)} "
-        "times the steps. Small networks, whose filters are measured differently."
+        f"I{'; '.join(said)[1:]}. With real labels the later takes {' and '.join(factors)} times as many "
+        "steps. The networks are small."
     )
 
 

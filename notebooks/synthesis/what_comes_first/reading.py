@@ -3,16 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber, t_interval
+from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at, difference, ratio, weakest
-from alignbook.statements import Requirement, Statement, over
+from alignbook.statements import Case, Requirement, Statement, over
 from alignbook.wording import by_verdict, clauses, listed, replicates
 
 from .. import clocks
 from ..clocks import path
 
 LAYERS = {"convolutional": "convolution", "local": "locally connected layer", "dense": "dense layer"}
-TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "first layer alone trained"}
+TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "only first layer trained"}
 CELL = ["scale", "rate", "width"]
 
 
@@ -98,10 +98,21 @@ def progress(table, layer, trained, of):
 
 
 LEARNED = Requirement(
-    "share of its first value that the loss loses, least over the grid",
-    lambda t, p, layers: per_run(t, layers, "all", lambda run: lost(run).iloc[-1]).mean().min(),
+    "fall of the loss as a share of its first value, smallest over the grid",
+    lambda t, p, layers, **_: per_run(t, layers, "all", lambda run: lost(run).iloc[-1]).mean().min(),
     at_least=0.5,
 )
+
+
+def layers_and_scales(parameters):
+    """One case per kind of first layer and initial scale: over the scales the order may turn."""
+    return [
+        Case(f"{layer}-{scale:g}", f"{LAYERS[layer]}, scale {scale:g}", {"layers": layer, "scale": scale})
+        for layer in parameters["layers"]
+        for scale in parameters["scales"]
+    ]
+
+
 EACH = {"ours": True, "requires": (LEARNED,), "each": over("layers", LAYERS)}
 TIME = EACH | {
     "above": 0, "matters": 0.1, "unit": "octaves of steps",
@@ -110,20 +121,20 @@ TIME = EACH | {
 GAIN = EACH | {
     "above": 0.5, "matters": 0.1, "unit": "of the trained network's gain", "because": "a tenth of the gain",
 }  # fmt: skip
-LATER = {"source": "ours", "seen": 5, "post_hoc": "asked when the planned runs, seeds 0 to 4, had been seen"}
+LATER = {"source": "ours", "seen": 5, "post_hoc": "added after the planned runs, seeds 0 to 4, had been seen"}
 STATEMENTS = [
     Statement(
-        "order", "The features have made half of their change towards the labels before the first layer's "
-        "weights have made half of theirs towards the data.", headline=True, **TIME,
+        "order", "The features complete half of their change towards the labels before the first layer's "
+        "weights complete half of theirs towards the data.", headline=True, **TIME,
         source="compare Maennel Figure 2 and Imani Figure 2", of=lambda t, p, layers: lags(t, layers),
     ),
     Statement(
-        "everywhere", "So it is in every cell of the grid.", source="ours", **TIME,
+        "everywhere", "The same order holds in every cell of the grid.", source="ours", **TIME,
         of=lambda t, p, layers: weakest(*(cell for _, cell in per_run(t, layers, "all", lag).items())),
     ),
     Statement(
-        "frozen", "With the first layer frozen the features gain more than half of what they gain when it is "
-        "trained.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "others", gain)), source="ours",
+        "frozen", "With the first layer frozen, the features gain more than half of what they gain when it "
+        "is trained.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "others", gain)), source="ours",
         **GAIN,
     ),
     Statement(
@@ -132,27 +143,28 @@ STATEMENTS = [
         **LATER, **TIME,
     ),
     Statement(
-        "share", "The order is the same if filters are measured by a share that is at most 1.",
-        of=lambda t, p, layers: lags(t, layers, filters=share), **LATER, **TIME,
+        "share", "The order is the same if we measure filters by a share that is at most 1.",
+        of=lambda t, p, layers, scale: lags(at(t, scale=scale), layers, filters=share),
+        **LATER, **TIME | {"each": layers_and_scales},
     ),
     Statement(
-        "slower", "With the first layer frozen the features make half of their change later.",
+        "slower", "With the first layer frozen, the features complete half of their change later.",
         of=lambda t, p, layers: difference(*beside_all(t, layers, "others", half_time)), **LATER, **TIME,
     ),
     Statement(
-        "equal-loss", "At equal loss the features are aligned as much with the first layer frozen.", near=0,
+        "equal-loss", "At equal loss the features are equally aligned with the first layer frozen.", near=0,
         of=lambda t, p, layers: mean_of(t, layers, ["all", "others"], ahead), within=0.02,
         unit="of the labels", **LATER, **EACH,
     ),
     Statement(
-        "reverse", "With the first layer alone trained the features gain more than half of what they gain "
+        "reverse", "With only the first layer trained, the features gain more than half of what they gain "
         "when all layers are.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "first", gain)), **LATER,
         **GAIN,
     ),
 ]  # fmt: skip
 SAYS = by_verdict(
-    "Features align before filters{}", "Filters align before features{}", "Features align as filters do{}",
-    undecided="The order is undecided{}", not_judged="The order is not judged{}",
+    "features align before filters{}", "filters align before features{}", "both align at once{}",
+    undecided="it is undecided{}", not_judged="it is not judged{}",
 )  # fmt: skip
 
 
@@ -161,13 +173,11 @@ def finding(table, parameters, claims):
     text = clauses(claims, "order", SAYS, _with)
     if not text:
         return "Nothing was measured: every run diverged."
-    turned = [LAYERS[layer] for layer in parameters["layers"] if _turned(table, claims, layer)]
-    text += " by the measure chosen in advance"
-    text += f"; by a second, bounded one the order turns with the {listed(turned)}" if turned else ""
+    text = f"{text[0].upper()}{text[1:]}.{_turned(parameters, claims)}"
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     left = " to ".join(dict.fromkeys(f"{end(left):.0f}" for end in (min, max)))
-    text += f". With the first layer frozen, features still make {left} % of their gain."
-    return f"{text} Our filters start small, and the order may hang on that."
+    text += f" With a frozen first layer features reach {left} % of their gain."
+    return f"{text} Our filters start small."
 
 
 def _with(claims, total):
@@ -175,10 +185,18 @@ def _with(claims, total):
     return f" with {f'all {total} kinds of first layer' if len(claims) == total > 1 else few}"
 
 
-def _turned(table, claims, layer):
-    """Whether the order by :func:`share` is surely the opposite of the claim's."""
-    ends = t_interval(lags(table, layer, filters=share))[2]
-    return ends is not None and max(np.sign(claims[f"order-{layer}"].measured) * np.array(ends)) < 0
+def _turned(parameters, claims):
+    """In which cases the order by :func:`share` is surely the opposite of the claim's, a sentence or none."""
+    cases = layers_and_scales(parameters)
+    turned = [
+        case for case in cases
+        if {claims[f"order-{case.given['layers']}"].outcome, claims[f"share-{case.id}"].outcome}
+        == {HOLDS, CONTRADICTED}
+    ]  # fmt: skip
+    if not turned:
+        return ""
+    where = f"with the {turned[0].words}" if len(turned) == 1 else f"in {len(turned)} of {len(cases)} cases"
+    return f" A bounded measure reverses this {where}."
 
 
 def key_numbers(table, parameters):

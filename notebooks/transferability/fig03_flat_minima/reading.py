@@ -3,14 +3,15 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
-from alignbook.over_seeds import across, at, difference, means, ratio
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
+from alignbook.over_seeds import across, at, difference, from_seed, means, ratio
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.targets import STARTS, of_target, words
+from alignbook.studies.transferability.targets import STARTS, of_target, source_of, words
 from alignbook.wording import by_verdict, listed
 
 PHOTOGRAPHS = ("cifar10", "cifar100", "photos")  # sets like the sources; the paper expects flatness on these
 SEEN = 13  # seeds of settled minima of which the table had shown the eigenvalues times the squared norm
+SLOW = 1.5  # times the median loss of the others: a network that is still training
 FITTED = 1.0  # percent of the training images that a network at a minimum may get wrong
 
 
@@ -107,15 +108,23 @@ def training_error(table, parameters, target=None, radius=None):
     return networks(rows, "train_error").mean().max()
 
 
-REACHED = Requirement(
-    "training images that the networks compared get wrong, %", of=training_error, at_most=FITTED
+def source_accuracy(split):
+    """A condition's ``of``: percent of its source's images that the pre-trained network gets right."""
+    return lambda t, p, **_: source_of(t, p)[f"source_{split}_accuracy"].mean()
+
+
+SOURCE_LEARNED = (
+    Requirement("training accuracy on the source, %", source_accuracy("train"), at_least=95),
+    Requirement("test accuracy on the source, %", source_accuracy("test"), at_least=60),
 )
+REACHED = Requirement("training error of the networks compared, %", of=training_error, at_most=FITTED)
 
 
 def _smaller(id, text, column="size", **more):
     return Statement(
         id, text, source="Figure 3 (a), Section 3", above=0, matters=0.14, unit="log2 of the ratio",
-        because="a tenth; the curves of Figure 3 (a) lie further apart", requires=(REACHED,),
+        because="a ratio of 1.1; the curves of Figure 3 (a) lie further apart",
+        requires=(REACHED, *SOURCE_LEARNED),
         of=lambda t, p, target=None: ratios(minima(t, target or first_target(p)), column), **more,
     )  # fmt: skip
 
@@ -123,30 +132,31 @@ def _smaller(id, text, column="size", **more):
 def _rise(text, alike):
     return Statement(
         "rise", text, source="Figures 3 and 10", of=rise, above=0, matters=0.05, unit="nats",
-        because="the contours of the paper's maps are 0.05 apart", requires=(REACHED,),
+        because="the contours in the paper's maps are 0.05 apart; how large the rises are, the page shows",
+        requires=(REACHED, *SOURCE_LEARNED),
         each=circles(alike), ours=not alike,
     )  # fmt: skip
 
 
-SMALLER = "The largest eigenvalues of the Hessian are smaller at minima from pre-trained weights"
-UNLIKE = "Targets unlike the source, which the paper says may leave the flat region"
+SMALLER = "The largest eigenvalues of the Hessian are smaller at minima reached from pre-trained weights"
+UNLIKE = "Targets unlike the source, for which the paper says the weights may leave the flat region"
 STATEMENTS = [
     _smaller("eigenvalues", f"{SMALLER}.", headline=True),
-    _smaller("eigenvalues", f"{SMALLER}, on further targets like the source.", each=further(True)),
+    _smaller("eigenvalues", f"{SMALLER}, on other targets like the source.", each=further(True)),
     _smaller("eigenvalues", f"{UNLIKE}: {SMALLER.lower()}.", each=further(False), ours=True),
     _smaller(
         "eigenvalues-over-loss", f"{SMALLER}, also divided by the loss reached.", "over_loss", ours=True
     ),
     _smaller(
         "eigenvalues-times-norm",
-        f"{SMALLER}, also times the squared norm of the weights.",
+        f"{SMALLER}, also when multiplied by the squared norm of the weights.",
         "times_norm",
         ours=True,
         seen=SEEN,
-        post_hoc="asked when the page's table had shown it; the raw ones depend on the weights' scale",
+        post_hoc="chosen after the page's table had shown it; raw eigenvalues depend on the weights' scale",
     ),
-    _rise("The loss rises less around minima from pre-trained weights.", True),
-    _rise(f"{UNLIKE}: the loss rises less around minima from pre-trained weights.", False),
+    _rise("The loss rises less around minima reached from pre-trained weights.", True),
+    _rise(f"{UNLIKE}: the loss rises less around minima reached from pre-trained weights.", False),
 ]
 
 BOTH = "\u00a0/\u00a0"  # between two numbers of a cell, in one line
@@ -180,10 +190,42 @@ def _condition(rows):
     }
 
 
+def rise_table(table, parameters):
+    """One row per target and radius: mean rises from either start, in nats, and how they compare."""
+    rows = []
+    for name in parameters["targets"]:
+        for radius in parameters["radii"]:
+            around = rises(table, name, radius)
+            both = networks(around, "rise")
+            rows.append(
+                {
+                    "target": name,
+                    "radius": f"{radius:g}",
+                    **{f"rise, {label}": interval(both[start], "{:.3f}") for start, label in STARTS.items()},
+                    "difference": interval(difference(both["scratch"], both["pretrained"]), "{:.3f}"),
+                    "log2 of the ratio": interval(ratios(around, "rise")),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def slow(table, parameters):
+    """The seeds from ``SEEN`` on whose network from random weights ends far above the others' median loss.
+
+    (seeds, their losses over that median, log2 of the ratio of the eigenvalues without them)
+    """
+    rows = minima(table, first_target(parameters))
+    loss = from_seed(networks(rows, "images_loss")["scratch"], SEEN)
+    over = loss / loss.median()
+    late = over[over > SLOW]
+    kept = rows[(rows["seed"] >= SEEN) & ~rows["seed"].isin(late.index)]
+    return list(late.index), late, ratios(kept)
+
+
 SAID = by_verdict(
     "Minima reached from pre-trained weights are flatter",
     "Minima reached from pre-trained weights are sharper, not flatter",
-    "Minima reached from pre-trained weights are as sharp as others",
+    "Minima reached from pre-trained weights are no flatter than others",
     "minima reached from pre-trained weights are flatter",
 )
 FAR = {
@@ -197,15 +239,23 @@ def finding(table, parameters, claims):
     """The ratio of curvatures on the first target, and what the loss does further away."""
     claim, name = claims["eigenvalues"], first_target(parameters)
     if claim.measured is None:
-        return "No two networks reached the loss: there is nothing to compare."
+        return "No seed has two networks that reached the loss, so there is nothing to compare."
+    right = source_accuracy("train")(table, parameters) if claim.outcome == NOT_JUDGED else 100
+    if right < SOURCE_LEARNED[0].at_least:
+        return (
+            f"{SAID[claim.outcome]}: the source network has learned only {right:.0f} % of its own training "
+            "images, so it need not lie in a flat region. On "
+            f"{words(name)} the loss curves {2**claim.measured:.2f} times as much at minima from random "
+            "weights. Our network is small."
+        )
     low, high = (f"{2**end:.2f}" for end in claim.interval or 2 * (claim.measured,))
     curved = f"{low} to {high} times as much" if low != high else f"{low} times as much"
     rises = {radius: FAR.get(claims[f"rise-{name}-{radius:g}"].outcome) for radius in parameters["radii"]}
     told = [f"{said} at {radius:g}" for radius, said in rises.items() if said]
-    away = f" In units of the filters' norm, it rises {listed(told)}." if told else ""
+    away = f" Further away it rises {listed(told)} filter norms." if told else ""
     caveat = "" if len(settled(table, name)) else " Training had not settled in a minimum."
     return (
-        f"{SAID[claim.outcome]}: on {words(name)} the loss curves {curved} at those from "
+        f"{SAID[claim.outcome]}: on {words(name)} the loss curves {curved} at minima from "
         f"random weights.{away}{caveat} Our network is small."
     )
 

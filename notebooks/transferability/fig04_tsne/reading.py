@@ -134,29 +134,29 @@ def _pretrained(id, text, measure, **more):
 
 
 FITTED = Requirement(
-    "training images wrong, worst network, in percent",
+    "training error of the worst network, %",
     lambda t, p: imagenet_rows.trained(t)["train_error"].max(),
     at_most=0,
 )
 STATEMENTS = [
     *_pretrained(
-        "near", "From the same pre-trained weights, minima of different targets lie nearer to each other "
-        "than two of the same target from different starts: log2 of the ratio of the mean distances", near,
+        "near", "Minima of different targets reached from the same pre-trained weights lie closer together "
+        "than minima of one target from different starts: log2 of the ratio of the mean distances", near,
         headline=True,
     ),
     Statement(
-        "near-shared", "Pre-training is not needed for that: from the same random weights, too, minima of "
-        "different targets lie nearer to each other than to that of the same target from others: log2.",
+        "near-shared", "Pre-training is not needed for that: minima of different targets reached from the "
+        "same random weights lie closer together than minima of one target from different ones: log2.",
         source="Figure 4, Section 3", of=lambda t, p: near(imagenet_rows.own(t), "random, shared"), above=0,
         matters=0.14, unit="of log2", because="a tenth of the distance", ours=True,
     ),
     *_pretrained(
-        "around", "Minima lie nearer to the pre-trained weights than to the minimum of training from "
-        "scratch: log2", around,
+        "around", "Minima lie closer to the pre-trained weights than to the minimum reached by training "
+        "from scratch: log2", around,
     ),
     *_pretrained(
-        "sources", "Of one target, minima from two pre-trainings lie farther apart than those of different "
-        "targets from one of them: log2", sources,
+        "sources", "Minima of one target from two pre-trainings lie farther apart than minima of different "
+        "targets from the same pre-training: log2", sources,
     )[:2],
 ]  # fmt: skip
 
@@ -168,7 +168,9 @@ SAID = by_verdict(
 )
 CONTROL = by_verdict(
     "Shared random weights bring them together, too", "Shared random weights leave them apart",
-    "Shared random weights do nothing of the kind", "shared random weights bring them together, too",
+    "Shared random weights do not bring them together",
+    undecided="Whether shared random weights do is undecided",
+    not_judged="Whether shared random weights do is not judged",
 )  # fmt: skip
 
 
@@ -176,16 +178,14 @@ def finding(table, parameters, claims):
     """How much nearer, from pre-trained and from shared random weights; words follow both verdicts."""
     own, shared = claims["near"], claims["near-shared"]
     if NOT_RUN in (own.outcome, shared.outcome):
-        return "Fewer than two targets: there is nothing to compare."
+        return "With fewer than two targets there is nothing to compare."
     text = (
         f"{SAID[own.outcome]}. {CONTROL[shared.outcome]}: minima of one target from two starts lie "
         f"{2**own.measured:.1f} (random: {2**shared.measured:.1f}) times as far apart as those of two "
         "targets from one start."
     )
-    little = " So the picture shows how little training moves weights."
-    return text + (
-        little if own.outcome == shared.outcome == HOLDS else " Our network and its source are small."
-    )
+    little = " So the picture shows how little the weights move."
+    return text + (little if own.outcome == shared.outcome == HOLDS else " Our networks are small.")
 
 
 def key_numbers(table, parameters):
@@ -193,7 +193,7 @@ def key_numbers(table, parameters):
     table = imagenet_rows.own(table)
     told = {
         "distance between targets, same pre-trained start": within(table, "pretrained"),
-        "the same, same random start": within(table, "random, shared"),
+        "distance between targets, same random start": within(table, "random, shared"),
         "distance between starts, same target": to(table, "pretrained", OWN),
     }
     return [KeyNumber(name, interval(values, "{:.1f}")) for name, values in told.items()]

@@ -107,16 +107,16 @@ def _better(id, text, source, of, **more):
 OF_INPUTS, OF_LABELS = _fitted(panels_error("inputs")), _fitted(panels_error("labels"))
 STATEMENTS = [
     _better(
-        "both", "Like inputs (a) and like labels (b) both transfer better than unlike ones.", "Section 5.1",
-        lambda t, p: weakest(INPUTS(t, p), LABELS(t, p)), headline=True,
+        "both", "Similar inputs (a) and similar labels (b) both transfer better than dissimilar ones.",
+        "Section 5.1", lambda t, p: weakest(INPUTS(t, p), LABELS(t, p)), headline=True,
         requires=_fitted(panels_error("inputs", "labels")),
     ),
     _better(
-        "inputs", "Digits pre-train better for street digits than clothes do.", "Figure 8 (a)", INPUTS,
-        requires=OF_INPUTS,
+        "inputs", "Pre-training on digits helps more on street digits than pre-training on clothes.",
+        "Figure 8 (a)", INPUTS, requires=OF_INPUTS,
     ),
     _better(
-        "labels", "The same images pre-train better with classes than with colours as labels.",
+        "labels", "Pre-training on the same images helps more with classes than with colours as labels.",
         "Figure 8 (b)", LABELS, requires=OF_LABELS,
     ),
     _better(
@@ -124,8 +124,8 @@ STATEMENTS = [
         gains("inputs", "digits"), requires=OF_INPUTS,
     ),
     _better(
-        "upside-down-worse", "Upright digits pre-train better than digits upside down.", "Figure 8 (a)",
-        gains("inputs", "digits", UPSIDE_DOWN), requires=OF_INPUTS,
+        "upside-down-worse", "Pre-training helps more on upright digits than on digits upside down.",
+        "Figure 8 (a)", gains("inputs", "digits", UPSIDE_DOWN), requires=OF_INPUTS,
     ),
     _better(
         "classes-help", "Pre-training with classes as labels beats random weights.", "Figure 8 (b)",
@@ -137,42 +137,42 @@ STATEMENTS = [
         requires=_fitted(training_errors),
     ),
     Statement(
-        "clothes-help", "Pre-training on clothes makes no difference to random weights.",
+        "clothes-help", "Pre-training on clothes is no better or worse than random weights.",
         source="Figure 8 (a), “barely”", of=gains("inputs", "clothes"), near=0,
         within=MARGIN, unit="points", bounds=(-100, 100), ours=True, requires=OF_INPUTS,
     ),
     Statement(
         "colours-help",
-        f"Pre-training with colours as labels gains at most {MARGIN:g} points on random weights.",
+        f"Pre-training with colours as labels gains at most {MARGIN:g} points over random weights.",
         source="Figure 8 (b)", of=gains("labels", "colours"), below=MARGIN, matters=1.0,
         unit="points", because=TEST_SET, bounds=(-100, 100), ours=True, requires=OF_LABELS, seen=SEEN,
-        post_hoc="held against ± 2 points until the loss was seen, which the paper's words do not exclude",
+        post_hoc="tested against ± 2 points until we saw a loss, which the paper's words do not exclude",
     ),
     Statement(
-        "converges", "From the source of its own kind a target also converges faster (mean training loss).",
+        "converges", "A target also converges faster from the source of its own kind (mean training loss).",
         source="Figure 8 (c, d)", of=convergence, above=0, matters=0.14, unit="log2 of the ratio",
         because="a tenth of the loss", each=_parts, ours=True,
     ),
     Statement(
-        "moves-less", "Pre-trained on digits, a layer moves less than from random weights.",
+        "moves-less", "A layer pre-trained on digits moves less than one with random weights.",
         source="Figure 8 (a)", of=moved_less, above=0, matters=UNSEEN, unit="of the way from random weights",
-        because="a twentieth of the way cannot be seen in the figure", each=_layers,
+        because="a twentieth of the way is invisible in the figure", each=_layers,
     ),
     Statement(
         "clothes-move",
-        f"Pre-trained on clothes, a layer moves at most {UNSEEN:.0%} less than from random weights.",
+        f"A layer pre-trained on clothes moves at most {UNSEEN:.0%} less than one with random weights.",
         source="Section 5.1, Figure 8 (a)", of=lambda t, p, layer: moved_less(t, p, layer, "clothes"),
         below=UNSEEN, matters=0.01, unit="of the way from random weights", each=_layers, ours=True,
         because="a fifth of the margin", seen=DRAWN,
-        post_hoc="asked when the page had drawn how far the layers of seeds 0 to 7 move",
+        post_hoc="added after the page had drawn how far the layers of seeds 0 to 7 move",
     ),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Pre-training helps where inputs and labels are both like the target's",
-    "Like inputs or like labels transfer worse, not better",
-    "Like inputs and like labels do not both matter for transfer",
-    "like inputs and like labels both matter for transfer",
+    "Pre-training helps when inputs and labels both resemble the target's",
+    "Similar inputs or similar labels transfer worse, not better",
+    "Similar inputs and similar labels do not both matter for transfer",
+    "similar inputs and similar labels both matter for transfer",
 )
 
 
@@ -180,17 +180,17 @@ def finding(table, parameters, claims):
     """What like inputs and like labels gain, and which networks had not learned their target."""
     both = claims["both"]
     if both.measured is None:
-        return "Not both panels (a) and (b) are among the results."
+        return "The results do not include both panels, (a) and (b)."
     street = "real" if parameters["street"] == "svhn" else "imitated"
     text = SAID[both.outcome]
     if both.outcome == NOT_JUDGED:
-        text += ", as the networks of (a) and (b) may not have learned their targets"
+        text += ", as some networks have not learned their targets"
     crossed = ""
     if max(training_errors(table, parameters, part) for part in PARTS) > FITTED:
         crossed = " The networks of (c) and (d) have not learned theirs."
     elif not {HOLDS, CONTRADICTED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
-        crossed = " With natural and artificial classes crossed, neither source is clearly better."
-    colours = " But colours as labels help, too." * (claims["colours-help"].outcome == CONTRADICTED)
+        crossed = " With classes crossed, neither is clearly better."
+    colours = " But colours help, too." * (claims["colours-help"].outcome == CONTRADICTED)
     return (
         f"{text}: digits beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
         f"class labels beat colours by {claims['labels'].measured:.1f}.{colours}{crossed}"

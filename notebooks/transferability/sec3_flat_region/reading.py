@@ -5,21 +5,22 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict, listed
+from alignbook.wording import by_verdict, listed, over_cases
 
+HELD_OUT = "held-out"  # the target that is like the source in inputs and labels; others are in inputs alone
 EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
-HALF = "half of what we take for the flat region's depth"
+HALF = "half of what we take as the flat region's depth"
 MET = (
     Requirement(
-        "training images of the source that its network gets right, %",
+        "training accuracy on the source, %",
         lambda t, p, **_: t["source_train_accuracy"].mean(),
         at_least=95,
     ),
-    Requirement("accuracy of the source, %", lambda t, p, **_: t["source_accuracy"].mean(), at_least=60),
+    Requirement("test accuracy on the source, %", lambda t, p, **_: t["source_accuracy"].mean(), at_least=60),
     Requirement("largest training error of a target, %", lambda t, p, **_: largest_error(t), at_most=5),
 )
 
@@ -60,11 +61,6 @@ def farther_out(table, parameters, target, statistics="batch"):
     return difference(unlike, rise(table, target, "tuned", statistics))
 
 
-def farther_out_than_any(table, parameters, statistics="batch"):
-    """The same against the similar target against which it shows least."""
-    return weakest(*(farther_out(table, parameters, name, statistics) for name in parameters["similar"]))
-
-
 def moves_further(table, parameters, target):
     """log2 of how far unlike targets move the weights, their mean, over how far a similar one does."""
     return np.log2(ratio(mean_of(moved, table, parameters["unlike"]), moved(table, target)))
@@ -72,61 +68,79 @@ def moves_further(table, parameters, target):
 
 def called(name):
     """How a sentence calls a target."""
-    return "new images of the source's classes" if name == "held-out" else words(name)
+    return "new images of the source's classes" if name == HELD_OUT else words(name)
+
+
+def of_kinds(parameters):
+    """The similar targets apart: alike in inputs and labels, and alike in inputs alone."""
+    similar = parameters["similar"]
+    return {
+        "alike": [name for name in similar if name == HELD_OUT],
+        "inputs": [name for name in similar if name != HELD_OUT],
+    }
 
 
 def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HALF, **rule):
-    """A statement, with a case per target of the ``kinds`` "similar" and "unlike", or without cases."""
+    """A statement, with a case per target of the ``kinds``: "similar", "unlike"; "alike" in inputs and labels
+    or in "inputs" alone, of the similar ones. Without kinds it has no cases.
+    """
 
     def cases(parameters):
-        return [Case(name, called(name), {"target": name}) for kind in kinds for name in parameters[kind]]
+        targets = {**parameters, **of_kinds(parameters)}
+        return [Case(name, called(name), {"target": name}) for kind in kinds for name in targets[kind]]
 
     rule |= {"matters": matters, "unit": unit, "because": because, "each": cases if kinds else None}
     return Statement(id, text, source="Section 3", of=of, requires=MET, **rule)
 
 
 STATEMENTS = [
-    _says("farther-out", "Less similar targets raise the source's loss more than similar ones.",
-          farther_out_than_any, above=0, headline=True),
-    _says("pairs", "Less similar targets raise the source's loss more than this similar one.",
-          farther_out, "similar", above=0),
+    _says("farther-out", "Less similar targets raise the source's loss more than one that is like the source "
+          "in inputs and labels.", farther_out, "alike", above=0, headline=True),
+    _says("farther-out", "Less similar targets raise the source's loss more than one that is like it in "
+          "inputs alone.", farther_out, "inputs", above=0, ours=True),
     _says("stays", f"After a similar target, the source's loss has risen by less than {EDGE:g} of the way.",
           lambda t, p, target: rise(t, target), "similar", below=EDGE, ours=True),
     _says("leaves", f"After a less similar one, the loss has risen by more than {EDGE:g} of the way.",
           lambda t, p, target: rise(t, target), "unlike", above=EDGE, ours=True),
     _says("further", "Less similar targets move the weights further than this similar one.", moves_further,
-          "similar", above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance"),
-    _says("kept", "With pre-training's running statistics, less similar targets raise the loss more, too.",
-          lambda t, p: farther_out_than_any(t, p, "kept"), above=0, ours=True),
+          "similar", above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance",
+          ours=True),
+    _says("kept", "Less similar targets also raise the loss more with pre-training's running statistics.",
+          lambda t, p: weakest(*(farther_out(t, p, name, "kept") for name in p["similar"])), above=0,
+          ours=True),
 ]  # fmt: skip
 SAID = by_verdict(
-    "Less similar targets carry the weights farther out of the source's flat region",
-    "Less similar targets need not carry the weights farther out of the source's flat region",
-    "Less similar targets carry the weights no farther out of the source's flat region than similar ones",
-    "less similar targets carry the weights farther out of the source's flat region",
+    "Less similar targets lead farther out of the source's flat region",
+    "Less similar targets lead less far out of the source's flat region",
+    "Less similar targets lead as far out of the source's flat region",
+    "less similar targets lead farther out of the source's flat region",
 )
+INPUTS = by_verdict(
+    "leads less far", "leads farther than these", "leads as far as these",
+    undecided="leaves this undecided", not_judged="is not judged",
+)  # fmt: skip
 
 
 def finding(table, parameters, claims):
     """The verdict with the two rises that decide it, and whether similar targets stay."""
-    head, pairs = claims["farther-out"], {name: claims[f"pairs-{name}"] for name in parameters["similar"]}
-    if head.measured is None:
+    kinds = of_kinds(parameters)
+    head = next((claims[f"farther-out-{name}"] for name in kinds["alike"]), None)
+    if head is None or head.measured is None:
         return "Nothing has finished."
-    nearest = min(pairs, key=lambda name: pairs[name].measured)
-    rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, nearest).mean()
+    rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, HELD_OUT).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    text = f"after them the source's loss rises {far} of the way to guessing, after {called(nearest)} {near}."
+    text = (
+        f"{SAID[head.outcome]}: its loss rises {far} of the way to guessing, and {near} after new images of "
+    )
+    text += "its own classes."
     if head.outcome == NOT_JUDGED:
-        text = (
-            "a network has not learned its task well enough. Here the source's loss rises "
-            f"{far} of the way to guessing after less similar targets and {near} after {called(nearest)}."
-        )
-    farther = [called(name) for name, pair in pairs.items() if pair.outcome == HOLDS]
-    if head.outcome != HOLDS and farther:
-        text += f" It rises less after {listed(farther)}."
-    if {claims[f"stays-{name}"].outcome for name in pairs} == {CONTRADICTED}:
-        text += " Even similar targets lead out of it."
-    return f"{SAID[head.outcome]}: {text} Our network is small."
+        text = f"{SAID[head.outcome]}, since some network has not learned its task well enough."
+    other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)
+    if other is not None:
+        text += f" {listed([called(name) for name in kinds['inputs']])}, alike in inputs alone, {other}."
+    if {claims[f"stays-{name}"].outcome for name in parameters["similar"]} == {CONTRADICTED}:
+        text += " Similar targets leave it, too."
+    return f"{text} Our network is small."
 
 
 def key_numbers(table, parameters):

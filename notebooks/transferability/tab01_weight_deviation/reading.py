@@ -97,7 +97,7 @@ OWN, BOTH = sources("own"), sources("own", "imagenet")
 printed_ordering, printed_proportion = in_print(ordering), in_print(proportion)
 FACTORS = " and ".join(f"{1 / printed_proportion(None, setting):.0f} ({setting})" for setting in SETTINGS)
 LEARNED = Requirement(  # ranks of unfinished runs say nothing
-    "largest mean training error of a target, in percent", of_ends(largest_error), at_most=FITTED
+    "largest mean training error of a target, %", of_ends(largest_error), at_most=FITTED
 )
 AXIS = 10_000  # epochs, on the axis of Figure 2 (a)
 
@@ -105,8 +105,8 @@ AXIS = 10_000  # epochs, on the axis of Figure 2 (a)
 def _converges(setting, requires=()):
     """Convergence in one setting of ours; how long Figure 2 shows the training of all layers is not asked."""
     return Statement(
-        "converges", "On every target the deviation converges: share of the end that is there after three "
-        "quarters of the steps, slowest target.", source="Section 3, Figure 2", of=of_rows(slowest),
+        "converges", "On every target the deviation converges: share of the final deviation reached after "
+        "three quarters of the steps, slowest target.", source="Section 3, Figure 2", of=of_rows(slowest),
         above=CONVERGED, matters=1.0, unit="% of the final deviation", ours=True, requires=requires,
         because="a tenth of what may still be missing",
         each=lambda p: [case for case in OWN(p) if case.given["setting"] == setting],
@@ -118,7 +118,7 @@ LENGTH = Requirement(
 )
 STATEMENTS = [
     Statement(
-        "ordering", "The deviation orders the targets as their test errors do: rank correlation over the "
+        "ordering", "The deviation orders the targets like their test errors: rank correlation over the "
         "targets.", source="Section 3, Table 1", of=of_ends(ordering), above=0, each=BOTH,
         paper=printed_ordering, requires=(LEARNED,), bounds=(-1, 1), headline=True,
         matters=0.1, unit="rank correlation", because="two swaps of neighbours among six targets",
@@ -145,9 +145,9 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "The farther training moves the weights, the larger is the target's test error",
-    "The farther training moves the weights, the smaller is the target's test error",
-    "How far training moves the weights has nothing to do with the target's test error",
+    "The farther training moves the weights, the larger the target's test error",
+    "The farther training moves the weights, the smaller the target's test error",
+    "How far training moves the weights is unrelated to the target's test error",
     "weights move farther where the test error is larger",
 )
 
@@ -160,8 +160,7 @@ def finding(table, parameters, claims):
         return "Too few targets to rank, or nothing was measured."
     return (
         f"{said}: rank correlation {claim.measured:.2f} for all layers of our network, {claim.paper:.2f} in "
-        f"the printed table. A small network pre-trained on {words(parameters['source'])} stands in for "
-        "ResNet-50."
+        f"the printed table. Our network, pre-trained on {words(parameters['source'])}, is small."
     )
 
 

@@ -37,7 +37,15 @@ def _citation(said):
     entry += [f"  author = {{{{{names}}}}},", f"  version = {{{said['version']}}},"]
     url = repository.address()
     entry += [f"  url = {{{url}}},"] if url else []
-    return [said["message"], "", *entry, "}", "```", "", "The papers themselves stand in the [](references)."]
+    return [
+        said["message"],
+        "",
+        *entry,
+        "}",
+        "```",
+        "",
+        "The papers themselves are listed in the [](references).",
+    ]
 
 
 def _read(name):

@@ -24,7 +24,7 @@ AIMS = """\
 ## Aims
 
 Each aim names a peer as its documentation has it. Where another way that we know is faster than that peer,
-it stands below. How all this is measured, and when aims and peers were chosen, is said after the table.
+it stands below. How all this is measured, and when aims and peers were chosen, is said below the table.
 """
 METHOD = """\
 ## How it is measured
@@ -67,9 +67,9 @@ measurement: the kernels and the comparison may have changed since, so compare m
 are the same.
 """
 NO_GPU = (
-    "**Nothing here was timed on a GPU**, and aims for one are not judged. That the code for it is right was "
-    "seen on an H100 on 26 November 2026: the tests of the Triton kernel and of the training steps that CUDA "
-    "graphs replay passed. Elsewhere Triton's interpreter and a recorder stand in for the GPU."
+    "**Nothing here was timed on a GPU**, and aims for one are not judged. The code for it passed its "
+    "tests on an H100 on 26 November 2026: the Triton kernel, and training steps that CUDA graphs replay. "
+    "Elsewhere Triton's interpreter and a recorder stand in for the GPU."
 )
 NOTHING = (
     "**No machine has stored results yet.** `make bench` takes about seventeen minutes and writes them to "
@@ -169,15 +169,15 @@ bytes are those that the algorithm must hold; where that is a few MiB, what libr
 """
 NOTEBOOKS = """\
 From parameters to stored results, Python's start and loading the data included, with nothing stored at the
-start: this code, and the last commit before its kernels, given the same parameters. “Faster” adds
+start: this code, and the last commit before its kernels, given the same parameters. “Speed-up” adds
 up the computing times of the jobs that both commits name: a notebook may have more of them now. The earlier
 commit is not measured where no code that a notebook's jobs reach has changed since. A notebook without a
 row has not been measured.
 """
 CLUSTER = """\
-`alignbook run --scheduler` with jobs of milliseconds, so that nearly all of the time is what handing out,
-checking, sending and storing a job costs. Scheduler, workers of one thread and the one who asks share this
-machine, and the one who asks stores every job, too: more workers than cores do not make it faster. The
+`alignbook run --scheduler` with jobs of milliseconds, so that nearly all of the time is overhead: scheduling,
+checking, sending and storing. The scheduler, workers of one thread each and the client share this machine,
+and the client also stores every job: more workers than cores do not make it faster. The
 clock starts when all workers are there and have computed once. “Cost of a job”: the whole time, less
 the jobs' own shared among the workers, by the number of jobs.
 """
@@ -242,7 +242,7 @@ def _rows(compared):
                 "Task": html.escape(spoken(record["title"])) if number else _work(name, record),
                 "Ours": _measured(ours),
                 "Peer": f"none: {html.escape(record['alone'])}",
-                "Faster": "",
+                "Speed-up": "",
                 "Floor": _lines(
                     quantities.seconds(floor), f"{quantities.factor(ours['median'] / floor)} times"
                 ),
@@ -251,9 +251,9 @@ def _rows(compared):
             if peer:
                 answer = answers[peer["name"]]
                 row["Peer"] = _measured(peer, html.escape(quantities.versioned(peer)))
-                row["Faster"] = "–"
+                row["Speed-up"] = "–"
                 if answer["agrees"] is not False:
-                    row["Faster"] = f"{quantities.factor(peer['median'] / ours['median'])} times"
+                    row["Speed-up"] = f"{quantities.factor(peer['median'] / ours['median'])} times"
                 row["Agreement"] = _lines(*quantities.agreement(answer).split(" ", 1))
             if not number:
                 row["Agreement"] += "".join(
@@ -346,13 +346,13 @@ def _notebook(record):
         "Notebook": _lines(f"<code>{html.escape(record['title'])}</code>", f"profile {record['profile']}"),
         "Now": _whole(after),
         "Before": "the same code",
-        "Faster": "",
+        "Speed-up": "",
     }
     if before:
         both = before["jobs"].keys() & after["jobs"].keys()
         row["Before"] = _whole(before)
         times = [sum(side["jobs"][job] for job in both) for side in (before, after)]
-        row["Faster"] = f"{quantities.factor(times[0] / times[1])} times" if both else "–"
+        row["Speed-up"] = f"{quantities.factor(times[0] / times[1])} times" if both else "–"
     return row
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from alignbook import paths
 from alignbook.errors import AlignbookError
-from alignbook.pages import coverage, glance, page
+from alignbook.pages import claim_tables, coverage, glance
 from alignbook.pages.tables import marked
 from alignbook.runs import notebooks
 
@@ -79,5 +79,5 @@ def _sentence(sentence, record, claims):
     section = glance.section_of(claims)
     words = next(sentence[key] for key, known in WORDS.items() if known == section)
     link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
-    verdict = f'<span class="ab-verdict">{page.spread(claims)}</span>'
+    verdict = f'<span class="ab-verdict">{claim_tables.spread(claims)}</span>'
     return f"<li>{marked(words)} {verdict} <small>({link})</small></li>"

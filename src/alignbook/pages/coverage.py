@@ -21,7 +21,7 @@ import yaml
 
 from alignbook import paths
 from alignbook.errors import AlignbookError
-from alignbook.pages import page
+from alignbook.pages import claim_tables
 from alignbook.pages.tables import folded, marked, table
 
 KEYS = {"item", "says", "by", "page", "without"}
@@ -107,7 +107,7 @@ def section(paper, records):
 
 
 def _row(row, pairs, by_slug):
-    cells = [f"{_link(record)} {page.tally(_theirs(claims))}" for record, claims in pairs]
+    cells = [f"{_link(record)} {claim_tables.tally(_theirs(claims))}" for record, claims in pairs]
     judged = {record.name for record, _ in pairs}
     cells += [
         f"{_link(by_slug[slug])} shown, not judged"

@@ -37,6 +37,7 @@ def setup(app):
     app.connect("html-page-context", stack_tables)
     app.connect("html-page-context", keep_options_whole)
     app.connect("html-page-context", keep_punctuation)
+    app.connect("html-page-context", keep_numbers)
     app.connect("html-page-context", set_letters)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", lead_to_the_folder)
@@ -94,6 +95,12 @@ def keep_punctuation(app, pagename, templatename, context, doctree):
     """A full stop stands where its formula ends: browsers may break a line after any formula."""
     if "body" in context:
         context["body"] = _FORMULA.sub(r'<span class="ab-formula">\1\2</span>', context["body"])
+
+
+def keep_numbers(app, pagename, templatename, context, doctree):
+    """A number and its % or ± stand in one line."""
+    if "body" in context:
+        context["body"] = tables.whole_numbers(context["body"])
 
 
 def _pair(found, files):

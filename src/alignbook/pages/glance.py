@@ -5,7 +5,7 @@ import re
 from collections import Counter
 
 from alignbook import claims
-from alignbook.pages import page
+from alignbook.pages import claim_tables, page
 from alignbook.pages.tables import folded, marked, table
 from alignbook.runs import notebooks
 
@@ -80,7 +80,7 @@ def headlines(records):
     """How the main claims of ``records`` came out, and how many statements stand behind them, a sentence."""
     counts = Counter(_section(record) for record in records)
     said = ", ".join(f"{counts[word]} {SAID[word][counts[word] > 1]}" for word in SECTIONS if counts[word])
-    more = sum(len(page.grouped(record.claims)) for record in records) - len(records)
+    more = sum(len(claim_tables.grouped(record.claims)) for record in records) - len(records)
     pages = f"{len(records)} page{'s' * (len(records) != 1)}"
     return f"{pages}, each with one main claim: {said}. Behind these stand {more} further statements."
 
@@ -114,7 +114,7 @@ def thumbnail(record, up):
 
 def verdict(record):
     """HTML of the outcome of the headline, or of the replicates of its statement, where they differ."""
-    return f'<span class="ab-verdict">{page.spread(record.headline)}</span>'
+    return f'<span class="ab-verdict">{claim_tables.spread(record.headline)}</span>'
 
 
 def findings(papers, records):
@@ -128,24 +128,29 @@ def findings(papers, records):
         headlines(records),
         "",
         "One line per page: what we found about its main claim, with the verdict, and how its other",
-        "statements came out. No line is typed in: numbers and words follow the stored results. “By our",
+        "statements came out. Every line is generated from the stored results. “By our",
         "own criterion” marks an interpretation, bound or threshold of ours.",
         "",
     ]
     for section, group in by_section.items():
         if group:
             parts += [f"## {section}", "", SECTIONS[section], "", _lines(papers, group), ""]
-    opposed = _with_outcome(records, claims.OPPOSED)
+    opposed = [(record, claim) for record in records for claim in _once(record.claims) if claim.opposed_by]
     if opposed:
         parts += [
             "## Where a paper contradicts itself",
             "",
             "Two places of the same paper, or its text and its proof, say different things.",
             "",
-            _statements(opposed),
+            _statements(opposed, lambda claim: f"But: {claim.opposed_by}"),
             "",
         ]
-    further = [(r, c) for r, c in _with_outcome(records, claims.CONTRADICTED) if c not in r.headline]
+    further = [
+        (record, claim)
+        for record in records
+        for claim in record.claims
+        if claim.outcome == claims.CONTRADICTED and claim not in record.headline
+    ]
     if further:
         parts += [
             "## Further statements that are contradicted",
@@ -165,7 +170,7 @@ def section_of(group):
     found = {claim.outcome for claim in group}
     if claims.HOLDS in found:
         return HOLDS if found == {claims.HOLDS} else PART
-    return NOT if found & {claims.CONTRADICTED, claims.ABSENT, claims.OPPOSED} else OPEN
+    return NOT if found & {claims.CONTRADICTED, claims.ABSENT} else OPEN
 
 
 def _lines(papers, group):
@@ -186,14 +191,15 @@ def _others(others):
     return said + (f"Readings of ours: {listed(ours)}. " if ours else "")
 
 
-def _with_outcome(records, outcome):
-    return [(record, claim) for record in records for claim in record.claims if claim.outcome == outcome]
+def _once(found):
+    """The first claim of each statement in ``found``."""
+    return [group[0] for _, group in claim_tables.grouped(found)]
 
 
-def _statements(pairs):
+def _statements(pairs, beside=lambda claim: claim.test):
     items = [
         f'<li><a href="{record.name}.html#claim-{html.escape(claim.id)}">{html.escape(record.label)}</a> '
-        f"{marked(claim.statement)}{page.OURS * claim.ours} <small>{marked(claim.test)}</small></li>"
+        f"{marked(claim.statement)}{claim_tables.own([claim])} <small>{marked(beside(claim))}</small></li>"
         for record, claim in pairs
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'
@@ -209,5 +215,5 @@ def listed(counts):
     said = []
     for outcome in (outcome for outcome in claims.OUTCOMES if counts[outcome]):
         word = _PLURAL.get(outcome, outcome) if counts[outcome] > 1 else outcome
-        said.append(f"{'on ' * (outcome == claims.OPPOSED)}{counts[outcome]} {word}")
+        said.append(f"{counts[outcome]} {word}")
     return ", ".join(said)

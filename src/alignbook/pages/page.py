@@ -5,30 +5,23 @@ import inspect
 import json
 import re
 import types
-from collections import Counter
 from dataclasses import asdict, replace
 from functools import cache
 
 from IPython.display import HTML, display
 
 from alignbook import paths
-from alignbook.claims import NOT_JUDGED, OUTCOMES
+from alignbook.claims import NOT_JUDGED
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
+from alignbook.pages.claim_tables import claims_table, grouped, spread
 from alignbook.pages.names import spoken
-from alignbook.pages.tables import badge, folded, lettered_prose, marked, measured, number, table, typeset
+from alignbook.pages.tables import folded, lettered_prose, marked, number, table, typeset
 from alignbook.runs import engine, notebooks, parameters, plans, results
-from alignbook.statements import condition
 from alignbook.wording import listed
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
-FEW = 4  # replicates, up to which a verdict's first line names the one that differs
-SHORT = 36  # letters of that name, at most
-UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
-# Where a claim's sources part: not within brackets, nor between the numbers of figures.
-_SOURCES = re.compile(r", (?![^()]*\)|\d)")
 _CODE = re.compile(r"`([^`]+)`")
-OURS = ' <small class="ab-ours">by our own criterion</small>'
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 NEW_SEEDS = (
     '<p class="ab-note">These numbers rest on the new seeds alone, as the verdicts do; figures and tables '
@@ -81,17 +74,17 @@ class Page:
         return HTML(claims_table(self.run.claims))
 
     def planned(self):
-        """What complete plans decide whose values this page does not show; nothing where there are none."""
-        parts = []
-        for plan in plans.of(self.notebook.name) if self.run.near != "smoke" else ():
-            run = plan.values != self.run.parameters and engine.load_values(self.notebook, plan.values)
-            if run:
+        """What complete plans decide with runs that this page does not show; nothing where there are none."""
+        if self.run.near == "smoke":
+            return HTML("")
+        parts, here = [], engine.jobs_of(self.notebook, self.run.parameters)
+        for plan in plans.of(self.notebook.name):
+            run = engine.load_values(self.notebook, plan.values)
+            if run and any(item.job not in here for item in run.stored):
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
                 claims = [replace(claim, headline=False) for claim in run.claims if claim.id in plan.decides]
-                rows = list(map(_claim_row, sorted(claims, key=lambda claim: claim.outcome == NOT_JUDGED)))
-                for row in rows:
-                    del row["id"]  # the page's own claim has it
-                parts.append(f"<p>With {values}:</p>{table(_filled(rows), 'claims')}")
+                claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
+                parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
         return HTML("".join(parts))
 
     def provenance(self):
@@ -187,24 +180,6 @@ def verdicts(run):
     return spread(group)
 
 
-def spread(group):
-    """HTML of the outcome of ``group``, claims of one statement, and of which where they differ."""
-    parts = []
-    for outcome in OUTCOMES:
-        those = [claim for claim in group if claim.outcome == outcome]
-        if those:
-            parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
-    return ", ".join(parts) + OURS * all(claim.ours for claim in group)
-
-
-def _of_which(those, group):
-    """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
-    case = those[0].case
-    if len(those) == 1 and case and len(group) <= FEW and len(case) <= SHORT:
-        return f" <small>({marked(case)})</small>"
-    return f"&nbsp;on&nbsp;{len(those)}"
-
-
 def banner(run):
     """HTML of one line that says in plain sight what a page shows."""
     used = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
@@ -266,109 +241,6 @@ def place_of(module):
     """Where the source of ``module`` stands in the checkout."""
     place = f"src/{module.__name__.replace('.', '/')}.py"
     return place.replace("src/alignbook/studies/", "notebooks/")
-
-
-def claim_cells(claim):
-    """{column: HTML} of a claim: what it says, the paper's value, ours with its interval."""
-    here = number(claim.measured)
-    if claim.interval and claim.measured is not None:
-        here, low, high = measured(claim.measured, claim.interval, [claim.against])
-        here += f"<br><small>{low} to {high}</small>"
-    paper = number(claim.paper)
-    here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
-    if claim.tolerance is not None:
-        paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
-    statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
-    return {"Claim": statement + "".join(_notes(claim)), "Paper": paper, "Here": here}
-
-
-def by_which_rule(claim):
-    """HTML: how the verdict was reached, unless it is a condition, which stands below the claim."""
-    if claim.test in map(condition, claim.requires):
-        return ""
-    return f"<br><small>{marked(claim.test)}</small>"
-
-
-def _notes(claim):
-    """HTML of what a reader must know before trusting a verdict, a line each."""
-    for need in claim.requires:
-        yield f"<br><small>Condition: {marked(condition(need))}</small>"
-    if claim.opposed_by:
-        yield f"<br><small>The paper also says the opposite: {marked(claim.opposed_by)}</small>"
-    if claim.post_hoc:
-        yield f"<br><small>Post hoc: {marked(claim.post_hoc)}</small>"
-    if claim.needed:
-        yield f"<br><small>{marked(decides(claim))}</small>"
-
-
-def decides(claim):
-    """What would decide an undecided ``claim``, one sentence."""
-    need = claim.needed
-    if need["seeds"] is None:
-        return f"No number of {claim.what}s is planned: {need['why']}."
-    hours = need.get("core_hours")
-    cost = f", {hours:{'.1f' if hours >= 1 else '.2g'}} core hours" if hours else ""
-    return f"{need['seeds']} new {claim.what}s would decide it{cost} ({need['why']})."
-
-
-def claims_table(claims):
-    """HTML of a table of ``claims``: the headline first, claims of one group in a row that unfolds."""
-    rows = []
-    for statement, group in grouped(claims):
-        if len(group) == 1:
-            rows.append(_claim_row(group[0]))
-            continue
-        inner = table(_filled([_claim_row(claim) for claim in group]), "claims")
-        source = ", ".join(sources(group))
-        unfolded = len(group) <= UNFOLDED and any(claim.headline for claim in group)
-        rows.append(
-            {
-                "Claim": f"{marked(statement)} <small>({marked(source)})</small>",
-                "Paper": "",
-                "Here": "",
-                "Outcome": tally(group),
-                "below": folded(f"{len(group)} replicates", inner, open=unfolded),
-            }
-        )
-    return table(_filled(rows), "claims")
-
-
-def _filled(rows):
-    """``rows`` of claims without the columns of numbers that are empty in all of them."""
-    empty = [name for name in ("Paper", "Here") if not any(row[name] for row in rows)]
-    return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
-
-
-def sources(claims):
-    """Where in the paper ``claims`` stand, each place once, in their order."""
-    return list(dict.fromkeys(place for claim in claims for place in _SOURCES.split(claim.source)))
-
-
-def grouped(claims):
-    """(statement, its claims) of each statement, the headline's first, otherwise in their order."""
-    groups = {}
-    for claim in claims:
-        groups.setdefault(claim.group or claim.id, []).append(claim)
-    ordered = sorted(groups.values(), key=lambda group: not any(claim.headline for claim in group))
-    return [(group[0].group or group[0].statement, group) for group in ordered]
-
-
-def tally(group):
-    """HTML of the outcomes of claims of one statement, each with how many have it where there are several."""
-    counts = Counter(claim.outcome for claim in group)
-    several = len(group) > 1
-    # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
-    signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
-    parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
-    return "<br>".join(parts) + OURS * all(claim.ours for claim in group)
-
-
-def _claim_row(claim):
-    outcome = f"{badge(claim.outcome)}{OURS * claim.ours}{by_which_rule(claim)}"
-    cells = claim_cells(claim)
-    if claim.headline:
-        cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
-    return {"id": f"claim-{claim.id}", **cells, "Outcome": outcome}
 
 
 def _value(value):

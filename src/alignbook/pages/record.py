@@ -5,7 +5,8 @@ import json
 from dataclasses import asdict, dataclass
 
 from alignbook.claims import Claim
-from alignbook.pages.page import SAID, grouped
+from alignbook.pages.claim_tables import grouped
+from alignbook.pages.page import SAID
 from alignbook.runs import notebooks
 
 _SVG = "image/svg+xml"

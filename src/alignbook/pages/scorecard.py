@@ -6,7 +6,7 @@ All of it is in the page; ``book/assets/scorecard.js`` filters and sorts what is
 import html
 
 from alignbook import claims
-from alignbook.pages import page
+from alignbook.pages import claim_tables
 from alignbook.pages.glance import count, headlines, listed
 from alignbook.pages.tables import badge, folded, marked, table
 
@@ -16,7 +16,6 @@ SIGNS = {
     claims.CONTRADICTED: "✗",
     claims.ABSENT: "○",
     claims.UNDECIDED: "?",
-    claims.OPPOSED: "↯",
     claims.NOT_JUDGED: "·",
     claims.NOT_RUN: "–",
 }
@@ -42,14 +41,15 @@ def write(papers, records):
         "",
         headlines(records),
         "",
-        f"Counted one by one, with every replicate of a statement: {said}",
+        f"Counted one by one, with every case of a statement: {said}",
         "",
         f'<p class="ab-signs">{key}; in a dashed frame: ours, not the paper\'s.</p>',
         "",
-        "A row is a figure, table or theorem; it opens to its statements, and a statement to its replicates.",
-        "A test on the seeds decides each outcome, or a margin where nothing is random, by a rule that the",
-        "page of the claim shows; [](reading) says how. Where a claim says that one thing exceeds another,",
-        "*here* is the difference, positive where the claim is right; where two are the same, near 0.",
+        "A row is a figure, table or theorem; it opens to its statements, and a statement to its cases: data",
+        "sets, networks, settings. Each outcome is decided by a test over the seeds or, where nothing is",
+        "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim",
+        "says that one thing exceeds another, *here* is the difference, positive where the",
+        "claim is right; where two are the same, near 0.",
         "",
         '<div class="ab-score" id="ab-scorecard">',
     ]
@@ -75,13 +75,13 @@ def _by_chance(everything, heads):
     return (
         f"{len(tested)} of them rest on a t test at 95 %: if nothing at all were there, about "
         f"{(1 - claims.CONFIDENCE) * len(tested):.0f} would be decided by chance. Of the {len(heads)} "
-        f"headline statements and replicates tested so, {decided} are decided one by one, and {kept} survive "
-        f"a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg)."
+        f"headline statements and their cases tested in this way, {decided} are decided one by one, and "
+        f"{kept} survive a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg)."
     )
 
 
 def _figure(record):
-    groups = page.grouped(record.claims)
+    groups = claim_tables.grouped(record.claims)
     strip = "".join(f"<span>{''.join(_sign(c.outcome, c.ours) for c in group)}</span>" for _, group in groups)
     told = html.escape(listed(count(record.claims)))
     rows = "".join(_statement(record, statement, group) for statement, group in groups)
@@ -101,15 +101,15 @@ def _statement(record, statement, group):
         rows = [{"Where": marked(group[0].source)} | {k: v for k, v in rows[0].items() if k != "Claim"}]
     inner = table(rows, "score")
     found = " ".join(sorted({_word(claim.outcome) for claim in group}))
-    title = f"<span>{marked(statement)}</span> <span>{page.tally(group)}</span>"
+    title = f"<span>{marked(statement)}</span> <span>{claim_tables.tally(group)}</span>"
     body = folded(title, inner)
     return f'<div class="ab-statement" data-outcomes="{found}">{body}</div>'
 
 
 def _row(record, claim):
-    cells = page.claim_cells(claim)
+    cells = claim_tables.claim_cells(claim)
     link = f'<a href="{record.name}.html#claim-{html.escape(claim.id)}">on its page</a>'
-    outcome = f"{badge(claim.outcome)}{page.OURS * claim.ours}{page.by_which_rule(claim)}"
+    outcome = f"{badge(claim.outcome)}{claim_tables.own([claim])}{claim_tables.by_which_rule(claim)}"
     return {**cells, "Outcome": f"<div>{outcome}</div>", "Page": link}
 
 

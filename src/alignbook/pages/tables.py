@@ -63,6 +63,16 @@ def lettered_prose(body):
     return _VERBATIM.sub(lambda found: found[0] if found[0][0] == "<" else lettered(found[0]), body)
 
 
+def whole_numbers(body):
+    """The HTML ``body`` of a page: % and ± stay in the line of their number, but for code and formulas."""
+
+    def kept(found):
+        text = _PERCENT.sub("\\1\u00a0%", found[0])
+        return found[0] if found[0][0] == "<" else _MARGIN.sub("±\u00a0", text)
+
+    return _VERBATIM.sub(kept, body)
+
+
 def _plain(text):
     """Plain ``text``, no HTML, with a space before percent signs and a minus before and between terms."""
     return _LESS.sub(" − ", _NEGATED.sub("−", _BARE_PERCENT.sub(" %", text)))

@@ -161,11 +161,13 @@ def test_a_covariance_that_recovers_and_one_that_does_not():
     whole = made_up(GAINS | {"covariance": 0.1}, seeds=18)
     assert {name for name, outcome in outcomes(whole).items() if outcome != HOLDS} == {"ell1-random"}
     assert "help as much" in said(whole) and said(whole).endswith("The whole network gains 10.1.")
-    assert "they gain 10.0 points" in said(whole)
+    assert "drawn ones gain 10.0 points" in said(whole)
     half = made_up(GAINS | {"covariance": 0.05, "unscaled": 0.05}, seeds=18)
     judged = outcomes(half)
     assert {judged[f"{id}-random"] for id in ("recovers", "means", "all", "scale")} == {CONTRADICTED}
-    assert "do not help" in said(half) and "they gain 5.0" in said(half)
+    assert "do not help equally" in said(half) and "drawn ones gain 5.0" in said(half)
+    double = made_up(GAINS | {"covariance": 0.2}, seeds=18)  # more is as unequal as less
+    assert outcomes(double)["recovers-random"] == CONTRADICTED and "do not help equally" in said(double)
     assert outcomes(made_up(GAINS | {"unscaled": 0.101}, noise=0.001))["scale-random"] == ABSENT
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged
@@ -20,7 +20,7 @@ SMALL = {
 }  # fmt: skip
 PARAMETERS = {
     "labels": ["random"], "dense_units": [8, 64], "side": 16, "other_sides": [8], "seeds": 4,
-    "downstream_images": 100,
+    "downstream_images": 100, "filters": 16,
 }  # fmt: skip
 
 
@@ -28,8 +28,11 @@ def run(**other):
     return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
 
 
-def made_up(gaps, dead=None, seeds=4, side=16):
-    """Learning curves with the given gaps (by width) between scratch and pre-trained, and dead units."""
+def made_up(gaps, dead=None, seeds=4, side=16, alone=0.0):
+    """Learning curves with the given gaps (by width) between scratch and pre-trained, and dead units.
+
+    alone : share of the pre-trained network's dead units that the one from scratch has, too
+    """
     rng = np.random.default_rng(0)
     rows = []
     for width, gap in gaps.items():
@@ -40,7 +43,8 @@ def made_up(gaps, dead=None, seeds=4, side=16):
                 for epoch, value in ((0, 0.5), (1, 0.5), (4, 0.5)):
                     rows.append(
                         {"labels": "random", "dense_units": width, "side": side, "seed": seed,
-                         "start": start, "epoch": epoch, "accuracy": value - lower, "dead": gone}
+                         "start": start, "epoch": epoch, "accuracy": value - lower,
+                         "dead": gone * (alone if start == "scratch" else 1)}
                     )  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -95,6 +99,28 @@ def test_a_gap_that_closes_and_one_that_opens():
         "closes-random": CONTRADICTED, "negative-random": HOLDS, "dead-random": CONTRADICTED
     }  # fmt: skip
     assert "does worse" in said(opening)
+
+
+def test_dead_units_are_those_beyond_the_network_from_scratch():
+    """The share falls with the width; where it falls as far from scratch, pre-training had no part in it."""
+    dead = {8: 0.5, 64: 0.1}
+    assert outcomes(made_up({8: 0.2, 64: 0.0}, dead, alone=0.5))["dead-random"] == HOLDS
+    assert outcomes(made_up({8: 0.2, 64: 0.0}, dead, alone=0.99))["dead-random"] == ABSENT
+    assert outcomes(made_up({8: 0.2, 64: 0.0}, dead, alone=1.5))["dead-random"] == CONTRADICTED
+    seen = made_up({8: 0.2, 64: 0.0}, dead, seeds=3)
+    assert outcomes(seen, filters=8)["dead-random"] == NOT_JUDGED and outcomes(seen)["dead-random"] == HOLDS
+
+
+def test_a_gap_is_measured_up_to_where_all_networks_have_arrived():
+    table = made_up({8: 0.0})
+    assert reading.arrival(table) is None and reading.arrival(table.iloc[:0]) is None
+    there = table.assign(accuracy=table["accuracy"].where(table["epoch"] < 1, 0.999))
+    assert reading.arrival(there) == 1
+    start = there["epoch"].eq(0) & there["start"].eq("pretrained")
+    late = there.assign(accuracy=there["accuracy"] - 0.2 * start)
+    assert reading.gap_until(late, 1).mean() == pytest.approx(0.1, abs=0.01)
+    assert reading.gap(late).mean() == pytest.approx(0.025, abs=0.01)  # four epochs dilute it
+    assert reading.arrival(late.assign(accuracy=late["accuracy"].where(late["epoch"] != 4, 0.9))) is None
 
 
 def test_without_a_gap_there_is_none_to_close():

@@ -32,7 +32,7 @@ def made_up(shapes=SHAPES, networks=6, noise=0.001, group=10):
     return pd.DataFrame(
         {
             "unit": "any", "seed": group, "network": k, "index": i, "sigma": s,
-            "tau": 0.3 * shape(s) * rng.normal(1, noise), "tau_start": 0.3,
+            "tau": 0.3 * shape(s) * rng.normal(1, noise), "tau_start": 0.3, "converged": 1,
             **dict(zip(("lowest", "first_hidden", "inputs"), sizes[panel], strict=True)),
         }
         for panel, shape in shapes.items()
@@ -70,7 +70,7 @@ def test_one_other_shape_decides_the_headline():
     table = made_up(SHAPES | {"right": SHAPES["middle"]})
     found = judged(table)
     assert found["shapes"].outcome == found["right-no-fall"].outcome == CONTRADICTED
-    assert finding(table).startswith("Not in all three settings")
+    assert finding(table).startswith("In at least one of the three settings")
     assert "in 5 of 6 respects" in finding(table)
     flat = judged(made_up(SHAPES | {"left": lambda s: 1.0}, noise=0.01))
     assert flat["shapes"].outcome == UNDECIDED
@@ -94,6 +94,15 @@ def test_the_margin_judges_new_networks_alone():
     both = pd.concat([made_up(group=9), made_up(group=10).assign(network=lambda t: t["network"] + 6)])
     assert judged(both.reset_index(drop=True))["shapes"].outcome == NOT_JUDGED
     assert judged(made_up(group=9).assign(inputs=10_000))["shapes"].outcome == HOLDS  # other sizes are new
+
+
+def test_panels_whose_networks_did_not_learn_are_not_judged():
+    table = made_up()
+    right = table["lowest"].isna() & table["network"].eq(0)  # one of six
+    found = judged(table.assign(converged=table["converged"].mask(right, 0)))
+    out = {id for id, claim in found.items() if claim.outcome == NOT_JUDGED}
+    assert out == {"shapes", *(id for id in found if "right" in id)}
+    assert {claim.outcome for id, claim in found.items() if id not in out} == {HOLDS}
 
 
 def test_growth_and_tau_are_judged_apart():

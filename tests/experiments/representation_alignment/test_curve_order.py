@@ -1,9 +1,12 @@
 """Which curve is the higher one, beside plain loops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from alignbook.claims import Claim
 from alignbook.studies.representation_alignment import curve_order
 
 
@@ -20,6 +23,25 @@ def test_the_share_of_thresholds_beside_a_loop():
     assert same.empty and curve_order.percent_above(one, one) == "–"
     assert curve_order.share_above(one.loc[1:], other.loc[:3]).index.tolist() == [1, 2, 3]
     assert curve_order.share_above(pd.DataFrame(), pd.DataFrame()).empty
+
+
+def test_an_effect_is_told_beside_the_smallest_that_matters():
+    def told(values):
+        claim = Claim.greater("more", "It is more.", "Figure 1", values, 0.0, matters=5.0)
+        return curve_order.beside_smallest(replace(claim, unit="%", matters=5.0), "The gain")
+
+    wide, narrow = told([1.0, 3.0, 5.0, 7.0, 2.0]), told([3.5, 3.6, 3.7])
+    assert wide.startswith(
+        "The gain is 3.6 %, less than the 5 % that we call the smallest effect that matters. "
+    )
+    assert "a narrower interval" in wide  # it holds by its width
+    assert narrow == "The gain is 3.6 %, less than the 5 % that we call the smallest effect that matters."
+    assert told([8.0, 8.1, 8.2]).endswith(
+        "no less than the 5 % that we call the smallest effect that matters."
+    )
+    assert (
+        curve_order.beside_smallest(Claim.missing("more", "It is more.", "Figure 1", "not run"), "It") == ""
+    )
 
 
 def test_a_larger_area_is_not_a_wider_range():

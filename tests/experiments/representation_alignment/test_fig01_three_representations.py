@@ -62,12 +62,12 @@ def test_the_printed_order_holds():
     assert said.startswith(
         "Linear models learn fastest on the ReLU network's features early in training, at this"
     )
-    assert "They also align best with the labels (area 0.5" in said and "the next has 0.2" in said
+    assert "They also align best with the labels (area 0.5" in said and "the others at most 0.2" in said
     heads = [claim for claim in judged(table).values() if claim.headline]
     assert [claim.id for claim in heads] == ["relu-fastest"] and not heads[0].ours
     assert judged(table)["training"].ours and judged(table)["test"].ours
     few, all_rows = (table.assign(points=PARAMETERS["points"] - less) for less in (1, 0))
-    assert found(few, dataset="ct_slices").endswith(" All CT slices are of two patients.")
+    assert found(few, dataset="ct_slices").endswith(" All CT slices come from two patients.")
     assert "patients" not in found(all_rows, dataset="ct_slices")
     assert reading.key_numbers(table, PARAMETERS)[2].here.startswith("200")
 
@@ -110,6 +110,19 @@ def test_an_order_that_changes_late_is_judged_by_itself():
     assert outcome["training-last"] == CONTRADICTED and outcome["training"] == outcome["test-last"] == HOLDS
     assert judged(table)["training-last"].post_hoc and judged(table)["training-last"].ours
     assert "undecided" in found(made_up(seeds=1))
+
+
+def test_the_other_bandwidth_is_told_beside_the_relu_network():
+    table = made_up()
+    said = reading.other_bandwidth(table, PARAMETERS)
+    assert said.startswith("At bandwidth 0.3 the RBF network has an area of 0.3") and "ahead" not in said
+    other = table["representation"].eq(design.OTHER)
+    table.loc[other, ["train_error", "test_error"]] *= 0.25
+    said = reading.other_bandwidth(table, PARAMETERS)
+    assert "after 30 steps its training error is 0.05 beside 0.1" in said and "align less is ahead" in said
+    table.loc[other & table["kind"].eq("area"), "area"] = 0.9
+    assert "ahead" not in reading.other_bandwidth(table, PARAMETERS)  # it aligns better, as it should
+    assert reading.other_bandwidth(table[~other], PARAMETERS) == ""
 
 
 def test_what_the_rbf_network_is_nearer_to():

@@ -103,7 +103,7 @@ def test_labels_that_are_not_learned_decide_nothing(table):
     rows = with_shares(table, learned=0.9, a=0.9, b=0.3, c=0.1, d=0.3)
     judged = outcomes(rows)
     assert judged["aligned-after"] == judged["emerges"] == NOT_JUDGED and judged["real-labels"] == HOLDS
-    assert found(rows) == "The network has not learned the shuffled labels (90% of them)."
+    assert found(rows) == "The network learned only 90% of the shuffled labels."
 
 
 def test_few_seeds_and_none(table):

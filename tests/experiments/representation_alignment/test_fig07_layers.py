@@ -1,16 +1,20 @@
 """Figure 7: examples, layers and areas, and claims that can come out either way."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.data.tables import load_table
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged
 from alignbook.studies.representation_alignment.fig07_layers import experiment, reading
+from alignbook.wording import weaker
 
 PARAMETERS = {
     "datasets": ["digits", "diabetes"], "points": 150, "width": 9, "layers": 3, "batch_size": 32,
@@ -122,7 +126,7 @@ def test_claims_as_in_the_paper(table):
     assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("0.30 → 0.20 → 0.10 before, 0.50 → 0.6")
     assert finding(rows) == (
         "The layers of digits and diabetes are in the paper's order: with depth, alignment rises after "
-        "training and falls before it."
+        "training and falls before it. Pixels: 0 to 1."
     )
 
 
@@ -135,7 +139,7 @@ def test_claims_against_the_paper(table):
     assert found["order"] == found["ordered-diabetes"] == found["rises-diabetes"] == CONTRADICTED
     assert found["ordered-digits"] == found["rises-digits"] == found["falls-diabetes"] == HOLDS
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 0 of 3"
-    assert finding(rows).startswith("The layers are not in the paper's order throughout: with depth")
+    assert finding(rows).startswith("Not all layers are in the paper's order: with depth")
     assert "rises on digits and falls at some layer on diabetes; before training it falls on" in finding(rows)
 
 
@@ -151,29 +155,28 @@ def test_the_two_stops_are_judged_apart(table):
     assert seen["order"].outcome == HOLDS
 
 
-def test_a_data_set_with_too_few_rows_is_not_judged(table):
-    """Half of the examples asked for: measured, shown, not judged; the other data set keeps its verdicts."""
-    rows = with_areas(table, FALLING, digits=RISING, diabetes=(0.4, 0.5, 0.8, 0.7))
-    few = rows["kind"].eq("training") & rows["dataset"].eq("diabetes")
-    rows.loc[few, "examples"] = PARAMETERS["points"] / 2
-    curves = table[table["kind"].eq("curve") & table["dataset"].eq("diabetes")].copy()
-    layers = curves["layer"].astype(int)
-    curves["alignment"] = np.where(layers == 3, 0.5, np.where(curves["threshold"] > 0, 0.4, 0.9))
-    whole = pd.concat([rows, curves])
-    found = outcomes(whole)
-    assert {id for id, one in found.items() if one == NOT_JUDGED} == {"order"} | {
-        id for id in IDS if id.endswith("diabetes")
-    }  # fmt: skip
-    assert claims(whole)["ordered-diabetes"].requires[0]["measured"] == 0.5
-    assert claims(whole)["ordered-diabetes"].measured < 0 and found["ordered-digits"] == HOLDS
-    said = finding(whole)
-    assert said.startswith("The layers of digits are in the paper's order: ") and len(said) <= 300
-    assert "diabetes is not judged, with too few rows; there, after training, layer 3 lies above" in said
-    assert "layer 2 at 99 % of the thresholds" in said  # at all but the first of 101
-    rows.loc[rows["kind"].eq("training"), "examples"] = 1
-    assert finding(pd.concat([rows, curves])).startswith(
-        "The order of the layers is not judged. digits is not"
-    )
+def test_the_finding_names_the_range_of_the_pixels_and_is_short_under_every_outcome(table):
+    rows = with_areas(table, FALLING, digits=RISING, diabetes=RISING)
+    made = claims(rows)
+    said = reading.finding(rows, PARAMETERS | {"darkest": -1.0}, made)
+    assert said.startswith("The layers of digits and diabetes are in the paper's order: with depth")
+    assert said.endswith(" Pixels: -1 to 1.")
+    numbers = {f"{id}-diabetes": made[f"{id}-diabetes"] for id in ("ordered", "rises", "falls")}
+    assert "pixels" not in reading.finding(rows, PARAMETERS | {"datasets": ["diabetes"]}, numbers)
+    # As on the page, the two data sets with the longest reasons.
+    named = rows.replace({"digits": "mnist", "diabetes": "ct_slices"})
+    given = PARAMETERS | {"datasets": ["mnist", "ct_slices"]}
+    made = {claim.id: claim for claim in judged(reading.STATEMENTS, named, given)}
+    ids = [f"{id}-{name}" for name in given["datasets"] for id in ("ordered", "rises", "falls")]
+    verdicts = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED)
+    for rise, fall, other_rise, other_fall in product(verdicts, repeat=4):
+        both = [
+            [weaker(*(replace(made[ids[0]], outcome=one) for one in pair)), *pair]
+            for pair in ((rise, fall), (other_rise, other_fall))
+        ]
+        turned = {id: replace(made[id], outcome=o) for id, o in zip(ids, sum(both, []), strict=True)}
+        said = reading.finding(named, given, turned)
+        assert said.endswith(" two patients only.") and len(said) <= 300, said
 
 
 def test_chance_in_a_run_makes_no_fall():

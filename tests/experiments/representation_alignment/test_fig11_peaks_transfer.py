@@ -1,11 +1,14 @@
 """Figure 11: descents beside their loops, and claims that come out either way."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.statements import judged
 from alignbook.studies.representation_alignment.constant_feature import with_constant
 from alignbook.studies.representation_alignment.fig11_peaks_transfer import design, reading
@@ -178,7 +181,9 @@ def test_claims_follow_the_numbers(table, value, related, unrelated):
     assert set(made) == {*RELATED, *UNRELATED, *INPUTS, *SHARES, *MIRRORED}
     assert {made[id].outcome for id in (*RELATED, *INPUTS)} == {related}
     assert {made[id].outcome for id in UNRELATED} == {unrelated}
-    assert {id for id, claim in made.items() if claim.ours} == {"related-fast-share"}
+    ours = {"related-fast-share", "related-train-fast-inputs"}
+    assert {id for id, claim in made.items() if claim.ours} == ours | set(MIRRORED[1::2])  # at the last step
+    assert len({made[id].group for id in MIRRORED}) == 1
     assert [id for id, claim in made.items() if claim.headline] == ["related-test-fast"]
 
 
@@ -203,8 +208,8 @@ def test_on_the_related_task_the_paper_compares_with_initial_features(table):
     other = made["related-test-fast-inputs"]
     assert other.outcome == CONTRADICTED and not other.ours
     text = said(rows, made)
-    assert text.startswith("Features learned on one task help on a related task: ")
-    assert "test error is 33 % lower" in text and "it is 33 % lower" in text and len(text) <= 300
+    assert text.startswith("Features learned on one task help on a related task (early test error 33 % lower")
+    assert "(33 % lower)" in text and len(text) <= 300
     assert reading.key_numbers(rows, PARAMETERS)[0].here == "2.002 / 3.003 / 1.001"
 
 
@@ -218,14 +223,45 @@ def test_claims_on_shares_and_on_what_mirrors_alignment(table):
     assert made["fast-share-contrast"].outcome == HOLDS
     assert {made[id].outcome for id in MIRRORED} == {HOLDS}
     assert made["inputs-above-init-related-last"].measured == pytest.approx(0.999)
-    assert "and are ahead early, ahead at the end." in said(rows, made)
+    assert "are ahead early and at our last step." in said(rows, made)
     last = rows["step"] == rows["step"].max()
     rows.loc[last & (rows["representation"] == "original"), "test_error"] = 3.0 + 0.001 * rows["seed"]
     text = said(rows, found(rows))
-    assert text.endswith("and are ahead early, behind at the end.") and len(text) <= 300
+    assert text.endswith("are ahead early, behind at our last step.") and len(text) <= 300
     related = last & (rows["representation"] == "original") & (rows["task"] == "related")
     rows.loc[related, "test_error"] = 1.0 + 0.001 * rows["seed"]
-    assert said(rows, found(rows)).endswith("and are ahead early, mixed at the end.")
+    assert said(rows, found(rows)).endswith("are ahead early, mixed at our last step.")
+
+
+def test_the_finding_is_short_under_every_outcome(table):
+    made = found(table)
+    verdicts = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
+    for related, unrelated, early, late in product(verdicts, repeat=4):
+        turned = {"related-test-fast": related, "unrelated-test-fast": unrelated}
+        turned |= dict(zip(MIRRORED, (early, late) * 2, strict=True))
+        claims = made | {id: replace(made[id], outcome=outcome) for id, outcome in turned.items()}
+        text = said(table, claims)
+        assert text.endswith("at our last step.") and len(text) <= 296, text  # the changes here have a digit
+
+
+def test_the_lead_over_the_inputs_is_shown_by_step(table):
+    """A lead of 0.01 at the first steps, none at the end of the fast phase, one of −0.02 at the last."""
+    rows = table.copy()
+    related = rows["kind"].eq("step") & rows["task"].eq("related")
+    lead = np.select([rows["step"] <= 10, rows["step"] <= 20], [0.01, 0.0], -0.02) * (1 + 0.01 * rows["seed"])
+    for name, factor in (("original", 1.0), ("transfer", 0.0)):
+        mine = related & rows["representation"].eq(name)
+        rows.loc[mine, "train_error"] = 0.05 + factor * lead[mine] + 0.0001 * factor * rows.loc[mine, "seed"]
+    shown = reading.by_step(rows, PARAMETERS)
+    first, *_, last, mean = shown.index
+    assert (first, last, mean) == ("after 1 step", "after 200 steps", "mean over the logarithm of the steps")
+    assert shown.loc["after 20 steps", "by the rule"] == ABSENT
+    assert shown.loc[first, "by the rule"] == HOLDS and shown.loc[last, "by the rule"] == CONTRADICTED
+    assert shown.loc[first, "lead"].startswith("10.2")
+    wide = reading.inputs_behind(rows)
+    x = np.log(wide.columns[wide.columns > 0].to_numpy(dtype=float))
+    plain = np.trapezoid(wide[wide.columns[wide.columns > 0]], x).mean() / (x[-1] - x[0])
+    assert shown.loc[mean, "lead"].startswith(f"{1000 * plain:.1f}")
 
 
 def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table):

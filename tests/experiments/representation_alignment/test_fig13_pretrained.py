@@ -99,7 +99,7 @@ def test_what_was_chosen_after_the_runs_is_judged_on_other_runs_alone():
     assert {id for id, claim in found.items() if claim.outcome == NOT_JUDGED} == later
     assert {id for id, claim in found.items() if claim.post_hoc} == later
     assert outcomes(made_up(first=3))["sudden-photos"] == NOT_JUDGED  # two of four had been seen
-    assert finding(made_up(first=0)).endswith("Whether models learn fastest on them awaits new runs.")
+    assert finding(made_up(first=0)).endswith("New runs must show whether models learn fastest on them.")
 
 
 def test_speed_is_judged_at_one_step_size():

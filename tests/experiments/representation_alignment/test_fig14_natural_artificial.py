@@ -1,5 +1,8 @@
 """Figures 14, 15 and 21: what hidden layers put out, which images are drawn, statements on made-up tables."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,12 +23,16 @@ GAPS = {1: 0.01, 2: 0.02, 3: 0.03, 4: 0.04}  # of the area, over 0.1 from the un
 THRESHOLDS = np.array([0.0, 0.1, 0.2, 0.3, 1.0])
 FALL = np.array([1.0, 0.8, 0.5, 0.2, 0.0])  # of the curve from the unlike source
 TUNED = {"natural": 4.0, "artificial": 2.0}
+SEEN = reading.SEEN
 
 
-def made_up(gaps=GAPS, tuned=TUNED, source=40.0, seeds=4, dip=0.0, kinds=(1, 1), noise=0.01):
-    """``dip``: of the curves' difference at the third threshold; ``kinds``: factors on the gaps by kind."""
+def made_up(gaps=GAPS, tuned=TUNED, source=40.0, seeds=4, dip=0.0, kinds=(1, 1), noise=0.01, first=SEEN):
+    """``dip``: of the curves' difference at the third threshold; ``kinds``: factors on the gaps by kind.
+
+    first : the first seed; by default none had been seen.
+    """
     rng, rows = np.random.default_rng(0), []
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         for part in reading.PARTS:
             rows.append({"kind": "source", "part": part, "seed": seed, "accuracy": source})
             for factor, (target, pairs) in zip(kinds, PAIRS.items(), strict=True):
@@ -47,16 +54,21 @@ def made_up(gaps=GAPS, tuned=TUNED, source=40.0, seeds=4, dip=0.0, kinds=(1, 1),
 
 
 claims, outcomes, finding = judging.of(reading, PARAMETERS)
+EITHER = [f"either-kind-{case.id}" for case in reading.EARLIER]
 
 
 def test_what_the_paper_shows_holds():
     table = made_up()
-    assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 14
+    assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 18
     assert {id for id, claim in claims(table).items() if claim.ours} == {"higher-layer1", "everywhere-layer1"}
     assert claims(table)["tuned-natural"].paper == pytest.approx(4.06)
     assert claims(table)["tuned-artificial"].paper == pytest.approx(1.44)
     said = finding(table)
-    assert "align with it better in all three stages (area under the curve in the last: +40 %)" in said
+    assert (
+        "align with the target better in all three stages for either kind of target (alignment in the last"
+        in said
+    )
+    assert "in the last: +40 %)" in said
     assert "accuracy is higher on both kinds" in said and len(said) <= 300
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[0].here == "+10 % / +20 % / +30 % / +40 %" and keys[1].here[:2] in ("+4", "+3")
@@ -69,22 +81,23 @@ def test_what_the_paper_shows_holds():
 def test_differences_are_those_computed_by_hand():
     table = made_up()
     found = reading.area_gaps(table)
+    assert list(found.index) == list(table["seed"].unique())
     by_hand = []
     for target, pairs in PAIRS.items():
         for pair in pairs:
-            rows = table[(table["seed"] == 1) & (table["layer"] == 3) & (table["pair"] == pair)]
+            rows = table[(table["seed"] == SEEN + 1) & (table["layer"] == 3) & (table["pair"] == pair)]
             rows = rows[rows["kind"] == "area"].set_index("part")["area"]
             (other,) = set(reading.PARTS) - {target}
             by_hand.append(rows[target] - rows[other])
-    assert found.loc[1, 3] == pytest.approx(100 * np.mean(by_hand) / 0.1)
+    assert found.loc[SEEN + 1, 3] == pytest.approx(100 * np.mean(by_hand) / 0.1)
     curve = reading.curve_gaps(table, 3)
-    np.testing.assert_allclose(curve.loc[1, [0.0, 0.1, 1.0]], [0, np.mean(by_hand), 0], atol=1e-12)
+    np.testing.assert_allclose(curve.loc[SEEN + 1, [0.0, 0.1, 1.0]], [0, np.mean(by_hand), 0], atol=1e-12)
 
 
 def test_a_run_without_one_source_is_left_out():
     table = made_up()
-    table = table[(table["seed"] > 0) | (table["part"] == "natural")]
-    assert list(reading.area_gaps(table).index) == [1, 2, 3]
+    table = table[(table["seed"] > SEEN) | (table["part"] == "natural")]
+    assert list(reading.area_gaps(table).index) == [SEEN + 1, SEEN + 2, SEEN + 3]
     assert claims(table)["tuned-natural"].seeds == 3
     assert outcomes(table)["higher-layer4"] == HOLDS
 
@@ -103,8 +116,14 @@ def test_a_run_without_one_source_is_left_out():
          ["tuned-natural", "tuned-artificial"]),
         (made_up(dip=0.1), CONTRADICTED, ["everywhere-layer1", "everywhere-layer4"]),
         # One source is better for every target: of the two kinds, one falls.
-        (made_up(kinds=(1, -1)), CONTRADICTED, ["both-kinds-artificial"]),
-        (made_up(source=20.0), NOT_JUDGED, ["higher-layer1", "everywhere-layer1", "later", "tuned-natural"]),
+        (made_up(kinds=(1, -1)), CONTRADICTED, ["both-kinds-artificial", *EITHER[1::2]]),
+        (made_up(kinds=(1, -1)), HOLDS, ["both-kinds-natural", *EITHER[::2]]),
+        (made_up(kinds=(1, 0.01)), ABSENT, ["both-kinds-artificial", *EITHER[1::2]]),
+        # What was chosen after these seeds had been seen waits for others.
+        (made_up(first=SEEN - 1, seeds=3), NOT_JUDGED, ["each-later", *EITHER]),
+        (made_up(first=SEEN - 1, seeds=3), HOLDS, ["later", "higher-layer2", "both-kinds-natural"]),
+        (made_up(source=20.0), NOT_JUDGED,
+         ["higher-layer1", "everywhere-layer1", "later", "tuned-natural", "each-later", *EITHER]),
         (made_up(noise=5.0), UNDECIDED, ["higher-layer1"]),
     ],
 )  # fmt: skip
@@ -121,9 +140,39 @@ def test_a_dip_that_is_no_fault_of_the_area_is_seen_by_the_thresholds_alone():
 def test_the_finding_tells_layers_and_targets_apart():
     table = made_up(gaps={1: -0.02, 2: 0.001, 3: -0.02, 4: 0.04}, tuned={"natural": 3.0, "artificial": 0.01})
     said = finding(table)
-    assert "better in stage 3, worse in stage 2, no better in stage 1 (" in said and "layer" not in said
-    assert "its accuracy is higher on animals and no higher on objects" in said
+    assert "better in stage 3 for either kind of target, worse in stage 2, no better in stage 1 (" in said
+    assert "layer" not in said
+    assert "Fine-tuned accuracy is higher on animals and no higher on objects" in said
     assert len(said) <= 300
+
+
+def test_the_finding_tells_in_which_stages_either_kind_shows_it():
+    for first in (0, SEEN):  # by its interval, whether or not that is judged
+        assert "in all three stages for either kind" in finding(made_up(first=first))
+        one = made_up(kinds=(1, -0.5), first=first)
+        assert "better in all three stages, in none for both kinds (" in finding(one)
+        last = one["layer"].eq(4) & one["kind"].eq("area")
+        whole = made_up(first=first)
+        one.loc[last, "area"] = whole.loc[last, "area"]
+        assert "in all three stages, in stage 3 for either kind of target (" in finding(one)
+
+
+def test_the_finding_is_short_under_every_outcome(monkeypatch):
+    table = made_up()
+    made, gaps = claims(table), reading.area_gaps(table)
+    monkeypatch.setattr(reading, "area_gaps", lambda table: gaps)  # once, not for every outcome
+    verdicts = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
+    turning = [*(f"higher-{case.id}" for case in reading.OVER_STAGES), "tuned-natural", "tuned-artificial"]
+    for found in product(verdicts, repeat=len(turning)):
+        for intervals in product((1, -1), repeat=3):
+            turned = dict(zip(turning, found, strict=True))
+            turned = made | {id: replace(made[id], outcome=one) for id, one in turned.items()}
+            ids = (*EITHER[::2], "both-kinds-natural")
+            turned |= {
+                id: replace(made[id], interval=(low, 9.0)) for id, low in zip(ids, intervals, strict=True)
+            }
+            said = reading.finding(table, PARAMETERS, turned)
+            assert said.endswith(".") and len(said) <= 300, said
 
 
 def test_of_nothing_nothing_is_said():

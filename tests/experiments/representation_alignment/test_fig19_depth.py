@@ -1,12 +1,15 @@
 """Figure 19: untrained networks against plain code, and statements that come out either way."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
@@ -105,9 +108,10 @@ def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
     assert one.conv1.weight.std().item() == pytest.approx((2 / (49 * 64)) ** 0.5, rel=0.02)
 
 
-def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, before=0.2, after=0.6, **means):
+def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, before=0.2, after=0.6, first=reading.SEEN, **means):
+    """``first`` : the first seed; by default none had been seen."""
     rows, draws = [], np.random.default_rng(0)
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         for dataset in PARAMETERS["datasets"]:
             for name, mean in (PLAIN | means).items():
                 for mode in ("evaluation", "batch") if name.startswith("resnet") else ("evaluation",):
@@ -147,7 +151,7 @@ def test_statements_come_out_either_way():
     turned = claims(made_up(vgg16=0.1, resnet101=0.3, batch=0.5))
     outcomes = {id.rsplit("-", 1)[0]: claim.outcome for id, claim in turned.items()}
     assert {id for id, one in outcomes.items() if one == CONTRADICTED} == {
-        "deeper", "step-resnet50", "step-resnet101", "deeper-batch",
+        "deeper", "step-resnet50", "step-resnet101", "deeper-batch", "batch-step",
     }  # fmt: skip
     assert claims(made_up(vgg16=0.5))["poor-vgg16-cifar10"].outcome == CONTRADICTED
     assert claims(made_up(wide=0.5))["wide-cifar10"].outcome == CONTRADICTED
@@ -158,7 +162,7 @@ def test_statements_come_out_either_way():
     alike = claims(made_up(vgg16=0.2, resnet101=0.2))
     assert alike["deeper-cifar10"].outcome == ABSENT
     assert {id for id, claim in held.items() if claim.ours} == {
-        f"{id}-{data}" for id in ("deeper-batch", "wide") for data in PARAMETERS["datasets"]
+        f"{id}-{data}" for id in ("deeper-batch", "batch-step", "wide") for data in PARAMETERS["datasets"]
     }  # fmt: skip
     # One step that falls is enough: the weaker of both decides.
     mixed = claims(made_up(resnet101=0.25))
@@ -177,13 +181,42 @@ def test_a_step_with_no_room_left_is_not_judged():
     assert claims(made_up(resnet50=0.024, resnet101=0.002))["deeper-cifar10"].outcome == HOLDS  # 6 % left
 
 
+def test_the_step_to_batch_normalisation_is_judged_with_the_batchs_statistics_on_later_seeds():
+    """ResNet-50 drops less than VGG-16 with the batch's statistics alone."""
+    found = claims(made_up(vgg16=0.25, batch=0.5))  # drops of 37.5 and 25 %
+    assert found["batch-step-cifar10"].outcome == CONTRADICTED
+    assert found["step-resnet50-cifar10"].outcome == found["deeper-batch-cifar10"].outcome == HOLDS
+    assert found["batch-step-cifar10"].measured == pytest.approx(-12.5, abs=1)
+    assert claims(made_up(vgg16=0.3, batch=0.51))["batch-step-cifar10"].outcome == ABSENT
+    seen = claims(made_up(vgg16=0.25, batch=0.5, first=0))
+    assert seen["batch-step-cifar10"].outcome == NOT_JUDGED and seen["batch-step-cifar10"].measured < -10
+    table = made_up()
+    assert claims(table[table["network"] != "vgg16"])["batch-step-cifar10"].outcome == NOT_RUN
+
+
+def test_the_finding_is_short_under_every_outcome():
+    table = made_up()
+    made = claims(table)
+    for found in product((HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED), repeat=2):
+        turned = {
+            f"deeper-{data}": replace(made[f"deeper-{data}"], outcome=one)
+            for data, one in zip(PARAMETERS["datasets"], found, strict=True)
+        }
+        said = reading.finding(table, PARAMETERS, made | turned)
+        assert said.endswith("We use fewer images than the paper.") and len(said) <= 300, said
+    assert "fewer" not in reading.finding(table, PARAMETERS | {"points": reading.POINTS}, made)
+
+
 def finding(table):
     return reading.finding(table, PARAMETERS, claims(table))
 
 
 def test_the_finding_follows_the_headline():
     said = finding(made_up())
-    assert said.startswith("Deeper networks start with less alignment on CIFAR-100: ResNet-101 starts 75 %")
+    assert said.startswith(
+        "Deeper networks start with less alignment on CIFAR-100, with batch norm's running"
+    )
+    assert "statistics: ResNet-101 starts 75 % below the inputs, " in said
     assert "VGG-16 26 %" in said and "But" not in said and len(said) <= 300
     table = made_up()
     there = (table["dataset"] == "cifar10") & (table["kind"] == "area")

@@ -121,7 +121,7 @@ def test_labels_that_do_not_cross(table):
     flat.loc[(flat["kind"] == "spectrum") & flat["index"].between(6, 50), "sigma"] = 2.0
     outcome = outcomes(flat)
     assert outcome["early"] == HOLDS and outcome["late"] == CONTRADICTED
-    assert "labels do not cross as they do there." in reading.finding(flat, PARAMETERS, judged(flat))
+    assert "labels do not cross as in the paper." in reading.finding(flat, PARAMETERS, judged(flat))
 
 
 def test_the_scale_of_the_printed_singular_values_is_not_judged(table):

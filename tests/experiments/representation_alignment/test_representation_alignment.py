@@ -33,6 +33,16 @@ def test_the_banner_tells_the_papers_settings_from_its_data(run):
         assert "data:" not in banner(replace(run, **other))
 
 
+def test_the_answer_says_of_the_synthetic_tasks_what_three_verdicts_say():
+    """Its last sentence follows the early test error on the related task, and tells two verdicts more."""
+    claims = {}
+    for name in ("fig10_peaks_alignment", "fig11_peaks_transfer"):
+        run = engine.most_faithful(notebooks.find(f"representation_alignment/{name}"))
+        claims |= {claim.id: claim.outcome for claim in run.claims} if run else {}
+    ids = ("related-above-init", "related-test-fast", "unrelated-test-fast")
+    assert {claims.get(id, HOLDS) for id in ids} == {HOLDS}
+
+
 @pytest.mark.parametrize("study", STUDIES, ids=[study.slug for study in STUDIES])
 def test_what_the_paper_states_is_apart_from_what_it_leaves_open(study):
     assert study.text.index("## Where we differ from the paper") < study.text.index(

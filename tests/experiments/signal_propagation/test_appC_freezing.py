@@ -1,12 +1,15 @@
 """Appendix C: steps and kernels against Jacobians, verdicts on made-up tables."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from torch.nn import functional
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
@@ -101,7 +104,7 @@ def made_up(
                 }
                 odd = 1 + 0.5 * (seed == 0 and layer == 3)  # that ranks have a spread
                 orders = {name: value * odd ** (name != "share") for name, value in orders.items()}
-                orders["along"] = orders["share"] * odd
+                orders["along"] = orders["share"] * odd * layer
                 row = {"error": error, "cosine": cosine, "summed": summed, "bound": bound, "common": 0.8}
                 row = {name: value * wobble for name, value in row.items()} | orders
                 row |= {"kind": "layer", "layer": layer, "seed": seed, "dataset": "mnist", "start": start}
@@ -122,33 +125,68 @@ claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 def test_claims_hold():
     found = outcomes(made_up())
+    assert found.pop("turns-mnist") == NOT_JUDGED  # its seeds had been seen
     assert set(found.values()) == {HOLDS} and len(found) == 12
-    assert "The better a layer is aligned" in said(made_up()) and "It would" not in said(made_up())
-    assert "in 2 of 2 cases" in said(made_up())
+    assert said(made_up()).startswith("At equal class probabilities, steps on better aligned layers would")
+    assert "change the outputs more. In fact they change them more (corr" in said(made_up())
+    heads = {id for id, claim in claims(made_up()).items() if claim.headline}
+    assert heads == {"would-mnist"}  # with the premise; without it the statement is ours
+    assert {"controls-mnist-0"} < {id for id, claim in claims(made_up()).items() if claim.ours}
 
 
 def test_claims_are_contradicted():
     table = made_up(-1, -1, 1, error=0.5, cosine=0.2, gained=0.5, summed=0.5, bound=2)
     table["along"] = 1 / table["along"]
     found = outcomes(table)
-    assert found.pop("would-mnist") == HOLDS and set(found.values()) == {CONTRADICTED}
-    assert "does not change the outputs more" in said(table) and "It would if" in said(table)
-    assert "drop of the loss" not in said(table)
+    assert found.pop("would-mnist") == HOLDS and found.pop("turns-mnist") == NOT_JUDGED
+    assert set(found.values()) == {CONTRADICTED}
+    assert "would change the outputs more. In fact they change them less (corr" in said(table)
     table.loc[table["kind"] == "uniform", "by_labels"] **= -1
-    assert outcomes(table)["would-mnist"] == CONTRADICTED and "It would" not in said(table)
+    assert outcomes(table)["would-mnist"] == CONTRADICTED
+    assert "would change the outputs less. In fact they change them less" in said(table)
+
+
+@pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED), (0, ABSENT)])
+def test_steps_along_the_labels_are_judged_on_new_seeds(sign, outcome):
+    table = made_up(seeds=24)
+    odd = pd.Series([3, 1, 4, 1.5, 5, 2])[(table["layer"] + 5 * table["seed"]) % 6].to_numpy()
+    wobble = 1 + 0.9 * ((table["seed"] == 7) & (table["layer"] == 3))
+    cosine = (table["layer"] ** float(sign) if sign else odd) * wobble
+    table["along"] = 0.1 * cosine * table["norm"]
+    claim = claims(table)["turns-mnist"]
+    assert claim.outcome == outcome and claim.seeds == 24 - reading.SEEN
+    seen = table[(table["kind"] != "layer") | (table["seed"] < reading.SEEN)]
+    few = claims(seen)["turns-mnist"]
+    assert few.outcome == NOT_JUDGED and few.measured is not None
+    if sign:
+        word = "and more" if sign > 0 else "but less"
+        assert f", {word} along the labels." in said(table)
+        assert f", {word} along the labels (not judged)." in said(seen)
 
 
 def test_other_verdicts():
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN} and "No layer" in said(nothing)
     assert reading.key_numbers(nothing, PARAMETERS) == []
-    assert (
-        "undecided" in said(made_up(seeds=2)) and outcomes(made_up(seeds=2))["controls-mnist-0"] == UNDECIDED
-    )
+    assert "(undecided)" in said(made_up(seeds=2)) and outcomes(made_up(seeds=2))["would-mnist"] == UNDECIDED
     none = made_up(norm=0, seeds=30)
-    assert outcomes(none)["controls-mnist-0"] == ABSENT and "nothing to do" in said(none)
+    assert outcomes(none)["controls-mnist-0"] == ABSENT and "change them no more" in said(none)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
     assert max(map(len, (said(made_up(-1, cosine=0)), said(none)))) <= 300
+
+
+def test_a_finding_is_short_under_every_verdict():
+    names = ["mnist", "fashion_mnist", "cifar10"]
+    table = pd.concat([made_up().assign(dataset=name) for name in names])
+    asked = {"datasets": names, "images": 300}
+    known = {claim.id: claim for claim in judged(reading.STATEMENTS, table, asked)}
+    every = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
+    for verdicts in itertools.product(every, repeat=5):
+        *would, fact, along = verdicts
+        turned = dict(zip((f"would-{name}" for name in names), would, strict=True))
+        turned |= {f"controls-{name}-0": fact for name in names} | {f"turns-{name}": along for name in names}
+        turned = {id: replace(known[id], outcome=one) for id, one in turned.items()}
+        assert len(reading.finding(table, asked, known | turned)) <= 300
 
 
 def test_smoke_jobs_give_what_is_read():

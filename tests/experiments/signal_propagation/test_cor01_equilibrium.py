@@ -121,6 +121,7 @@ def test_claims_on_everything_and_on_subsets(table):
     everything = {claim.id: claim for claim in claims_of(table, PARAMETERS)}
     assert everything["figure3-slope-eps0.9"].outcome == "contradicted"
     assert everything["forward-limit"].measured == pytest.approx(1.0, abs=0.3)
+    assert "Section 3.2" in everything["forward-limit"].opposed_by
     assert everything["lemma2-sign"].measured < 0
     assert all(claim.outcome != "not run" for claim in everything.values())
     empty = claims_of(table.iloc[:0], PARAMETERS)

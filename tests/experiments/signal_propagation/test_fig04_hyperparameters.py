@@ -137,6 +137,7 @@ def test_printed_gaps_fall_with_the_rate_and_with_smaller_batches():
 
 def test_a_network_of_the_table():
     table = made_up(lambda *_: 3.0, lambda *_: 20, lambda *_: 0.5)
+    assert reading.title("vgg19-second", FULL | {"second_dataset": "cifar100"}) == "VGG-19, CIFAR-100"
     nets = reading.networks(table)
     assert len(nets) == len(fig04.jobs(PARAMETERS)) and nets["reached"].all()
     assert nets["peak"].between(6, 11).all() and np.allclose(2 ** nets["place"], nets["peak"])
@@ -155,9 +156,36 @@ def test_the_papers_directions_hold_and_the_others_disagree():
         assert (right[f"centre-dense-{axis}"], wrong[f"centre-dense-{axis}"]) == (CONTRADICTED, HOLDS)
     both = {id: claim for id, claim in claims(made_up(*as_claimed(1))).items() if claim.opposed_by}
     assert {id.split("-")[0] for id in both} == {"moves", "centre", "loss", "error"}
+    ours = {id for id, claim in claims(made_up(*as_claimed(1))).items() if claim.ours}
+    assert ours == {"moves-dense-rate", "moves-dense-batch"}  # not the setting of Figures 3 and 8
     assert not [id for id in right if "resnet" in id and id.startswith(("moves", "gap", "higher"))]
     flat = outcomes(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0))
     assert flat["gap-vgg19-rate"] == UNDECIDED and flat["higher-vgg19-rate"] in (ABSENT, UNDECIDED)
+
+
+def test_a_higher_peak_must_be_higher_with_all_networks():
+    for sign, outcome in ((1, HOLDS), (-1, CONTRADICTED)):
+        table = made_up(*as_claimed(sign))
+        missed = table["learning_rate"] == 0.04
+        table.loc[missed, "train_loss"] = 0.2  # these ended by epochs
+        found = claims(table)
+        assert found["higher-dense-rate"].outcome == found["higher-dense-batch"].outcome == outcome
+        turned = table.assign(alignment=table["alignment"].where(~missed, 0.01 if sign > 0 else 1.0))
+        other = claims(turned)["higher-dense-rate"]
+        assert other.outcome == NOT_JUDGED and "missed the loss" in other.test
+        assert other.measured == pytest.approx(found["higher-dense-rate"].measured)  # of the same networks
+        assert claims(turned)["gap-dense-rate"].outcome == outcome  # asks nothing of the kind
+
+
+def test_near_ties_are_counted():
+    table = made_up(*as_claimed(1))
+    near, total = reading.nearly_as_high(table)
+    assert (near, total) == (0, 6 * 7)  # the second layer has half of the largest
+    one = (table["family"] == "dense") & (table["seed"] == 0)
+    flat = table.assign(alignment=table["alignment"].where(~one, 0.5 + 1e-3 * table["layer"]))
+    assert reading.nearly_as_high(flat) == (6, 42)
+    assert reading.nearly_as_high(table.assign(train_loss=0.2)) == (0, 0)
+    assert reading.nearly_as_high(pd.DataFrame({"unit": []})) == (0, 0)
 
 
 def test_height_and_test_loss_both_ways():

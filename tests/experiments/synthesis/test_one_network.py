@@ -85,15 +85,27 @@ def test_claims_of_one_seed_or_of_nothing():
 
 def test_the_finding_follows_the_order():
     first, later = made_up((200, 40, 20, 10)), made_up((10, 40, 100, 200))
-    assert said(first).count("features align before filters do") == 2
-    assert said(later).count("filters align before features do") == 2
+    assert said(first).count("features align first") == 2
+    assert said(later).count("filters align first") == 2
     mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
-    begins = "In the convolutional network filters align before features do; in the fully connected network "
-    assert said(mixed).startswith(f"{begins}features align before filters do. With real labels")
+    begins = "In the convolutional network filters align first; in the fully connected network "
+    assert said(mixed).startswith(f"{begins}features align first. With real labels")
     # An order that is not sure is called undecided, whatever its sign.
-    assert said(made_up((200, 40, 20, 10), seeds=2)).count("it is undecided whether") == 2
+    assert said(made_up((200, 40, 20, 10), seeds=2)).count("the order is undecided") == 2
     numbers = reading.key_numbers(first, PARAMETERS)
     assert len(numbers) == 3 and numbers[-1].here == "convolutional 2 to 2, fully connected 2 to 2"
+
+
+def test_curvature_is_judged_where_path_and_net_change_agree():
+    """A rise before the features' half-time and swings after it: half of the path comes late."""
+    table = made_up((200, 40, 20, 10))
+    assert outcomes(table)["curvature-first"] == {HOLDS}
+    hilly = table.copy()
+    step, last = hilly["step"], hilly["step"].max()
+    swings = np.where(np.round(2 * np.log2(1 + step)) % 2, 1.0, 3.0)
+    hilly["curvature"] = 10.0 ** np.select([step < 2, step < 128, step < last], [1.0, 3.0, swings], 3.0)
+    found = [claim for id, claim in claims(hilly).items() if id.startswith("curvature-first")]
+    assert {claim.outcome for claim in found} == {NOT_JUDGED} and "same sign; not met" in found[0].test
 
 
 def test_half_time_is_half_of_the_path():
@@ -130,7 +142,7 @@ def test_what_has_not_settled_is_not_judged():
     found = claims(slow)
     for case in reading.cases(PARAMETERS):
         claim = found[f"curvature-settles-last-{case.id}"]
-        assert claim.outcome == NOT_JUDGED and "at the last record, at most 0; here 4, not met" in claim.test
+        assert claim.outcome == NOT_JUDGED and "by the last record, at most 0; here 4, not met" in claim.test
         assert found[f"curvature-first-{case.id}"].outcome == CONTRADICTED
         assert reading.unsettled(slow, PARAMETERS, **case.given) == 4
 

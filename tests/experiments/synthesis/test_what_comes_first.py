@@ -14,7 +14,7 @@ from alignbook.studies.synthesis.what_comes_first import experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("synthesis/what_comes_first")
-PARAMETERS = {"layers": ["convolutional", "dense"]}
+PARAMETERS = {"layers": ["convolutional", "dense"], "scales": [0.1, 0.3]}
 POST_HOC = {statement.id for statement in reading.STATEMENTS if statement.post_hoc}
 STEPS = np.array(experiment.recorded(512))
 claims, outcomes, said = judging.of(reading, PARAMETERS)
@@ -46,8 +46,9 @@ def made_up(features=30, filters=120, amount=5.0, slower=2.0, gains=(0.24, 0.2),
                     grown = np.zeros(len(STEPS)) if frozen else amount * rise(filters)
                     columns = {"features": 0.07 + made, "misalignment": 10.0, "random_bases": 10 + grown}
                     columns["loss"] = 2.3 * (1 - fall * made / (0.31 * (lead if frozen else 1)))
-                    cell = {"layer": layer, "trained": trained, "seed": seed, "width": width}
-                    found.append(pd.DataFrame({**cell, "scale": 0.1, "rate": 0.02, "step": STEPS, **columns}))
+                    cell = {"layer": layer, "trained": trained, "seed": seed, "width": width, "rate": 0.02}
+                    scale = 0.1 if width == 40 else 0.3
+                    found.append(pd.DataFrame({**cell, "scale": scale, "step": STEPS, **columns}))
     return pd.concat(found)
 
 
@@ -60,9 +61,8 @@ def test_every_statement_can_come_out_either_way():
     assert {claim.outcome for claim in found} == {HOLDS} and all(claim.ours for claim in found)
     assert set(outcomes(against).values()) == {CONTRADICTED}
     assert said(held) == (
-        "Features align before filters with all 2 kinds of first layer by the measure chosen in advance. "
-        "With the first layer frozen, features still make 80 % of their gain. Our filters start small, "
-        "and the order may hang on that."
+        "Features align before filters with all 2 kinds of first layer. With a frozen first layer features "
+        "reach 80 % of their gain. Our filters start small."
     )
     assert said(against).startswith("Filters align before features with all 2 kinds")
     numbers = reading.key_numbers(held, PARAMETERS)
@@ -73,13 +73,29 @@ def test_a_bounded_measure_can_turn_the_order():
     """The share 1 − 10 / (10 + growth) is half of its end when a large growth has hardly begun."""
     table = made_up(features=60, filters=90, amount=500.0)
     turned = outcomes(table)
-    assert turned["order-dense"] == HOLDS and turned["share-dense"] == CONTRADICTED
-    assert "; by a second, bounded one the order turns with the convolution and dense layer. " in said(table)
+    assert turned["order-dense"] == HOLDS and turned["share-dense-0.1"] == CONTRADICTED
+    assert " A bounded measure reverses this in 4 of 4 cases. " in said(table)
+
+
+def test_the_share_is_judged_for_each_initial_scale():
+    large, small = made_up(features=60, filters=90, amount=500.0), made_up()
+    table = pd.concat([large[large["scale"] == 0.1], small[small["scale"] == 0.3]])
+    table = table[table["layer"] == "dense"]
+    found = claims(table)
+    assert found["share-dense-0.1"].outcome == CONTRADICTED and found["share-dense-0.3"].outcome == HOLDS
+    assert found["share-dense-0.1"].seeds == 3
+    assert "A bounded measure reverses this with the dense layer, scale 0.1." in said(table)
 
 
 def test_what_is_asked_later_is_judged_on_new_seeds_and_nothing_where_nothing_was_learned():
     planned = outcomes(made_up(seeds=5))
-    assert {id.rpartition("-")[0] for id, outcome in planned.items() if outcome == NOT_JUDGED} == POST_HOC
+    assert {
+        one
+        for id, outcome in planned.items()
+        if outcome == NOT_JUDGED
+        for one in POST_HOC
+        if id.startswith(one)
+    } == POST_HOC
     assert set(outcomes(made_up(fall=0.4)).values()) == {NOT_JUDGED}
     nothing = pd.DataFrame({"unit": []})
     assert set(outcomes(nothing).values()) == {NOT_RUN} and reading.key_numbers(nothing, PARAMETERS) == []

@@ -143,7 +143,7 @@ def test_shares_are_of_the_mean_errors_and_the_printed_numbers_follow():
 
 def test_the_finding_follows_the_headline():
     first = said(made_up())
-    assert first.startswith("Pre-training helps more where") and "30 % of" in first and "20 % on" in first
+    assert first.startswith("Pre-training helps more on") and "30 % of" in first and "20 % on" in first
     turned = said(made_up({"coarse": 0.7, "distant": 0.9, "fine": 0.8}))
     assert turned.startswith("Against the paper") and "It also helps more on whole superclasses" in turned
     less = said(made_up({"coarse": 0.9, "distant": 0.7, "fine": 0.8}))

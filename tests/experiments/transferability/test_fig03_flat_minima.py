@@ -22,9 +22,10 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def made_up(sharper=2.0, reached=True, norm=1.0, **given):
+def made_up(sharper=2.0, reached=True, norm=1.0, learned=99.0, **given):
     """A table in which eigenvalues and rises from random weights are ``sharper`` times the others'."""
-    tables = []
+    row = {"kind": "source", "source_train_accuracy": learned, "source_test_accuracy": 70.0, "seed": 0}
+    tables = [pd.DataFrame([row])]
     for job in experiment.jobs(PARAMETERS | given):
         given = job.arguments
         rng = np.random.default_rng([given["seed"], len(given["dataset"]), len(given["start"])])
@@ -105,6 +106,31 @@ def test_networks_with_training_errors_are_at_no_minimum():
     assert {claim.outcome for claim in found.values()} == {NOT_JUDGED}
     assert "here 24" in found["eigenvalues"].test
     assert finding(made_up().assign(train_error=24.0)).startswith("We do not judge whether")
+
+
+@pytest.mark.parametrize("sharper", [2.0, 0.5])
+def test_nothing_is_judged_from_a_source_that_is_not_learned(sharper):
+    table = made_up(sharper, learned=34.6)
+    assert set(outcomes(table).values()) == {NOT_JUDGED}
+    said = finding(table)
+    assert "has learned only 35 % of its own training images" in said and len(said) <= 300
+    assert f"curves {sharper:.2f} times as much" in said
+    poor = table.assign(source_train_accuracy=99.0, source_test_accuracy=59.0)
+    assert set(outcomes(poor).values()) == {NOT_JUDGED}
+
+
+def test_rises_stand_beside_their_ratio_and_slow_networks_are_named():
+    rows = reading.rise_table(made_up(), PARAMETERS)
+    assert list(rows["radius"]) == ["0.1", "0.3"] * 3 and rows["rise, random weights"][0].startswith("0.020")
+    assert rows["log2 of the ratio"][0].startswith("1.00") and rows["difference"][0].startswith("0.010")
+    later = made_up(sharper=2.0)
+    later["seed"] += reading.SEEN
+    assert reading.slow(later, PARAMETERS)[0] == []
+    late = (later["seed"] == reading.SEEN + 1) & (later["start"] == "scratch")
+    later.loc[late, ["images_loss", "eigenvalue"]] *= 4
+    seeds, over, kept = reading.slow(later, PARAMETERS)
+    assert seeds == [reading.SEEN + 1] and over.iloc[0] == pytest.approx(4, rel=0.01)
+    assert kept.mean() == pytest.approx(1, abs=0.01) and len(kept) == 2
 
 
 def test_a_target_unlike_the_source_is_no_replicate():

@@ -32,7 +32,7 @@ def bowl(radius, points, bend):
     return pd.DataFrame({"alpha": first.round(9), "beta": second.round(9), "loss": loss})
 
 
-def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0):
+def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0, bends=1000.0):
     """Planes that bend ``rougher`` times as much at random weights, and grow by layers towards the input."""
     tables = []
     for job in experiment.jobs(PARAMETERS):
@@ -53,7 +53,7 @@ def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0):
         for position, layer in everything if given["layers"] == "all" else [(2, "two")]:
             growth = random_growth if random else own_growth
             slope = growth * (len(LAYERS) - 1 - position) + 0.01 * given["seed"] * position * (1 + random)
-            bend = noise * (rougher if random else 1.0) * 2**slope
+            bend = bends * noise * (rougher if random else 1.0) * 2**slope
             rows = bowl(given["radius"], given["points"], bend).assign(layer=layer, position=position)
             tables.append(rows.assign(**given_of(given)))
     return pd.concat(tables, ignore_index=True)
@@ -102,6 +102,21 @@ def test_claims_can_hold_and_fail():
     failed = outcomes(later(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.8, slower=0.5)))
     assert {failed[id] for id in failed.keys() - OF_IMAGENET} == {CONTRADICTED}
     assert outcomes(later(made_up(own_growth=0.5)))["even"] == UNDECIDED  # the margin itself
+
+
+def test_a_map_without_a_contour_of_the_papers_is_not_judged():
+    """A bowl of radius r and bend b varies by b r²: 0.02 nats at 0.1, 2 at 1."""
+    flat = later(made_up(bends=1.0))
+    found = outcomes(flat)
+    assert found["faster"] == HOLDS and found["middle-other-1"] == HOLDS  # the radius is ten times as large
+    others = found.keys() - OF_IMAGENET - {"faster", "middle-other-1"}
+    assert {found[id] for id in others} == {NOT_JUDGED}
+    assert "our maps are flat at the paper's scale. At radius 0.1 the loss" in finding(flat)
+    flatter = later(made_up(bends=0.01))
+    assert outcomes(flatter)["middle-other-1"] == NOT_JUDGED and "At radius 1 the loss" in finding(flatter)
+    assert len(finding(flatter)) <= 300
+    rows = reading.own_middle(flat, PARAMETERS)
+    assert reading.span(rows, "pretrained") == pytest.approx(0.01, rel=0.1)
 
 
 def test_layers_are_compared_from_the_middle_one_on():

@@ -117,17 +117,22 @@ def made_up(short=0.0, seeds=4, **changed):
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+MADE_UP = PARAMETERS | {"datasets": ["one"]}
+
+
+def claims(table, parameters=MADE_UP):
+    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters)}
 
 
 def test_statements_come_out_either_way():
     held, slow = claims(made_up()), claims(made_up(short=0.2))
     assert {claim.outcome for claim in held.values()} == {HOLDS}
-    rates = {id for id in held if id.startswith("rate-")} | {"falls"}
+    rates = {id for id in held if id.startswith("rate-")} | {"falls-one"}
     assert {slow[id].outcome for id in rates} == {CONTRADICTED} and len(rates) == 17
     assert {slow[id].outcome for id in set(slow) - rates} == {HOLDS}
-    assert held["falls"].measured == pytest.approx(0, abs=0.02) and held["rate-features-1.0"].paper == 0.25
+    assert (
+        held["falls-one"].measured == pytest.approx(0, abs=0.02) and held["rate-features-1.0"].paper == 0.25
+    )
     noise = 1 + 0.01 * np.random.default_rng(1).standard_normal(24)
     bad = made_up().assign(
         bound_p=1e-4 * noise, bound_q=1e-4 * noise, smallest=0.3 * noise, density=1.3 * noise
@@ -140,8 +145,20 @@ def test_the_slowest_quantity_decides():
     table = made_up()
     table["gram"] *= table["width"] ** 0.3
     found = claims(table)
-    assert found["falls"].outcome == CONTRADICTED and found["rate-cross-1.0"].outcome == HOLDS
-    assert found["falls"].measured == pytest.approx(-0.3, abs=0.02)
+    assert found["falls-one"].outcome == CONTRADICTED and found["rate-cross-1.0"].outcome == HOLDS
+    assert found["falls-one"].measured == pytest.approx(-0.3, abs=0.02)
+
+
+def test_data_sets_are_no_sample():
+    """Each by itself for the headline; for the other statements one value per seed, their mean."""
+    both = pd.concat([made_up(), made_up(short=0.2).assign(dataset="two")])
+    parameters = MADE_UP | {"datasets": ["one", "two"]}
+    found = claims(both, parameters)
+    assert found["falls-one"].outcome == HOLDS and found["falls-two"].outcome == CONTRADICTED
+    assert found["rate-gram-1.0"].seeds == 4 and found["rate-gram-1.0"].measured == pytest.approx(
+        0.4, abs=0.02
+    )
+    assert "on 1 of 2 data sets (1 contradicted)" in reading.finding(both, parameters, found)
 
 
 def test_the_share_near_the_threshold_is_not_judged_where_all_units_are():
@@ -150,14 +167,14 @@ def test_the_share_near_the_threshold_is_not_judged_where_all_units_are():
 
 
 def test_the_finding_follows_the_headline():
-    said = reading.finding(made_up(), PARAMETERS, claims(made_up()))
+    said = reading.finding(made_up(), MADE_UP, claims(made_up()))
     # 10,000 units that move by 0.05 each: 500 times the radius, so 500² times as many.
-    assert said.startswith("All that the proofs call small") and len(said) <= 300
+    assert said.startswith("Everything that the proofs call small") and len(said) <= 300
     assert 2400 < float(re.search(r"([\d,]+) million", said)[1].replace(",", "")) < 2600
     slow = made_up(short=0.2)
-    assert reading.finding(slow, PARAMETERS, claims(slow)).startswith("Something that the proofs call small")
+    assert reading.finding(slow, MADE_UP, claims(slow)).startswith("Something that the proofs call small")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
     nothing = pd.DataFrame({"unit": []})
     assert {claim.outcome for claim in claims(nothing).values()} == {NOT_RUN}
-    assert reading.finding(nothing, PARAMETERS, claims(nothing)) == "Nothing has finished."
+    assert reading.finding(nothing, MADE_UP, claims(nothing)) == "Nothing has finished."
     assert reading.key_numbers(nothing, PARAMETERS) == []

@@ -326,6 +326,6 @@ def test_the_source_is_tested_where_asked_for(store):
     both = pd.concat([table, found], ignore_index=True)
     assert judged(both) == judged(table) and finding(both) == finding(table)
     assert reading.key_numbers(both, PARAMETERS) == reading.key_numbers(table, PARAMETERS)
-    assert "was not measured" in source_said(table)
+    assert "has not been measured" in source_said(table, PARAMETERS)
     percent = f"{found['source_test_accuracy'].item():.0f} % of their source's test images"
-    assert percent in source_said(both)
+    assert percent in source_said(both, PARAMETERS)

@@ -2,6 +2,9 @@
 
 import pandas as pd
 
+from alignbook.experiments import Job
+from alignbook.runs import results
+from alignbook.studies.transferability import pretrained_source
 from alignbook.studies.transferability.targets import name_of, named, of_target, source_said, words
 
 
@@ -13,8 +16,24 @@ def test_names_and_back():
     assert list(of_target(table, "cifar10-natural").index) == [1]
 
 
-def test_the_source_is_said_where_it_was_measured():
+START = {"source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8, "blocks": 1}
+
+
+def test_the_source_is_said_where_it_was_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(results.paths, "results", lambda: tmp_path)
+    parameters = START | {"seeds": 2, "source_accuracy": False}
     table = pd.DataFrame({"kind": ["source", "source", "scale"], "source_test_accuracy": [30.0, 34.0, None]})
     table["source_train_accuracy"] = [50.0, 52.0, None]
-    assert "32 % of their source's test images and 51 % of its training images" in source_said(table)
-    assert "was not measured" in source_said(table[table["kind"] == "scale"])
+    assert "32 % of their source's test images and 51 % of its training images" in source_said(
+        table, parameters
+    )
+    without = table[table["kind"] == "scale"]
+    assert "has not been measured" in source_said(without, parameters)
+    # Of the same networks another page has stored seed 1; other networks are not looked at.
+    for seed, width, accuracy in ((1, 8, 20.0), (0, 16, 90.0)):
+        job = Job(
+            f"source-seed{seed}", pretrained_source.source_accuracy, START | {"seed": seed, "width": width}
+        )
+        row = {"kind": "source", "step": 0, "source_test_accuracy": accuracy, "source_train_accuracy": 21.0}
+        results.store(job, pd.DataFrame([row]), results.origin(job), device="cpu", wall_time=1.0)
+    assert "(1 of them were measured) classify 20 %" in source_said(without, parameters)

@@ -1,0 +1,213 @@
+"""Claims as a page shows them: their outcomes in a line, and a table with how each was reached."""
+
+import re
+from collections import Counter
+from string import ascii_lowercase
+from typing import NamedTuple
+
+from alignbook.claims import NOT_JUDGED, NOT_RUN, OUTCOMES
+from alignbook.pages.tables import badge, folded, marked, measured, number, table
+from alignbook.statements import asked, came_out, condition
+
+FEW = 4  # replicates, up to which a verdict's first line names the one that differs
+SHORT = 36  # letters of that name, at most
+UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
+SHARED = 3  # statements from which on a note of theirs stands above the table, with a letter
+# Where a claim's sources part: not within brackets, nor between the numbers of figures.
+_SOURCES = re.compile(r", (?![^()]*\)|\d)")
+OURS = ' <small class="ab-ours">by our own criterion</small>'
+
+
+def spread(group):
+    """HTML of the outcome of ``group``, claims of one statement, and of which where they differ."""
+    parts = []
+    for outcome in OUTCOMES:
+        those = [claim for claim in group if claim.outcome == outcome]
+        if those:
+            parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
+    return ", ".join(parts) + own(group)
+
+
+def own(group):
+    """HTML that says so where verdicts of ``group`` were reached, and all by a criterion of ours."""
+    decided = [claim for claim in group if claim.outcome not in (NOT_JUDGED, NOT_RUN)]
+    return OURS if decided and all(claim.ours for claim in decided) else ""
+
+
+def _of_which(those, group):
+    """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
+    case = those[0].case
+    if len(those) == 1 and case and len(group) <= FEW and len(case) <= SHORT:
+        return f" <small>({marked(case)})</small>"
+    return f"&nbsp;on&nbsp;{len(those)}"
+
+
+def tally(group):
+    """HTML of the outcomes of claims of one statement, each with how many have it where there are several."""
+    counts = Counter(claim.outcome for claim in group)
+    several = len(group) > 1
+    # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
+    signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
+    parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
+    return "<br>".join(parts) + "<br>" * bool(len(parts) > 1 and own(group)) + own(group)
+
+
+def claims_table(claims, anchored=True):
+    """HTML of a table of ``claims``: the headline first, claims of one group in a row that unfolds.
+
+    What all claims of a group must be read with stands once, in the group's row. What as many as ``SHARED``
+    statements must be read with stands above the table, and in their rows its letter.
+    anchored : whether links lead to the rows, as they do in one table of a page
+    """
+    groups = [(statement, group, _common(group)) for statement, group in grouped(claims)]
+    places = {}  # of each note: how it came out, statement by statement
+    for _, _, common in groups:
+        for note in common:
+            places.setdefault((note.kind, note.text), []).append(note)
+    often = [key for key, found in places.items() if len(found) >= SHARED and key[0]]
+    letters = {key: (letter, _together(places[key])) for key, letter in zip(often, ascii_lowercase)}  # noqa: B905
+    rows = []
+    for statement, group, common in groups:
+        if len(group) == 1:
+            rows.append(_claim_row(group[0], (), letters, anchored))
+            continue
+        inner = table(_filled([_claim_row(claim, common, letters, anchored) for claim in group]), "claims")
+        source = ", ".join(sources(group))
+        unfolded = len(group) <= UNFOLDED and (not anchored or any(claim.headline for claim in group))
+        rows.append(
+            {
+                "Claim": f"{marked(statement)} <small>({marked(source)})</small>{shown(common, letters)}",
+                "Paper": "",
+                "Here": "",
+                "Outcome": tally(group),
+                "below": folded(f"{len(group)} cases", inner, open=unfolded),
+            }
+        )
+    legend = "".join(
+        f"<p>{note.kind} {letter}: {marked(note.told())}.</p>" for letter, note in letters.values()
+    )
+    return f'<div class="ab-note">{legend}</div>' * bool(legend) + table(_filled(rows), "claims")
+
+
+def _common(group):
+    """The notes that all claims of ``group`` have; without how they came out where that differs."""
+    found = {}
+    for claim in group:
+        for note in dict.fromkeys(notes(claim)):
+            found.setdefault((note.kind, note.text), []).append(note)
+    return [_together(one) for one in found.values() if len(one) == len(group)]
+
+
+def _together(found):
+    """The one note that several claims have; without how it came out where that differs."""
+    return found[0] if len(set(found)) == 1 else found[0]._replace(seen="")
+
+
+def _claim_row(claim, apart, letters, anchored):
+    outcome = f"{badge(claim.outcome)}{own([claim])}{by_which_rule(claim)}"
+    cells = claim_cells(claim, apart, letters)
+    if claim.headline:
+        cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
+    anchor = {"id": f"claim-{claim.id}"} if anchored else {}
+    return {**anchor, **cells, "Outcome": outcome}
+
+
+def claim_cells(claim, apart=(), letters=None):
+    """{column: HTML} of a claim: what it says, the paper's value, ours with its interval.
+
+    Notes in ``apart`` stand elsewhere; those in ``letters`` stand there under a letter.
+    """
+    here = number(claim.measured)
+    if claim.interval and claim.measured is not None:
+        here, low, high = measured(claim.measured, claim.interval, [claim.against])
+        here += f"<br><small>{low} to {high}</small>"
+    paper = number(claim.paper)
+    here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
+    if claim.tolerance is not None:
+        paper += f"<br><small>our margin {number(claim.tolerance)}</small>"
+    statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
+    noted = shown(notes(claim), letters or {}, apart)
+    return {"Claim": statement + noted, "Paper": paper, "Here": here}
+
+
+class Note(NamedTuple):
+    """What a reader must know before trusting a verdict."""
+
+    kind: str  # "Condition", "Post hoc", …; "" of a sentence that needs no such word
+    text: str
+    seen: str = ""  # how a condition came out
+    because: str = ""
+
+    def told(self):
+        """Text, how it came out, and why it is asked for."""
+        return self.text + f"; {self.seen}" * bool(self.seen) + f". {self.because}" * bool(self.because)
+
+
+def notes(claim):
+    """[:class:`Note`] of a claim."""
+    found = [Note("Condition", asked(need), came_out(need), need["because"]) for need in claim.requires]
+    if claim.opposed_by:
+        found.append(Note("The paper also says the opposite", claim.opposed_by))
+    if claim.post_hoc:
+        found.append(Note("Post hoc", claim.post_hoc))
+    if claim.needed:
+        found.append(Note("", decides(claim)))
+    return found
+
+
+def shown(found, letters, apart=()):
+    """HTML of ``found``, a line each; notes that have one of ``letters`` share the first line.
+
+    Of notes in ``apart``, which stand elsewhere, and of those with a letter stands what is not said there.
+    """
+    elsewhere = {(note.kind, note.text): note for note in apart}
+    short, lines = [], []
+    for note in found:
+        key = (note.kind, note.text)
+        if key in elsewhere:
+            lines += [note.seen.capitalize()] * (note.seen != elsewhere[key].seen)
+        elif key in letters:
+            letter, there = letters[key]
+            unmet = ", not met" * note.seen.endswith(("not met", "not measured"))
+            short.append(f"{note.kind} {letter}" + (f": {note.seen}" if note.seen != there.seen else unmet))
+        else:
+            lines.append(f"{note.kind}: {note.told()}".removeprefix(": "))
+    lines = ["; ".join(short).capitalize()] * bool(short) + lines
+    return "".join(f"<br><small>{marked(line)}</small>" for line in lines)
+
+
+def by_which_rule(claim):
+    """HTML: how the verdict was reached, unless it is a condition, which stands below the claim."""
+    if claim.test in map(condition, claim.requires):
+        return ""
+    return f"<br><small>{marked(claim.test)}</small>"
+
+
+def decides(claim):
+    """What would decide an undecided ``claim``, one sentence."""
+    need = claim.needed
+    if need["seeds"] is None:
+        return f"No number of {claim.what}s is planned: {need['why']}."
+    hours = need.get("core_hours")
+    cost = f", {hours:{'.1f' if hours >= 1 else '.2g'}} core hours" if hours else ""
+    return f"{need['seeds']} new {claim.what}s would decide it{cost} ({need['why']})."
+
+
+def _filled(rows):
+    """``rows`` of claims without the columns of numbers that are empty in all of them."""
+    empty = [name for name in ("Paper", "Here") if not any(row[name] for row in rows)]
+    return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
+
+
+def sources(claims):
+    """Where in the paper ``claims`` stand, each place once, in their order."""
+    return list(dict.fromkeys(place for claim in claims for place in _SOURCES.split(claim.source)))
+
+
+def grouped(claims):
+    """(statement, its claims) of each statement, the headline's first, otherwise in their order."""
+    groups = {}
+    for claim in claims:
+        groups.setdefault(claim.group or claim.id, []).append(claim)
+    ordered = sorted(groups.values(), key=lambda group: not any(claim.headline for claim in group))
+    return [(group[0].group or group[0].statement, group) for group in ordered]
