@@ -10,6 +10,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, rank_correlation, sample
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import by_verdict
 
 from .design import DOMAINS, NONE
 
@@ -160,6 +161,15 @@ UNFIT = (
 )
 
 
+ACROSS = by_verdict(
+    holds="Where alignment falls more, accuracy falls more, too. ",
+    contradicted="Where alignment falls more, accuracy falls less. ",
+    absent="How far alignment falls says little about accuracy. ",
+    undecided="Whether both falls go together is undecided. ",
+    not_judged="Whether both falls go together is not judged. ",
+)
+
+
 def finding(table, parameters, claims):
     """In how many pairs alignment and accuracy fall; of a base network that cannot tell, why."""
     aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
@@ -177,8 +187,8 @@ def finding(table, parameters, claims):
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + _stand_in(parameters)
     return (
-        f"Pre-training on random labels of another domain lowers alignment with the target in {_tally(one)}. "
-        f"It lowers accuracy on the target in {_tally(other)}. {_stand_in(parameters)}"
+        f"Random labels of another domain lower alignment with the target in {_tally(one)} and accuracy "
+        f"in {_tally(other)}. {ACROSS.get(claims['ranks'].outcome, '')}{_stand_in(parameters)}"
     )
 
 
@@ -189,18 +199,18 @@ def _printed_falls():
 
 
 def _stand_in(parameters):
-    """``Three kinds of digits stand in for Office-31, EfficientNet-Lite0 for ResNet-18.``"""
+    """``Digits stand in for Office-31, EfficientNet-Lite0 for ResNet-18.``"""
     network = "EfficientNet-Lite0" if parameters["base"] == "imagenet" else "A small network"
     if parameters["domains"] == "office31":
         return f"{network} stands in for ResNet-18."
     network = network.replace("A small", "a small")
-    return f"Three kinds of digits stand in for Office-31, {network} for ResNet-18."
+    return f"Digits stand in for Office-31, {network} for ResNet-18."
 
 
 def _tally(counts):
-    """``4 of 6 pairs and raises it in 1 (1 undecided)``"""
+    """``4 of 6 pairs and raise it in 1 (1 undecided)``"""
     said = f"{counts[HOLDS] or 'none'} of {counts.total()} pairs"
-    said += f" and raises it in {counts[CONTRADICTED]}" if counts[CONTRADICTED] else ""
+    said += f" and raise it in {counts[CONTRADICTED]}" if counts[CONTRADICTED] else ""
     others = [
         f"{n} {'unchanged' if outcome == ABSENT else outcome}"
         for outcome, n in counts.items()
