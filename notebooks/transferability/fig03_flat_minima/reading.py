@@ -235,6 +235,18 @@ FAR = {
 }
 
 
+def around(parameters, claims):
+    """Where the mean rise of the loss around both kinds of minima clearly differs, though it is not judged."""
+    name = first_target(parameters)
+    told = {}
+    for radius in parameters["radii"]:
+        low, high = claims[f"rise-{name}-{radius:g}"].interval or (0, 0)
+        if low > 0 or high < 0:
+            told.setdefault("less" if low > 0 else "more", []).append(f"{radius:g}")
+    rises = [f"{how} around pre-trained ones at radius {listed(radii)}" for how, radii in told.items()]
+    return f", and rises {listed(rises)}" if rises else ""
+
+
 def finding(table, parameters, claims):
     """The ratio of curvatures on the first target, and what the loss does further away."""
     claim, name = claims["eigenvalues"], first_target(parameters)
@@ -243,10 +255,9 @@ def finding(table, parameters, claims):
     right = source_accuracy("train")(table, parameters) if claim.outcome == NOT_JUDGED else 100
     if right < SOURCE_LEARNED[0].at_least:
         return (
-            f"{SAID[claim.outcome]}: the source network has learned only {right:.0f} % of its own training "
-            "images, so it need not lie in a flat region. On "
-            f"{words(name)} the loss curves {2**claim.measured:.2f} times as much at minima from random "
-            "weights. Our network is small."
+            f"{SAID[claim.outcome]}: the source network has learned only {right:.0f} % of its training images. "
+            f"Unjudged, on {words(name)} the loss curves {2**claim.measured:.2f} times as much at minima from "
+            f"random weights{around(parameters, claims)}. Our network is small."
         )
     low, high = (f"{2**end:.2f}" for end in claim.interval or 2 * (claim.measured,))
     curved = f"{low} to {high} times as much" if low != high else f"{low} times as much"
