@@ -236,15 +236,11 @@ FAR = {
 
 
 def around(parameters, claims):
-    """Where the mean rise of the loss around both kinds of minima clearly differs, though it is not judged."""
-    name = first_target(parameters)
-    told = {}
-    for radius in parameters["radii"]:
-        low, high = claims[f"rise-{name}-{radius:g}"].interval or (0, 0)
-        if low > 0 or high < 0:
-            told.setdefault("less" if low > 0 else "more", []).append(f"{radius:g}")
-    rises = [f"{how} around pre-trained ones at radius {listed(radii)}" for how, radii in told.items()]
-    return f", and rises {listed(rises)}" if rises else ""
+    """On which side of 0 the interval of the rise at the largest radius lies, though that is not judged."""
+    radius = max(parameters["radii"])
+    low, high = claims[f"rise-{first_target(parameters)}-{radius:g}"].interval or (0, 0)
+    how = "less" * (low > 0) + "more" * (high < 0)
+    return f", and rises {how} around pre-trained ones at radius {radius:g}" if how else ""
 
 
 def finding(table, parameters, claims):
@@ -255,9 +251,9 @@ def finding(table, parameters, claims):
     right = source_accuracy("train")(table, parameters) if claim.outcome == NOT_JUDGED else 100
     if right < SOURCE_LEARNED[0].at_least:
         return (
-            f"{SAID[claim.outcome]}: the source network has learned only {right:.0f} % of its training images. "
-            f"Unjudged, on {words(name)} the loss curves {2**claim.measured:.2f} times as much at minima from "
-            f"random weights{around(parameters, claims)}. Our network is small."
+            f"{SAID[claim.outcome]}: the source network has learned only {right:.0f} % of its training "
+            f"images. Unjudged, the loss curves {2**claim.measured:.2f} times as much at minima from random "
+            f"weights{around(parameters, claims)}. Our network is small."
         )
     low, high = (f"{2**end:.2f}" for end in claim.interval or 2 * (claim.measured,))
     curved = f"{low} to {high} times as much" if low != high else f"{low} times as much"

@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import Claim, KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.by_seed import factor
+from alignbook.studies.transferability.by_seed import factor, fitting
 from alignbook.studies.transferability.targets import STARTS, of_target, words
 from alignbook.wording import IT, by_verdict, over_cases
 
@@ -176,7 +176,8 @@ def finding(table, parameters, claims):
         return "There is nothing to compare."
     own = f"{2**over_all:.1f} times as much in Figure 6"
     first = over_cases(claims, [f"first-{id}" for id in cases], FIRST, "in {}")
-    return f"{said}: {own}. {f'{early}; {first}' if first else early}. Our network is small."
+    parts = [f"{early}; {first}", early] if first else [early]
+    return fitting(*(f"{said}: {own}. {part}. Our network is small." for part in parts))
 
 
 def times(values):

@@ -5,7 +5,7 @@ import numpy as np
 from alignbook.claims import NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
 from alignbook.statements import Statement
-from alignbook.studies.transferability.by_seed import factor
+from alignbook.studies.transferability.by_seed import factor, fitting
 from alignbook.studies.transferability.targets import STARTS, each, of_target, words
 from alignbook.wording import IT, by_verdict, over_cases
 
@@ -219,11 +219,14 @@ def finding(table, parameters, claims):
     cause = PROJECTED.get(projected) if shrunk == NOT_RUN else SHRUNK[shrunk]
     lower = [f"steeper-lower-{name}" for name in names]
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
-        cause = ". ".join(filter(None, (over_cases(claims, lower, LOWER), cause)))
-    return (
-        f"{said}: {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}, by "
-        "a line's slope." + f" {cause}." * bool(cause) + " Our network is small."
+        parts = [f"{part}." for part in (over_cases(claims, lower, LOWER), cause) if part]
+    else:
+        parts = [f"{cause}."] if cause else []
+    fold = (
+        f"a fitted {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}."
     )
+    small = "Our network is small."
+    return fitting(*(" ".join((f"{said}: {fold}", *some, small)) for some in (parts, parts[:1])))
 
 
 def key_numbers(table, parameters):

@@ -6,6 +6,7 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, from_seed, last, ratio, weakest
 from alignbook.statements import NEW, Case, Requirement, Statement
+from alignbook.studies.transferability.by_seed import fitting
 from alignbook.wording import by_verdict
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
@@ -196,13 +197,16 @@ def finding(table, parameters, claims):
     if max(training_errors(table, parameters, part) for part in PARTS) > FITTED:
         crossed = " The networks of (c) and (d) have not learned theirs."
     elif not {HOLDS, CONTRADICTED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
-        crossed = " With natural and artificial classes crossed, neither source is clearly best."
-    colours, found = "", claims["colours-help"]
-    if found.outcome == CONTRADICTED:
-        colours = f" Colours help, too ({found.measured:+.1f} points), against the paper."
-    return (
-        f"{text}: digits beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
-        f"class labels beat colours by {claims['labels'].measured:.1f}.{colours}{crossed}"
+        crossed = " With {}classes crossed, neither source is clearly best."
+    text += f": digits beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
+    text += f"classes beat colours by {claims['labels'].measured:.1f}."
+    if claims["colours-help"].outcome == CONTRADICTED:
+        more = f" Colours help, too ({claims['colours-help'].measured:+.1f} points), against the paper."
+        texts = [text + more, text + " Colours help, too."]
+    else:
+        texts = [text]
+    return fitting(
+        *(own + crossed.format(kinds) for own in texts for kinds in ("natural and artificial ", ""))
     )
 
 

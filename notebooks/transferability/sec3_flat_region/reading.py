@@ -8,6 +8,7 @@ import pandas as pd
 from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability.by_seed import fitting
 from alignbook.studies.transferability.targets import words
 from alignbook.wording import by_verdict, listed, over_cases
 
@@ -139,17 +140,17 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, HELD_OUT).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    text = (
-        f"{SAID[head.outcome]}: its loss rises {far} of the way to guessing, and {near} after new images of "
-        f"its classes. {STAYS[claims[f'stays-{HELD_OUT}'].outcome]}; "
-        f"{FURTHER[claims[f'further-{HELD_OUT}'].outcome]}."
-    )
+    rises = f"its loss rises {far} of the way to guessing, and {near} after new images of its classes."
+    stays, further = (claims[f"{id}-{HELD_OUT}"].outcome for id in ("stays", "further"))
+    texts = [f" {STAYS[stays]}; {FURTHER[further]}.", f" {STAYS[stays]}."]
+    texts = [f"{SAID[head.outcome]}: {rises}{more}" for more in texts]
     if head.outcome == NOT_JUDGED:
-        text = f"{SAID[head.outcome]}, since some network has not learned its task well enough."
+        texts = [f"{SAID[head.outcome]}, since some network has not learned its task well enough."]
     other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)
-    if other is not None:
-        text += f" {listed([called(name) for name in kinds['inputs']])}, alike in inputs alone, {other}."
-    return f"{text} Our network is small."
+    more = (
+        "" if other is None else f" {listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}."
+    )
+    return fitting(*(f"{text}{more} Our network is small." for text in texts))
 
 
 def key_numbers(table, parameters):

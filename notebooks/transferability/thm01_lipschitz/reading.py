@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
-from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
+from alignbook.studies.transferability.by_seed import fitting, mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
 from alignbook.wording import by_verdict, listed, over_cases
 
@@ -148,10 +148,8 @@ def finding(table, parameters, claims):
     found = [claims[f"term-{name}"] for name in names]
     ends = (min(claim.measured for claim in found), max(claim.measured for claim in found))
     ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in ends))
-    return (
-        f"{change}: the measured change is {ends} times the predicted one{past_margin(found)}. {similar}. "
-        "The tasks are small."
-    )
+    text = f"{change}: the measured change is {ends} times the predicted one"
+    return fitting(*(f"{text}{more}. {similar}. The tasks are small." for more in (past_margin(found), "")))
 
 
 def past_margin(found):
@@ -163,7 +161,9 @@ def past_margin(found):
             1 - MARGIN: lambda claim: claim.interval[0] < 1 - MARGIN,
         }.items()
     }
-    told = [f" on {listed(names)} the interval reaches past our {end:g}" for end, names in past.items() if names]
+    told = [
+        f" on {listed(names)} the interval reaches past our {end:g}" for end, names in past.items() if names
+    ]
     return ";" + told[0] if told else ""
 
 

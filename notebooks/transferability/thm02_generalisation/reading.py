@@ -9,7 +9,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, difference, exponent
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
+from alignbook.studies.transferability.by_seed import fitting, mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
 from alignbook.wording import by_verdict, over_cases
 
@@ -272,11 +272,10 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     said = said or "Whether the excess over the bound falls with the width was not measured"
     worst, test = per_seed(rows, lambda part: ratio(part).max()), claims["test-loss"].outcome
-    return (
-        f"{said}. At width {rows['width'].max():,} the weights move {worst.mean():.2f} times the bound "
-        f"after the worst source on average, {worst.max():.2f} times at most; the theorem is about far wider "
-        "networks."
-    ) + (f" {TEST[test]}." if test in TEST else "")
+    moved = f"{said}. At width {rows['width'].max():,} the weights move {worst.mean():.2f} times the bound "
+    moved += "after the worst source on average"
+    rest = "; the theorem is about far wider networks." + (f" {TEST[test]}." if test in TEST else "")
+    return fitting(f"{moved}, {worst.max():.2f} times at most{rest}", moved + rest)
 
 
 def key_numbers(table, parameters):
