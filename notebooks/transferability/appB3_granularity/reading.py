@@ -115,7 +115,7 @@ def finding(table, parameters, claims):
     )
 
 
-PRINTED = f"{printed_more():+.1f} (from the printed errors: {printed_more('corrected'):+.1f})"
+PRINTED = f"{printed_more():+.1f} (by errors {printed_more('corrected'):+.1f})"
 
 
 def key_numbers(table, parameters):

@@ -235,6 +235,14 @@ FAR = {
 }
 
 
+def around(parameters, claims):
+    """On which side of 0 the interval of the rise at the largest radius lies, though that is not judged."""
+    radius = max(parameters["radii"])
+    low, high = claims[f"rise-{first_target(parameters)}-{radius:g}"].interval or (0, 0)
+    how = "less" * (low > 0) + "more" * (high < 0)
+    return f", and rises {how} around pre-trained ones at radius {radius:g}" if how else ""
+
+
 def finding(table, parameters, claims):
     """The ratio of curvatures on the first target, and what the loss does further away."""
     claim, name = claims["eigenvalues"], first_target(parameters)
@@ -243,10 +251,9 @@ def finding(table, parameters, claims):
     right = source_accuracy("train")(table, parameters) if claim.outcome == NOT_JUDGED else 100
     if right < SOURCE_LEARNED[0].at_least:
         return (
-            f"{SAID[claim.outcome]}: the source network has learned only {right:.0f} % of its own training "
-            "images, so it need not lie in a flat region. On "
-            f"{words(name)} the loss curves {2**claim.measured:.2f} times as much at minima from random "
-            "weights. Our network is small."
+            f"{SAID[claim.outcome]}: the source network has learned only {right:.0f} % of its training "
+            f"images. Unjudged, the loss curves {2**claim.measured:.2f} times as much at minima from random "
+            f"weights{around(parameters, claims)}. Our network is small."
         )
     low, high = (f"{2**end:.2f}" for end in claim.interval or 2 * (claim.measured,))
     curved = f"{low} to {high} times as much" if low != high else f"{low} times as much"

@@ -115,7 +115,7 @@ def sources(table, start):
 def _pretrained(id, text, measure, **more):
     """The statement about networks pre-trained on the source, and the same on a part of it."""
     rule = {
-        "source": "Figure 4, Section 3", "above": 0, "matters": 0.14, "unit": "of log2",
+        "source": "Figure 4, Section 3", "above": 0, "matters": 0.14, "unit": "in log2",
         "because": "a tenth of the distance",
     }  # fmt: skip
     return [
@@ -148,7 +148,7 @@ STATEMENTS = [
         "near-shared", "Pre-training is not needed for that: minima of different targets reached from the "
         "same random weights lie closer together than minima of one target from different ones: log2.",
         source="Figure 4, Section 3", of=lambda t, p: near(imagenet_rows.own(t), "random, shared"), above=0,
-        matters=0.14, unit="of log2", because="a tenth of the distance", ours=True,
+        matters=0.14, unit="in log2", because="a tenth of the distance", ours=True,
     ),
     *_pretrained(
         "around", "Minima lie closer to the pre-trained weights than to the minimum reached by training "

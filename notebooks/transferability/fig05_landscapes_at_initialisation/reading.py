@@ -215,12 +215,11 @@ def finding(table, parameters, claims):
     if near.measured is None or far.measured is None:
         return "Nothing was measured from both starts."
     if near.outcome == NOT_JUDGED:
-        both = far.outcome == NOT_JUDGED  # even at the other radius, which is larger
-        radius = parameters["far_radius" if both else "radius"]
         return (
-            f"{SAID[near.outcome]}: our maps are flat at the paper's scale. At radius {radius:g} the loss "
-            f"around random weights varies by {span(own_middle(table, parameters, int(both))):.2g} nats; the "
-            f"paper's contours lie {CONTOUR:g} apart. Our network is small."
+            f"{SAID[near.outcome]}: our maps are flat at the paper's scale. At its radius, "
+            f"{parameters['radius']:g}, the loss around random weights varies by "
+            f"{span(own_middle(table, parameters)):.2g} nats; the paper's contours lie {CONTOUR:g} apart. "
+            "Our network is small."
         )
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (
@@ -231,11 +230,12 @@ def finding(table, parameters, claims):
 
 
 def key_numbers(table, parameters):
-    """The other radius and the standard deviation, random over pre-trained."""
-    far = ratios(own_middle(table, parameters, 1))
-    spread = ratios(own_middle(table, parameters), "variation")
+    """Curvature and standard deviation at the headline's radius, random over pre-trained."""
+    rows, radius = own_middle(table, parameters), parameters["radius"]
     told = {
-        f"curvature, random over pre-trained, radius {parameters['far_radius']:g}": far,
-        f"standard deviation of the loss, radius {parameters['radius']:g}": spread,
+        f"curvature, random over pre-trained, radius {radius:g}": ratios(rows),
+        f"standard deviation of the loss, random over pre-trained, radius {radius:g}": ratios(
+            rows, "variation"
+        ),
     }
     return [KeyNumber(what, factor(values)) for what, values in told.items() if len(values)]

@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import Claim, KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.by_seed import factor
+from alignbook.studies.transferability.by_seed import factor, fitting
 from alignbook.studies.transferability.targets import STARTS, of_target, words
 from alignbook.wording import IT, by_verdict, over_cases
 
@@ -157,6 +157,7 @@ SAID = by_verdict(
     f"the loss varies more {ALONG} from random than from pre-trained weights",
 )
 EARLY = {outcome: f"Early on {words}" for outcome, words in IT.items()}
+FIRST = {outcome: f"before the first step {words}" for outcome, words in IT.items()}
 
 
 def shown(parameters):
@@ -165,7 +166,7 @@ def shown(parameters):
 
 
 def finding(table, parameters, claims):
-    """Whether it varies more over all of training, and early on; words follow the verdicts."""
+    """Whether it varies more over all of training, early on and before the first step."""
     cases = [case.id for case in settings(parameters)]
     said = over_cases(claims, [f"smaller-{id}" for id in cases], SAID, "in {} settings")
     early = over_cases(claims, [f"early-{id}" for id in cases], EARLY, "in {} settings")
@@ -173,8 +174,10 @@ def finding(table, parameters, claims):
     over_all = claims[f"smaller-{own}"].measured
     if said is None or early is None or over_all is None:
         return "There is nothing to compare."
-    own = f"{2**over_all:.1f} times as much from random ones in Figure 6"
-    return f"{said}: {own}. {early}. Our network is small."
+    own = f"{2**over_all:.1f} times as much in Figure 6"
+    first = over_cases(claims, [f"first-{id}" for id in cases], FIRST, "in {}")
+    parts = [f"{early}; {first}", early] if first else [early]
+    return fitting(*(f"{said}: {own}. {part}. Our network is small." for part in parts))
 
 
 def times(values):

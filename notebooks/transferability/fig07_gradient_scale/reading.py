@@ -5,7 +5,7 @@ import numpy as np
 from alignbook.claims import NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
 from alignbook.statements import Statement
-from alignbook.studies.transferability.by_seed import factor
+from alignbook.studies.transferability.by_seed import factor, fitting
 from alignbook.studies.transferability.targets import STARTS, each, of_target, words
 from alignbook.wording import IT, by_verdict, over_cases
 
@@ -191,20 +191,20 @@ SAID = by_verdict(
     "Gradients grow as fast backwards through pre-trained as random weights",
     "gradients grow faster backwards through random weights",
 )
-LOWER = {outcome: f"In the lower half of the layers {words}" for outcome, words in IT.items()}
+LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
 SHRUNK = by_verdict(
-    "Pre-trained weights shrink the leading directions",
-    "Pre-trained weights enlarge the leading directions",
-    "Pre-trained weights do not shrink the leading directions",
-    undecided="Whether they shrink the leading directions is undecided",
-    not_judged="Whether they shrink the leading directions is not judged",
+    "Pre-trained weights shrink leading directions",
+    "Pre-trained weights enlarge leading directions",
+    "Leading directions do not shrink",
+    undecided="Whether leading directions shrink is undecided",
+    not_judged="Leading directions are not judged",
 )
 PROJECTED = by_verdict(
-    "Figure 7(c)'s projections support the explanation",
-    "Figure 7(c)'s projections contradict the explanation",
-    "Figure 7(c)'s projections do not support the explanation",
-    undecided="Figure 7(c)'s projections leave its cause undecided",
-    not_judged="Figure 7(c)'s projections are not judged",
+    "Small projections may cause it",
+    "Projections are larger, not smaller",
+    "Projections are no smaller",
+    undecided="Whether projections shrink is undecided",
+    not_judged="Projections are not judged",
 )
 
 
@@ -219,12 +219,14 @@ def finding(table, parameters, claims):
     cause = PROJECTED.get(projected) if shrunk == NOT_RUN else SHRUNK[shrunk]
     lower = [f"steeper-lower-{name}" for name in names]
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
-        cause = over_cases(claims, lower, LOWER) or cause
-    return (
-        f"{said}: {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}."
-        + f" {cause}." * bool(cause)
-        + " Our network is small."
+        parts = [f"{part}." for part in (over_cases(claims, lower, LOWER), cause) if part]
+    else:
+        parts = [f"{cause}."] if cause else []
+    fold = (
+        f"a fitted {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}."
     )
+    small = "Our network is small."
+    return fitting(*(" ".join((f"{said}: {fold}", *some, small)) for some in (parts, parts[:1])))
 
 
 def key_numbers(table, parameters):

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, first_unmet
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {
@@ -152,13 +152,29 @@ SAID = by_verdict(
     "Past its peak, accuracy after transfer stays within a point",
     "accuracy after transfer falls again past its peak",
 )
-OVER = {
-    HOLDS: "it falls by {:.1f} points",
-    CONTRADICTED: "it does not fall",
-    ABSENT: "it stays within a point",
-    UNDECIDED: "it may or may not fall",
-    NOT_JUDGED: "we do not judge its fall",
+OVER = by_verdict(
+    "it falls by {:.1f} points past its peak",
+    "it does not fall past its peak",
+    "it stays within a point past its peak",
+    undecided="it may or may not fall past its peak",
+    not_judged="it {} by {:.1f} points, which we do not judge: {}",
+)
+WHY_NOT = {  # by the condition that is not met
+    SOURCE_LEARNED.text: "only {right:.0f} % of the source's training images are right",
+    TARGET_LEARNED.text: "{wrong:.0f} % of the target's training images are still wrong",
 }
+
+
+def over_fitted(table, parameters, claim):
+    """What happens past the peak where a small source is over-fitted, and why it is not judged if so."""
+    if claim.outcome != NOT_JUDGED:
+        return OVER[claim.outcome].format(claim.measured)
+    shares = {
+        "right": learned(table, parameters, OVER_FITTED),
+        "wrong": unfitted_past(table, parameters, OVER_FITTED),
+    }
+    why = first_unmet(claim, WHY_NOT).format(**shares)
+    return OVER[NOT_JUDGED].format("falls" if claim.measured > 0 else "rises", abs(claim.measured), why)
 
 
 def finding(table, parameters, claims):
@@ -167,16 +183,13 @@ def finding(table, parameters, claims):
     if plain.measured is not None:
         by = f", by {plain.measured:.1f} points" if plain.outcome == HOLDS else ""
         right, wrong = learned(table, parameters, PLAIN), unfitted_past(table, parameters)
-        seen = f"in the end the network gets {right:.0f} % of its source's training images right; we require "
-        seen += f"{LEARNED:.0f} %."
+        seen = f"the network gets {right:.0f} % of its source's training images right."
         if plain.outcome == NOT_JUDGED and right >= LEARNED:
             seen = f"up to {wrong:.0f} % of the target's training images are wrong; we allow {FITTED:.0f} %."
         said.append(f"{SAID[plain.outcome]}{by}: {seen}")
     if over is not None and over.measured is not None:
-        words = OVER[over.outcome].format(over.measured)
-        said.append(
-            f"When a small source is over-fitted (ours), {words} past its peak. Our network is small."
-        )
+        said.append(f"After over-fitting a small source, {over_fitted(table, parameters, over)}.")
+        said.append("Our network is small.")
     return " ".join(said) or "With fewer than three epochs there is nothing to compare."
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, weakest
 from alignbook.statements import Requirement, Statement, over
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
@@ -168,23 +168,32 @@ def finding(table, parameters, claims):
     if said is None or needed.empty:
         return "Nothing has finished."
     worst = min(claims[id].measured for id in ids if claims[id].measured is not None)
+    wide = [claims[id] for id in ids if claims[id].outcome == UNDECIDED and claims[id].interval]
+    past = f", and {'an interval reaches' if len(wide) == 1 else 'intervals reach'} past that" * bool(wide)
     return (
         f"{said}: the weakest exponent is {abs(worst):.2f} {'below' if worst < 0 else 'above'} the lemma's; "
-        f"we allow {ROOM:g}. None of our networks meets Lemma 2's condition, which takes about "
+        f"we allow {ROOM:g}{past}. Our networks miss Lemma 2's condition, which takes about "
         f"{needed.median() / 1e6:,.0f} million units."
     )
 
 
 def key_numbers(table, parameters):
     """How loose Lemma 1's bound is, and how near the outputs are to the transformed labels."""
-    rows = widest(at(table, kappa=min(parameters["kappas"])))
+    kappa = min(parameters["kappas"])
+    rows = widest(at(table, kappa=kappa))
     if rows.empty:
         return []
     loose = per_seed(rows, lambda part: (part["bound_p"] / part["moved_p"]).mean())
     carried = per_seed(rows, lambda part: part["carried"].mean())
     return [
-        KeyNumber("Lemma 1's bound over the farthest that a unit moves", mean_spread(loose, 0), "at least 1"),
         KeyNumber(
-            "outputs less transformed labels, over the labels", mean_spread(carried), "0 as m → ∞, κ → 0"
+            f"Lemma 1's bound over the farthest that a unit moves, κ = {kappa:g}",
+            mean_spread(loose, 0),
+            "at least 1",
+        ),
+        KeyNumber(
+            f"outputs less transformed labels, over the labels, κ = {kappa:g}",
+            mean_spread(carried),
+            "0 as m → ∞, κ → 0",
         ),
     ]

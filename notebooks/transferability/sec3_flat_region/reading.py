@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability.by_seed import fitting
 from alignbook.studies.transferability.targets import words
 from alignbook.wording import by_verdict, listed, over_cases
 
@@ -115,6 +116,14 @@ SAID = by_verdict(
     "Less similar targets lead as far out of the source's flat region",
     "less similar targets lead farther out of the source's flat region",
 )
+STAYS = by_verdict(
+    "These stay in it", "Even these lead out of it", "These end at its edge",
+    undecided="Whether these lead out is undecided", not_judged="Whether these lead out is not judged",
+)  # fmt: skip
+FURTHER = by_verdict(
+    "they move the weights less", "they move the weights further", "they move the weights as far",
+    undecided="the weights' way is undecided", not_judged="the weights' way is not judged",
+)  # fmt: skip
 INPUTS = by_verdict(
     "leads less far", "leads farther than these", "leads as far as these",
     undecided="leaves this undecided", not_judged="is not judged",
@@ -122,36 +131,33 @@ INPUTS = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """The verdict with the two rises that decide it, and whether similar targets stay."""
+    """The verdict with the two rises that decide it, whether the most similar target stays, and how far the
+    weights move after it.
+    """
     kinds = of_kinds(parameters)
     head = next((claims[f"farther-out-{name}"] for name in kinds["alike"]), None)
     if head is None or head.measured is None:
         return "Nothing has finished."
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, HELD_OUT).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    text = (
-        f"{SAID[head.outcome]}: its loss rises {far} of the way to guessing, and {near} after new images of "
-    )
-    text += "its own classes."
+    rises = f"its loss rises {far} of the way to guessing, and {near} after new images of its classes."
+    stays, further = (claims[f"{id}-{HELD_OUT}"].outcome for id in ("stays", "further"))
+    texts = [f" {STAYS[stays]}; {FURTHER[further]}.", f" {STAYS[stays]}."]
+    texts = [f"{SAID[head.outcome]}: {rises}{more}" for more in texts]
     if head.outcome == NOT_JUDGED:
-        text = f"{SAID[head.outcome]}, since some network has not learned its task well enough."
+        texts = [f"{SAID[head.outcome]}, since some network has not learned its task well enough."]
     other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)
-    if other is not None:
-        text += f" {listed([called(name) for name in kinds['inputs']])}, alike in inputs alone, {other}."
-    if {claims[f"stays-{name}"].outcome for name in parameters["similar"]} == {CONTRADICTED}:
-        text += " Similar targets leave it, too."
-    return f"{text} Our network is small."
+    more = (
+        "" if other is None else f" {listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}."
+    )
+    return fitting(*(f"{text}{more} Our network is small." for text in texts))
 
 
 def key_numbers(table, parameters):
-    """Mean rises over the similar targets, the unlike ones, and of random moves of the same length."""
-    similar, unlike = parameters["similar"], parameters["unlike"]
-    found = {
-        "after similar targets": mean_of(rise, table, similar),
-        "after less similar targets": mean_of(rise, table, unlike),
-        "after random moves of the same length": mean_of(rise, table, similar + unlike, "random"),
-    }
-    what = "source's loss {} (0: its own; 1: guessing)"
+    """Mean rises over the targets alike in inputs and labels, in inputs alone, and over the unlike ones."""
+    kinds = of_kinds(parameters) | {"unlike": parameters["unlike"]}
+    found = {listed(map(called, names)): mean_of(rise, table, names) for names in kinds.values() if names}
+    what = "source's loss after {} (0: its own; 1: guessing)"
     return [KeyNumber(what.format(when), interval(got)) for when, got in found.items() if len(got)]
 
 

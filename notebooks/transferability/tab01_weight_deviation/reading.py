@@ -3,13 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber, interval
+from alignbook.claims import NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
-from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict, over_cases
+from alignbook.wording import IT, by_verdict, over_cases
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 SOURCES = {"own": ("", ""), "imagenet": ("imagenet-", f"{imagenet_rows.NAME} from ImageNet, ")}
@@ -121,7 +120,7 @@ STATEMENTS = [
         "ordering", "The deviation orders the targets like their test errors: rank correlation over the "
         "targets.", source="Section 3, Table 1", of=of_ends(ordering), above=0, each=BOTH,
         paper=printed_ordering, requires=(LEARNED,), bounds=(-1, 1), headline=True,
-        matters=0.1, unit="rank correlation", because="two swaps of neighbours among six targets",
+        matters=0.1, because="two swaps of neighbours among six targets",
     ),
     Statement(
         "proportional", "The deviation is approximately proportional to the test error: smallest deviation "
@@ -152,16 +151,32 @@ SAID = by_verdict(
 )
 
 
+WHY = {NOT_JUDGED: " (targets not learned)", UNDECIDED: " (seeds scatter)"}
+
+
 def finding(table, parameters, claims):
-    """Whether the deviation orders targets as the error does, with the printed table's own correlation."""
-    said = over_cases(claims, [f"ordering-{case.id}" for case in BOTH(parameters)], SAID, "in {} settings")
+    """Whether the deviation orders targets as the error does, with the printed table's own correlation, and
+    with which weights and why it does not.
+    """
+    said = over_cases(claims, [f"ordering-{case.id}" for case in OWN(parameters)], SAID, "in {} settings")
     claim = claims["ordering-fine-tuned"]
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
-    return (
-        f"{said}: rank correlation {claim.measured:.2f} for all layers of our network, {claim.paper:.2f} in "
-        f"the printed table. Our network, pre-trained on {words(parameters['source'])}, is small."
-    )
+    text = f"{said}: rank correlation {claim.measured:.2f} for all layers ({claim.paper:.2f} in print)."
+    return f"{text}{from_imagenet(claims)} Our network is small."
+
+
+def from_imagenet(claims):
+    """How the network with ImageNet's weights came out in either setting, and why; "" if it was not run."""
+    found = {}
+    for setting in SETTINGS:
+        found.setdefault(claims[f"ordering-imagenet-{setting}"].outcome, []).append(setting)
+    told = [
+        IT[outcome] + f" {settings[0]}" * (len(settings) < len(SETTINGS)) + WHY.get(outcome, "")
+        for outcome, settings in found.items()
+        if outcome in IT
+    ]
+    return f" With ImageNet's weights {'; '.join(told)}." if told else ""
 
 
 def key_numbers(table, parameters):

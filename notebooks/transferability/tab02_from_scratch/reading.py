@@ -137,8 +137,7 @@ def finding(table, parameters, claims):
         return "Nothing was measured."
     return (
         f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far (paper: "
-        f"{printed_pairs()['ratio'].mean():.2f}), at a rate that is not printed. Our "
-        "networks are small."
+        f"{printed_pairs()['ratio'].mean():.2f}, at a rate that it does not print). Our networks are small."
     )
 
 

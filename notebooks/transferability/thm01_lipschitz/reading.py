@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
-from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
+from alignbook.studies.transferability.by_seed import fitting, mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, over_cases
+from alignbook.wording import by_verdict, listed, over_cases
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 SEEN = 3  # seeds that had been seen when the coefficient was split by data set
@@ -89,12 +89,12 @@ STATEMENTS = [
         "term", "The change of the squared gradient is the theorem's term: coefficient of that term.",
         source="Theorem 1", of=on_term, near=1, within=MARGIN, headline=True,
         each=each("datasets", "dataset"),
-        post_hoc="split by data set when seeds 0 to 2 had been seen; due from later ones", seen=SEEN,
+        post_hoc="split by data set when seeds 0 to 2 had been seen; judged on later seeds", seen=SEEN,
     ),
     Statement(
         "width-rate", "The part of the error due to the width falls at least as fast as m^(-1/4).",
         source="Theorem 1, third term; its separation from the κ term is ours", of=width_rate, ours=True,
-        above=THEOREM_RATE, matters=0.05, unit="of the exponent", because="a fifth of the exponent",
+        above=THEOREM_RATE, matters=0.05, because="a fifth of the exponent",
     ),
     Statement(
         "kappa-rate", "The rest of the error grows linearly with κ: exponent between the two largest κ.",
@@ -145,12 +145,26 @@ def finding(table, parameters, claims):
     similar = over_cases(claims, [f"similar-{name}" for name in names], SIMILAR, "on {} data sets")
     if change is None or similar is None:
         return "Nothing has finished."
-    found = [claims[f"term-{name}"].measured for name in names]
-    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(found), max(found))))
-    return (
-        f"{change}: at width {table['width'].max():,} by {ends} times its term. {similar}. The tasks are "
-        "small."
-    )
+    found = [claims[f"term-{name}"] for name in names]
+    ends = (min(claim.measured for claim in found), max(claim.measured for claim in found))
+    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in ends))
+    text = f"{change}: the measured change is {ends} times the predicted one"
+    return fitting(*(f"{text}{more}. {similar}. The tasks are small." for more in (past_margin(found), "")))
+
+
+def past_margin(found):
+    """Why the coefficient is undecided: on which side of 1 an interval reaches past the margin; "" if not."""
+    past = {
+        end: [claim.case for claim in found if claim.outcome == UNDECIDED and claim.interval and over(claim)]
+        for end, over in {
+            1 + MARGIN: lambda claim: claim.interval[1] > 1 + MARGIN,
+            1 - MARGIN: lambda claim: claim.interval[0] < 1 - MARGIN,
+        }.items()
+    }
+    told = [
+        f" on {listed(names)} the interval reaches past our {end:g}" for end, names in past.items() if names
+    ]
+    return ";" + told[0] if told else ""
 
 
 def key_numbers(table, parameters):

@@ -113,7 +113,8 @@ def test_nothing_is_judged_from_a_source_that_is_not_learned(sharper):
     table = made_up(sharper, learned=34.6)
     assert set(outcomes(table).values()) == {NOT_JUDGED}
     said = finding(table)
-    assert "has learned only 35 % of its own training images" in said and len(said) <= 300
+    assert "has learned only 35 % of its training images" in said and len(said) <= 300
+    assert f"rises {'less' if sharper > 1 else 'more'} around pre-trained ones at radius 0.3" in said
     assert f"curves {sharper:.2f} times as much" in said
     poor = table.assign(source_train_accuracy=99.0, source_test_accuracy=59.0)
     assert set(outcomes(poor).values()) == {NOT_JUDGED}

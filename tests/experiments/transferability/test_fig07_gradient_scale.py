@@ -74,8 +74,8 @@ def test_the_halves_of_the_layers_are_told_apart():
     found = judged(table)
     assert found["steeper-mnist"].outcome != CONTRADICTED == found["steeper-lower-mnist"].outcome
     assert found["steeper-lower-mnist"].post_hoc and found["steeper-lower-mnist"].ours
-    assert "In the lower half of the layers the opposite holds." in reading.finding(table, PARAMETERS, found)
-    assert "In the lower half of the layers it is not judged." in reading.finding(
+    assert "In the lower layers the opposite holds." in reading.finding(table, PARAMETERS, found)
+    assert "In the lower layers it is not judged." in reading.finding(
         made_up(), PARAMETERS, judged(made_up())
     )
 
@@ -154,8 +154,8 @@ def test_finding_gives_both_weights():
     slopes = reading.pairs(reading.rows_of(table, "cifar10-natural", "scale"), reading.decades).mean()
     random, own = (10 ** ((len(LAYERS) - 2) * slopes[start]) for start in ("scratch", "pretrained"))
     assert text.startswith(reading.SAID[HOLDS] + ": ")
-    assert f": {random:.1f}-fold against {own:.1f}-fold on " in text
-    assert "projections support" in text and len(text) <= 300
+    assert f": a fitted {random:.1f}-fold against {own:.1f}-fold on " in text
+    assert reading.PROJECTED[HOLDS] in text and len(text) <= 300
 
 
 def test_measured_against_the_head_by_hand():

@@ -112,6 +112,15 @@ def test_a_loss_is_no_improvement_but_not_a_small_one():
     assert judged["colours-help"] == HOLDS and judged["clothes-help"] == CONTRADICTED
 
 
+def test_what_colours_gain_is_that_of_the_seeds_that_judge_it():
+    table = made_up(labels=LABELS | {"colours": 48}, seeds=7)
+    found = claims(table)["colours-help"]
+    assert found.outcome == CONTRADICTED and found.seeds == 4
+    assert reading.colours_gain(table, PARAMETERS).mean() == pytest.approx(found.measured)
+    assert f"Colours help, too ({found.measured:+.1f} points), against the paper." in finding(table)
+    assert len(reading.colours_gain(made_up(seeds=4), PARAMETERS)) == 4  # of too few new ones all are shown
+
+
 def test_convergence_is_the_mean_loss_over_the_steps():
     rows = [
         {"panel": "crossed", "part": "natural", "start": start, "seed": 0, "step": step, "train_loss": loss}
@@ -140,7 +149,7 @@ def test_networks_that_have_not_learned_their_target_decide_nothing():
     assert "The networks of (c) and (d) have not learned" in finding(made_up(wrong=24.0))
     assert "(c)" not in finding(made_up())
     alike = {"none": 50, "artificial": 60, "natural": 60}
-    assert "With classes crossed, neither is clearly better." in finding(
+    assert "classes crossed, neither source is clearly best." in finding(
         made_up(natural=alike, artificial=alike)
     )
 

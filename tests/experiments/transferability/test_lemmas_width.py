@@ -2,13 +2,14 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.metrics.relu_gram import relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
 from alignbook.statements import judged
@@ -159,6 +160,9 @@ def test_data_sets_are_no_sample():
         0.4, abs=0.02
     )
     assert "on 1 of 2 data sets (1 contradicted)" in reading.finding(both, parameters, found)
+    wide = replace(found["falls-two"], outcome=UNDECIDED)
+    text = reading.finding(both, parameters, found | {"falls-two": wide})
+    assert "we allow 0.1, and an interval reaches past that." in text
 
 
 def test_the_share_near_the_threshold_is_not_judged_where_all_units_are():

@@ -142,10 +142,11 @@ def test_the_headline_is_about_the_target_alike_in_inputs_and_labels():
     found = claims(table)
     assert found["farther-out-held-out"].outcome == HOLDS and found["farther-out-held-out"].headline
     assert found["farther-out-cifar100"].outcome == CONTRADICTED
-    assert "50 % of the way to guessing, and 2 % after new images of its own classes." in said(table)
+    assert "50 % of the way to guessing, and 2 % after new images of its classes." in said(table)
+    assert "These stay in it; they move the weights" in said(table)
     assert "CIFAR-100, alike in inputs alone, leads farther than these." in said(table)
     assert "CIFAR-100, alike in inputs alone, leads less far." in said(made_up())
-    assert "leave" not in said(table) and "Similar targets leave it" in said(made_up(0.3, 0.8))
+    assert "lead out of it" not in said(table) and "Even these lead out of it" in said(made_up(0.3, 0.8))
     turned = made_up(held_out=0.8)
     assert outcomes(turned)["farther-out-held-out"] == CONTRADICTED and "less far out" in said(turned)
     assert len(said(table)) <= 300
@@ -175,7 +176,7 @@ def test_nothing_is_judged_where_it_is_not_stored_how_well_the_source_is_learned
 def test_numbers_and_the_table_follow_the_rises():
     table = made_up(random=0.1)
     numbers = [float(number.here.split()[0]) for number in reading.key_numbers(table, PARAMETERS)]
-    assert numbers == pytest.approx([0.03, 0.5, 0.02], abs=0.006)
+    assert numbers == pytest.approx([0.02, 0.04, 0.5], abs=0.02)
     rows = reading.summary(table, PARAMETERS)
     assert list(rows["edge"]) == ["not reached", "not reached", "0.40"]  # 0.1 lies 0.8 of 0 to 0.125
     assert set(rows["ratio of the means"]) == {"10.0"}
