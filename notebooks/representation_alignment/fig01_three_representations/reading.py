@@ -81,10 +81,9 @@ def other_bandwidth(table, parameters):
         f"{train[0]:.2g} beside {train[1]:.2g}, and its test error {test[0]:.2g} beside {test[1]:.2g}."
     )
     if area[0] < area[1] and train[0] < train[1]:
-        size = (
-            "ahead" if train[1] - train[0] > by_error["matters"] else "slightly ahead, by less than we count"
-        )
-        said += f" The model on features that align less is {size} here, so alignment is not all that counts."
+        slight = train[1] - train[0] <= by_error["matters"]
+        size = "slightly ahead here, by less than we count" if slight else "ahead here"
+        said += f" The model on features that align less is {size}, so alignment is not all that counts."
     return said
 
 

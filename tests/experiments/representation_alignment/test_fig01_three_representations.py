@@ -123,7 +123,7 @@ def test_the_other_bandwidth_is_told_beside_the_relu_network():
         "With a narrower bandwidth (0.3), the RBF network learns faster, although it aligns less."
     )
     table.loc[other, ["train_error", "test_error"]] *= 2 * 0.99
-    assert "is slightly ahead, by less than we count here" in reading.other_bandwidth(table, PARAMETERS)
+    assert "is slightly ahead here, by less than we count, so" in reading.other_bandwidth(table, PARAMETERS)
     assert found(table).endswith("the RBF network learns as fast, although it aligns less.")
     table.loc[other & table["kind"].eq("area"), "area"] = 0.9
     assert "ahead" not in reading.other_bandwidth(table, PARAMETERS)  # it aligns better, as it should
