@@ -81,7 +81,9 @@ def other_bandwidth(table, parameters):
         f"{train[0]:.2g} beside {train[1]:.2g}, and its test error {test[0]:.2g} beside {test[1]:.2g}."
     )
     if area[0] < area[1] and train[0] < train[1]:
-        said += " The model on features that align less is ahead here, so alignment is not all that counts."
+        slight = train[1] - train[0] <= by_error["matters"]
+        size = "slightly ahead here, by less than we count" if slight else "ahead here"
+        said += f" The model on features that align less is {size}, so alignment is not all that counts."
     return said
 
 
@@ -169,17 +171,17 @@ STATEMENTS = [
 ]  # fmt: skip
 
 ALIGN = {  # what is said of the same features' alignment, with the areas of the ReLU network and of the next
-    CONTRADICTED: "They do not align best with the labels",
-    ABSENT: "They align with the labels no better than the best of the others",
-    UNDECIDED: "It is undecided whether they align best with the labels",
-    HOLDS: "They also align best with the labels",
+    CONTRADICTED: "These features do not align best",
+    ABSENT: "These features align no better than the best of the others",
+    UNDECIDED: "It is undecided whether these features align best",
+    HOLDS: "These features also align best",
 }
 
 
 def finding(table, parameters, claims):
     """Whether models learn fastest on the ReLU network's features, and whether these align best."""
     claim, found = claims["relu-fastest"], areas(table)
-    models = "early in training, at this bandwidth of the RBF network"
+    models = "early in training"
     said = opening(
         claim, f"Linear models learn fastest on the ReLU network's features {models}",
         contradicted=f"Linear models do not learn fastest on the ReLU network's features {models}",
@@ -197,7 +199,24 @@ def finding(table, parameters, claims):
     slices = " All CT slices come from two patients." if few else ""
     mean = found[list(NAMES)].mean()
     pair = f"area {mean['relu']:.2f}; the others at most {mean.drop('relu').max():.2f}"
-    return f"{said}. {ALIGN[claims['relu-first'].outcome]} ({pair}).{slices}"
+    other = _other(table, parameters, claims)
+    return f"{said}. {ALIGN[claims['relu-first'].outcome]} ({pair}).{other}{slices}"
+
+
+def _other(table, parameters, claims):
+    """What another bandwidth of the RBF network changes, a sentence, where the headline holds; or nothing."""
+    speed, aligns = claims["training-other"].outcome, claims["alignment-other"].outcome
+    if claims["relu-fastest"].outcome != HOLDS or speed not in (CONTRADICTED, ABSENT, UNDECIDED):
+        return ""
+    means = errors(table, early(parameters), "train_error").mean()
+    if means["dictionary"] - means[OTHER] < means[OTHER] - means["relu"]:
+        return ""  # the order fails between the others
+    narrower = parameters["other_bandwidth"] < parameters["bandwidth"]
+    size = f"With a {'narrower' if narrower else 'wider'} bandwidth ({parameters['other_bandwidth']:g})"
+    less = ", although it aligns less" * (aligns == HOLDS)
+    if speed == UNDECIDED:
+        return f" {size}, it is undecided whether the RBF network learns as fast{less}."
+    return f" {size}, the RBF network learns {'as fast' if speed == ABSENT else 'faster'}{less}."
 
 
 def key_numbers(table, parameters):

@@ -86,8 +86,9 @@ STATEMENTS = [
         f"The printed singular values are those of {PRINTED_POINTS} points of length one.",
         source="Section 4.1", of=lambda t, p: mean_square(PRINTED) if len(at(t, labelling="first")) else None,
         exactly=1.0, within=ROUNDING, unit="mean squared length",
-        opposed_by=f"the squared singular values of {PRINTED_POINTS} points of length one sum to "
-        f"{PRINTED_POINTS}; the printed ones, squared, to {PRINTED_POINTS * mean_square(PRINTED):.1f}",
+        opposed_by="the squares of its printed singular values sum to "
+        f"{PRINTED_POINTS * mean_square(PRINTED):.1f}, as those of so many points of length one do; of "
+        f"{PRINTED_POINTS} points they would sum to {PRINTED_POINTS}",
     ),
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber
 from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import held
+from alignbook.wording import OTHERWISE, held
 
 from ..curve_order import LARGER, percent_above, weakest_of
 from ..names import by_set, title
@@ -211,31 +211,53 @@ STATEMENTS = [
 
 
 def outcomes(parameters, claims, id):
-    """{``data set, setting``: outcome} of a statement about every setting, of those that were run."""
-    found = {case.words: claims[f"{id}-{case.id}"].outcome for case in cases(parameters)}
+    """{``setting on data set``: outcome} of a statement about every setting, of those that were run."""
+    found = {
+        f"{plain(case.given['setting'])} on {title(case.given['dataset'])}": claims[f"{id}-{case.id}"].outcome
+        for case in cases(parameters)
+    }
     return {name: outcome for name, outcome in found.items() if outcome != NOT_RUN}
 
 
 def in_settings(found, noun):
-    """In how many settings a statement holds; a single exception by its name, several by their number."""
-    rest = Counter(outcome for outcome in found.values() if outcome != HOLDS)
-    holds = len(found) - rest.total()
-    if rest.total() < 2 or (not holds and len(rest) == 1):
+    """In how many settings a statement holds; a single exception by its name, several by their number.
+
+    Settings that are not judged count as those in which it does not hold; they are not named.
+    """
+    rest = {name: outcome for name, outcome in found.items() if outcome not in (HOLDS, NOT_JUDGED)}
+    holds = sum(outcome == HOLDS for outcome in found.values())
+    if holds == len(found) or (len(rest) == len(found) and len(set(rest.values())) == 1):
         return held(found, noun)
-    return f"{holds or 'none'} of {len(found)} {noun} ({', '.join(f'{n} {one}' for one, n in rest.items())})"
+    counts = [f"{number} {outcome}" for outcome, number in Counter(rest.values()).items()]
+    alone = len(rest) == len(found) - holds == 1
+    told = [f"{OTHERWISE[outcome]}: {name}" for name, outcome in rest.items()] if alone else counts
+    return f"{holds or 'none'} of {len(found)} {noun}" + f" ({', '.join(told)})" * bool(told)
+
+
+def unlearned(found):
+    """In which settings the network did not learn its labels, the end of a sentence; "" of none."""
+    names = [name for name, outcome in found.items() if outcome == NOT_JUDGED]
+    if not names:
+        return ""
+    alone = len(names) == sum(outcome != HOLDS for outcome in found.values()) == 1
+    where = f"one ({names[0]})" if alone else f"{len(names) if len(names) > 1 else 'one'}"
+    return f"; in {where} the network did not learn its labels"
 
 
 def finding(table, parameters, claims):
     """In how many settings training raises alignment, with the exceptions; then test data."""
-    ran = [outcomes(parameters, claims, id) for id in ("raises", "test")]
-    raised, test = ({name: one for name, one in found.items() if one != NOT_JUDGED} for found in ran)
-    if not raised or not test:
+    raised, test = (outcomes(parameters, claims, id) for id in ("raises", "test"))
+    if {*raised.values(), *test.values()} <= {NOT_JUDGED}:
         return "No setting is judged on these runs."
-    small = " CT slices come from only two patients." * ("ct_slices" in parameters["datasets"])
-    learned = " that learned their labels" * (len(raised) < len(ran[0]))
-    train, held_out = in_settings(raised, f"settings{learned}"), in_settings(test, "settings")
-    test_too = ", on training and on test data" if raised == test else f"; on test data, in {held_out}"
-    return f"Training raises alignment above its initial value and the inputs' in {train}{test_too}.{small}"
+    small = " CT slices come from two patients." * ("ct_slices" in parameters["datasets"])
+    noun = "combinations of setting and data set" if len(parameters["datasets"]) > 1 else "settings"
+    test_too = ", on training and on test data" if raised == test else "; on test data, in {}"
+    train = in_settings(raised, noun)
+    also = test_too.format(in_settings(test, "").replace("  ", " ").rstrip())
+    return (
+        f"Training raises alignment above its initial value and above that of the inputs in {train}{also}"
+        f"{unlearned(raised)}.{small}"
+    )
 
 
 def key_numbers(table, parameters):

@@ -3,7 +3,6 @@
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, KeyNumber, interval
-from alignbook.data.tables import TABLES
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Statement
 from alignbook.wording import listed
@@ -58,6 +57,10 @@ def order(table, parameters):
     return weakest(*(of(table, parameters, name) for name in parameters["datasets"] for of in (rises, falls)))
 
 
+STANDS = {
+    HOLDS: "holds", CONTRADICTED: "is contradicted", ABSENT: "is too small to count at some step",
+    UNDECIDED: "is undecided", NOT_RUN: "was not measured",
+}  # fmt: skip
 EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set}
 STATEMENTS = [
     Statement(
@@ -100,13 +103,6 @@ STATEMENTS = [
 ]  # fmt: skip
 
 
-DISORDER = {
-    CONTRADICTED: "Not all layers are in the paper's order",
-    ABSENT: "Some steps between layers are too small to matter",
-    UNDECIDED: "The order of the layers is undecided",
-}
-
-
 def finding(table, parameters, claims):
     """What alignment does with depth on each data set, by the verdicts on both halves."""
     outcomes = {
@@ -115,35 +111,57 @@ def finding(table, parameters, claims):
     }
     if any(outcome == NOT_RUN for one in outcomes.values() for outcome in one.values()):
         return "Not every data set has a finished run."
-    orders, images = {one["ordered"] for one in outcomes.values()}, not set(outcomes) <= set(TABLES)
-    pixels = f" Pixels: {parameters['darkest']:g} to 1." * images
-    pixels += " CT Position: two patients only." * ("ct_slices" in outcomes)
+    orders, names = {one["ordered"] for one in outcomes.values()}, listed([title(name) for name in outcomes])
+    few = " CT slices come from two patients." * ("ct_slices" in outcomes)
     if orders == {HOLDS}:
-        names = listed([title(name) for name in outcomes])
         order = "with depth, alignment rises after training and falls before it"
-        return f"The layers of {names} are in the paper's order: {order}.{pixels}"
-    where = f" on {title(next(iter(outcomes)))}" * (len(outcomes) == 1)
-    rise, fall = (
-        _where({title(name): one[id] for name, one in outcomes.items()}, id, other)
-        for id, other in (("rises", "falls at some layer"), ("falls", "rises at some layer"))
-    )
-    said = f"with depth, alignment after training {rise}; before training it {fall}"
-    start = next(words for outcome, words in DISORDER.items() if outcome in orders)
-    return f"{start}{where}: {said}.{pixels}"
+        return f"The layers of {names} are in the paper's order: {order}.{few}"
+    halves = []
+    for id, verb, when, sign in (("rises", "rise", "after", 1), ("falls", "fall", 0, -1)):
+        steps = {name: _weakest_place(sign * areas(table, name, when)) for name in outcomes}
+        halves.append(_where({name: one[id] for name, one in outcomes.items()}, steps, verb))
+    again = {2: "on both", 1: ""}.get(len(outcomes), "on all")
+    after, before = halves[0], halves[1].replace(f"on {names}", again).rstrip()
+    return f"After training, alignment {after}; before training it {before}.{few}"
 
 
-def _where(outcomes, holds, contradicted):
-    """``rises on MNIST and hardly rises at some layer on CT Position``; of one data set without its name."""
-    verbs = {
-        HOLDS: holds, CONTRADICTED: contradicted, UNDECIDED: "is undecided",
-        ABSENT: f"hardly {holds} at some layer",
-    }  # fmt: skip
+OPPOSITE = {"rise": "falls", "fall": "rises"}
+
+
+def _where(outcomes, steps, verb):
+    """``rises at every layer on MNIST, but rises too little to count at the last layer on CT Position``.
+
+    outcomes : {data set: outcome}; steps : {data set: what the layer of its weakest step is called}
+    """
     groups = {}
     for name, outcome in outcomes.items():
-        groups.setdefault(verbs[outcome], []).append(name)
-    if len(outcomes) == 1:
-        return next(iter(groups))
-    return " and ".join(f"{verb} on {listed(names)}" for verb, names in groups.items())
+        said = {
+            HOLDS: f"{verb}s at every layer", CONTRADICTED: f"{OPPOSITE[verb]} at {steps[name]}",
+            ABSENT: f"{verb}s too little to count at {steps[name]}",
+            UNDECIDED: f"may or may not {verb} at {steps[name]}",
+        }[outcome]  # fmt: skip
+        groups.setdefault(said, []).append(title(name))
+    return ", but ".join(f"{said} on {listed(names)}" for said, names in groups.items())
+
+
+def _weakest_place(found):
+    """``the last layer`` or ``layer 2``: where the mean area rises least between hidden layers."""
+    layer = found.drop(columns=0).mean().diff().idxmin()
+    return "the last layer" if layer == found.columns[-1] else f"layer {layer}"
+
+
+def other_range(parameters, other, claims):
+    """What the order on MNIST is at another range of pixels, a sentence of prose; ``claims`` are of that.
+
+    other : its darkest pixel
+    """
+    rise, fall = (claims[f"{id}-mnist"].outcome for id in ("rises", "falls"))
+    here, there = (f"{darkest:g}".replace("-", "−") for darkest in (parameters["darkest"], other))
+    return (
+        f"Pixels go from {here} to 1 here. With pixels from {there} to 1, on MNIST, the rise at every layer "
+        f"after training {STANDS[rise]}, and the fall before it {STANDS[fall]}: see *Few examples, and "
+        "another range of pixels*."
+    )
 
 
 def key_numbers(table, parameters):

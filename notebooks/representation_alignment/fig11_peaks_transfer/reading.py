@@ -200,6 +200,7 @@ STANDING = {  # of the inputs beside initial features
     HOLDS: "ahead", CONTRADICTED: "behind", ABSENT: "level", UNDECIDED: "undecided",
     NOT_JUDGED: "not judged", NOT_RUN: "not measured",
 }  # fmt: skip
+GIVE = {"ahead": "smaller", "behind": "larger"}
 
 
 def _inputs(claims):
@@ -209,6 +210,12 @@ def _inputs(claims):
         for when in ("fast", "last")
     )
     said = [one.pop() if len(one) == 1 else "mixed" for one in (early, late)]
+    short = {claims[f"{task}-test-fast"].outcome for task in TASKS} <= {HOLDS, CONTRADICTED}
+    if short and claims["related-test-fast"].outcome == HOLDS and set(said) == set(GIVE):
+        return (
+            "The inputs, which align better than untrained features, give a "
+            f"{GIVE[said[0]]} error early but a {GIVE[said[1]]} one at our last step."
+        )
     either = f"{said[0]} early, {said[1]}" if said[0] != said[1] else f"{said[0]} early and"
     return f"Inputs, better aligned than untrained features, are {either} at our last step."
 

@@ -126,7 +126,7 @@ def test_claims_as_in_the_paper(table):
     assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("0.30 → 0.20 → 0.10 before, 0.50 → 0.6")
     assert finding(rows) == (
         "The layers of digits and diabetes are in the paper's order: with depth, alignment rises after "
-        "training and falls before it. Pixels: 0 to 1."
+        "training and falls before it."
     )
 
 
@@ -139,8 +139,14 @@ def test_claims_against_the_paper(table):
     assert found["order"] == found["ordered-diabetes"] == found["rises-diabetes"] == CONTRADICTED
     assert found["ordered-digits"] == found["rises-digits"] == found["falls-diabetes"] == HOLDS
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 0 of 3"
-    assert finding(rows).startswith("Not all layers are in the paper's order: with depth")
-    assert "rises on digits and falls at some layer on diabetes; before training it falls on" in finding(rows)
+    assert finding(rows) == (
+        "After training, alignment rises at every layer on digits, but falls at the last layer on diabetes; "
+        "before training it falls at every layer on both."
+    )
+    rows = with_areas(table, FALLING, digits=RISING, diabetes=(0.4, 0.5, 0.4, 0.7))
+    assert "but falls at layer 2 on diabetes" in finding(rows)
+    rows = with_areas(table, RISING, digits=RISING, diabetes=RISING)
+    assert "; before training it rises at " in finding(rows) and finding(rows).endswith(" on both.")
 
 
 def test_the_two_stops_are_judged_apart(table):
@@ -155,14 +161,25 @@ def test_the_two_stops_are_judged_apart(table):
     assert seen["order"].outcome == HOLDS
 
 
-def test_the_finding_names_the_range_of_the_pixels_and_is_short_under_every_outcome(table):
-    rows = with_areas(table, FALLING, digits=RISING, diabetes=RISING)
+def test_another_range_of_the_pixels_is_told_with_its_verdicts(table):
+    one = next(iter(claims(with_areas(table, FALLING, digits=RISING, diabetes=RISING)).values()))
+    found = {"rises-mnist": replace(one, outcome=ABSENT), "falls-mnist": replace(one, outcome=HOLDS)}
+    said = reading.other_range(PARAMETERS, -1, found)
+    assert said.startswith(
+        "Pixels go from 0 to 1 here. With pixels from −1 to 1, on MNIST, the rise at every"
+    )
+    assert "after training is too small to count at some step, and the fall before it holds: see *Few" in said
+
+
+def test_the_finding_is_short_under_every_outcome(table):
+    rows = with_areas(table, FALLING, digits=RISING, diabetes=(0.4, 0.5, 0.6, 0.61))
     made = claims(rows)
-    said = reading.finding(rows, PARAMETERS | {"darkest": -1.0}, made)
-    assert said.startswith("The layers of digits and diabetes are in the paper's order: with depth")
-    assert said.endswith(" Pixels: -1 to 1.")
-    numbers = {f"{id}-diabetes": made[f"{id}-diabetes"] for id in ("ordered", "rises", "falls")}
-    assert "pixels" not in reading.finding(rows, PARAMETERS | {"datasets": ["diabetes"]}, numbers)
+    one = {f"{id}-diabetes": made[f"{id}-diabetes"] for id in ("ordered", "rises", "falls")}
+    one |= {f"{id}-diabetes": replace(made["order"], outcome=ABSENT) for id in ("ordered", "rises")}
+    assert reading.finding(rows, PARAMETERS | {"datasets": ["diabetes"]}, one) == (
+        "After training, alignment rises too little to count at the last layer on diabetes; before "
+        "training it falls at every layer."
+    )
     # As on the page, the two data sets with the longest reasons.
     named = rows.replace({"digits": "mnist", "diabetes": "ct_slices"})
     given = PARAMETERS | {"datasets": ["mnist", "ct_slices"]}
@@ -176,7 +193,7 @@ def test_the_finding_names_the_range_of_the_pixels_and_is_short_under_every_outc
         ]
         turned = {id: replace(made[id], outcome=o) for id, o in zip(ids, sum(both, []), strict=True)}
         said = reading.finding(named, given, turned)
-        assert said.endswith(" two patients only.") and len(said) <= 300, said
+        assert said.endswith(" from two patients.") and len(said) <= 300, said
 
 
 def test_chance_in_a_run_makes_no_fall():

@@ -227,7 +227,7 @@ def test_claims_on_shares_and_on_what_mirrors_alignment(table):
     last = rows["step"] == rows["step"].max()
     rows.loc[last & (rows["representation"] == "original"), "test_error"] = 3.0 + 0.001 * rows["seed"]
     text = said(rows, found(rows))
-    assert text.endswith("are ahead early, behind at our last step.") and len(text) <= 300
+    assert text.endswith("a smaller error early but a larger one at our last step.") and len(text) <= 300
     related = last & (rows["representation"] == "original") & (rows["task"] == "related")
     rows.loc[related, "test_error"] = 1.0 + 0.001 * rows["seed"]
     assert said(rows, found(rows)).endswith("are ahead early, mixed at our last step.")

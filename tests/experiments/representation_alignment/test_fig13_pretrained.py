@@ -54,7 +54,7 @@ def test_what_the_paper_shows_holds():
     said = finding(table)
     assert said.startswith("An untrained stand-in's features align better") and len(said) <= 300
     assert "by area, than other features in all 5 comparisons. Their curve" in said
-    assert said.endswith("Models learn fastest on them, too.")
+    assert said.endswith("Linear models learn fastest on them, too.")
     keys = reading.key_numbers(table, PARAMETERS)
     assert len(keys) == 3 and keys[2].here == "0.10 / 0.30 / 0.40 / 0.90"
 
@@ -70,7 +70,9 @@ def test_what_it_does_not_show_disagrees():
     assert "in 4 of 5 comparisons (the opposite: HOG on photos). Their curve" in finding(made_up(areas))
     assert "in none of 5 comparisons" in finding(made_up(dict.fromkeys(AREAS, 0.9) | {"transfer": 0.1}))
     slow = finding(made_up(AREAS, LEFT | {"transfer": 0.35}))
-    assert "in all 5 comparisons" in slow and slow.endswith("Models do not always learn fastest on them.")
+    assert "in all 5 comparisons" in slow and slow.endswith(
+        "Linear models do not always learn fastest on them."
+    )
 
 
 def test_curves_that_cross_are_told_beside_the_larger_area():
@@ -79,7 +81,7 @@ def test_curves_that_cross_are_told_beside_the_larger_area():
     pixels = (table["kind"] == "curve") & (table["representation"] == "original")
     table.loc[pixels & (table["threshold"] < 0.5), "alignment"] = 2.0
     table.loc[pixels & (table["threshold"] == 0.5), "alignment"] = 0.1
-    assert "Their curve lies above the pixels' at 33 % of the thresholds. Models" in finding(table)
+    assert "Their curve lies above the pixels' at 33 % (photos) of the thresholds. Linear" in finding(table)
 
 
 def test_the_finding_names_what_is_undecided():
@@ -99,7 +101,9 @@ def test_what_was_chosen_after_the_runs_is_judged_on_other_runs_alone():
     assert {id for id, claim in found.items() if claim.outcome == NOT_JUDGED} == later
     assert {id for id, claim in found.items() if claim.post_hoc} == later
     assert outcomes(made_up(first=3))["sudden-photos"] == NOT_JUDGED  # two of four had been seen
-    assert finding(made_up(first=0)).endswith("New runs must show whether models learn fastest on them.")
+    assert finding(made_up(first=0)).endswith(
+        "New runs must show whether linear models learn fastest on them."
+    )
 
 
 def test_speed_is_judged_at_one_step_size():
@@ -108,7 +112,10 @@ def test_speed_is_judged_at_one_step_size():
     steps = table[(table["kind"] == "step") & (table["step_size"] == 1.0)]
     large = steps[steps["representation"] == "sift"].assign(step_size=10.0)
     large["train"] = large["test"] = 0.01 + 0.001 * large["seed"]
-    found = claims(pd.concat([table, large], ignore_index=True))
+    both = pd.concat([table, large], ignore_index=True)
+    assert "SIFT on photos (0.01" in reading.last_ahead(both, PARAMETERS)
+    assert reading.last_ahead(table, PARAMETERS) == ""
+    found = claims(both)
     for loss in reading.LOSSES:
         assert found[f"faster-{loss}-photos"].outcome == HOLDS
         assert found[f"faster-best-{loss}-photos"].outcome == CONTRADICTED
