@@ -242,7 +242,7 @@ def finding(table, parameters, claims):
         return "The results contain no frozen network with alignments."
     most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
     start = before(table, parameters)
-    said = f"When only the last layer is trained, the others' alignments change {said}: on average by up to "
+    said = f"With only the last layer trained, the others' alignments change {said}: on average by up to "
     said += f"{100 * most:.0f} % of their small initial value ({start:.3f})."
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
