@@ -220,8 +220,8 @@ SAID = {
     HOLDS: "by more than a tenth{}",
     ABSENT: "by about a tenth{}",
     CONTRADICTED: "by less than a tenth{}",
-    UNDECIDED: "perhaps by over a tenth (undecided){}",
-    NOT_JUDGED: "by an amount not judged{}",
+    UNDECIDED: "maybe by over a tenth (undecided){}",
+    NOT_JUDGED: "by an unjudged amount{}",
 }
 PARITY = {
     HOLDS: "is still less accurate than",
