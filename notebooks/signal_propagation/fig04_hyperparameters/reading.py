@@ -304,8 +304,8 @@ SAID = {
 RISES = {
     HOLDS: "it rises{}",
     CONTRADICTED: "it falls{}",
-    ABSENT: "its height hardly changes{}",
-    UNDECIDED: "whether it rises{} is undecided",
+    ABSENT: "it stays as high{}",
+    UNDECIDED: "its rise{} is undecided",
     NOT_JUDGED: "whether it rises{} is not judged",
 }
 
@@ -322,7 +322,8 @@ def finding(table, parameters, claims):
             parts.append(words.format(how_far(judged, axes) if moved else changes(axes)))
     if not parts:
         return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
-    said = f"In the fully connected network, {'; '.join(parts)}."
+    parts = [parts[0], *(part.replace("the early peak", "it") for part in parts[1:])]
+    said = f"In fully connected networks, {'; '.join(parts)}."
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []
     for outcome, words in RISES.items():
