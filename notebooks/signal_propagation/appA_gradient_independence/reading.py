@@ -173,9 +173,12 @@ def finding(table, parameters, claims):
     said = (
         f"{SAID[claims[id].outcome]}: with them, the tangent kernel of {min(parameters['depths'])} layers is "
     )
-    said += f"{here:.0f} % off at width {width}, a gap that {narrows} as the width grows."
+    said += f"{here:.0f} % off at width {width}, a gap that {narrows} with width."
     if claims["printed"].outcome == CONTRADICTED:
-        said += " As printed, the paper's second parameterisation doubles the variance with every layer."
+        said += (
+            " An equation of Appendix A.4 seems misprinted: taken literally, the variance doubles with every "
+        )
+        said += "layer."
     return said
 
 

@@ -6,7 +6,7 @@ from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, rank_correlation
 from alignbook.statements import Case, Statement
-from alignbook.wording import clauses, counted, named, replicates
+from alignbook.wording import OTHERWISE, clauses, counted, listed, named, replicates
 
 from ..names import called
 
@@ -133,31 +133,41 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-MORE = {
-    HOLDS: "more{}",
-    CONTRADICTED: "less{}",
-    ABSENT: "no more{}",
-    UNDECIDED: "maybe more (undecided){}",
-    NOT_JUDGED: "maybe more (not judged){}",
-}
+DECIDED = {HOLDS: "more{}", CONTRADICTED: "less{}", ABSENT: "no more{}"}
+MORE = DECIDED | {UNDECIDED: "maybe more (undecided){}", NOT_JUDGED: "maybe more (not judged){}"}
 
 
 def finding(table, parameters, claims):
     """Whether alignment ranks layers by what they change: under Equation 4, in fact, and along the labels."""
-    said = clauses(claims, "would", MORE, of_some)
-    if not said:
+    found = replicates(claims, "would")
+    if not found:
         return "No layer was trained."
-    said = f"At equal class probabilities, steps on better aligned layers would change the outputs {said}."
+    said = "If untrained networks gave each class the same probability, steps on better aligned layers would "
+    said += f"change outputs {changes(claims, found)}."
     found = replicates(claims, "controls")
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
         sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
-        said += f" In fact they change them {MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
+        said += f" They do not: steps change outputs {MORE[fact].format('')}{sure}"
+        said += f"{along_labels(claims, fact)}."
     elif HOLDS in found:
         where = counted(found[HOLDS], sum(map(len, found.values())))
-        said += f" In fact they change them more{where}."
-    return f"{said} Measured on {parameters['images']} images."
+        said += f" They do not: steps change outputs more{where}."
+    return f"{said} On {parameters['images']} images."
+
+
+def changes(claims, found):
+    """``more on MNIST and less on CIFAR-10; Fashion-MNIST is undecided``."""
+    decided = clauses(claims, "would", DECIDED, of_some)
+    if not decided:
+        return f"maybe more ({' or '.join(OTHERWISE[outcome] for outcome in found)})"
+    open = [
+        f"{listed(names)} {{}} {OTHERWISE[outcome]}".format("is" if len(names) == 1 else "are")
+        for outcome in (UNDECIDED, NOT_JUDGED)
+        if (names := [claim.case for claim in found.get(outcome, ())])
+    ]
+    return "; ".join([decided.replace("; ", " and "), *open])
 
 
 def of_some(claims, total):
@@ -181,7 +191,7 @@ def key_numbers(table, parameters):
     """Of the first data set: rank correlations with and without Equation 4's premise, and its cosine."""
     dataset, result = parameters["datasets"][0], []
     wanted = (
-        ("rank correlation of A_l with the change at equal probabilities", would, {}),
+        ("rank correlation of A_l with the change, were all classes equally probable", would, {}),
         ("rank correlation of A_l with the change of the outputs", ranks("alignment", "norm"), {"start": 0}),
         ("cosine of a step with Equation 4's", over_layers("cosine"), {}),
     )

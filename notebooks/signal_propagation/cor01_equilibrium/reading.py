@@ -212,11 +212,12 @@ def finding(table, parameters, claims):
         [claim.measured for found in replicates(claims, id).values() for claim in found]
         for id in ("deep-slope", "figure3-slope")
     )
-    said += f": the exponent is {span(deep)} at {parameters['depth']:,} layers"
-    if shown:
-        kappa = central_kappa(parameters)
-        said += f", and {span(shown)} at the depths of Figure 3 (κ = {kappa:g})"
-    return f"{said}. It takes the worst pair of inputs, exact opposites, which no two images are."
+    if shown and set(replicates(claims, "deep-slope")) == {HOLDS}:
+        said += f": at the depths of Figure 3 the exponent is {span(shown)}"
+    else:
+        said += f": at {parameters['depth']:,} layers the exponent is {span(deep)}"
+    worst = "The theorem is about the worst pair of inputs, exact opposites, and no two images are opposite."
+    return f"{said}. {worst}"
 
 
 def span(values):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import clauses, counted, listed, replicates, together
@@ -186,18 +186,19 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+LENGTH = 300  # characters of a finding
 PEAK = {
     HOLDS: "a hidden layer aligns best{}",
     CONTRADICTED: "the first or last layer aligns best{}",
     ABSENT: "no hidden layer leads{}",
-    UNDECIDED: "the best layer is undecided{}",
+    UNDECIDED: "it is undecided{}",
     NOT_JUDGED: "it is not judged{}",
 }
 RISE = {
-    HOLDS: "Most gain comes in the first two epochs{}",
+    HOLDS: "Most of the gain comes in the first two epochs{}",
     CONTRADICTED: "Most change comes after the first two epochs{}",
     ABSENT: "Alignment changes as much later as in the first two epochs{}",
-    UNDECIDED: "Whether most gain comes in the first two epochs is undecided{}",
+    UNDECIDED: "Whether most of the gain comes in the first two epochs is undecided{}",
 }
 
 
@@ -214,24 +215,65 @@ def finding(table, parameters, claims):
             f"stopped after {epochs:.0f} epochs, while alignments were still changing. By then a hidden "
             f"layer leads on average{ahead}{scattered(run)}."
         )
-    said = clauses(claims, "hierarchy-hidden", PEAK, where)
-    risen = replicates(claims, "hierarchy-rises")
-    rise = clauses(claims, "hierarchy-rises", RISE if len(risen) == 1 else {HOLDS: RISE[HOLDS]})
-    text = f"At a training loss of {GOAL:g} and at the end, {said}."
-    if len(found) > 2:  # enough for one finding
-        return text
-    return f"{text} {rise}{'. ' if rise else ''}Momentum is ours."
+    every = [claim.case for some in found.values() for claim in some]
+
+    def at_kinds(claims, total):
+        """Where a verdict is, of what is decided; what is open beside one other verdict is the rest."""
+        if len(claims) == total or claims[0].outcome not in (HOLDS, CONTRADICTED, UNDECIDED):
+            return counted(claims, total)
+        if claims[0].outcome == UNDECIDED:
+            return " elsewhere" if len(found) == 2 else counted(claims, total)
+        return on_kinds(claims, every)
+
+    said = clauses(claims, "hierarchy-hidden", PEAK, at_kinds)
+    text = f"At a training loss of {GOAL:g} and at the end, {said}"
+    for sentence in (
+        f"{outer_at_end(table, parameters, claims, every)}.",
+        rising(replicates(claims, "hierarchy-rises")),
+        f" Our momentum is {parameters['momentum']:g}; the paper prints none.",
+    ):
+        text += sentence if len(text + sentence) <= LENGTH else "." * (not text.endswith("."))
+    return text
 
 
-def where(claims, total):
-    """`` on MNIST and Fashion-MNIST (10 layers), CIFAR-10 (10 and 20 layers)``; :func:`counted` of all.
+def outer_at_end(table, parameters, claims, every):
+    """``, though at the end the first layer leads on MNIST (10 layers)``: where the claim is undecided."""
+    found = []
+    for case in kinds(parameters):
+        claim = claims[f"hierarchy-hidden-{case.id}"]
+        lead, peak = (of(column)(table, parameters, **case.given) for column in ("hidden", "peak"))
+        if claim.outcome == UNDECIDED and _end(lead) == CONTRADICTED and (peak == 1).all():
+            found.append(claim)
+    return f", though at the end the first layer leads{on_kinds(found, every)}" if found else ""
 
-    Of what is open, too.
-    """
-    if len(claims) == total or claims[0].outcome not in (HOLDS, CONTRADICTED):
-        return counted(claims, total)
-    kinds = together(claim.case.removesuffix(" layers").split(", ") for claim in claims)
-    return " on " + ", ".join(f"{listed(names)} ({listed(depths)} layers)" for depths, names in kinds.items())
+
+def _end(lead):
+    """The verdict on a lead at the end alone, by the claim's own rule."""
+    return Claim.greater("", "", "", lead, HEIGHT["above"], matters=HEIGHT["matters"]).outcome
+
+
+def rising(found):
+    """`` Most of the gain comes in the first two epochs, not on CIFAR-10.``, of {outcome: claims}."""
+    if len(found) == 1:
+        ((outcome, claims),) = found.items()
+        return f" {RISE[outcome].format(counted(claims, len(claims)))}." if outcome in RISE else ""
+    if HOLDS not in found:
+        return ""
+    every = [claim.case for some in found.values() for claim in some]
+    if set(found) == {HOLDS, CONTRADICTED}:
+        return f" {RISE[HOLDS].format(f', not{on_kinds(found[CONTRADICTED], every)}')}."
+    return f" {RISE[HOLDS].format(counted(found[HOLDS], len(every)))}."
+
+
+def on_kinds(claims, every):
+    """`` on MNIST and Fashion-MNIST (10 layers)``; without the depths where they are all in ``every``."""
+    here = [claim.case for claim in claims]
+    split = [case.removesuffix(" layers").split(", ") for case in every]
+    parts = []
+    for depths, names in together(case.removesuffix(" layers").split(", ") for case in here).items():
+        whole = all(f"{name}, {depth} layers" in here for name, depth in split if name in names)
+        parts.append(listed(names) + f" ({listed(depths)} layers)" * (not whole))
+    return f" on {', '.join(parts)}"
 
 
 def scattered(claims):

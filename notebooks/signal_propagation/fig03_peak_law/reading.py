@@ -205,6 +205,7 @@ CHANGED = [
     Case("large-batch", "a batch four times larger", {"setting": "large batch"}),
 ]
 WHOLE = Requirement("trained as long as in the tables", full_size)
+WHOLE_VARIED = Requirement("Figure 8's networks were trained as long as in the tables", full_size)
 RIGHT = Requirement("shortfall of the test accuracy from the printed one", shortfall, at_most=ACCURACY_MARGIN)
 STEADY = Requirement(
     "the verdict is the same without networks that peak in the first layer", steady,
@@ -244,7 +245,7 @@ STATEMENTS = [
     ),
     Statement(
         "shift", "A lower learning rate or a larger batch moves the peak towards the last layer.",
-        source="Figure 8", of=shifts, each=lambda p: CHANGED, requires=(WHOLE,), **OF_LOG,
+        source="Figure 8", of=shifts, each=lambda p: CHANGED, requires=(WHOLE_VARIED,), **OF_LOG,
         opposed_by="Section 4, about Figure 4: smaller batches and larger rates move the peak towards "
         "the centre, which for an early peak is the opposite direction",
     ),
@@ -258,32 +259,47 @@ LAW = {
 WHY_NOT = {  # the first that is not met
     WHOLE.text: "training was cut short",
     RIGHT.text: "our accuracy is too low",
-    STEADY.text: "first-layer peaks decide it",
+    STEADY.text: "its slope depends on networks that peak in the first layer",
 }
+LENGTH = 300  # characters of a finding
 
 
 def finding(table, parameters, claims):
     """How the layer of largest alignment grows with depth, and what exact theory gives at these depths."""
-    found, said = replicates(claims, "slope"), []
+    found = replicates(claims, "slope")
     if not found:
         return "Too few networks learned for a slope."
-    if law := clauses(claims, "slope", LAW, where):
-        said.append(f"The layer that aligns most {law.replace('; ', '; it ')}")
-    exact = [most(table, parameters, statistic) for statistic in ("mean", "supremum")]
-    if all(map(math.isfinite, exact)):
-        mean, supremum = (f"{value:.1f}" for value in exact)
-        said.append(
-            f"Averaged over pairs, exact theory gives at most {mean}; by the paper's supremum, {supremum}"
+    if not (law := clauses(claims, "slope", LAW, where)):
+        return unjudged(found)
+    said = f"The layer that aligns most {law.replace('; ', '; it ')}."
+    judged = [claim.id.removeprefix("slope-") for outcome in LAW for claim in found.get(outcome, ())]
+    exact, more = most(table, parameters, "mean", judged), unjudged(found)
+    if math.isfinite(exact):
+        theory = (
+            f" There, exact theory gives {'at most ' * (len(judged) > 1)}{exact:.1f}, averaged over pairs."
         )
-    if unjudged := found.get(NOT_JUDGED):
-        where_not = listed(f"{claim.case} ({first_unmet(claim, WHY_NOT)})" for claim in unjudged)
-        said.insert(len(said) if law else 0, f"We do not judge {where_not}")
-    return " ".join(f"{sentence}." for sentence in said)
+        said += theory * (len(said + theory) + len(more) < LENGTH)
+    return f"{said} {more}".rstrip()
 
 
-def most(table, parameters, statistic):
-    """The largest slope of exact theory on any data set; NaN where there is none."""
-    exact = [theory_slope(table, parameters, dataset, statistic) for dataset in parameters["datasets"]]
+def unjudged(found):
+    """``MNIST is not judged, because …, nor is CIFAR-10, because ….``; "" where all are judged."""
+    names = {}
+    for claim in found.get(NOT_JUDGED, ()):
+        names.setdefault(first_unmet(claim, WHY_NOT), []).append(claim.case)
+    parts = []
+    for why, some in names.items():
+        verb, why = (
+            ("is", why) if len(some) == 1 else ("are", why.replace("its slope depends", "slopes depend"))
+        )
+        parts.append(f"nor {verb} {listed(some)}" if parts else f"{listed(some)} {verb} not judged")
+        parts[-1] += f", because {why}"
+    return f"{', '.join(parts)}." if parts else ""
+
+
+def most(table, parameters, statistic, datasets):
+    """The largest slope of exact theory on any of these data sets; NaN where there is none."""
+    exact = [theory_slope(table, parameters, dataset, statistic) for dataset in datasets]
     return max(filter(math.isfinite, exact), default=math.nan)
 
 

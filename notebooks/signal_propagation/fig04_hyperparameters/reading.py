@@ -6,7 +6,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, Claim, KeyNumber, interval
+from alignbook.claims import (
+    ABSENT,
+    CONTRADICTED,
+    HOLDS,
+    NOT_JUDGED,
+    NOT_RUN,
+    UNDECIDED,
+    Claim,
+    KeyNumber,
+    interval,
+    t_interval,
+)
 from alignbook.over_seeds import at, correlation, difference, means
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import listed
@@ -21,6 +32,7 @@ PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 # Printed test accuracies in %: Table 2 for ten layers; of VGG-19's two networks in Figure 20 the lesser one.
 ACCURACIES = {"fashion_mnist": 88.3, "cifar10": 83.07}
 SHORT = 5.0  # points that our best network may be below it
+LENGTH = 300  # characters of a finding
 TIE = 0.1  # of the largest alignment: a layer within it might as well be the peak
 HEIGHT = 0.005  # of the alignment: the smallest change of a peak's height that matters
 FULL_SIDE = 32  # pixels; at 16 the last convolutions of VGG-19 see single pixels
@@ -279,51 +291,95 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-AXES = {"batch": "halving the batch size", "rate": "doubling the learning rate"}
+AXES = {
+    "batch": ("halving of the batch", "smaller batches"),
+    "rate": ("doubling of the rate", "higher rates"),
+}
 SAID = {
-    HOLDS: "{} moves the early peak towards the centre by {} % of its layer, as Section 4 says; "
-    "Figure 8 says the opposite",
-    CONTRADICTED: "{} moves the early peak towards the input by {} % of its layer, as Figure 8 says; "
-    "Section 4 says the opposite",
-    ABSENT: "{} hardly moves the early peak, while the paper says that it does",
-    UNDECIDED: "whether {} moves the early peak is undecided",
+    HOLDS: "the early peak moves {} as Section 4 says, not Figure 8",
+    CONTRADICTED: "the early peak moves {} as Figure 8 says, not Section 4",
+    ABSENT: "{} hardly move the early peak, while the paper says that they do",
+    UNDECIDED: "whether {} move the early peak is undecided",
+}
+RISES = {
+    HOLDS: "it rises{}",
+    CONTRADICTED: "it falls{}",
+    ABSENT: "it stays as high{}",
+    UNDECIDED: "its rise{} is undecided",
+    NOT_JUDGED: "whether it rises{} is not judged",
 }
 
 
 def finding(table, parameters, claims):
-    """Which way the fully connected network's peak moves; words follow the verdicts."""
+    """Which way the fully connected network's peak moves, and whether it rises; words follow the verdicts."""
     judged = {axis: claims[f"centre-dense-{axis}"] for axis in AXES}
     if all(claim.outcome == NOT_RUN for claim in judged.values()):
         return "No fully connected network reached the training loss of 0.1."
     parts = []
     for outcome, words in SAID.items():
         if axes := [axis for axis, claim in judged.items() if claim.outcome == outcome]:
-            moved = (f"{100 * abs(2 ** judged[axis].measured - 1):.0f}" for axis in axes)
-            parts.append(words.format(" or ".join(AXES[axis] for axis in axes), listed(moved)))
+            moved = outcome in (HOLDS, CONTRADICTED)
+            parts.append(words.format(how_far(judged, axes) if moved else changes(axes)))
     if not parts:
         return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
-    said = f"In the fully connected network, {'; '.join(parts)}."
+    parts = [parts[0], *(part.replace("the early peak", "it") for part in parts[1:])]
+    said = f"In fully connected networks, {'; '.join(parts)}."
+    heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
+    rises = []
+    for outcome, words in RISES.items():
+        if axes := [axis for axis in AXES if heights[axis] == outcome]:
+            rises.append(words.format(f" with {changes(axes)}" if len(axes) < len(AXES) else ""))
+    if rises:
+        said += f" {'; '.join(rises).capitalize()}."
+    small = " Our convolutional networks are too small to judge."
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
-        said += " Our convolutional networks are too small to judge."
+        said += small * (len(said + small) <= LENGTH)
     return said
 
 
+def how_far(judged, axes):
+    """``28 % deeper per halving of the batch and 34 % deeper per doubling of the rate,``."""
+    moves = []
+    for axis in axes:
+        change = 2 ** judged[axis].measured - 1
+        moves.append(
+            f"{100 * abs(change):.0f} % {'deeper' if change > 0 else 'nearer the input'} per {AXES[axis][0]}"
+        )
+    return f"{listed(moves)},"
+
+
+def changes(axes):
+    """``smaller batches or higher rates``."""
+    return " or ".join(AXES[axis][1] for axis in axes)
+
+
 KEY_NUMBERS = {
-    ("dense", "rate"): "change of the accuracy gap in points per doubling of the rate, fully connected",
-    ("dense", "batch"): "the same per halving of the batch",
-    ("vgg19", "rate"): "per doubling of the rate, VGG-19",
+    ("dense", "place", "batch"): "peak's layer, change in % per halving of the batch, fully connected",
+    ("dense", "place", "rate"): "the same per doubling of the rate",
+    ("vgg19", "accuracy_gap", "rate"): "change of VGG-19's accuracy gap in points per doubling of the rate",
 }
 
 
 def key_numbers(table, parameters):
-    """The gap's change along sweeps: of the fully connected network, and of VGG-19 beside the paper's."""
+    """How far the fully connected peak moves along sweeps; VGG-19's accuracy gap beside the paper's."""
     result = []
-    for (family, axis), what in KEY_NUMBERS.items():
-        values = slopes(reached(table, family=family), axis, "accuracy_gap")
-        printed = printed_change(parameters, family, axis)
-        if len(values):
+    for (family, column, axis), what in KEY_NUMBERS.items():
+        values = slopes(reached(table, family=family), axis, column)
+        if not len(values):
+            continue
+        if column == "place":
+            result.append(KeyNumber(what, percent(values)))
+        else:
+            printed = printed_change(parameters, family, axis)
             result.append(KeyNumber(what, interval(values, "{:+.1f}"), printed and f"{-printed:+.1f}"))
     return result
+
+
+def percent(logs):
+    """``+28 (+15 to +43)``: of values in log2, the mean and its interval as changes in %."""
+    _, mean, ends = t_interval(logs)
+    middle, *ends = (f"{100 * (2**value - 1):+.0f}" for value in (mean, *(ends or ())))
+    return middle + (f" ({ends[0]} to {ends[1]})" if ends else "")
 
 
 def along(nets, family, axis, parameters):

@@ -13,6 +13,7 @@ from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
+LENGTH = 300  # characters of a finding
 # Fixed before any result was seen.
 HIGH = 0.7  # "highly correlated": half of the squared length is in the predicted direction
 EXACT = 1e-8  # relative error of Theorem A in float64
@@ -121,7 +122,7 @@ KNOWN = Requirement("the times, images and width of Figure 5 are known", lambda 
 STATEMENTS = [
     Statement(
         "correlated", "Over the first epoch a step changes ΨỸ along -H_w ΨỸ (ours: cosine above 0.7).",
-        source="Figure 5 (a), Approximation 1", each=readings, headline=True,
+        source="Figure 5 (a), second part of Approximation 1", each=readings, headline=True,
         of=lambda t, p, column, kind: early(t, column, kind), **COSINE,
     ),
     Statement(
@@ -168,8 +169,17 @@ SAID = by_verdict(
 )  # fmt: skip
 
 
+IN_THE_MIDDLE = by_verdict(
+    "The leading eigenvectors lie in the middle layers",
+    "The leading eigenvectors do not lie in the middle",
+    "The leading eigenvectors hardly prefer the middle",
+    undecided="Where the leading eigenvectors lie is undecided",
+    not_judged="Where the leading eigenvectors lie is not judged",
+)
+
+
 def finding(table, parameters, claims):
-    """Whether tangent features move as predicted, and for how short a step even first order holds."""
+    """Whether tangent features move as predicted, how far first order reaches, and where eigenvectors lie."""
     claim = claims["correlated-all"]
     if claim.outcome not in SAID:
         return "No network was trained to the end."
@@ -179,15 +189,21 @@ def finding(table, parameters, claims):
     if rate is not None and rate < parameters["learning_rate"]:
         shorter = float(f"{parameters['learning_rate'] / rate:.1g}")
         said += (
-            f" Since ReLUs switch, even the linear term holds only for steps {shorter:,.0f} times shorter."
+            f" As ReLUs switch, even the first-order term holds only for steps {shorter:,.0f} times shorter."
         )
-    return f"{said} We measured on a subset of the training images."
+    if words := IN_THE_MIDDLE.get(claims["middle"].outcome):
+        said += f" {words}."
+    subset = " On a subset of images."
+    return said + subset * (len(said + subset) <= LENGTH)
 
 
 def key_numbers(table, parameters):
-    """The largest |eigenvalue| at the three times."""
+    """The cosine over the first epoch; the largest |eigenvalue| at the first two times."""
     result = []
-    for name, case in zip(("first", "second", "third"), times(parameters), strict=False):
+    if len(values := early(table, "predicted")):
+        what = "cosine of the change of ΨỸ with -H_w ΨỸ, mean over the first epoch"
+        result.append(KeyNumber(what, interval(values, within=(-1, 1)), "highly correlated"))
+    for name, case in zip(("first", "second"), times(parameters), strict=False):
         epoch, values = case.given["epoch"], largest(table, case.given["epoch"])
         if len(values):
             when = "at initialisation" if epoch == 0 else f"after epoch {epoch}"

@@ -1,4 +1,6 @@
-"""For how long the error signal stays collinear with the labels (Figure 6, Approximation 1)."""
+"""For how long the error signal stays collinear with the labels (Figure 6, first part of Approximation 1)."""
+
+import math
 
 import numpy as np
 import pandas as pd
@@ -7,7 +9,7 @@ from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, listed
+from alignbook.wording import clauses, listed, replicates
 
 from ..names import called
 
@@ -114,7 +116,8 @@ RULE = {
 OVER = "-corr(Ỹ, w) stays near 1 over the first epoch (mean over its steps; ours: above 0.9)."
 STATEMENTS = [
     Statement(
-        "epoch", f"On the images of Figure 5, {OVER}", source="Figure 6, Appendix B.5.1", of=of("epoch"),
+        "epoch", f"On the images of Figure 5, {OVER}",
+        source="Figure 6, first part of Approximation 1, Appendix B.5.1", of=of("epoch"),
         each=papers, paper="≈ 1", headline=True, requires=(STEPS,), **RULE,
     ),
     Statement(
@@ -133,58 +136,75 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-STAYS = {
-    HOLDS: "stay collinear",
-    CONTRADICTED: "do not stay collinear",
-    ABSENT: "end up at our threshold",
-    UNDECIDED: "may or may not stay collinear",
-    NOT_JUDGED: "are not judged",
+LEVEL = {
+    HOLDS: f"above our threshold of {NEAR:g}",
+    CONTRADICTED: f"below our threshold of {NEAR:g}",
+    ABSENT: f"at our threshold of {NEAR:g}",
+    UNDECIDED: f"too uncertain to tell from our threshold of {NEAR:g}",
+    NOT_JUDGED: "not judged",
 }
-THEY = {
-    HOLDS: "they do{}",
-    CONTRADICTED: "they do not{}",
-    ABSENT: "they are at our threshold{}",
-    UNDECIDED: "it is undecided{}",
-    NOT_JUDGED: "it is not judged{}",
+IN_NETWORKS = {
+    HOLDS: "it is above in {}",
+    CONTRADICTED: "it is below in {}",
+    ABSENT: "it is at it in {}",
+    UNDECIDED: "it is undecided in {}",
+    NOT_JUDGED: "{} not judged",
+}
+ON_SETS = {
+    HOLDS: "it is at least {}",
+    CONTRADICTED: "it is at most {}",
+    ABSENT: "it is at our threshold",
+    UNDECIDED: "it is undecided",
+    NOT_JUDGED: "it is not judged",
 }
 
 
 def finding(table, parameters, claims):
     """Where the error signal stays collinear with the labels over the first epoch, and where not."""
     theirs = [claims[f"epoch-{case.id}"] for case in papers(parameters)]
-    theirs = [claim for claim in theirs if claim.outcome in STAYS]
-    chosen, said = clauses(claims, "others", THEY, on_sets), ""
+    theirs = [claim for claim in theirs if claim.outcome in LEVEL]
+    chosen = on_sets(claims)
     if not theirs and not chosen:
         return "No network was trained to the end."
-    if theirs:
-        first, *more = theirs
-        network, dataset = first.case.split(", ")
-        said = f"In the first epoch, error signal and labels {STAYS[first.outcome]} on {dataset} "
-        said += f"({network}; correlation {first.measured:.2f} of 1)."
-        if rest := clauses({claim.id: claim for claim in more}, "epoch", THEY, in_networks):
-            small = parameters["conv_width"] < 64 and any(claim.outcome != NOT_JUDGED for claim in more)
-            said += f" {sentence(rest)}{' (narrow here)' * small}."
-    if chosen:
-        said = said or "Do error signal and labels stay collinear in the first epoch?"
-        said += f" {sentence(chosen)}, our choice of data."
-    return said
+    said = "Over the first epoch the correlation of error signal and labels"
+    if not theirs:
+        return f"{said} is as follows. {chosen}."
+    first, *more = theirs
+    network, dataset = first.case.split(", ")
+    where = f" (in {network})" * (network != NETWORKS["dense"])
+    said += f" averages {first.measured:.2f} on {dataset}{where}, {LEVEL[first.outcome]}."
+    if rest := clauses({claim.id: claim for claim in more}, "epoch", IN_NETWORKS, in_networks):
+        said += f" {rest[0].upper()}{rest[1:]}"
+        if all(claim.outcome == NOT_JUDGED for claim in more):
+            said += f": {'it' if len(more) == 1 else 'they'} saw only some of the images" * bool(
+                parameters["conv_images"]
+            )
+        else:
+            said += " (narrow here)" * (parameters["conv_width"] < 64)
+        said += "."
+    return said + f" {chosen}." * bool(chosen)
 
 
-def sentence(words):
-    """The same with a capital."""
-    return words[0].upper() + words[1:]
+def on_sets(claims):
+    """``On MNIST and Fashion-MNIST, our own choice, it is at most 0.57``; "" of none.
 
-
-def on_sets(claims, total):
-    """`` on MNIST and Fashion-MNIST (at most 0.56)``; the bound where all have one verdict."""
-    values, outcome = [claim.measured for claim in claims], len(claims) == total and claims[0].outcome
-    bound = {HOLDS: f" (at least {min(values):.2f})", CONTRADICTED: f" (at most {max(values):.2f})"}
-    return f" on {listed(claim.case.split(', ')[1] for claim in claims)}{bound.get(outcome, '')}"
+    A bound is rounded away from the values: up where it is the most, down where it is the least.
+    """
+    said, found = [], replicates(claims, "others")
+    for outcome, words in ON_SETS.items():
+        if some := found.get(outcome):
+            values = [100 * claim.measured for claim in some]
+            bound = math.floor(min(values)) if outcome == HOLDS else math.ceil(max(values))
+            names = listed(claim.case.split(", ")[1] for claim in some)
+            said.append(f"n {names}{', our own choice,' * (not said)} {words.format(f'{bound / 100:.2f}')}")
+    return f"O{'; o'.join(said)}" if said else ""
 
 
 def in_networks(claims, total):
-    """`` in VGG-19 and ResNet-18``."""
-    return f" in {listed(claim.case.split(', ')[0] for claim in claims)}"
+    """``VGG-19 and ResNet-18``, with a verb where they are not judged."""
+    names = listed(claim.case.split(", ")[0] for claim in claims)
+    verb = "is" if len(claims) == 1 else "are"
+    return f"{names} {verb}" if claims[0].outcome == NOT_JUDGED else names
 
 
 def key_numbers(table, parameters):

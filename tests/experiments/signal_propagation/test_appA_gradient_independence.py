@@ -119,7 +119,9 @@ def test_claims_hold():
     found = outcomes(made_up())
     assert found.pop("printed") == CONTRADICTED and found.pop("theorem-a-biases") == CONTRADICTED
     assert set(found.values()) == {HOLDS} and len(found) == 11
-    assert "may use fresh weights:" in said(made_up()) and "doubles the variance" in said(made_up())
+    assert "may use fresh weights:" in said(
+        made_up()
+    ) and "misprinted: taken literally, the variance doubles" in said(made_up())
     assert "3 % off at width 1024" in said(made_up())  # 1024^(-1/2)
 
 

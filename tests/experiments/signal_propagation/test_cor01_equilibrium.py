@@ -192,10 +192,13 @@ def test_the_finding_follows_its_verdict():
         assert claims["figure3-slope-eps0.9"].ours  # nowhere does the paper say that it is reached there
         return reading.finding(table, parameters, claims)
 
-    assert "does grow as the power 3/5" in found() and "exponent is 0.60 at 1,000 layers" in found()
+    assert (
+        "does grow as the power 3/5" in found()
+        and "at the depths of Figure 3 the exponent is 0.60." in found()
+    )
     wrong = found(growth=0.75)
-    assert "does not grow as the power 3/5" in wrong and "0.75 at the depths of Figure 3" in wrong
-    assert "exact opposites, which no two images are" in found() and len(found()) <= 300
+    assert "does not grow as the power 3/5" in wrong and "at 1,000 layers the exponent is 0.75." in wrong
+    assert "exact opposites, and no two images are opposite." in found() and len(found()) <= 300
 
 
 def test_a_wrong_forward_rate_is_found():

@@ -256,7 +256,7 @@ def test_a_verdict_that_peaks_in_the_first_layer_decide_is_none():
     assert claim.outcome == "not judged" and claim.interval[0] > 0.8
     assert reading.slopes(table, asked(), "mnist", first=False).to_numpy() == pytest.approx(0.6, abs=0.1)
     assert found(table, depths=list(DEPTHS), **FULL) == (
-        "We do not judge MNIST (first-layer peaks decide it)."
+        "MNIST is not judged, because its slope depends on networks that peak in the first layer."
     )
     steep = judged(made_up(first | line, accuracy=0.97), depths=list(DEPTHS), **FULL)
     assert steep["slope-mnist"].outcome == "contradicted"
@@ -268,7 +268,7 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
         assert far[id].outcome == "not judged" and "0.02" in far[id].test
     assert far["hidden-peak-mnist"].outcome != "not judged"
     said = found(following(0.9, 0.01, accuracy=0.895), depths=list(DEPTHS), **FULL)
-    assert said.startswith("We do not judge MNIST (our accuracy is too low).")
+    assert said == "MNIST is not judged, because our accuracy is too low."
 
 
 def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):
@@ -503,10 +503,10 @@ def test_the_finding_follows_the_verdicts():
     follows = found(following(0.9, 0.01), **full)
     assert follows.startswith("The layer that aligns most grows not as the power 3/5 of depth but as the")
     assert "power 0.9 on MNIST." in follows
-    assert "exact theory gives at most 0.9; by the paper's supremum, 0.9." in follows
+    assert "MNIST. There, exact theory gives 0.9, averaged over pairs." in follows
     law = found(following(0.6, 0.01), **full)
     assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST.")
-    assert "We do not judge MNIST (training was cut short)." in found(
+    assert "MNIST is not judged, because training was cut short." in found(
         following(0.9, 0.01), depths=list(DEPTHS)
     )
     assert found(pd.DataFrame({"unit": []})) == "Too few networks learned for a slope."
@@ -531,7 +531,7 @@ def test_the_finding_is_short_at_every_verdict(monkeypatch):
         claims = {f"slope-{name}": slope_claim(name, kind) for name, kind in zip(names, given, strict=True)}
         said = reading.finding(None, asked(datasets=list(names)), claims)
         assert len(said) <= 300, said
-        assert said.endswith(".") and ".." not in said and said.count("We do not judge") <= 1
+        assert said.endswith(".") and ".." not in said and said.count("not judged") <= 1
 
 
 def test_most_peaks_are_hidden():

@@ -1,6 +1,8 @@
 """Figures 4 and 11 to 15: networks on embedded images, and slopes and verdicts on made-up tables."""
 
+import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -252,13 +254,28 @@ def test_networks_that_did_not_reach_the_loss_decide_nothing():
 def test_the_finding_follows_the_verdicts():
     right, wrong = (said(made_up(*as_claimed(sign))) for sign in (1, -1))
     found = claims(made_up(*as_claimed(1)))
-    moved = [100 * (1 - 2 ** found[f"centre-dense-{axis}"].measured) for axis in ("batch", "rate")]
-    assert f"towards the input by {moved[0]:.0f} and {moved[1]:.0f} % of its layer, as Figure 8 says" in right
-    assert "towards the centre by 3" in wrong and "% of its layer, as Section 4 says" in wrong
+    batch, rate = (100 * (1 - 2 ** found[f"centre-dense-{axis}"].measured) for axis in ("batch", "rate"))
+    assert f"moves {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % nearer" in right
+    assert "per doubling of the rate, as Figure 8 says" in right
+    assert "% deeper per halving of the batch and 3" in wrong and "rate, as Section 4 says" in wrong
+    assert right.endswith("not Section 4. It rises.") and wrong.endswith("not Figure 8. It falls.")
     flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
-    assert "as Section" not in flat and max(map(len, (right, wrong, flat))) <= 300
+    assert "as Section" not in flat
     numbers = reading.key_numbers(made_up(*as_claimed(1)), FULL)
-    assert numbers[0].here.startswith("-0.4") and numbers[2].paper.startswith("-1")
+    assert numbers[0].here.startswith(f"{-batch:+.0f} (") and numbers[1].here.startswith(f"{-rate:+.0f} (")
+    assert numbers[2].paper.startswith("-1")
+
+
+def test_a_finding_is_short_under_every_verdict():
+    table = made_up(*as_claimed(-1))
+    poor = table.assign(test_accuracy=table["test_accuracy"].where(table["family"] == "dense", 0.35))
+    known = claims(poor)
+    every = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
+    ids = [f"{id}-dense-{axis}" for id in ("centre", "higher") for axis in reading.AXES]
+    for outcomes in itertools.product(every, repeat=4):
+        turned = {id: replace(known[id], outcome=outcome) for id, outcome in zip(ids, outcomes, strict=True)}
+        text = reading.finding(poor, FULL, known | turned)
+        assert len(text) <= 300 and text.endswith("."), text
 
 
 def test_jobs_and_parameters():

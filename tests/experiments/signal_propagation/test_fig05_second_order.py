@@ -1,5 +1,8 @@
 """Figure 5: Hessian products against autograd's, where first order is exact, verdicts on made-up tables."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -204,7 +207,7 @@ def test_sizes_of_eigenvalues_end_at_zero():
     table.loc[table["seed"] == 0, "eigenvalue"] *= 30
     claim = claims(table)["largest-1"]
     assert claim.interval[0] == 0 and claim.interval[1] > claim.measured and claim.paper == 15
-    assert "(0 to " in reading.key_numbers(table, PARAMETERS)[1].here
+    assert "(0 to " in reading.key_numbers(table, PARAMETERS)[2].here
 
 
 def test_what_is_said_follows_the_verdict():
@@ -213,8 +216,20 @@ def test_what_is_said_follows_the_verdict():
     assert "No network" in said(nothing)
     good, bad = said(made_up()), said(made_up(predicted=-0.1))
     assert "steps move the" in good and "do not move the" in bad and "averages -0.10, where 1 is exact" in bad
-    assert max(len(good), len(bad)) <= 300
-    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
+    assert "Where the leading eigenvectors lie is not judged." in bad
+    cosine, *_ = numbers = reading.key_numbers(made_up(predicted=-0.1), PARAMETERS)
+    assert len(numbers) == 3 and cosine.here.startswith("-0.10") and cosine.paper == "highly correlated"
+
+
+def test_a_finding_is_short_under_every_verdict():
+    table = made_up(predicted=-0.1, reach=0.00003)
+    known = claims(table)
+    every = ("holds", "contradicted", "absent", "undecided", "not judged")
+    for steps, middle in itertools.product(every, repeat=2):
+        turned = {"correlated-all": steps, "middle": middle}
+        turned = {id: replace(known[id], outcome=outcome) for id, outcome in turned.items()}
+        text = reading.finding(table, PARAMETERS, known | turned)
+        assert len(text) <= 300 and "eigenvectors" in text, text
 
 
 def test_jobs_and_refusals():
