@@ -123,8 +123,9 @@ def finding(table, parameters, claims):
         return "No run on images with random labels is among the results: there is nothing to see."
     text = f"{SAID[outcome]}: where the data vary most, weights have grown {percent(-fall)} "
     text += f"{'less' if fall.mean() > 0 else 'more'} than at the peak"
-    text += "." + " It rises first." * (claims["rises-random"].outcome == HOLDS)
-    text += others(outcome, {"real labels": claims["falls-real"].outcome})
+    if outcome == claims["rises-random"].outcome == HOLDS:
+        text = text.replace("falls in the end", "first rises and falls in the end")
+    text += "." + others(outcome, {"real labels": claims["falls-real"].outcome})
     only = claims.get(f"falls-gaussian-{ONLY_RISES['inputs']}")
     if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:
         return text + (

@@ -179,7 +179,7 @@ def finding(table, parameters, claims):
         text += (
             f"{'; but' if outcome == HOLDS else '.'} {COLUMNS[column].name} {gained(had)} of mean accuracy "
         )
-        text += f"with {before} layers and {then} with {after}."
+        text += f"with {before} layer{'s' * (before != 1)} and {then} with {after}."
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
         text += f". {COLUMNS[column].name} is the least clear: with all of its layers it "

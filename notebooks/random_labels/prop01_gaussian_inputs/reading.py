@@ -102,7 +102,7 @@ STATEMENTS = [
               each=of_widths, **ALIGNED),
     Statement("optimiser", "The alignment also holds with an adaptive optimiser.",
               "Appendix C, Proposition 1", share, each=of("adam"), **ALIGNED),
-    Statement("optimiser", "Where the inputs' eigenvectors are the axes, an adaptive optimiser keeps the alignment.",
+    Statement("optimiser", "With inputs along the axes, an adaptive optimiser keeps the alignment.",
               "Appendix C states it for all inputs", share, each=of("adam-on-axes"), ours=True, **ALIGNED),
     Statement("excluded", "An optimiser that the proof excludes leaves the weights misaligned.",
               "Appendix C, Proposition 1", share, each=of("exponentiated"), ours=True, **BROKEN),
