@@ -85,7 +85,8 @@ STATEMENTS = [
     ),
     Statement(
         "below-random-basis",
-        f"This holds at every recorded epoch once the filters have moved by {MOVED:g} of their norm.",
+        "The filters are less misaligned with the data than with random bases at every recorded epoch once "
+        f"they have moved by {MOVED:g} of their norm.",
         of=throughout, requires=(MOVES,), **MEASURED,
         post_hoc="where “throughout training” starts was chosen after these runs were seen",
         seen=SEEN,
@@ -119,7 +120,7 @@ def finding(table, parameters, claims):
         text += f" With real labels it rises to {real['misalignment']:.1f}, where random bases reach "
         text += f"{real['basis_mean']:.0f}."
     low, high = (f"{100 * share:.0f}" for share in (last["accuracy"].min(), last["accuracy"].max()))
-    return text + f" These networks fit only {f'{low} to ' * (low != high)}{high} % of their random labels."
+    return text + f" The networks with random labels fit only {f'{low} to ' * (low != high)}{high} % of them."
 
 
 def key_numbers(table, parameters):

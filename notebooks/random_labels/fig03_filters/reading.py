@@ -24,7 +24,7 @@ def of_groups(measure):
     """``of`` of a statement: ``measure`` of the table of groups, None where it lacks what that takes."""
 
     def values(table, parameters):
-        found = by_group(table, parameters["groups"])
+        found = by_group(table, parameters["groups"]).rename_axis("group")
         return measure(found) if len(found) else None
 
     return values

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.claims import KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, others
@@ -46,7 +46,7 @@ def growth(table, inputs=None, labels=None):
     """Growth of τ by training, a frame: of the networks with ``inputs``, or of the runs with ``labels``."""
     if labels is not None:
         return grown(figure_rows(table, labels, "transfer"))
-    return transfer_curves.growth(networks(gaussian_rows(table, inputs)))
+    return transfer_curves.growth(networks(gaussian_rows(table, inputs))).rename_axis("network")
 
 
 def changed(table, parameters, end, **which):
@@ -123,7 +123,15 @@ def finding(table, parameters, claims):
         return "No run on images with random labels is among the results: there is nothing to see."
     text = f"{SAID[outcome]}: where the data vary most, weights have grown {percent(-fall)} "
     text += f"{'less' if fall.mean() > 0 else 'more'} than at the peak"
+    if outcome == claims["rises-random"].outcome == HOLDS:
+        text = text.replace("falls in the end", "first rises and falls in the end")
     text += "." + others(outcome, {"real labels": claims["falls-real"].outcome})
+    only = claims.get(f"falls-gaussian-{ONLY_RISES['inputs']}")
+    if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:
+        return text + (
+            f" With {ONLY_RISES['inputs']:,} Gaussian inputs the paper itself says it only rises, so that "
+            "is not judged."
+        )
     return text + " The initial scale, which the paper does not give, matters a lot."
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, CONTRADICTED, KeyNumber, t_interval
+from alignbook.claims import CONFIDENCE, CONTRADICTED, HOLDS, KeyNumber, t_interval
 from alignbook.over_seeds import across, at, curves, difference, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
@@ -154,7 +154,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="All three networks tend to learn random labels faster the more layers are transferred",
+    holds="A line fitted over the number of layers rises in all three networks, so the claim holds",
     contradicted="Transferring more layers slows at least one of the three networks down",
     absent="Transferring more layers makes too little difference to at least one of the three networks",
     undecided="It is undecided whether transferring more layers speeds up all three networks",
@@ -169,17 +169,20 @@ def finding(table, parameters, claims):
         return "The three networks are not all among the results."
     found = {column: gains(table, column, "random").mean() for column in COLUMNS}
     losing = [column for column in COLUMNS if claims[f"steps-{column}-random"].outcome == CONTRADICTED]
-    text = f"{SAID[outcome]}. "
+    text = SAID[outcome]
     if losing:
         columns = {column: steps(table, column, "random").mean() for column in losing}
         column = min(columns, key=lambda name: columns[name].min())
         before, after = (int(count) for count in columns[column].idxmin().split(" to "))
-        had, has = (gained(found[column].get(count, 0.0)) for count in (before, after))
-        text += f"But not every step helps: {COLUMNS[column].name} {had} of mean accuracy with the first "
-        text += f"{before} layers and {has} with the first {after}."
+        had, has = (found[column].get(count, 0.0) for count in (before, after))
+        then = f"only {has:.0f}" if had > has > 0 else gained(has)
+        text += (
+            f"{'; but' if outcome == HOLDS else '.'} {COLUMNS[column].name} {gained(had)} of mean accuracy "
+        )
+        text += f"with {before} layer{'s' * (before != 1)} and {then} with {after}."
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
-        text += f"{COLUMNS[column].name} is the least clear: with all of its layers it "
+        text += f". {COLUMNS[column].name} is the least clear: with all of its layers it "
         text += f"{gained(found[column].iloc[-1])} of mean accuracy."
     peaks = sum(gain.max() > 0 and gain.idxmax() < depth(column) for column, gain in found.items())
     if peaks:

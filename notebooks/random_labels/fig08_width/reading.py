@@ -100,7 +100,8 @@ STATEMENTS = [
         source="Figure 8, Section 3", of=lambda t, p, labels: less(t, p, labels, lost), above=0,
         matters=0.05, unit="of the units", because="one unit in twenty hardly changes what a layer computes",
         each=over("labels", KINDS), ours=True,
-        post_hoc="held against the network from scratch after three seeds had been seen; due from new ones",
+        post_hoc="held against the network from scratch after three seeds had been seen; to be judged on new "
+        "seeds",
         seen=lambda p: SEEN if p["filters"] == FILTERS else 0,
     ),
 ]  # fmt: skip
@@ -141,7 +142,7 @@ def key_numbers(table, parameters):
     kind = parameters["labels"][0]
     result = []
     for name, measure, form, within in (
-        (f"slowdown, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
+        (f"gap, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
         ("dead dense units after fine-tuning, narrowest / widest layer (%)", dead_after, "{:.1f}", (0, 100)),
     ):
         frame = 100 * by_width(table, parameters, kind, measure)

@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, KeyNumber
 from alignbook.over_seeds import at, curves, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, listed
+from alignbook.wording import OTHERWISE, by_verdict, listed
 
 from ..transfer_curves import FALL, RISE, change, growth, networks, percent
 from .design import PRINTED, SAID, settings
@@ -41,10 +41,15 @@ def rows_of(table, panel):
 
 def drawn(rows):
     """τ after training, as Figure 20 draws it: (networks × directions) frame, σ ascending."""
-    return curves(rows, "index", "tau")
+    return curves(rows, "index", "tau").rename_axis("network")
 
 
-def measured(table, parameters, panel, part, of=growth):
+def grown(rows):
+    """:func:`.transfer_curves.growth`, one row per network."""
+    return growth(rows).rename_axis("network")
+
+
+def measured(table, parameters, panel, part, of=grown):
     """What is to lie above 0 where the panel's curve has this ``part`` of its shape, by network.
 
     A rise or a fall itself; where the paper has none, a fifth of the panel's other change less this one.
@@ -97,7 +102,7 @@ WORDS = {
 }
 
 
-def _parts(text, prefix="", of=growth, **own):
+def _parts(text, prefix="", of=grown, **own):
     """The six statements about ``of``, the curve that ``text`` names, each a case of its panel's."""
     return [
         Statement(
@@ -143,10 +148,10 @@ def changes(table):
 
 
 def in_words(rises, falls):
-    """``rises by 10 % and then falls by 0.4 %``, or ``rises throughout, by 10 % and then another 0.4 %``."""
+    """``rises by 10 % and then falls by 0.4 %``; of one direction, how far to the located peak and on."""
     first, then = ("rises" if change > 0 else "falls" for change in (rises.mean(), -falls.mean()))
     if then == first:
-        return f"{first} throughout, by {percent(rises)} and then another {percent(-falls)}"
+        return f"{first} by {percent(rises)} up to the located peak and by {percent(-falls)} after it"
     return f"{first} by {percent(rises)} and then {then} by {percent(-falls)}"
 
 
@@ -156,17 +161,17 @@ def finding(table, parameters, claims):
     if outcome not in VERDICT:
         return "The three panels are not all among the results: there is nothing to see."
     drawn_as = [claim.outcome for id, claim in claims.items() if id.startswith("tau-")]
-    said = (
-        f"{VERDICT[outcome]}. As drawn, the function rises and falls as the paper says in "
-        f"{drawn_as.count(HOLDS)} of {len(drawn_as)} respects."
-    )
+    found = drawn_as.count(HOLDS)
+    said = f"{VERDICT[outcome]}. The function as drawn shows {found} of the {len(drawn_as)} rises and falls"
+    rest = [OTHERWISE[one] for one in drawn_as if one != HOLDS]
+    said += f"; the sixth is {rest[0]}." if len(rest) == 1 else "."
     sizes = settings(parameters)
     ours = [panel for panel, setting in sizes.items() if setting != PRINTED[panel]]
     if not ours:
         return said
     width, inputs = (min(sizes[panel][k] / PRINTED[panel][k] for panel in ours) for k in (2, 4))
     where = f"panel{'s' * (len(ours) > 1)} {listed(LETTERS[panel] for panel in ours)}"
-    said += f" The networks of {where} have {100 * width:.0f} % of the paper's width and "
+    said += f" Networks of {where} have {100 * width:.0f} % of the paper's width and "
     return said + f"{100 * inputs:.0f} % of its inputs."
 
 

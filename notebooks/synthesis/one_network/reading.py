@@ -256,14 +256,15 @@ def finding(table, parameters, claims):
         ids = [f"features-first-{network}-{task}" for task in TASKS]
         order, octave = over_cases(claims, ids, ORDER, "in {} tasks"), claims[ids[0]].measured
         if order is not None and octave is not None:
-            said.append(f"in the {NETWORKS[network]} network {order}")
+            other = ", measured differently," * bool(said)
+            said.append(f"in the {NETWORKS[network]} network{other} {order}")
             factors.append(f"{2 ** abs(octave):.1f}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."
-    return (
-        f"I{'; '.join(said)[1:]}. With real labels the later takes {' and '.join(factors)} times as many "
-        "steps. The networks are small."
-    )
+    text = f"We expected features to align before filters: {'; '.join(said)}."
+    if "tasks" not in said[0]:  # all tasks of the first network agree
+        text += f" With real labels whichever comes later takes {' and '.join(factors)} times as long."
+    return text + " Both are small."
 
 
 def key_numbers(table, parameters):

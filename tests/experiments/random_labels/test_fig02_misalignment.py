@@ -223,8 +223,11 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
     table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 3.5)])
     said = reading.finding(table, ASKED, claims(table))
     assert "random labels end better aligned with random bases" in said
-    assert "ends at 7.0, with the bases at 3.5. With real labels it holds. These networks fit" in said
-    assert said.endswith("only 20 to 25 % of their random labels.")
+    assert (
+        "ends at 7.0, with the bases at 3.5. With real labels it holds. The networks with random labels fit"
+        in said
+    )
+    assert said.endswith("only 20 to 25 % of them.")
     assert len(said) <= 300
     ratio, other, floor = reading.key_numbers(table, ASKED)
     assert ratio.here.startswith("0.498") and other.here.startswith("4.92") and floor.here > 1

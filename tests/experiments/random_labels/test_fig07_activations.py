@@ -166,14 +166,27 @@ COMPARED = {"ends-random", "dies-random", "spared-random", "intact-random"}
         ({"control": None}, "these runs do not show that pre-training hurts"),
         ({"slower": 0.009}, "these runs do not show that pre-training hurts"),
         ({"slower": -0.1}, "these runs do not show that pre-training hurts"),
-        ({"faster": 0.009}, "does not help in the second (+0.9 points"),
-        ({"faster": -0.1}, "does not help in the second (-10.0 points"),
+        ({"faster": 0.009}, "does not help in the positive one (+0.9 points"),
+        ({"faster": -0.1}, "does not help in the positive one (−10.0 points"),
     ],
 )
 def test_cases_are_compared_where_pre_training_hurts_in_one_and_helps_in_the_other(without, why):
     found = outcomes(made_up(**PRINTED, **without))
     assert {id for id, outcome in found.items() if outcome == NOT_JUDGED} == COMPARED
     assert why in said(made_up(**PRINTED, **without))
+
+
+def test_a_gain_over_the_part_in_figure_one_can_be_lost_over_the_whole_task():
+    values = parameters.resolve(notebooks.find("random_labels/fig01_transfer"), "quick")
+    assert values["stops"] == reading.FIGURE_1
+    table = made_up(**PRINTED)
+    late = table["unit"].str.startswith("positive") & (table["step"] >= 500)
+    table["accuracy"] -= 0.3 * late
+    early, rest, whole = (
+        reading.gains(table, "positive", "random", *ends).mean() for ends in ((0, 0.4), (0.4, 1), (0, 1))
+    )
+    assert early > 0 > rest and whole == pytest.approx(0.4 * early + 0.6 * rest)
+    assert f"({whole:+.1f} points of accuracy; {early:+.1f} over".replace("-", "−") in said(table)
 
 
 def test_accuracy_in_the_end_alone_does_not_say_whether_pre_training_hurts():

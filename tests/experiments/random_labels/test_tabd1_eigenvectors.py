@@ -136,12 +136,16 @@ def test_others_disagree():
         found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == CONTRADICTED
     )
     assert "do not agree as printed" in finding(made_up(shift=2.0, least=0.9))
-    assert "Over all the least is 0.90 (paper: above 0.975)" in finding(made_up(least=0.9))
+    assert "the least product is 0.90 in the median split (paper: above 0.975)." in finding(
+        made_up(least=0.9)
+    )
     assert "swap places" not in finding(made_up(least=0.9))
     turned = made_up(least=0.9)
     turned["partner"] = turned["apart"].where(turned["index"] != 13, turned["apart"] / 10)
     said = finding(turned)
-    assert "0.90 (paper: above 0.975): near-equal ones swap places; matched by likeness, 0.99" in said
+    assert (
+        "(paper: above 0.975), because near-equal ones swap places; matched by likeness it is 0.99." in said
+    )
     assert len(said) <= 300 and judged(turned)["least-partners"] == HOLDS
     # One of five splits above the bound: a printed split could be such a one, but not all are above it.
     spread = turned.assign(
@@ -149,7 +153,7 @@ def test_others_disagree():
     )
     assert judged(spread)["least-partners"] == HOLDS
     assert reading.least(spread, "partner").gt(reading.LEAST).sum() == 1
-    assert "matched by likeness, 0.82 to 0.98." in finding(spread)
+    assert "matched by likeness it is 0.90." in finding(spread)
     assert reading.swapped(turned) == [13] and reading.swapped(made_up()) == []
 
 
@@ -163,7 +167,7 @@ def test_the_finding_names_who_breaks_the_symmetry():
         )
 
     broken = rows(Adam=0.5, **{"L1 penalty": 0.2})
-    assert "symmetry fails for Adam," in finding(broken)
+    assert "Adam breaks Proposition 1's symmetry." in finding(broken)
     found = judged(broken)
     assert found["commutes-adam"] == CONTRADICTED and found["commutes-adagrad"] == HOLDS
     assert found["commutes-l1-penalty"] == HOLDS and judged(rows())["commutes-l1-penalty"] == ABSENT

@@ -88,8 +88,10 @@ def test_the_finding_follows_the_order():
     assert said(first).count("features align first") == 2
     assert said(later).count("filters align first") == 2
     mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
-    begins = "In the convolutional network filters align first; in the fully connected network "
-    assert said(mixed).startswith(f"{begins}features align first. With real labels")
+    assert said(mixed).startswith(
+        "We expected features to align before filters: in the convolutional network filters align first; in "
+        "the fully connected network, measured differently, features align first. With real"
+    )
     # An order that is not sure is called undecided, whatever its sign.
     assert said(made_up((200, 40, 20, 10), seeds=2)).count("the order is undecided") == 2
     numbers = reading.key_numbers(first, PARAMETERS)
