@@ -314,7 +314,7 @@ def test_a_reading_chosen_on_the_first_seeds_is_judged_on_later_ones_alone():
     assert claim.requires[0]["measured"] == 3 and claim.requires[0]["met"]
     early = only(stated, UP + UP[:2])
     assert early.outcome == NOT_JUDGED and early.seeds == 5 and early.measured == pytest.approx(2.02)
-    assert "when this reading was chosen, at least 3; here 2, not met" in early.test
+    assert "when this statement was chosen, at least 3; here 2, not met" in early.test
     assert only(stated, []).outcome == NOT_RUN
 
 

@@ -268,7 +268,7 @@ def _of_what(values):
 
 def _enough(new):
     """Of ``new`` seeds, as :meth:`Requirement.check` has it: are there enough for a post hoc reading?"""
-    text = "seeds that had not been seen when this reading was chosen"
+    text = "seeds that had not been seen when this statement was chosen"
     return Requirement(text, lambda table, parameters: new, at_least=NEW).check(None, None, {})
 
 

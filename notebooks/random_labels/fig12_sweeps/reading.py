@@ -115,7 +115,7 @@ STATEMENTS = [
               "It rarely hurts: fewer than a tenth of the groups are slower by more than a point.",
               "Section 4", lambda t, p: with_four(slowed(t)), below=RARELY, matters=0.05, bounds=(0, 1),
               unit="of the groups", because="half of the tenth", ours=True,
-              requires=(LONGER, Requirement("groups that had not been seen when this reading was chosen",
+              requires=(LONGER, Requirement("groups that had not been seen when this statement was chosen",
                                             unseen, at_least=NEW)),
               post_hoc="chosen when 91 groups had been seen; only groups of another design are judged"),
     *(Statement(f"faster-{figure}", f"{name} on CIFAR-10, all layers: pre-trained networks train faster.",

@@ -161,15 +161,19 @@ def shown(found, letters, apart=()):
     Of notes in ``apart``, which stand elsewhere, and of those with a letter stands what is not said there.
     """
     elsewhere = {(note.kind, note.text): note for note in apart}
+    differing = [note for note in found if note.seen != elsewhere.get((note.kind, note.text), note).seen]
     short, lines = [], []
     for note in found:
         key = (note.kind, note.text)
-        if key in elsewhere:
-            lines += [note.seen.capitalize()] * (note.seen != elsewhere[key].seen)
-        elif key in letters:
-            letter, there = letters[key]
+        letter, there = letters.get(key, (None, note))
+        there = elsewhere.get(key, there)
+        if key in elsewhere and note not in differing:
+            continue
+        if letter:
             unmet = ", not met" * note.seen.endswith(("not met", "not measured"))
             short.append(f"{note.kind} {letter}" + (f": {note.seen}" if note.seen != there.seen else unmet))
+        elif key in elsewhere:
+            lines.append(note.seen.capitalize() if len(differing) == 1 else f"{note.text}: {note.seen}")
         else:
             lines.append(f"{note.kind}: {note.told()}".removeprefix(": "))
     lines = ["; ".join(short).capitalize()] * bool(short) + lines
