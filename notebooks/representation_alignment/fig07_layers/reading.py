@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Statement
 from alignbook.wording import listed
@@ -116,6 +116,8 @@ def finding(table, parameters, claims):
     if orders == {HOLDS}:
         order = "with depth, alignment rises after training and falls before it"
         return f"The layers of {names} are in the paper's order: {order}.{few}"
+    if orders == {NOT_JUDGED}:
+        return f"The order of the layers is not judged.{few}"
     halves = []
     for id, verb, when, sign in (("rises", "rise", "after", 1), ("falls", "fall", 0, -1)):
         steps = {name: _weakest_place(sign * areas(table, name, when)) for name in outcomes}
@@ -138,7 +140,7 @@ def _where(outcomes, steps, verb):
         said = {
             HOLDS: f"{verb}s at every layer", CONTRADICTED: f"{OPPOSITE[verb]} at {steps[name]}",
             ABSENT: f"{verb}s too little to count at {steps[name]}",
-            UNDECIDED: f"may or may not {verb} at {steps[name]}",
+            UNDECIDED: f"may or may not {verb} at {steps[name]}", NOT_JUDGED: "is not judged",
         }[outcome]  # fmt: skip
         groups.setdefault(said, []).append(title(name))
     return ", but ".join(f"{said} on {listed(names)}" for said, names in groups.items())
