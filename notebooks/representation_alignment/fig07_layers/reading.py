@@ -124,9 +124,14 @@ def finding(table, parameters, claims):
         halves.append(_where({name: one[id] for name, one in outcomes.items()}, steps, verb))
     again = {2: "on both", 1: ""}.get(len(outcomes), "on all")
     after, before = halves[0], halves[1].replace(f"on {names}", again).rstrip()
-    return f"After training, alignment {after}; before training it {before}.{few}"
+    start = next(words for outcome, words in START.items() if outcome in orders)
+    return f"{start}: after training, alignment {after}; before training it {before}.{few}"
 
 
+START = {  # by the worst verdict on a data set
+    CONTRADICTED: "The order fails", ABSENT: "The order is partly flat", UNDECIDED: "The order is open",
+    NOT_JUDGED: "The order is judged in part",
+}  # fmt: skip
 OPPOSITE = {"rise": "falls", "fall": "rises"}
 
 

@@ -140,7 +140,8 @@ def test_claims_against_the_paper(table):
     assert found["ordered-digits"] == found["rises-digits"] == found["falls-diabetes"] == HOLDS
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "digits 3 of 3, diabetes 0 of 3"
     assert finding(rows) == (
-        "After training, alignment rises at every layer on digits, but falls at the last layer on diabetes; "
+        "The order fails: after training, alignment rises at every layer on digits, but falls at the last "
+        "layer on diabetes; "
         "before training it falls at every layer on both."
     )
     rows = with_areas(table, FALLING, digits=RISING, diabetes=(0.4, 0.5, 0.4, 0.7))
@@ -177,7 +178,8 @@ def test_the_finding_is_short_under_every_outcome(table):
     one = {f"{id}-diabetes": made[f"{id}-diabetes"] for id in ("ordered", "rises", "falls")}
     one |= {f"{id}-diabetes": replace(made["order"], outcome=ABSENT) for id in ("ordered", "rises")}
     assert reading.finding(rows, PARAMETERS | {"datasets": ["diabetes"]}, one) == (
-        "After training, alignment rises too little to count at the last layer on diabetes; before "
+        "The order is partly flat: after training, alignment rises too little to count at the last layer "
+        "on diabetes; before "
         "training it falls at every layer."
     )
     # As on the page, the two data sets with the longest reasons.
