@@ -136,7 +136,7 @@ OPPOSITE = {"rise": "falls", "fall": "rises"}
 
 
 def _where(outcomes, steps, verb):
-    """``rises at every layer on MNIST, but rises too little to count at the last layer on CT Position``.
+    """``rises at every layer on MNIST, but hardly rises at the last layer on CT Position``.
 
     outcomes : {data set: outcome}; steps : {data set: what the layer of its weakest step is called}
     """
@@ -144,7 +144,7 @@ def _where(outcomes, steps, verb):
     for name, outcome in outcomes.items():
         said = {
             HOLDS: f"{verb}s at every layer", CONTRADICTED: f"{OPPOSITE[verb]} at {steps[name]}",
-            ABSENT: f"{verb}s too little to count at {steps[name]}",
+            ABSENT: f"hardly {verb}s at {steps[name]}",
             UNDECIDED: f"may or may not {verb} at {steps[name]}", NOT_JUDGED: "is not judged",
         }[outcome]  # fmt: skip
         groups.setdefault(said, []).append(title(name))
