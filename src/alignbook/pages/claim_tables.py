@@ -49,7 +49,8 @@ def tally(group):
     # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
     signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
     parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
-    return "<br>".join(parts) + "<br>" * bool(len(parts) > 1 and own(group)) + own(group)
+    ours = own(group)
+    return "<br>".join(parts) + "<br>" * bool(len(parts) > 1 and ours) + ours
 
 
 def claims_table(claims, anchored=True):

@@ -60,17 +60,21 @@ def lettered(text):
 
 def lettered_prose(body):
     """The HTML ``body`` of a page, its powers and indices set, but for code and formulas."""
-    return _VERBATIM.sub(lambda found: found[0] if found[0][0] == "<" else lettered(found[0]), body)
+    return _in_prose(lettered, body)
 
 
 def whole_numbers(body):
     """The HTML ``body`` of a page: % and ± stay in the line of their number, but for code and formulas."""
+    return _in_prose(_whole, body)
 
-    def kept(found):
-        text = _PERCENT.sub("\\1\u00a0%", found[0])
-        return found[0] if found[0][0] == "<" else _MARGIN.sub("±\u00a0", text)
 
-    return _VERBATIM.sub(kept, body)
+def _in_prose(change, body):
+    """The HTML ``body`` with its text put through ``change``, but for code, formulas and tags."""
+    return _VERBATIM.sub(lambda found: found[0] if found[0][0] == "<" else change(found[0]), body)
+
+
+def _whole(text):
+    return _MARGIN.sub("±\u00a0", _PERCENT.sub("\\1\u00a0%", text))
 
 
 def _plain(text):
@@ -80,8 +84,7 @@ def _plain(text):
 
 def typeset(text):
     """The numbers of an HTML ``text`` as one writes them by hand: powers of ten, a minus, 5 % in one line."""
-    text = _PERCENT.sub("\\1\u00a0%", _NEGATIVE.sub("−", _NO_MINUS.sub("", text)))
-    text = _MARGIN.sub("±\u00a0", text)
+    text = _whole(_NEGATIVE.sub("−", _NO_MINUS.sub("", text)))
     return _POWER_OF_TEN.sub(_power_of_ten, text)
 
 
