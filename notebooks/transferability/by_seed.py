@@ -30,11 +30,6 @@ def mean_spread(values, digits=2):
     return f"{values.mean():.{digits}f}{spread}"
 
 
-def fitting(*findings, most=300):
-    """The first of several findings, from the longest on, that is at most so long; else the last."""
-    return next((text for text in findings if len(text) <= most), findings[-1])
-
-
 def factor(logs, digits=1):
     """``2.5 (1.1 to 5.9)``: the factor of which ``logs`` are base-2 logarithms, one per seed.
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 
+LONGEST = 300  # characters of a finding
 _ORDER = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
 
 
@@ -31,6 +32,11 @@ def opening(claim, holds, *, contradicted, absent):
     """
     words = by_verdict(holds, contradicted, absent, holds[0].lower() + holds[1:])
     return words.get(claim.outcome)
+
+
+def fitting(*findings):
+    """The first of several findings, from the longest on, that is at most ``LONGEST``; else the last."""
+    return next((text for text in findings if len(text) <= LONGEST), findings[-1])
 
 
 def weaker(*claims):

@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, counted, listed, replicates, together
+from alignbook.wording import clauses, counted, fitting, listed, replicates, together
 
 from ..names import LEARNED, called
 from ..stopping import GOAL
@@ -186,7 +186,6 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-LENGTH = 300  # characters of a finding
 PEAK = {
     HOLDS: "a hidden layer aligns best{}",
     CONTRADICTED: "the first or last layer aligns best{}",
@@ -232,7 +231,7 @@ def finding(table, parameters, claims):
         rising(replicates(claims, "hierarchy-rises")),
         f" Our momentum is {parameters['momentum']:g}; the paper prints none.",
     ):
-        text += sentence if len(text + sentence) <= LENGTH else "." * (not text.endswith("."))
+        text = fitting(text + sentence, text.removesuffix(".") + ".")
     return text
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, exponent, slope
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, listed, named, replicates
+from alignbook.wording import clauses, first_unmet, fitting, listed, named, replicates
 
 from ..names import LEARNED, called
 from .design import PAPER_TABLES, SETTINGS
@@ -261,7 +261,6 @@ WHY_NOT = {  # the first that is not met
     RIGHT.text: "our accuracy is too low",
     STEADY.text: "its slope depends on networks that peak in the first layer",
 }
-LENGTH = 300  # characters of a finding
 
 
 def finding(table, parameters, claims):
@@ -278,7 +277,7 @@ def finding(table, parameters, claims):
         theory = (
             f" There, exact theory gives {'at most ' * (len(judged) > 1)}{exact:.1f}, averaged over pairs."
         )
-        said += theory * (len(said + theory) + len(more) < LENGTH)
+        return fitting(f"{said}{theory} {more}".rstrip(), f"{said} {more}".rstrip())
     return f"{said} {more}".rstrip()
 
 

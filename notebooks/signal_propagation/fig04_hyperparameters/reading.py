@@ -20,7 +20,7 @@ from alignbook.claims import (
 )
 from alignbook.over_seeds import at, correlation, difference, means
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import listed
+from alignbook.wording import fitting, listed
 
 from ..names import called
 from ..stopping import GOAL
@@ -32,7 +32,6 @@ PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 # Printed test accuracies in %: Table 2 for ten layers; of VGG-19's two networks in Figure 20 the lesser one.
 ACCURACIES = {"fashion_mnist": 88.3, "cifar10": 83.07}
 SHORT = 5.0  # points that our best network may be below it
-LENGTH = 300  # characters of a finding
 TIE = 0.1  # of the largest alignment: a layer within it might as well be the peak
 HEIGHT = 0.005  # of the alignment: the smallest change of a peak's height that matters
 FULL_SIDE = 32  # pixels; at 16 the last convolutions of VGG-19 see single pixels
@@ -333,7 +332,7 @@ def finding(table, parameters, claims):
         said += f" {'; '.join(rises).capitalize()}."
     small = " Our convolutional networks are too small to judge."
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
-        said += small * (len(said + small) <= LENGTH)
+        said = fitting(said + small, said)
     return said
 
 

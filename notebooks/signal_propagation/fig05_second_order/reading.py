@@ -10,10 +10,9 @@ from alignbook import over_seeds
 from alignbook.claims import KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, area, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
-LENGTH = 300  # characters of a finding
 # Fixed before any result was seen.
 HIGH = 0.7  # "highly correlated": half of the squared length is in the predicted direction
 EXACT = 1e-8  # relative error of Theorem A in float64
@@ -193,8 +192,7 @@ def finding(table, parameters, claims):
         )
     if words := IN_THE_MIDDLE.get(claims["middle"].outcome):
         said += f" {words}."
-    subset = " On a subset of images."
-    return said + subset * (len(said + subset) <= LENGTH)
+    return fitting(f"{said} On a subset of images.", said)
 
 
 def key_numbers(table, parameters):

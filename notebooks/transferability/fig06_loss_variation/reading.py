@@ -8,9 +8,9 @@ import pandas as pd
 from alignbook.claims import Claim, KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.by_seed import factor, fitting
+from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, of_target, words
-from alignbook.wording import IT, by_verdict, over_cases
+from alignbook.wording import IT, by_verdict, fitting, over_cases
 
 from .design import PROTOCOLS
 

@@ -5,9 +5,9 @@ import numpy as np
 from alignbook.claims import NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
 from alignbook.statements import Statement
-from alignbook.studies.transferability.by_seed import factor, fitting
+from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, each, of_target, words
-from alignbook.wording import IT, by_verdict, over_cases
+from alignbook.wording import IT, by_verdict, fitting, over_cases
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "with respect to the layer's input",

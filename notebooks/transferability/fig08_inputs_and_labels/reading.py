@@ -6,8 +6,7 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, from_seed, last, ratio, weakest
 from alignbook.statements import NEW, Case, Requirement, Statement
-from alignbook.studies.transferability.by_seed import fitting
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
 

@@ -8,9 +8,8 @@ import pandas as pd
 from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.by_seed import fitting
 from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict, listed, over_cases
+from alignbook.wording import by_verdict, fitting, listed, over_cases
 
 HELD_OUT = "held-out"  # the target that is like the source in inputs and labels; others are in inputs alone
 EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours

@@ -6,9 +6,9 @@ import pandas as pd
 from alignbook.claims import UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
-from alignbook.studies.transferability.by_seed import fitting, mean_spread, over_sets, per_seed, widest
+from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, listed, over_cases
+from alignbook.wording import by_verdict, fitting, listed, over_cases
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 SEEN = 3  # seeds that had been seen when the coefficient was split by data set

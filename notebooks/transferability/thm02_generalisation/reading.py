@@ -9,9 +9,9 @@ import pandas as pd
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, difference, exponent
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.studies.transferability.by_seed import fitting, mean_spread, over_sets, per_seed, widest
+from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, over_cases
+from alignbook.wording import by_verdict, fitting, over_cases
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 HALF = 0.5  # share of labels turned around at which they are random
