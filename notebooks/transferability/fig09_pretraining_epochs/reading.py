@@ -7,7 +7,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, first_unmet
+from alignbook.wording import by_verdict, fitting
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {
@@ -157,24 +157,8 @@ OVER = by_verdict(
     "it does not fall past its peak",
     "it stays within a point past its peak",
     undecided="it may or may not fall past its peak",
-    not_judged="it {} by {:.1f} points, which we do not judge: {}",
+    not_judged="we do not judge whether it falls past its peak",
 )
-WHY_NOT = {  # by the condition that is not met
-    SOURCE_LEARNED.text: "only {right:.0f} % of the source's training images are right",
-    TARGET_LEARNED.text: "{wrong:.0f} % of the target's training images are still wrong",
-}
-
-
-def over_fitted(table, parameters, claim):
-    """What happens past the peak where a small source is over-fitted, and why it is not judged if so."""
-    if claim.outcome != NOT_JUDGED:
-        return OVER[claim.outcome].format(claim.measured)
-    shares = {
-        "right": learned(table, parameters, OVER_FITTED),
-        "wrong": unfitted_past(table, parameters, OVER_FITTED),
-    }
-    why = first_unmet(claim, WHY_NOT).format(**shares)
-    return OVER[NOT_JUDGED].format("falls" if claim.measured > 0 else "rises", abs(claim.measured), why)
 
 
 def finding(table, parameters, claims):
@@ -188,9 +172,15 @@ def finding(table, parameters, claims):
             seen = f"up to {wrong:.0f} % of the target's training images are wrong; we allow {FITTED:.0f} %."
         said.append(f"{SAID[plain.outcome]}{by}: {seen}")
     if over is not None and over.measured is not None:
-        said.append(f"After over-fitting a small source, {over_fitted(table, parameters, over)}.")
-        said.append("Our network is small.")
-    return " ".join(said) or "With fewer than three epochs there is nothing to compare."
+        said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}.")
+    if not said:
+        return "With fewer than three epochs there is nothing to compare."
+    small, curve = "Our network is small", by_epoch(table, PLAIN, "accuracy")
+    caveats = [f"{small}."]
+    if curve.shape[1] >= 3:
+        beyond = curve.columns[-1] / peaks(curve).median()
+        caveats.insert(0, f"{small}, and we look only to {beyond:.0f} times the peak's epoch.")
+    return fitting(*(" ".join([*said, caveat]) for caveat in caveats))
 
 
 def key_numbers(table, parameters):
