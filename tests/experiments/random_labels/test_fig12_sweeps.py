@@ -183,7 +183,7 @@ LONG = {"epoch_share": 1.0, "second_dataset": "cifar100", "design": "balanced", 
 
 
 def made_up(
-    gain, figures=("12", "13"), groups=12, labels=("real", "random"), noise=0.005, reached=0.9, known=1.0
+    gain, figures=("12", "13"), groups=12, labels=("real", "random"), noise=0.005, reached=0.95, known=1.0
 ):
     """Learning curves 0.1 → ``reached`` from scratch; ``gain(group, factors)`` higher when pre-trained.
 
@@ -220,7 +220,7 @@ def said(table, **other):
 
 
 def test_areas_are_means_over_training():
-    points = analysis.comparisons(made_up(lambda figure, factors: 0.2, noise=0, groups=1))
+    points = analysis.comparisons(made_up(lambda figure, factors: 0.2, noise=0, reached=0.9, groups=1))
     assert len(points) == 2 * 3 * 2 * 2 * 2
     whole = points[(points["layers"] == "all") & (points["what"] == "train")]
     assert whole["scratch"].to_numpy() == pytest.approx(0.5) and whole["gain"].to_numpy() == pytest.approx(20)
@@ -314,7 +314,7 @@ def test_it_rarely_hurts_where_few_groups_are_slower(slow, outcome):
 
     table = made_up(gain, noise=0.001)
     assert judged(table)["rarely-hurts"] == outcome
-    assert reading.slowed(table).mean() == pytest.approx(slow / 12)
+    assert reading.slowed(table, LONG).mean() == pytest.approx(slow / 12)
     assert f"it slows {100 * slow / 12:.0f} % of them" in said(table)
     assert judged(table, epoch_share=0.2)["rarely-hurts"] == NOT_JUDGED
     assert judged(table, groups=20)["rarely-hurts"] == NOT_JUDGED  # the groups that chose the reading
@@ -344,6 +344,18 @@ def test_whether_networks_arrive_is_counted_and_said():
     assert found == {"cnn": (96, 96), "resnet": (96, 96), "vgg": (0, 96)}
     assert "VGG-16 is stopped before" in said(table)
     assert "VGG-16" not in said(made_up(lambda *_: 0.1)) and "ImageNet" in said(made_up(lambda *_: 0.1))
+
+
+def test_new_groups_are_compared_where_one_network_has_arrived():
+    """VGG-16 loses what the others gain, but is stopped before it has learned."""
+    table = made_up(lambda figure, factors: -0.3 if factors["architecture"] == "vgg" else 0.1)
+    late = table["architecture"].eq("vgg") & table["epoch"].eq(4)
+    table["accuracy"] -= 0.3 * late
+    assert judged(table)["faster"] == HOLDS and judged(table, **reading.SEEN)["faster"] != HOLDS
+    assert not reading.compared(table, LONG, "12")["architecture"].eq("vgg").any()
+    assert len(reading.compared(table, LONG, "12", what="test")) == len(
+        reading.fitted(table, "12", what="test")
+    )
 
 
 def test_the_groups_that_chose_the_reading_are_not_judged():
@@ -401,7 +413,7 @@ def test_what_decides_is_found():
     assert found["decides-init-scale"] == HOLDS and found["decides-upstream-classes"] != HOLDS
     turned = made_up(lambda figure, factors: -by_scale(figure, factors))
     assert judged(turned)["decides-init-scale"] == CONTRADICTED
-    assert len(reading.key_numbers(table, {})) == 3
+    assert len(reading.key_numbers(table, LONG)) == 3
 
 
 def test_an_effect_is_the_slope_of_a_line():
