@@ -22,9 +22,9 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def made_up(sharper=2.0, reached=True, norm=1.0, learned=99.0, **given):
+def made_up(sharper=2.0, reached=True, norm=1.0, learned=80.0, **given):
     """A table in which eigenvalues and rises from random weights are ``sharper`` times the others'."""
-    row = {"kind": "source", "source_train_accuracy": learned, "source_test_accuracy": 70.0, "seed": 0}
+    row = {"kind": "source", "source_train_accuracy": 99.0, "source_test_accuracy": learned, "seed": 0}
     tables = [pd.DataFrame([row])]
     for job in experiment.jobs(PARAMETERS | given):
         given = job.arguments
@@ -73,11 +73,7 @@ def test_claims_can_hold_and_fail(sharper, outcome):
     assert over_loss.measured == pytest.approx(0) and found.pop(over_loss.id)  # losses have the same ratio
     rises = {id: found.pop(id) for id in list(found) if id.endswith("-0.1")}
     assert set(rises.values()) == {ABSENT}  # 0.01 nats, a fifth of the distance of two contours
-    assert found.pop("eigenvalues-times-norm") == NOT_JUDGED  # on the seeds already seen
-    later = made_up(sharper=sharper)
-    later["seed"] += reading.SEEN
-    assert outcomes(later)["eigenvalues-times-norm"] == outcome
-    assert len(found) == 3 + 3 and set(found.values()) == {outcome}
+    assert len(found) == 3 + 1 + 3 and set(found.values()) == {outcome}
     assert outcomes(made_up(sharper=1.0))["eigenvalues"] == ABSENT
 
 
@@ -98,7 +94,7 @@ def test_settled_minima_are_judged_where_they_fit_all_images():
     assert "3 seeds" in found["eigenvalues"].test and found["eigenvalues"].outcome == CONTRADICTED
     assert found["rise-cifar10-0.3"].outcome == HOLDS
     said = finding(table)
-    assert "sharper, not flatter" in said and "it rises less around pre-trained ones at 0.3" in said
+    assert "are larger, not smaller" in said and "had not settled" not in said
 
 
 def test_networks_with_training_errors_are_at_no_minimum():
@@ -113,25 +109,13 @@ def test_nothing_is_judged_from_a_source_that_is_not_learned(sharper):
     table = made_up(sharper, learned=34.6)
     assert set(outcomes(table).values()) == {NOT_JUDGED}
     said = finding(table)
-    assert "has learned only 35 % of its training images" in said and len(said) <= 300
-    assert f"rises {'less' if sharper > 1 else 'more'} around pre-trained ones at radius 0.3" in said
-    assert f"curves {sharper:.2f} times as much" in said
-    poor = table.assign(source_train_accuracy=99.0, source_test_accuracy=59.0)
-    assert set(outcomes(poor).values()) == {NOT_JUDGED}
+    assert "gets only 35 % of its test images right" in said and len(said) <= 300
 
 
-def test_rises_stand_beside_their_ratio_and_slow_networks_are_named():
+def test_rises_stand_beside_their_ratio():
     rows = reading.rise_table(made_up(), PARAMETERS)
     assert list(rows["radius"]) == ["0.1", "0.3"] * 3 and rows["rise, random weights"][0].startswith("0.020")
     assert rows["log2 of the ratio"][0].startswith("1.00") and rows["difference"][0].startswith("0.010")
-    later = made_up(sharper=2.0)
-    later["seed"] += reading.SEEN
-    assert reading.slow(later, PARAMETERS)[0] == []
-    late = (later["seed"] == reading.SEEN + 1) & (later["start"] == "scratch")
-    later.loc[late, ["images_loss", "eigenvalue"]] *= 4
-    seeds, over, kept = reading.slow(later, PARAMETERS)
-    assert seeds == [reading.SEEN + 1] and over.iloc[0] == pytest.approx(4, rel=0.01)
-    assert kept.mean() == pytest.approx(1, abs=0.01) and len(kept) == 2
 
 
 def test_a_target_unlike_the_source_is_no_replicate():
@@ -166,8 +150,12 @@ def test_eigenvalues_over_the_loss_come_out_either_way(power, outcome):
 
 def test_the_finding_follows_the_ratio():
     twice, half = (finding(made_up(sharper=ratio)) for ratio in (2.0, 0.5))
-    assert "are flatter" in twice and "curves 2.00 times" in twice and "had not settled" in twice
-    assert "sharper, not flatter" in half and "curves 0.50 times" in half
+    assert "are smaller" in twice and "are 2.00 times as large" in twice and "had not settled" in twice
+    assert "are larger, not smaller" in half and "are 0.50 times as large" in half
+    scaled = finding(made_up(sharper=1.0, norm=2.0))
+    assert (
+        "as large at minima" in scaled and "Relative to the size of the weights they are 4.0 times" in scaled
+    )
 
 
 @pytest.mark.parametrize(
