@@ -241,6 +241,8 @@ def test_the_power_rises_from_too_few_to_enough():
     ("claim", "why"),
     [
         (Claim.greater(*WHAT, [1.0]), "one seed"),
+        (Claim.greater(*WHAT, [1.0], what="split"), "one split"),
+        (Claim.greater(*WHAT, [2.0, 2.0, 2.0], what="split"), "the splits have no spread"),
         (Claim.greater(*WHAT, [2.0, 2.0, 2.0]), "no spread"),
         (Claim.equals(*WHAT, [2.0, 2.0, 2.0], 2.0, 0.5), "no spread"),
         (Claim.one_run(*WHAT, [1.0, 2.0, 3.0], 2.0, tolerance=0.1), "does not narrow"),

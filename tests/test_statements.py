@@ -335,3 +335,11 @@ def test_what_there_is_one_value_of_is_the_name_of_the_index():
     assert "over 3 seeds" in about(values.rename_axis("seed")).test
     assert "over 3 seeds" in about(list(values)).test
     assert "over 6 values" in about(pd.concat({"a": values, "b": values})).test
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_printed_run_is_held_against_what_there_is_one_value_of(count):
+    splits = pd.Series([0.1, 4.0, -0.2], index=pd.Index([3, 5, 8], name="split"))[:count]
+    claim = only(statement(of=lambda t, p: splits, one_run=0.5), UP)
+    assert claim.what == "split" and "seed" not in claim.test
+    assert ("3 splits" if count == 3 else "one split") in claim.test

@@ -1,4 +1,7 @@
-"""A small ResNet-18 on CIFAR-10, at its start and trained: python probe_example.py takes a few minutes."""
+"""A small ResNet-18 on CIFAR-10, at its start and trained.
+
+``python probe_example.py`` takes a few minutes.
+"""
 
 import torch
 
@@ -11,7 +14,8 @@ EPOCHS, IMAGES = 6, 5_000
 
 
 def start():
-    return he_normal_(ResNet18((3, 32, 32), 10, width=16), 1.0, torch.Generator().manual_seed(0))
+    net = ResNet18((3, 32, 32), 10, width=16)
+    return he_normal_(net, 1.0, torch.Generator().manual_seed(0))
 
 
 def trained():
@@ -21,8 +25,10 @@ def trained():
 
 
 if __name__ == "__main__":
-    net, data = start().to(memory_format=torch.channels_last), load("cifar10", n=IMAGES)
-    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    net = start().to(memory_format=torch.channels_last)
+    data = load("cifar10", n=IMAGES)
+    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
+    optimiser = torch.optim.SGD(net.parameters(), **settings)
     step = module_step(net, data.x, data.y, optimiser)
     steps = EPOCHS * (IMAGES // 100)
     train(

@@ -265,27 +265,29 @@ class Claim:
         )
 
     @classmethod
-    def one_run(cls, id, statement, source, values, paper, tolerance=None):
+    def one_run(cls, id, statement, source, values, paper, tolerance=None, what="seed"):
         """The printed value ``paper``, of one run, is what one more run like ours could give.
 
-        Values are one per seed. The interval is the 95 % prediction interval of one run, mean ±
-        t s √(1 + 1/n), and not that of the mean, which a perfect reproduction would leave as often as not.
-        Holds when ``paper`` lies within it, contradicted when it lies outside; undecided below three seeds,
-        where these have no spread, and with a ``tolerance``, where the interval reaches further than that
-        from the mean, so that it says little.
+        Values are one per seed, or per ``what``. The interval is the 95 % prediction interval of one run,
+        mean ± t s √(1 + 1/n), and not that of the mean, which a perfect reproduction would leave as often as
+        not. Holds when ``paper`` lies within it, contradicted when it lies outside; undecided below three
+        values, where these have no spread, and with a ``tolerance``, where the interval reaches further than
+        that from the mean, so that it says little.
         """
         paper, tolerance = _checked(paper, 0.0 if tolerance is None else tolerance)
         values, mean, interval = t_interval(values)
-        test = f"printed value against the 95 % prediction interval of one run, {_counted(values, 'seed')}"
+        test = f"printed value against the 95 % prediction interval of one run, {_counted(values, what)}"
         if interval is None:
-            return cls(id, statement, source, paper, None, mean, None, UNDECIDED, len(values), test)
+            return cls(
+                id, statement, source, paper, None, mean, None, UNDECIDED, len(values), test, what=what
+            )
         half = (interval[1] - mean) * math.sqrt(len(values) + 1)
         interval = (mean - half, mean + half)
         outcome = HOLDS if abs(paper - mean) <= half else CONTRADICTED
         if outcome == HOLDS and 0 < tolerance < half:
             outcome = UNDECIDED
             test += f", which is wider than ± {tolerance:g}"
-        return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test)
+        return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test, what=what)
 
     @classmethod
     def computed(cls, id, statement, source, measured, paper, tolerance):
@@ -309,11 +311,11 @@ def needed(claim):
     if claim.outcome != UNDECIDED:
         return None
     if claim.seeds == 1:
-        return {"seeds": None, "why": "one seed has no spread to plan by"}
+        return {"seeds": None, "why": f"one {claim.what} has no spread to plan by"}
     if claim.spread is None or claim.against is None:
         return {"seeds": None, "why": "the interval of this test does not narrow as that of a mean does"}
     if claim.spread <= ROUNDING * abs(claim.measured):
-        return {"seeds": None, "why": "the seeds have no spread: another statistic is needed"}
+        return {"seeds": None, "why": f"the {claim.what}s have no spread: another statistic is needed"}
     count = _seeds(lambda n: _power(claim, n))
     if count is None:
         return {"seeds": None, "why": f"it would take more than {MOST_SEEDS:,} at the mean and spread seen"}

@@ -204,7 +204,7 @@ class Statement:
         if self.rule == "near":
             return Claim.equals(*about, values, target, self.within, what=what)
         if self.rule == "one_run":
-            return Claim.one_run(*about, values, target, self.within)
+            return Claim.one_run(*about, values, target, self.within, what=what)
         judge = Claim.greater if self.rule == "above" else Claim.less
         return judge(*about, values, target, matters=self.matters, what=what)
 

@@ -108,3 +108,18 @@ def test_what_draws_over_a_neighbour_stays_with_it_and_one_panel_is_narrow_and_w
         plt.close("all")
     assert panels.read(svg) is None and panels.stack(svg, "a.svg", "b.svg", "A plot.") == ""
     assert panels.size(svg)[0] < 72 * (panels.NARROW + 0.3)
+
+
+@pytest.mark.parametrize(("columns", "order"), [(3, "adbecf"), (4, "abcdefgh")])
+def test_rows_that_pairs_would_break_stand_side_by_side(columns, order):
+    with plt.rc_context():
+        style.apply()
+        figure, axes = plt.subplots(2, columns, figsize=(7, 4), sharex=True, sharey=True)
+        svg = style.svg(figure)
+        plt.close(figure)
+    parts = panels.read(svg)["panels"]
+    assert panels.paired(parts) and "ab-pairs" in panels.stack(svg, "a.svg", "b.svg", "Plots.")
+    place = [(part[2][1], part[2][0]) for part in parts]  # in the figure, of the first crop
+    middle = sum(top for top, _ in place) / len(place)
+    by_row = sorted(place, key=lambda at: (at[0] > middle, at[1]))
+    assert "".join("abcdefgh"[by_row.index(at)] for at in place) == order

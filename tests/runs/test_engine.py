@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from threading import Timer
 from types import SimpleNamespace
 
 import pytest
@@ -459,6 +460,23 @@ def test_kept_workers_go_on_to_the_next_run_until_one_fails():
         assert third != second
     assert not any(system.runs(pid) for pid in (*first, *third))
     assert pids("e") != third
+
+
+def reports_late(job):
+    """A worker's reports take another way than its results, and may be behind them."""
+    if job.name == "first":
+        Timer(0.5, engine._worker_reports.put, [("first", 1.0, "")]).start()
+    else:
+        time.sleep(2)
+        engine._worker_reports.put((job.name, 0.5, "halfway"))
+        time.sleep(2)
+
+
+def test_a_line_of_progress_names_no_finished_job():
+    said = []
+    jobs = [Named("first"), Named("second")]
+    engine.in_workers(jobs, reports_late, 1, said.append, done=lambda job, result: None)
+    assert [line.partition("] ")[2] for line in said] == ["second 50% halfway"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from alignbook import paths
-from alignbook.pages import panels, quantities, style, tables
+from alignbook.pages import quantities, style, tables
 from alignbook.pages.names import spoken
 
 LEAD = """\
@@ -75,7 +75,9 @@ NOTHING = (
     "**No machine has stored results yet.** `make bench` takes about seventeen minutes and writes them to "
     "`benchmarks/results`."
 )
-TITLE = 58  # characters in a line of a picture's width
+WIDE = 4.8  # inches of the picture of times, which a phone shows whole: its text is 11 pixels tall there
+TITLE = 54  # characters in a line of its width
+COLUMN = 1.75  # inches of a panel over sizes, of which a phone shows two side by side
 OUTCOMES = {True: "reached", False: "missed", None: "not judged"}
 
 
@@ -385,11 +387,11 @@ def draw_times(compared, path):
         for record in compared.values():
             lines = textwrap.wrap(spoken(record["title"]).replace(" = ", "\u00a0=\u00a0"), TITLE)
             axes.text(
-                0, top + 0.06, "\n".join(lines), transform=axes.get_yaxis_transform(), fontsize=10, va="top"
+                0, top + 0.06, "\n".join(lines), transform=axes.get_yaxis_transform(), va="top"
             ).set_in_layout(False)  # it may be wider than the axes, which it would narrow
-            row = top + 0.2 * (len(lines) - 1) + 0.34
+            row = top + 0.22 * (len(lines) - 1) + 0.37
             axes.plot(record["floor"]["seconds"], row, "|", color=style.COLOURS["floor"], ms=13, mew=2.5)
-            levels = _levels(record["contenders"], decades / (panels.NARROW - 0.5))
+            levels = _levels(record["contenders"], decades / (WIDE - 0.5))
             for place, contender in enumerate(record["contenders"]):
                 colour = style.SEQUENCE[(0, 1, 3, 4, 6, 7)[place]]  # the third is the floor's
                 spread = [min(contender["seconds"]), max(contender["seconds"])]
@@ -397,19 +399,18 @@ def draw_times(compared, path):
                 axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7)
                 axes.text(
                     contender["median"],
-                    row + 0.17 + 0.15 * levels[place],
+                    row + 0.19 + 0.17 * levels[place],
                     _label(contender),
-                    fontsize=10,
                     color=colour,
                     ha="center",
                     va="center",
                 )
-            top = row + 0.3 + 0.15 * max(levels)
+            top = row + 0.33 + 0.17 * max(levels)
             axes.axhline(top, color="0.9", lw=0.8)
         axes.set(xscale="log", xlabel="seconds", ylim=(top, 0), yticks=[])
         axes.set_xlim(min(times) / 10**0.5, max(times) * 10**0.5)
         axes.spines["left"].set_visible(False)
-        figure.set_size_inches(panels.NARROW, top + 0.6)
+        figure.set_size_inches(WIDE, top + 0.6)
         path.write_text(style.svg(figure), encoding="utf-8")
 
 
@@ -422,7 +423,7 @@ def _levels(contenders, decades_per_inch):
     taken, levels = [], [0] * len(contenders)
     for place, contender in sorted(enumerate(contenders), key=lambda pair: pair[1]["median"]):
         centre = math.log10(contender["median"])
-        half = (0.042 * len(_label(contender)) + 0.05) * decades_per_inch
+        half = (0.048 * len(_label(contender)) + 0.05) * decades_per_inch
         level = 0
         while any(line == level and end > centre - half for line, end in taken):
             level += 1
@@ -435,7 +436,7 @@ def draw_scaling(records, path):
     """Draw time and memory of one kernel over its sizes, {name: record}, into the SVG file ``path``."""
     with mpl.rc_context():
         style.apply()
-        figure = Figure(figsize=(7.0, 5.2))
+        figure = Figure(figsize=(COLUMN * max(len(records), 3), 4.8))
         grid = figure.subplots(2, len(records), sharex="col", sharey="row", squeeze=False)
         for column, record in enumerate(records.values()):
             sizes = [point["size"] for point in record["points"]]

@@ -69,14 +69,18 @@ def stack(svg, light, dark, alt):
     whole = f'width="{width:g}" height="{height:g}"'
     pairs = {"light": light, "dark": dark}.items()
     twins = "".join(f'<image class="only-{mode}" href="{place}" {whole}/>' for mode, place in pairs)
-    small = len(parts["panels"]) >= MANY and max(part[0] for part in parts["panels"]) <= SMALL
-    looks = {"keys": "ab-keys", "panels": "ab-panels ab-pairs" if small else "ab-panels"}
+    looks = {"keys": "ab-keys", "panels": "ab-panels" + " ab-pairs" * paired(parts["panels"])}
     groups = [
         f'<span class="{look}">{"".join(_drawn(part, twins) for part in parts[kind])}</span>'
         for kind, look in looks.items()
         if parts[kind]
     ]
     return f'<span class="ab-stack" role="img" aria-label="{alt}">{"".join(groups)}</span>'
+
+
+def paired(panels):
+    """Whether ``panels``, parts, are so many and so small that two of them stand in a line."""
+    return len(panels) >= MANY and max(width for width, *_ in panels) <= SMALL
 
 
 def _drawn(part, twins):
@@ -112,10 +116,13 @@ def parts(figure, renderer, whole):
     grid = _Grid(panels, {axis: tight(text) for axis, text in shared.items() if text})
     keys = [tight(text) for text in figure.texts if text not in shared.values()]
     keys += [_roomy(box) for legend in _legends(figure) for box in _entries(legend, renderer)]
-    shown = [grid.crops(panel) for panel in grid.ordered()] + [[(bar.padded(PAD), (0, 0))] for bar in bars]
+    shown = [_part(grid.crops(panel), whole) for panel in grid.ordered()]
+    bars = [_part([(bar.padded(PAD), (0, 0))], whole) for bar in bars]
+    if paired(shown + bars) and (columns := grid.of_two_rows()) % 2:  # pairs would break the rows: turn them
+        shown = [part for pair in zip(shown[:columns], shown[columns:], strict=True) for part in pair]
     return {
         "keys": [_part([(box.padded(2 * PAD, PAD), (0, 0))], whole) for box in keys],
-        "panels": [_part(crops, whole) for crops in shown],
+        "panels": shown + bars,
     }
 
 
@@ -166,6 +173,14 @@ class _Grid:
     def ordered(self):
         """The panels as they are read: by row, then by column."""
         return sorted(self.panels, key=lambda panel: (-round(panel.inner.y1), panel.inner.x0))
+
+    def of_two_rows(self):
+        """The number of columns where the panels are two rows as long as each other, else 0."""
+        ordered = self.ordered()
+        half = len(ordered) // 2
+        rows = ordered[:half], ordered[half:]
+        whole = all(panel.beside(row[0]) for row in rows for panel in row)
+        return half if whole and len(rows[0]) == len(rows[1]) else 0
 
     def crops(self, panel):
         """[(box, (right, up))]: what a part shows of the figure, and by how much each box is moved."""

@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alignbook.pages import style
-from alignbook.pages.probe_words import FRESH, parts
+from alignbook.pages.probe_words import FRESH, SPOKEN, parts
 
 GREY = style.COLOURS["random basis"]
 SHOWN = 6  # layers' curves in one figure
@@ -32,7 +32,7 @@ def looks(rows):
             FRESH: GREY,
         }
         colour = known[who] if who in known else next(colours)
-        label = "random weights" if who == FRESH else plain(who or "network")
+        label = SPOKEN.get(who) or plain(who or "network")
         found.append((who, part, {"color": colour, "ls": "--" if who == FRESH else "-", "label": label}))
     return found
 

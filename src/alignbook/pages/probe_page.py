@@ -9,7 +9,7 @@ import matplotlib as mpl
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.pages import probe_beside, probe_figures, style
-from alignbook.pages.probe_words import ABOUT, SHOWS, sentences
+from alignbook.pages.probe_words import ABOUT, SHOWS, SPOKEN, sentences
 from alignbook.pages.tables import folded, number, table
 from alignbook.probing import Probe
 
@@ -120,7 +120,7 @@ def _tried(draw):
 def _facts(probe):
     columns = dict.fromkeys(name for known in probe.network.values() for name in known)
     return [
-        {"": html.escape(str(who)), **{name: _cell(known.get(name)) for name in columns}}
+        {"": html.escape(SPOKEN.get(who, str(who))), **{name: _cell(known.get(name)) for name in columns}}
         for who, known in probe.network.items()
     ]
 
@@ -151,7 +151,7 @@ def _cells(rows):
             name: number(value) if isinstance(value, float) else html.escape(str(value))
             for name, value in row.items()
         }
-        for row in rows.to_dict("records")
+        for row in rows.replace({"network": SPOKEN}).to_dict("records")
     ]
 
 
@@ -194,7 +194,7 @@ def guide(pages):
             f":alt: {heading}",
             ":width: 100%",
         ]
-        parts += ["", f"{SHOWS[name]} Here: {sentences(name, rows)}.", "```", ""]
+        parts += ["", SHOWS[name], "```", ""]
         if name in beside:
             parts += _guide_strip(name, beside[name], folder)
     (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")

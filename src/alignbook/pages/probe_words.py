@@ -3,6 +3,7 @@
 import numpy as np
 
 FRESH = "initialisation"
+SPOKEN = {FRESH: "random weights"}
 # instrument: (heading, paper, page of the book, what is measured, how to read the number)
 ABOUT = {
     "filters": (
@@ -84,11 +85,15 @@ def parts(rows):
 
 def sentences(name, rows):
     """What was found, a clause for each network; at random weights, the number that it is read against."""
-    said = {who: found for who, part in parts(rows) if (found := SAID[name](part))}
-    if len(set(said.values())) == 1:  # the same of all of them
-        return next(iter(said.values()))
-    names = {"network": "", None: "", FRESH: "at random weights: "}
-    return "; ".join(names.get(who, f"{who}: ") + found for who, found in said.items())
+    said = {}
+    for who, part in parts(rows):
+        if found := SAID[name](part):
+            said.setdefault(found, []).append(who)
+    if len(said) == 1:  # the same of all of them
+        return next(iter(said))
+    names = {"network": "the network", FRESH: "at random weights"}
+    whose = {found: " and ".join(names.get(who, str(who)) for who in of) for found, of in said.items()}
+    return "; ".join(found if said[found] == ["network"] else f"{whose[found]}: {found}" for found in said)
 
 
 def _percent(share):

@@ -380,7 +380,6 @@ def in_workers(jobs, task, workers, say, *, done, until=math.inf, admits=None):
             _drain(crew.reports, shares)
             for future in [f for f in pending if f in finished]:  # in order: the first failure is told
                 job = pending.pop(future)
-                shares.pop(job.name, None)
                 try:
                     done(job, future.result())
                     finished_jobs += 1
@@ -396,12 +395,12 @@ def in_workers(jobs, task, workers, say, *, done, until=math.inf, admits=None):
                     future.cancel()
                 break
             begin(most)
-            if time.monotonic() - told > 5 and shares:
+            # A job's last report may arrive after its result.
+            running = [job.name for job in pending.values() if job.name in shares]
+            if time.monotonic() - told > 5 and running:
                 told = time.monotonic()
-                running = ", ".join(
-                    f"{name} {share:.0%} {text}".strip() for name, (share, text) in shares.items()
-                )
-                say(f"[{finished_jobs}/{len(jobs)} jobs, {told - began:.0f} s] {running}")
+                lines = [f"{name} {shares[name][0]:.0%} {shares[name][1]}".strip() for name in running]
+                say(f"[{finished_jobs}/{len(jobs)} jobs, {told - began:.0f} s] {', '.join(lines)}")
             if pending and left <= 0:
                 crew.terminate()
                 break

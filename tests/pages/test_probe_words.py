@@ -1,0 +1,42 @@
+"""What the probe's report says."""
+
+import pandas as pd
+import pytest
+
+from alignbook.pages import probe_page
+from alignbook.pages.probe_words import FRESH, sentences
+from alignbook.probing import Probe
+
+
+def slices(**rises):
+    """A table of slices: by network, how far the loss rises on both sides."""
+    return pd.DataFrame(
+        [
+            {"network": who, "alpha": alpha, "loss": abs(alpha) * rise}
+            for who, rise in rises.items()
+            for alpha in (-1.0, 0.0, 1.0)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rises", "said"),
+    [
+        ((1, 1, 1), "{} by 1 within 1"),
+        ((1, 2, 2), "{} by 1 within 1; before and at random weights: {} by 2 within 1"),
+        ((2, 2, 3), "the network and before: {} by 2 within 1; at random weights: {} by 3 within 1"),
+    ],
+)
+def test_networks_of_which_the_same_is_found_are_named_together(rises, said):
+    rows = slices(**dict(zip(("network", "before", FRESH), rises, strict=True)))
+    assert sentences("slice", rows) == said.replace("{}", "the loss rises")
+
+
+def test_the_network_at_random_weights_is_called_that_in_every_table():
+    probe = Probe(
+        {who: {"class": "Net"} for who in ("network", FRESH)}, {"slice": slices(network=1, **{FRESH: 2})}
+    )
+    page = probe_page.page(probe, "A probe")
+    assert page.count(">random weights</td>") == 4 and FRESH not in page.replace(
+        "landscapes_at_initialisation", ""
+    )
