@@ -98,7 +98,7 @@ STATEMENTS = [
         **EXPONENT,
     ),
     Statement(
-        "rate", f"From width {WIDE} on, this difference falls as N^(-1/2).",
+        "rate", f"From width {WIDE} on, this difference is of order N^(-1/2) in the width N.",
         source="Appendix A.2; the rate is ours", of=rate, each=quantities, near=-0.5, within=0.1, ours=True,
         **EXPONENT,
     ),
@@ -108,12 +108,12 @@ STATEMENTS = [
         ours=True,
     ),
     Statement(
-        "gaussian", "A neuron's excess kurtosis falls at least as fast as N^(-1/2).",
+        "gaussian", "A neuron's excess kurtosis falls as N^(-1/2) or faster.",
         source="Appendix A.1; the kurtosis is ours", of=exponent_of("kurtosis"), each=layers, below=-0.5,
         matters=0.1, **EXPONENT,
     ),
     Statement(
-        "monte-carlo", "A layer's mean square differs from its limit by an error of order N^(-1/2).",
+        "monte-carlo", "A layer's mean square differs from its limit by order N^(-1/2) in the width N.",
         source="Appendix A.1, which has it as a bound; that it is the exact rate is ours", ours=True,
         of=exponent_of("error"), each=layers, near=-0.5, within=0.1, **EXPONENT,
     ),
