@@ -216,7 +216,7 @@ def finding(table, parameters, claims):
         said += f": at the depths of Figure 3 the exponent is {span(shown)}"
     else:
         said += f": at {parameters['depth']:,} layers the exponent is {span(deep)}"
-    worst = "The theorem is about the worst pair of inputs, exact opposites, and no two images are opposite."
+    worst = "The theorem's forward loss is that of exactly opposite inputs, and no two images are opposite."
     return f"{said}. {worst}"
 
 

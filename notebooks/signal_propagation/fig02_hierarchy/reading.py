@@ -229,7 +229,7 @@ def finding(table, parameters, claims):
     for sentence in (
         f"{outer_at_end(table, parameters, claims, every)}.",
         rising(replicates(claims, "hierarchy-rises")),
-        f" Our momentum is {parameters['momentum']:g}; the paper prints none.",
+        f" The momentum, {parameters['momentum']:g}, is our choice.",
     ):
         text = fitting(text + sentence, text.removesuffix(".") + ".")
     return text
@@ -252,7 +252,7 @@ def _end(lead):
 
 
 def rising(found):
-    """`` Most of the gain comes in the first two epochs, not on CIFAR-10.``, of {outcome: claims}."""
+    """`` Most of the gain comes in the first two epochs, but not on CIFAR-10.``, of {outcome: claims}."""
     if len(found) == 1:
         ((outcome, claims),) = found.items()
         return f" {RISE[outcome].format(counted(claims, len(claims)))}." if outcome in RISE else ""
@@ -260,7 +260,7 @@ def rising(found):
         return ""
     every = [claim.case for some in found.values() for claim in some]
     if set(found) == {HOLDS, CONTRADICTED}:
-        return f" {RISE[HOLDS].format(f', not{on_kinds(found[CONTRADICTED], every)}')}."
+        return f" {RISE[HOLDS].format(f', but not{on_kinds(found[CONTRADICTED], every)}')}."
     return f" {RISE[HOLDS].format(counted(found[HOLDS], len(every)))}."
 
 

@@ -295,17 +295,17 @@ AXES = {
     "rate": ("doubling of the rate", "higher rates"),
 }
 SAID = {
-    HOLDS: "the early peak moves {} as Section 4 says, not Figure 8",
-    CONTRADICTED: "the early peak moves {} as Figure 8 says, not Section 4",
+    HOLDS: "the early peak moves {} as Section 4 says, unlike Figure 8",
+    CONTRADICTED: "the early peak moves {} as Figure 8 says, unlike Section 4",
     ABSENT: "{} hardly move the early peak, while the paper says that they do",
     UNDECIDED: "whether {} move the early peak is undecided",
 }
 RISES = {
-    HOLDS: "it rises{}",
-    CONTRADICTED: "it falls{}",
+    HOLDS: "it becomes higher{}",
+    CONTRADICTED: "it becomes lower{}",
     ABSENT: "it stays as high{}",
-    UNDECIDED: "its rise{} is undecided",
-    NOT_JUDGED: "whether it rises{} is not judged",
+    UNDECIDED: "whether it becomes higher{} is undecided",
+    NOT_JUDGED: "whether it becomes higher{} is not judged",
 }
 
 

@@ -192,7 +192,7 @@ def finding(table, parameters, claims):
         )
     if words := IN_THE_MIDDLE.get(claims["middle"].outcome):
         said += f" {words}."
-    return fitting(f"{said} On a subset of images.", said)
+    return fitting(f"{said} Measured on {parameters['examples']} images.", said)
 
 
 def key_numbers(table, parameters):

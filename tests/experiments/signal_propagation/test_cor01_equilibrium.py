@@ -198,7 +198,7 @@ def test_the_finding_follows_its_verdict():
     )
     wrong = found(growth=0.75)
     assert "does not grow as the power 3/5" in wrong and "at 1,000 layers the exponent is 0.75." in wrong
-    assert "exact opposites, and no two images are opposite." in found() and len(found()) <= 300
+    assert "exactly opposite inputs, and no two images are opposite." in found() and len(found()) <= 300
 
 
 def test_a_wrong_forward_rate_is_found():

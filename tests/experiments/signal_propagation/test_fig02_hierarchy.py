@@ -260,7 +260,7 @@ def test_a_lead_at_the_end_alone_is_said_where_the_claim_is_undecided():
     table.loc[at_loss, "alignment"] += 0.6
     assert judged(table)["hierarchy-hidden-mnist-6"].outcome == UNDECIDED
     assert "it is undecided, though at the end the first layer leads on MNIST. Most" in found(table)
-    assert found(table).endswith("Our momentum is 0.9; the paper prints none.")
+    assert found(table).endswith("The momentum, 0.9, is our choice.")
     both = pd.concat([table, made_up(HILL, HILL, dataset="cifar10", losses=early)])
     said = found(both, datasets=["mnist", "cifar10"])
     assert "best on CIFAR-10; it is undecided elsewhere, though at the end the first" in said
@@ -272,7 +272,7 @@ def test_a_lead_at_the_end_alone_is_said_where_the_claim_is_undecided():
 def test_where_the_rise_is_late_is_said():
     late = made_up(np.array(HILL) / 4, HILL, dataset="cifar10")
     said = found(pd.concat([made_up(HILL, HILL), late]), datasets=["mnist", "cifar10"])
-    assert "Most of the gain comes in the first two epochs, not on CIFAR-10." in said
+    assert "Most of the gain comes in the first two epochs, but not on CIFAR-10." in said
 
 
 def test_a_finding_is_short_under_every_verdict():

@@ -258,7 +258,8 @@ def test_the_finding_follows_the_verdicts():
     assert f"moves {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % nearer" in right
     assert "per doubling of the rate, as Figure 8 says" in right
     assert "% deeper per halving of the batch and 3" in wrong and "rate, as Section 4 says" in wrong
-    assert right.endswith("not Section 4. It rises.") and wrong.endswith("not Figure 8. It falls.")
+    assert right.endswith("unlike Section 4. It becomes higher.")
+    assert wrong.endswith("unlike Figure 8. It becomes lower.")
     flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
     assert "as Section" not in flat
     numbers = reading.key_numbers(made_up(*as_claimed(1)), FULL)
