@@ -165,5 +165,5 @@ def key_numbers(table, parameters):
     """How many more layers share the alignment layer by layer, on the first data set."""
     kind = {"dataset": parameters["first"], "width": max(parameters["first_widths"])}
     more = more_layers(table, parameters, **kind)
-    what = f"additional layers that share the alignment, layer by layer, {title(**kind)}"
+    what = f"layers that share the alignment, layer by layer minus end to end, {title(**kind)}"
     return [KeyNumber(what, interval(more, "{:+.1f}"))] if len(more) else []
