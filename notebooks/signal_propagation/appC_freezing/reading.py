@@ -6,7 +6,7 @@ from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, rank_correlation
 from alignbook.statements import Case, Statement
-from alignbook.wording import OTHERWISE, clauses, counted, listed, named, replicates
+from alignbook.wording import OTHERWISE, clauses, counted, fitting, listed, named, replicates
 
 from ..names import called
 
@@ -154,7 +154,7 @@ def finding(table, parameters, claims):
     elif HOLDS in found:
         where = counted(found[HOLDS], sum(map(len, found.values())))
         said += f" In fact they do not: steps change outputs more{where}."
-    return f"{said} On {parameters['images']} images."
+    return fitting(f"{said} On {parameters['images']} images.", said)
 
 
 def changes(claims, found):

@@ -304,8 +304,8 @@ RISES = {
     HOLDS: "it becomes higher{}",
     CONTRADICTED: "it becomes lower{}",
     ABSENT: "it stays as high{}",
-    UNDECIDED: "whether it becomes higher{} is undecided",
-    NOT_JUDGED: "whether it becomes higher{} is not judged",
+    UNDECIDED: "its height{} is undecided",
+    NOT_JUDGED: "its height{} is not judged",
 }
 
 
