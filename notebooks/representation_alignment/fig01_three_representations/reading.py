@@ -82,8 +82,12 @@ def other_bandwidth(table, parameters):
     )
     if area[0] < area[1] and train[0] < train[1]:
         slight = train[1] - train[0] <= by_error["matters"]
-        size = "slightly ahead here, by less than we count" if slight else "ahead here"
-        said += f" The model on features that align less is {size}, so alignment is not all that counts."
+        apart = f"training errors differ by less than our margin of {by_error['matters']:g}"
+        apart = apart if slight else "RBF network is ahead"
+        said += (
+            f" The {apart}, although the RBF network's features align less: alignment alone does not set the "
+            "speed."
+        )
     return said
 
 

@@ -87,8 +87,8 @@ STATEMENTS = [
         source="Section 4.1", of=lambda t, p: mean_square(PRINTED) if len(at(t, labelling="first")) else None,
         exactly=1.0, within=ROUNDING, unit="mean squared length",
         opposed_by="the squares of its printed singular values sum to "
-        f"{PRINTED_POINTS * mean_square(PRINTED):.1f}, as those of so many points of length one do; of "
-        f"{PRINTED_POINTS} points they would sum to {PRINTED_POINTS}",
+        f"{PRINTED_POINTS * mean_square(PRINTED):.1f}; those of {PRINTED_POINTS} points of length one sum to "
+        f"{PRINTED_POINTS}",
     ),
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, we
 from ..names import by_set, title
 
 SEEN = 5  # seeds 0 to 4 were seen before the second stop was judged, too
-STATES = {"before": "before", "after": "after", "further": "trained on"}
+STATES = {"before": "before", "after": "after", "further": "trained further"}
 
 
 def areas(table, dataset, when="after"):
@@ -165,9 +165,9 @@ def other_range(parameters, other, claims):
     rise, fall = (claims[f"{id}-mnist"].outcome for id in ("rises", "falls"))
     here, there = (f"{darkest:g}".replace("-", "−") for darkest in (parameters["darkest"], other))
     return (
-        f"Pixels go from {here} to 1 here. With pixels from {there} to 1, on MNIST, the rise at every layer "
-        f"after training {STANDS[rise]}, and the fall before it {STANDS[fall]}: see *Few examples, and "
-        "another range of pixels*."
+        f"Pixels go from {here} to 1 here. With pixels from {there} to 1, on MNIST, the rise from layer to "
+        f"layer after training {STANDS[rise]}; the fall before training {STANDS[fall]}: see *Few examples, "
+        "and another range of pixels*."
     )
 
 
@@ -204,7 +204,7 @@ def steps(table, parameters, dataset):
         if len(found) == whole > 0:
             rows.append({
                 "data": title(dataset),
-                "epochs": {"after": "converged", "further": "trained on"}.get(when, str(when)),
+                "epochs": {"after": "converged", "further": "trained further"}.get(when, str(when)),
                 "area": arrows(found),
                 "runs that rise at every step": f"{monotone(found).sum()} of {whole}",
                 "weakest rise": interval(weakest_step(found), "{:+.3f}"),

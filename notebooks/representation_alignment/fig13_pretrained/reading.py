@@ -184,7 +184,7 @@ def finding(table, parameters, claims):
         return "No run has finished."
     learned = LEARNT[weaker(*(claims[f"faster-{case.id}"] for case in models(parameters)))]
     return (
-        f"{WHO[parameters['network']]} align better with the labels, by area, than other features in "
+        f"{WHO[parameters['network']]} align better with the labels, by area, than the other features in "
         f"{held(better, 'comparisons')}. Their curve lies above the pixels' at "
         f"{over_pixels(table, parameters)}. {learned}"
     )

@@ -215,14 +215,14 @@ def key_numbers(table, parameters):
             best_bound(*values, parameters["step_size"])
             for (_, of), values in spectra(table).items() if of == name
         ]  # fmt: skip
-        tight.append("{:.0f} of {:.0f}".format(*np.mean(found, axis=0)))
+        tight.append("{:.0f} (bound {:.0f})".format(*np.mean(found, axis=0)))
     return [
         KeyNumber(
             "largest step size tried at which the loss never rises, in units of σ^-2_1",
             f"{stable.max():g}" if len(stable) else None, "below 1",
         ),
         KeyNumber(
-            f"steps to remove {RATIO:.0%} of the reducible loss, of Proposition 2's bound: "
+            f"steps to remove {RATIO:.0%} of the reducible loss, beside Proposition 2's bound: "
             f"{', '.join(REPRESENTATIONS.values())}",
             ", ".join(tight), "at most the bound",
         ),

@@ -167,9 +167,9 @@ def test_another_range_of_the_pixels_is_told_with_its_verdicts(table):
     found = {"rises-mnist": replace(one, outcome=ABSENT), "falls-mnist": replace(one, outcome=HOLDS)}
     said = reading.other_range(PARAMETERS, -1, found)
     assert said.startswith(
-        "Pixels go from 0 to 1 here. With pixels from −1 to 1, on MNIST, the rise at every"
+        "Pixels go from 0 to 1 here. With pixels from −1 to 1, on MNIST, the rise from layer"
     )
-    assert "after training is too small to count at some step, and the fall before it holds: see *Few" in said
+    assert "after training is too small to count at some step; the fall before training holds: see" in said
 
 
 def test_the_finding_is_short_under_every_outcome(table):
@@ -219,7 +219,7 @@ def test_the_share_of_thresholds_comes_from_the_curves(table):
     last = (rows["kind"] == "curve") & (rows["layer"] == 3)
     rows.loc[last, "alignment"] = 9.0
     found = reading.thresholds(rows, PARAMETERS)
-    assert found.index.tolist() == [("digits", state) for state in ("before", "after", "trained on")]
+    assert found.index.tolist() == [("digits", state) for state in ("before", "after", "trained further")]
     assert set(found["layer 3 above layer 2"]) == {"100 %"}
     rows.loc[last, "alignment"] = -9.0
     assert set(reading.thresholds(rows, PARAMETERS)["layer 3 above layer 2"]) == {"0 %"}

@@ -53,7 +53,7 @@ def test_what_the_paper_shows_holds():
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 17
     said = finding(table)
     assert said.startswith("An untrained stand-in's features align better") and len(said) <= 300
-    assert "by area, than other features in all 5 comparisons. Their curve" in said
+    assert "by area, than the other features in all 5 comparisons. Their curve" in said
     assert said.endswith("Linear models learn fastest on them, too.")
     keys = reading.key_numbers(table, PARAMETERS)
     assert len(keys) == 3 and keys[2].here == "0.10 / 0.30 / 0.40 / 0.90"
