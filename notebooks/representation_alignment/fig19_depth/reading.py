@@ -218,7 +218,7 @@ def _by_batch(parameters, claims):
     """How the growth that is shown comes out with the batch's statistics, a sentence."""
     found = [claims[f"deeper-batch-{data}"].outcome for data in parameters["datasets"]]
     words = " or ".join(GROWTH[one] for one in dict.fromkeys(found))
-    return f" With the batch's statistics, growth with depth is {words}."
+    return f" With the batch's statistics, the trend is {words}."
 
 
 def _elsewhere(table, parameters, claims):

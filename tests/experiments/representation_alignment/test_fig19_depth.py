@@ -201,7 +201,7 @@ def test_the_finding_is_short_under_every_outcome():
     for found in product((HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED), repeat=4):
         turned = {id: replace(made[id], outcome=one) for id, one in zip(ids, found, strict=True)}
         said = reading.finding(table, PARAMETERS, made | turned)
-        assert ("With the batch's statistics, growth with depth is " in said) == (found[0] == HOLDS), said
+        assert ("With the batch's statistics, the trend is " in said) == (found[0] == HOLDS), said
         assert said.endswith(".") and len(said) <= 300, said
 
 
@@ -213,8 +213,7 @@ def test_the_finding_follows_the_headline():
     said = finding(made_up())
     assert said == (
         "Deeper networks start with less alignment on CIFAR-100, with batch norm's running statistics "
-        "(ResNet-101 75 % below the inputs, VGG-16 26 %). With the batch's statistics, growth with "
-        "depth is shown."
+        "(ResNet-101 75 % below the inputs, VGG-16 26 %). With the batch's statistics, the trend is shown."
     )
     table = made_up()
     there = (table["dataset"] == "cifar10") & (table["kind"] == "area")
@@ -227,7 +226,7 @@ def test_the_finding_follows_the_headline():
     said = "On CIFAR-10, ResNet-50 already starts 98 % below, so a further drop is too small to judge."
     assert said in finding(table)
     table.loc[(table["mode"] == "batch") & (table["dataset"] == "cifar10"), "area"] = 0.3
-    assert "growth with depth is shown or " in finding(table)
+    assert "the trend is shown or " in finding(table)
     assert finding(made_up(resnet101=0.3)).startswith("Deeper networks do not start with less alignment")
     assert finding(made_up(vgg16=0.2, resnet101=0.2)).startswith("One deeper network starts with hardly less")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
