@@ -148,12 +148,12 @@ def finding(table, parameters, claims):
         return "No run has finished: there is nothing to compare."
     drawn, trained, whole = (found[start].mean() for start in ("covariance", "no bias", "pretrained"))
     text = f"{SAID[outcome]}: with {KINDS[first]} drawn ones gain {drawn:.1f} points of accuracy, "
-    text += f"the trained ones {trained:.1f}"
-    text += ", too noisy for our margin." if outcome == UNDECIDED else "."
-    text += _with_others(table, outcome, {kind: claims[f"recovers-{kind}"].outcome for kind in rest})
-    text += f" The whole network {'gains' if whole > 0 else 'loses'} {abs(whole):.1f}"
+    text += f"trained ones {trained:.1f}"
+    text += ", too noisy for our margin" if outcome == UNDECIDED else ""
     fits = known(table).mean()
-    return text + (f": it fits only {100 * fits:.0f} % of its random labels." if fits < LEARNED else ".")
+    little = f", which fits only {100 * fits:.0f} % of its random labels," if fits < LEARNED else ""
+    text += f"; the whole network{little} {'gains' if whole > 0 else 'loses'} {abs(whole):.1f}."
+    return text + _with_others(table, outcome, {kind: claims[f"recovers-{kind}"].outcome for kind in rest})
 
 
 def _with_others(table, outcome, beside):

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.claims import NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict
 
@@ -198,7 +198,8 @@ def finding(table, parameters, claims):
     if len(good):
         mean = sweep.by_group(good).mean()
         text += " On average over the groups that learned theirs, pre-training "
-        text += f"{'adds' if mean > 0 else 'takes'} {abs(mean):.1f} points of accuracy; it slows "
+        text += f"{'adds' if mean > 0 else 'takes'} {abs(mean):.1f} points of accuracy"
+        text += ", perhaps by chance; it slows " if outcome == UNDECIDED else "; it slows "
         text += f"{100 * slowed(table, parameters).mean():.0f} % of them by more than a point"
         if claims["rarely-hurts"].outcome == NOT_JUDGED and outcome != NOT_JUDGED:
             return text + ". We do not judge “rarely”, a threshold set after these groups were seen."

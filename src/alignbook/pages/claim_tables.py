@@ -174,7 +174,7 @@ def shown(found, letters, apart=()):
             unmet = ", not met" * note.seen.endswith(("not met", "not measured"))
             short.append(f"{note.kind} {letter}" + (f": {note.seen}" if note.seen != there.seen else unmet))
         elif key in elsewhere:
-            lines.append(note.seen.capitalize() if len(differing) == 1 else f"{note.text}: {note.seen}")
+            lines.append(f"{note.kind}: {note.seen}" if len(differing) == 1 else f"{note.text}: {note.seen}")
         else:
             lines.append(f"{note.kind}: {note.told()}".removeprefix(": "))
     lines = ["; ".join(short).capitalize()] * bool(short) + lines
