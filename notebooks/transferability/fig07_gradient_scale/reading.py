@@ -186,9 +186,9 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Gradients grow faster backwards through random than pre-trained weights",
-    "Gradients grow faster backwards through pre-trained than random weights",
-    "Gradients grow as fast backwards through pre-trained as random weights",
+    "Gradients grow faster backwards through random than through pre-trained weights",
+    "Gradients grow faster backwards through pre-trained than through random weights",
+    "Gradients grow as fast backwards through pre-trained as through random weights",
     "gradients grow faster backwards through random weights",
 )
 LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
