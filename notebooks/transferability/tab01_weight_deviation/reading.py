@@ -172,7 +172,7 @@ def from_imagenet(claims):
     for setting in SETTINGS:
         found.setdefault(claims[f"ordering-imagenet-{setting}"].outcome, []).append(setting)
     told = [
-        IT[outcome] + f" {settings[0]}" * (len(settings) < len(SETTINGS)) + WHY.get(outcome, "")
+        IT[outcome] + f" if {settings[0]}" * (len(settings) < len(SETTINGS)) + WHY.get(outcome, "")
         for outcome, settings in found.items()
         if outcome in IT
     ]
