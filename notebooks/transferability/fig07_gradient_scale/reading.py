@@ -226,7 +226,7 @@ def finding(table, parameters, claims):
         f"a fitted {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}."
     )
     small = "Our network is small."
-    return fitting(*(" ".join((f"{said}: {fold}", *some, small)) for some in (parts, parts[:1])))
+    return fitting(*(" ".join((f"{said}: {fold}", *some, small)) for some in (parts, parts[:1], [])))
 
 
 def key_numbers(table, parameters):
