@@ -264,7 +264,7 @@ def finding(table, parameters, claims):
     text = f"We expected features to align before filters: {'; '.join(said)}."
     if "tasks" not in said[0]:  # all tasks of the first network agree
         text += f" With real labels whichever comes later takes {' and '.join(factors)} times as long."
-    return text + " Both are small."
+    return text + " Both networks are small."
 
 
 def key_numbers(table, parameters):
@@ -275,7 +275,9 @@ def key_numbers(table, parameters):
         if len(halves):
             order = halves.apply(steps_of).sort_values()
             listed = ", ".join(f"{name} {steps:.0f}" for name, steps in order.items())
-            made.append(KeyNumber(f"half-times in steps, {NETWORKS[network]} network, real labels", listed))
+            made.append(
+                KeyNumber(f"mean half-times in steps, {NETWORKS[network]} network, real labels", listed)
+            )
         layers = pd.concat([leaders(table, network, task)["leader"] for task in TASKS])
         if len(layers):
             leads.append(f"{NETWORKS[network]} {layers.min():.0f} to {layers.max():.0f}")

@@ -186,9 +186,9 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Gradients grow faster backwards through random than pre-trained weights",
-    "Gradients grow faster backwards through pre-trained than random weights",
-    "Gradients grow as fast backwards through pre-trained as random weights",
+    "Gradients grow faster backwards through random than through pre-trained weights",
+    "Gradients grow faster backwards through pre-trained than through random weights",
+    "Gradients grow as fast backwards through pre-trained as through random weights",
     "gradients grow faster backwards through random weights",
 )
 LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
@@ -226,7 +226,7 @@ def finding(table, parameters, claims):
         f"a fitted {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}."
     )
     small = "Our network is small."
-    return fitting(*(" ".join((f"{said}: {fold}", *some, small)) for some in (parts, parts[:1])))
+    return fitting(*(" ".join((f"{said}: {fold}", *some, small)) for some in (parts, parts[:1], [])))
 
 
 def key_numbers(table, parameters):

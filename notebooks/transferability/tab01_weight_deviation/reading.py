@@ -151,7 +151,7 @@ SAID = by_verdict(
 )
 
 
-WHY = {NOT_JUDGED: " (targets not learned)", UNDECIDED: " (seeds scatter)"}
+WHY = {NOT_JUDGED: " (targets not learned)", UNDECIDED: " (seeds vary)"}
 
 
 def finding(table, parameters, claims):
@@ -162,7 +162,7 @@ def finding(table, parameters, claims):
     claim = claims["ordering-fine-tuned"]
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
-    text = f"{said}: rank correlation {claim.measured:.2f} for all layers ({claim.paper:.2f} in print)."
+    text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})."
     return f"{text}{from_imagenet(claims)} Our network is small."
 
 
@@ -172,11 +172,11 @@ def from_imagenet(claims):
     for setting in SETTINGS:
         found.setdefault(claims[f"ordering-imagenet-{setting}"].outcome, []).append(setting)
     told = [
-        IT[outcome] + f" {settings[0]}" * (len(settings) < len(SETTINGS)) + WHY.get(outcome, "")
+        IT[outcome] + f" if {settings[0]}" * (len(settings) < len(SETTINGS)) + WHY.get(outcome, "")
         for outcome, settings in found.items()
         if outcome in IT
     ]
-    return f" With ImageNet's weights {'; '.join(told)}." if told else ""
+    return f" With ImageNet's weights {'; '.join(told).replace('); it is ', ') and ')}." if told else ""
 
 
 def key_numbers(table, parameters):
