@@ -8,7 +8,7 @@ from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
-from alignbook.wording import IT, by_verdict, over_cases
+from alignbook.wording import IT, by_verdict, fitting, over_cases
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 SOURCES = {"own": ("", ""), "imagenet": ("imagenet-", f"{imagenet_rows.NAME} from ImageNet, ")}
@@ -163,7 +163,7 @@ def finding(table, parameters, claims):
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
     text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})."
-    return f"{text}{from_imagenet(claims)} Our network is small."
+    return fitting(f"{text}{from_imagenet(claims)} Our network is small.", text + from_imagenet(claims))
 
 
 def from_imagenet(claims):
@@ -176,7 +176,7 @@ def from_imagenet(claims):
         for outcome, settings in found.items()
         if outcome in IT
     ]
-    return f" With ImageNet's weights {'; '.join(told).replace('); it is ', ') and ')}." if told else ""
+    return f" With ImageNet's weights {' and '.join(told)}." if told else ""
 
 
 def key_numbers(table, parameters):
