@@ -12,12 +12,12 @@ from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.recording import hugging_face, lightning
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+if find_spec("torchvision"):
+    import_torchvision()  # before Lightning and Hugging Face import it
 INSTRUMENTS = ["loss", "alignment", "curvature", "deviation"]
 
 
 def test_in_lightnings_trainer_and_from_its_checkpoint(tmp_path):
-    if find_spec("lightning") and find_spec("torchvision"):
-        import_torchvision()  # before Lightning imports it
     pl = pytest.importorskip("lightning.pytorch")
 
     class Network(pl.LightningModule):
