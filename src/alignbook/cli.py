@@ -12,6 +12,8 @@ from alignbook import __version__, installed, paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import notebooks, parameters, results
 
+NAMED = 5  # stale jobs that status names; --json has all
+
 
 def main(arguments=None):
     """Run the command; the exit status is 0, 2 for bad input, or 1 for a failed build or verification."""
@@ -465,6 +467,12 @@ def _status(options):
         stored, notebook = f"{row['stored']} of {row['jobs']}", row["notebook"]
         counts = f"{row['stale']:5}  {row['drifted']:7}  {row['diverged']:8}"
         print(f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {counts}")
+    for row in rows:
+        for reason in dict.fromkeys(reason for why in row["why"].values() for reason in why):
+            names = [name for name, why in row["why"].items() if reason in why]
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            shown = ", ".join(names[:NAMED]) + more
+            print(f"stale: {row['notebook']}, {row['profile']}: {reason} ({shown})")
     for text in sorted({text for row in rows for text in row["drift"]}):
         print(f"drifted: {text}")
     return status

@@ -20,6 +20,9 @@ def test_status_follows_the_store_the_profiles_and_the_code(checkout):
     code = checkout.experiment.read_text()
     checkout.experiment.write_text(code.replace("* rate", "* rate * 2"))
     assert status(checkout)["quick"]["stale"] == 3
+    assert status(checkout)["quick"]["why"] == {f"plain-seed{i}": ["the code has changed"] for i in range(3)}
+    told = checkout.run("status")[1].splitlines()[-1]
+    assert told.startswith("stale: toy/fig99_toy, quick: the code has changed (plain-seed0, plain-seed1")
     checkout.experiment.write_text(code)
     assert status(checkout)["quick"]["stale"] == 0
     (file,) = (checkout.root / "_build/status").glob("*.json")

@@ -75,13 +75,15 @@ def _status(notebook):
         jobs = engine.jobs_of(notebook, parameters.resolve(notebook, profile))
         stored = [item for item in map(results.peek, jobs) if item]
         drifts = [item.drift(kind) for item in stored]
+        reasons = {item.job.name: why for item in stored if (why := item.stale())}
         rows.append(
             {
                 "notebook": notebook.name,
                 "profile": profile,
                 "jobs": len(jobs),
                 "stored": len(stored),
-                "stale": sum(bool(item.stale()) for item in stored),
+                "stale": len(reasons),
+                "why": reasons,
                 "drifted": sum(map(bool, drifts)),
                 "drift": sorted({text for drift in drifts for text in drift}),
                 "diverged": sum(item.diverged for item in stored),
