@@ -2,9 +2,13 @@
 
 import ast
 import inspect
+import os
 import re
+import subprocess
+import sys
 import tomllib
 
+import pytest
 import yaml
 
 import alignbook
@@ -46,6 +50,32 @@ def test_the_types_of_the_public_face_are_those_of_its_functions():
         for own, told in zip(expected.values(), found.values(), strict=True):
             assert (own.name, own.kind, own.default) == (told.name, told.kind, told.default), name
             assert told.annotation is not inspect.Parameter.empty, name
+
+
+def test_the_types_of_the_public_face_pass_mypy_and_find_a_fault(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    (tmp_path / "good.py").write_text(
+        "import torch, alignbook\n"
+        "net = torch.nn.Linear(4, 2)\n"
+        "found: alignbook.Probe = alignbook.probe(net, torch.ones(20, 4), torch.arange(20) % 2)\n"
+        "page: str = alignbook.compare(found, other=found).to_html()\n"
+    )
+    (tmp_path / "bad.py").write_text(
+        "import torch, alignbook\nalignbook.probe(torch.nn.Linear(4, 2), 1, minute=3)\n"
+    )
+    source = paths.root() / "src"
+    mypy = [sys.executable, "-m", "mypy", "--follow-imports=silent", f"--cache-dir={tmp_path / 'cache'}"]
+    environment = os.environ | {"MYPYPATH": str(source)}
+
+    def checked(*arguments):
+        told = subprocess.run(
+            [*mypy, *map(str, arguments)], env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+        return told.returncode, told.stdout
+
+    assert checked("--strict", source / "alignbook" / "__init__.pyi", "good.py")[0] == 0
+    status, told = checked("bad.py")
+    assert status == 1 and 'Unexpected keyword argument "minute"' in told
 
 
 def test_every_file_that_the_guides_name_is_there():

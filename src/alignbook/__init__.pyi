@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 
@@ -16,8 +17,6 @@ from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing import Probe as Probe
-from alignbook.probing import compare as compare
-from alignbook.probing import probe as probe
 from alignbook.recording import Recorder as Recorder
 from alignbook.runs.engine import Run
 
@@ -91,3 +90,21 @@ def run(
     progress: Callable[[str], object] | None = None,
     **overrides: Any,
 ) -> Run: ...
+def probe(
+    model: nn.Module,
+    data: Any,
+    targets: _Array | None = None,
+    *,
+    before: nn.Module | Mapping[str, Any] | None = None,
+    forward: Callable[[nn.Module, Any], Any] | None = None,
+    loss: _Loss | None = None,
+    layers: str | Sequence[str] | None = None,
+    examples: int | None = None,
+    without: str | Sequence[str] = (),
+    seed: int = 0,
+    minutes: float = 10.0,
+    memory: float = 4e9,
+    device: str | torch.device | None = None,
+    report: Callable[[str], object] | None = None,
+) -> Probe: ...
+def compare(*probes: Probe, **named: Probe) -> Probe: ...

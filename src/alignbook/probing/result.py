@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from alignbook import system
 from alignbook.errors import AlignbookError, on_one_line
 
 
@@ -44,7 +45,7 @@ class Probe:
     said: tuple[str, ...] = ()
     data: str = ""
 
-    def as_dict(self):
+    def as_dict(self) -> dict:
         """All of it as numbers, texts and lists, for JSON; nan and infinity become None."""
         tables = {
             name: [
@@ -57,7 +58,7 @@ class Probe:
         return {"network": facts, "tables": tables, **said, "said": list(self.said), "data": self.data}
 
     @classmethod
-    def from_dict(cls, stored):
+    def from_dict(cls, stored: dict) -> "Probe":
         """The probe that :meth:`as_dict` gives. Raises AlignbookError for another dict."""
         try:
             tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
@@ -67,13 +68,13 @@ class Probe:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise AlignbookError(f"this is no probe: {type(error).__name__}: {on_one_line(error)}") from None
 
-    def to_json(self, path):
+    def to_json(self, path: str | Path) -> None:
         """Write it to a file that :meth:`from_json` reads."""
         text = json.dumps(self.as_dict(), indent=1, allow_nan=False)
-        Path(path).write_text(text.encode("utf-8", "replace").decode(), encoding="utf-8")
+        system.replace(Path(path), text.encode("utf-8", "replace"))
 
     @classmethod
-    def from_json(cls, path):
+    def from_json(cls, path: str | Path) -> "Probe":
         """The probe of a file, ``report.json`` of the command among them. Raises AlignbookError, one line."""
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -81,16 +82,16 @@ class Probe:
             raise AlignbookError(f"{path} cannot be read: {on_one_line(error)}") from None
         return cls.from_dict(stored)
 
-    def to_html(self, path=None, title="A probe"):
+    def to_html(self, path: str | Path | None = None, title: str = "A probe") -> str:
         """The page of the report as text, written to ``path`` where one is given."""
         from alignbook.pages import probe_page
 
         page = probe_page.page(self, title)
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
+            system.replace(Path(path), page.encode("utf-8", "replace"))
         return page
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         from alignbook.pages import probe_page
 
         return probe_page.summary(self)
