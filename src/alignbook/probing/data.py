@@ -94,7 +94,10 @@ def read(data, targets=None, examples=None):
         inputs, wanted, key = _parts(data, targets)
     elif isinstance(data, Iterable):
         if targets is not None:
-            raise ValueError("targets are given twice: the batches should hold them")
+            raise ValueError(
+                f"with targets, data must be a tensor, array or dict of them, not {type(data).__name__}: "
+                "batches hold their own targets"
+            )
         inputs, wanted, key = _joined(data, most)
     else:
         raise ValueError(
