@@ -11,6 +11,7 @@ from alignbook.runs import engine, notebooks, parameters
 from tests import judging
 
 ALIKE = [(one,) for one in (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)]
+DIRECTED = ("above", "below")  # rules that have the outcome *absent*
 MIXED = [
     (HOLDS, CONTRADICTED, NOT_JUDGED), (CONTRADICTED, UNDECIDED, NOT_JUDGED), (ABSENT, UNDECIDED, NOT_JUDGED),
     (HOLDS, UNDECIDED, CONTRADICTED), (UNDECIDED, NOT_JUDGED), (NOT_JUDGED, HOLDS),
@@ -83,7 +84,7 @@ def test_the_words_change_with_the_verdict_of_the_headline(book, run, said):
     group = run.headline.group
     heads = [claim.id for claim in run.claims if claim.headline or (group and claim.group == group)]
     (stated,) = (statement for statement in book.reading.STATEMENTS if statement.headline)
-    outcomes = [one for (one,) in ALIKE if one != ABSENT or stated.rule in ("above", "below")]
+    outcomes = [one for (one,) in ALIKE if one != ABSENT or stated.rule in DIRECTED]
     found = {one: said(judging.turned(claims, dict.fromkeys(heads, one))) for one in outcomes}
     assert len(set(found.values())) == len(found), found
     assert not SYMBOLS.search("".join(found.values())), found
@@ -94,17 +95,21 @@ def test_the_words_change_with_the_verdict_of_the_headline(book, run, said):
     assert said(claims) == run.finding and len(run.key_numbers) <= 3
 
 
-def test_a_finding_is_short_under_every_verdict(run, said):
-    """Also under those that make it longest: one statement after the other, from each of the headline's."""
+def test_a_finding_is_short_under_every_verdict(book, run, said):
+    """Also under those that make it longest: one statement after another, from each of the first's."""
     stored, groups = {claim.id: claim for claim in run.claims}, {}
     for claim in run.claims:
         if claim.measured is not None:
-            groups.setdefault(claim.group or claim.id, []).append(claim.id)
+            groups.setdefault(claim.group or claim.statement, []).append(claim.id)
+    directed = {stated.text for stated in book.reading.STATEMENTS if stated.rule in DIRECTED}
 
-    def turns(claims, ids, mixes=ALIKE):
-        return [judging.turned(claims, {id: mix[n % len(mix)] for n, id in enumerate(ids)}) for mix in mixes]
+    def turns(claims, text, mixes):
+        mixes = [mix for mix in mixes if text in directed or ABSENT not in mix]
+        named = [{id: mix[n % len(mix)] for n, id in enumerate(groups[text])} for mix in mixes]
+        return [judging.turned(claims, outcomes) for outcomes in named]
 
-    told = [ids for ids in groups.values() if len({said(one) for one in turns(stored, ids)}) > 1]
+    told = [text for text in groups if len({said(claims) for claims in turns(stored, text, ALIKE)}) > 1]
     for claims in turns(stored, told[0], ALIKE + MIXED) if told else ():
-        for ids in told[1:]:
-            claims = max(turns(claims, ids, ALIKE + MIXED * (len(ids) > 1)), key=lambda one: len(said(one)))
+        for text in told[1:]:
+            mixes = ALIKE + MIXED * (len(groups[text]) > 1)
+            claims = max(turns(claims, text, mixes), key=lambda one: len(said(one)))

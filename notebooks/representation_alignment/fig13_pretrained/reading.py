@@ -185,10 +185,10 @@ def finding(table, parameters, claims):
     learned = LEARNT[weaker(*(claims[f"faster-{case.id}"] for case in models(parameters)))]
     said = (
         f"{WHO[parameters['network']]} align better with the labels, by area, than the other features in "
-        f"{held(better, 'comparisons')}. Their curve lies above the pixels' at "
-        f"{over_pixels(table, parameters)}."
+        f"{held(better, 'comparisons')}."
     )
-    return fitting(f"{said} {learned}", said)
+    curve = f"Their curve lies above the pixels' at {over_pixels(table, parameters)}."
+    return fitting(f"{said} {curve} {learned}", f"{said} {curve}", said)
 
 
 def over_pixels(table, parameters):
