@@ -1,18 +1,41 @@
 """What the tests of a study ask of its reading: claims, their outcomes and the finding on a table."""
 
+from dataclasses import replace
+
+from alignbook.claims import NOT_JUDGED
 from alignbook.statements import judged
+from alignbook.wording import LONGEST
 
 
 def of(reading, parameters):
-    """``claims(table)``, {id: Claim}; ``outcomes(table)``, {id: outcome}; ``said(table)``, the finding."""
+    """``claims(table)``, {id: Claim}; ``outcomes(table)``, {id: outcome}; ``said(table)``, the finding.
 
-    def claims(table):
-        return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters)}
+    Each takes other values of some parameters by name.
+    """
 
-    def outcomes(table):
-        return {id: claim.outcome for id, claim in claims(table).items()}
+    def claims(table, **other):
+        return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters | other)}
 
-    def said(table):
-        return reading.finding(table, parameters, claims(table))
+    def outcomes(table, **other):
+        return {id: claim.outcome for id, claim in claims(table, **other).items()}
+
+    def said(table, **other):
+        return finding(reading, table, parameters | other, claims(table, **other))
 
     return claims, outcomes, said
+
+
+def finding(reading, table, parameters, claims):
+    """The finding, which is a short sentence whatever the table and the verdicts are."""
+    said = reading.finding(table, parameters, claims)
+    assert said.endswith(".") and len(said) <= LONGEST, f"{len(said)}: {said}"
+    return said
+
+
+def turned(claims, outcomes):
+    """``claims`` with other outcomes, {id: outcome}; what is required is met unless it is *not judged*."""
+    other = dict(claims)
+    for id, outcome in outcomes.items():
+        needs = tuple(need | {"met": outcome != NOT_JUDGED} for need in claims[id].requires)
+        other[id] = replace(claims[id], outcome=outcome, requires=needs)
+    return other

@@ -123,6 +123,8 @@ def test_of_several_conditions_that_are_not_met_the_first_that_counts_is_told():
     claim = Claim(**Claim.greater("id", "", "", [1.0, 2.0, 3.0]).as_dict() | {"requires": tuple(needs)})
     words = {"long": "it was cut short", "learned": "it learned nothing", "accurate": "it is wrong"}
     assert first_unmet(claim, words) == "it learned nothing"
+    smoke = Claim.greater("id", "", "", [1.0, 2.0, 3.0]).not_judged("smoke reproduces nothing")
+    assert first_unmet(smoke, words) == "smoke reproduces nothing"  # though all is met
 
 
 def test_names_that_have_the_same_kinds_stand_together():

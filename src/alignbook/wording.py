@@ -167,10 +167,11 @@ def together(pairs):
 def first_unmet(claim, words):
     """What is said of the first requirement that ``claim`` does not meet.
 
-    words : {text of a requirement: what is said}, in the order that counts
+    words : {text of a requirement: what is said}, in the order that counts; where all are met, as they may be
+    at profile smoke, the claim's own reason is said
     """
     unmet = {need["text"] for need in claim.requires if not need["met"]}
-    return next(said for text, said in words.items() if text in unmet)
+    return next((said for text, said in words.items() if text in unmet), claim.test)
 
 
 def listed(words):

@@ -7,7 +7,7 @@ from scipy.special import gammaln
 from alignbook.claims import CONTRADICTED, KeyNumber, interval
 from alignbook.over_seeds import difference, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, others
+from alignbook.wording import by_verdict, fitting, others
 
 from ..filter_runs import DIMENSION, ends, figure_rows
 from ..gains import KINDS
@@ -120,7 +120,8 @@ def finding(table, parameters, claims):
         text += f" With real labels it rises to {real['misalignment']:.1f}, where random bases reach "
         text += f"{real['basis_mean']:.0f}."
     low, high = (f"{100 * share:.0f}" for share in (last["accuracy"].min(), last["accuracy"].max()))
-    return text + f" The networks with random labels fit only {f'{low} to ' * (low != high)}{high} % of them."
+    fitted = f" The networks with random labels fit only {f'{low} to ' * (low != high)}{high} % of them."
+    return fitting(text + fitted, text)
 
 
 def key_numbers(table, parameters):

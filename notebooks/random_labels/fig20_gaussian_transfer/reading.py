@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, KeyNumber
 from alignbook.over_seeds import at, curves, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import OTHERWISE, by_verdict, listed
+from alignbook.wording import OTHERWISE, by_verdict, fitting, listed
 
 from ..transfer_curves import FALL, RISE, change, growth, networks, percent
 from .design import PRINTED, SAID, settings
@@ -171,8 +171,8 @@ def finding(table, parameters, claims):
         return said
     width, inputs = (min(sizes[panel][k] / PRINTED[panel][k] for panel in ours) for k in (2, 4))
     where = f"panel{'s' * (len(ours) > 1)} {listed(LETTERS[panel] for panel in ours)}"
-    said += f" Networks of {where} have {100 * width:.0f} % of the paper's width and "
-    return said + f"{100 * inputs:.0f} % of its inputs."
+    smaller = f" Networks of {where} have {100 * width:.0f} % of the paper's width and "
+    return fitting(f"{said}{smaller}{100 * inputs:.0f} % of its inputs.", said)
 
 
 def key_numbers(table, parameters):

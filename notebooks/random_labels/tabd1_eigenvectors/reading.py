@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, sample
 from alignbook.statements import Case, Statement
-from alignbook.wording import opening
+from alignbook.wording import fitting, opening
 
 from .design import OPTIMISERS, PROPERTIES, ROUNDING
 from .directions import divergence, half_information, information, printed_distance
@@ -202,8 +202,8 @@ def finding(table, parameters, claims):
         symmetry = f"{' and '.join(broken)} break{'s' * (len(broken) == 1)} Proposition 1's symmetry."
     elif {claim.outcome for claim in found.values()} == {HOLDS}:
         symmetry = "All optimisers that the paper lists keep Proposition 1's symmetry."
-    said = (agree and f"{agree}.", bound.get(claims["least"].outcome), symmetry)
-    return " ".join(filter(None, said)) or "Nothing is among the results."
+    said = " ".join(filter(None, (agree and f"{agree}.", bound.get(claims["least"].outcome))))
+    return fitting(f"{said} {symmetry}".strip(), said) or "Nothing is among the results."
 
 
 def key_numbers(table, parameters):

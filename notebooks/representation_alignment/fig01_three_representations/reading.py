@@ -7,7 +7,7 @@ import numpy as np
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import opening
+from alignbook.wording import fitting, opening
 
 from .. import step_sizes
 from ..curve_order import LARGER
@@ -179,6 +179,7 @@ ALIGN = {  # what is said of the same features' alignment, with the areas of the
     ABSENT: "These features align no better than the best of the others",
     UNDECIDED: "It is undecided whether these features align best",
     HOLDS: "These features also align best",
+    NOT_JUDGED: "Whether these features align best is not judged",
 }
 
 
@@ -204,7 +205,8 @@ def finding(table, parameters, claims):
     mean = found[list(NAMES)].mean()
     pair = f"area {mean['relu']:.2f}; the others at most {mean.drop('relu').max():.2f}"
     other = _other(table, parameters, claims)
-    return f"{said}. {ALIGN[claims['relu-first'].outcome]} ({pair}).{other}{slices}"
+    said = f"{said}. {ALIGN[claims['relu-first'].outcome]} ({pair})."
+    return fitting(f"{said}{other}{slices}", f"{said}{slices}")
 
 
 def _other(table, parameters, claims):

@@ -5,7 +5,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Statement
-from alignbook.wording import listed
+from alignbook.wording import fitting, listed
 
 from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
 from ..names import by_set, title
@@ -125,7 +125,10 @@ def finding(table, parameters, claims):
     again = {2: "on both", 1: ""}.get(len(outcomes), "on all")
     after, before = halves[0], halves[1].replace(f"on {names}", again).rstrip()
     start = next(words for outcome, words in START.items() if outcome in orders)
-    return f"{start}: after training, alignment {after}; before training it {before}.{few}"
+    return fitting(
+        f"{start}: after training, alignment {after}; before training it {before}.{few}",
+        f"{start}: after training, alignment {after}.{few}",
+    )
 
 
 START = {  # by the worst verdict on a data set

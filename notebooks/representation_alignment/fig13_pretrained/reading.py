@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Case, Statement
-from alignbook.wording import held, listed, weaker
+from alignbook.wording import fitting, held, listed, weaker
 
 from ..curve_order import percent_above
 from ..names import by_set, title
@@ -183,11 +183,12 @@ def finding(table, parameters, claims):
     if set(better.values()) == {NOT_RUN}:
         return "No run has finished."
     learned = LEARNT[weaker(*(claims[f"faster-{case.id}"] for case in models(parameters)))]
-    return (
+    said = (
         f"{WHO[parameters['network']]} align better with the labels, by area, than the other features in "
-        f"{held(better, 'comparisons')}. Their curve lies above the pixels' at "
-        f"{over_pixels(table, parameters)}. {learned}"
+        f"{held(better, 'comparisons')}."
     )
+    curve = f"Their curve lies above the pixels' at {over_pixels(table, parameters)}."
+    return fitting(f"{said} {curve} {learned}", f"{said} {curve}", said)
 
 
 def over_pixels(table, parameters):

@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, rank_correlation, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting
 
 from .design import DOMAINS, NONE
 
@@ -186,10 +186,12 @@ def finding(table, parameters, claims):
         )
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + _stand_in(parameters)
-    return (
+    said = (
         f"Random labels of another domain lower alignment with the target in {_tally(one)} and accuracy "
-        f"in {_tally(other)}. {ACROSS.get(claims['ranks'].outcome, '')}{_stand_in(parameters)}"
+        f"in {_tally(other)}. "
     )
+    across, stand_in = ACROSS.get(claims["ranks"].outcome, ""), _stand_in(parameters)
+    return fitting(f"{said}{across}{stand_in}", f"{said}{stand_in}")
 
 
 def _printed_falls():

@@ -209,11 +209,12 @@ def finding(table, parameters, claims):
     if list(found) == [NOT_JUDGED]:
         epochs, run = networks(table)["epochs"].max(), found[NOT_JUDGED]
         ahead = counted([claim for claim in run if claim.measured > 0], len(run))
-        return (
+        said = (
             "We do not judge whether a hidden layer ends with the largest alignment, because training "
             f"stopped after {epochs:.0f} epochs, while alignments were still changing. By then a hidden "
-            f"layer leads on average{ahead}{scattered(run)}."
+            f"layer leads on average{ahead}"
         )
+        return fitting(f"{said}{scattered(run)}.", f"{said}.")
     every = [claim.case for some in found.values() for claim in some]
 
     def at_kinds(claims, total):

@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, replicates
+from alignbook.wording import clauses, first_unmet, fitting, replicates
 
 from ..names import called
 from .design import accuracies, chosen
@@ -156,8 +156,9 @@ def finding(table, parameters, claims):
     said = f"{said[0].upper()}{said[1:]}."
     pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]
     if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):
-        said += f" Networks trained layer by layer are {worse}: on {called(dataset)} "
-        said += f"{pair[0].mean():.0f} against {pair[1].mean():.0f} %."
+        numbers = f"on {called(dataset)} {pair[0].mean():.0f} against {pair[1].mean():.0f} %"
+        more = f"{said} Networks trained layer by layer are {worse}"
+        return fitting(f"{more}: {numbers}.", f"{more}.", said)
     return said
 
 

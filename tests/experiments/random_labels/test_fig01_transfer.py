@@ -72,8 +72,6 @@ def test_the_area_is_a_mean_over_epochs():
 
 
 def test_nothing_and_parts():
-    nothing = pd.DataFrame({"unit": []})
-    assert set(judged(nothing).values()) == {NOT_RUN}
     table = made_up({1: 0.1, 2: 0.1, 3: -0.1, 4: -0.1})
     first = table[table["classes"] == 5]
     assert judged(first)["signs"] == NOT_RUN and judged(first)["experiment-2"] == HOLDS

@@ -10,12 +10,12 @@ import torch
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import numpy_stream
-from alignbook.statements import judged
 from alignbook.studies.random_labels import filter_training
 from alignbook.studies.random_labels.fig02_misalignment import experiment, reading, trials
 from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
 from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.nets import SimpleCNN, he_normal_
+from tests import judging
 
 ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}
 SMALL = {
@@ -162,12 +162,7 @@ def figure_table(labels, own, basis, seeds=6, moved=0.5):
     return pd.DataFrame(rows)
 
 
-def claims(table):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, ASKED)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in claims(table).items()}
+claims, outcomes, _ = judging.of(reading, ASKED)
 
 
 def test_claims_follow_the_worst_epoch_after_the_start():

@@ -10,10 +10,10 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, U
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.statements import judged as judge
 from alignbook.studies.random_labels import layers as handed_on
 from alignbook.studies.random_labels.fig06_more_layers import design, experiment, reading
 from alignbook.training.transfer import layers_of
+from tests import judging
 
 BOOK = notebooks.find("random_labels/fig06_more_layers")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
@@ -61,15 +61,7 @@ def made_up(rises, seeds=NEW, columns=tuple(design.COLUMNS)):
     return pd.DataFrame(rows)
 
 
-def judged(table):
-    return {claim.id: claim.outcome for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def said(table):
-    claims = {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-    found = reading.finding(table, PARAMETERS, claims)
-    assert len(found) <= 300
-    return found
+_, judged, said = judging.of(reading, PARAMETERS)
 
 
 def test_slopes_decide():
@@ -80,7 +72,6 @@ def test_slopes_decide():
     assert found["more-layers"] == found["resnet-random"] == CONTRADICTED and found["cnn-random"] == HOLDS
     part = judged(made_up(up, columns=["cnn"]))
     assert part["more-layers"] == part["vgg-real"] == NOT_RUN and part["cnn-real"] == HOLDS
-    assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert "A line fitted over the number of layers rises" in said(made_up(up)) and "loses" not in said(
         made_up(up)
     )

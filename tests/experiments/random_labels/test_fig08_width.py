@@ -8,9 +8,9 @@ import torch
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.random_labels.fig08_width import experiment, reading
 from alignbook.training.nets import SimpleCNN
+from tests import judging
 
 SMALL = {
     "dataset": "photos", "labels": ["real", "random"], "dense_units": 12, "convolutions": 2, "filters": 8,
@@ -49,15 +49,7 @@ def made_up(gaps, dead=None, seeds=4, side=16, alone=0.0):
     return pd.DataFrame(rows)
 
 
-def outcomes(table, **other):
-    return {c.id: c.outcome for c in judged(reading.STATEMENTS, table, PARAMETERS | other)}
-
-
-def said(table, **other):
-    claims = {c.id: c for c in judged(reading.STATEMENTS, table, PARAMETERS | other)}
-    found = reading.finding(table, PARAMETERS | other, claims)
-    assert len(found) <= 300
-    return found
+claims, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_both_networks_of_a_seed_differ_by_pretraining_alone():
@@ -155,10 +147,9 @@ def test_gaps_are_areas_per_seed():
 def test_only_seeds_with_all_widths_are_compared():
     table = made_up({8: 0.2, 64: 0.0})
     table = table[(table["dense_units"] == 8) | (table["seed"] > 0)]
-    seeds = {c.id: c.seeds for c in judged(reading.STATEMENTS, table, PARAMETERS)}
+    seeds = {id: claim.seeds for id, claim in claims(table).items()}
     assert seeds["closes-random"] == seeds["dead-random"] == 3
     assert outcomes(table[table["dense_units"] == 8])["closes-random"] == NOT_RUN
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_the_narrowest_network_has_other_images():

@@ -11,11 +11,11 @@ import torch
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.random_labels import sweep_analysis as analysis
 from alignbook.studies.random_labels import sweep_design as design
 from alignbook.studies.random_labels.fig12_sweeps import design as sweeps
 from alignbook.studies.random_labels.fig12_sweeps import experiment, reading
+from tests import judging
 
 BOOK = notebooks.find("random_labels/fig12_sweeps")
 FACTORS = {
@@ -208,15 +208,7 @@ def made_up(
     return pd.DataFrame(rows)
 
 
-def judged(table, **other):
-    return {claim.id: claim.outcome for claim in judge(reading.STATEMENTS, table, LONG | other)}
-
-
-def said(table, **other):
-    claims = {claim.id: claim for claim in judge(reading.STATEMENTS, table, LONG | other)}
-    found = reading.finding(table, LONG | other, claims)
-    assert len(found) <= 300
-    return found
+claims, judged, said = judging.of(reading, LONG)
 
 
 def test_areas_are_means_over_training():
@@ -285,7 +277,6 @@ def test_claims_come_out_either_way():
     assert "train more slowly" in said(bad) and "slows 100 % of them" in said(bad)
     assert judged(made_up(lambda figure, factors: 0.0))["faster"] == ABSENT
     assert judged(made_up(lambda figure, factors: 0.0, noise=0.1))["faster-12-real"] == UNDECIDED
-    assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_groups_that_did_not_learn_their_labels_are_counted_and_not_judged():
@@ -295,7 +286,7 @@ def test_groups_that_did_not_learn_their_labels_are_counted_and_not_judged():
         return 0.1 if int(factors["unit"].split("-")[2]) % 2 else -0.1
 
     table = made_up(gain, known=lambda number: 1.0 if number % 2 else 0.3)
-    found = {claim.id: claim for claim in judge(reading.STATEMENTS, table, LONG)}
+    found = claims(table)
     assert found["faster"].outcome == HOLDS and found["faster"].seeds == 2 * 3 * 6
     assert analysis.left_out(table, reading.FIGURES)[1] == 2 * 3 * 6 * 2 * 2
     assert "it slows 0 % of them" in said(table)

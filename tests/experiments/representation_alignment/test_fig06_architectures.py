@@ -309,9 +309,6 @@ def test_the_slope_over_depth():
 def test_one_seed_and_nothing():
     one = made_up({None: 0.6}).query("seed == 0")
     assert set(outcomes(one, "raises").values()) == {UNDECIDED}
-    nothing = pd.DataFrame({"unit": []})
-    assert {claim.outcome for claim in judged(nothing).values()} == {NOT_RUN}
-    assert reading.key_numbers(nothing, PARAMETERS) == [] and found(nothing)
     # Of one data set alone nothing is said of another.
     other = judged(made_up({None: 0.6}), datasets=["mnist", "cifar10"])
     assert other["raises-cifar10-base"].outcome == other["depth-cifar10"].outcome == NOT_RUN

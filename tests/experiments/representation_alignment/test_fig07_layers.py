@@ -230,9 +230,6 @@ def test_few_runs_and_none(table):
     half = table[table["dataset"] == "digits"]
     assert outcomes(half)["order"] == outcomes(half)["rises-diabetes"] == NOT_RUN
     assert finding(half) == "Not every data set has a finished run."
-    nothing = pd.DataFrame({"unit": []})
-    assert outcomes(nothing) == dict.fromkeys(IDS, NOT_RUN)
-    assert finding(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
 
 
 @pytest.mark.parametrize("name, value", [("layers", 1), ("datasets", ["photos"]), ("remaining", 1.0)])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED
 from alignbook.statements import judged
 from alignbook.studies.representation_alignment.alignment_area import area
 from alignbook.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10
@@ -166,4 +166,3 @@ def test_the_share_of_thresholds_comes_from_the_curves(table):
 
 def test_claims_on_little_or_nothing(table):
     assert outcomes(table[table["seed"] == 0]) == dict.fromkeys(IDS, UNDECIDED)
-    assert outcomes(pd.DataFrame({"unit": []})) == dict.fromkeys(IDS, NOT_RUN)

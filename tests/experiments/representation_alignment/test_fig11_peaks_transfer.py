@@ -278,5 +278,3 @@ def test_norms_cannot_be_compared_when_one_representation_gets_nowhere(table):
 
 def test_claims_on_little_or_nothing(table):
     assert {claim.outcome for claim in found(table[table["seed"] == 0]).values()} == {UNDECIDED, NOT_JUDGED}
-    nothing = pd.DataFrame({"unit": []})
-    assert {claim.outcome for claim in claims(nothing).values()} == {NOT_RUN}

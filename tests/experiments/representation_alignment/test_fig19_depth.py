@@ -231,5 +231,4 @@ def test_the_finding_follows_the_headline():
     assert finding(made_up(vgg16=0.2, resnet101=0.2)).startswith("One deeper network starts with hardly less")
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
     nothing = pd.DataFrame({"unit": []})
-    assert {claim.outcome for claim in claims(nothing).values()} == {NOT_RUN}
-    assert finding(nothing) == "Nothing has finished." and reading.key_numbers(nothing, PARAMETERS) == []
+    assert finding(nothing) == "Nothing has finished."

@@ -140,8 +140,6 @@ def test_two_classes_equally_often():
 
 
 def test_nothing_and_few_singular_values(table):
-    nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN} and reading.key_numbers(nothing, PARAMETERS) == []
     few = table[~((table["kind"] == "spectrum") & (table["index"] > 40))]
     assert outcomes(few)["early"] == outcomes(few)["late"] == NOT_RUN
 

@@ -1,6 +1,5 @@
 """Figure 2's experiment on digits, and its numbers and verdicts on made-up curves."""
 
-import itertools
 import json
 from dataclasses import replace
 
@@ -273,19 +272,6 @@ def test_where_the_rise_is_late_is_said():
     late = made_up(np.array(HILL) / 4, HILL, dataset="cifar10")
     said = found(pd.concat([made_up(HILL, HILL), late]), datasets=["mnist", "cifar10"])
     assert "Most of the gain comes in the first two epochs, but not on CIFAR-10." in said
-
-
-def test_a_finding_is_short_under_every_verdict():
-    names = ("mnist", "fashion_mnist", "cifar10", "kmnist")
-    asked = PARAMETERS | {"datasets": list(names), "learning_rate": 0.003, "depth": 6, "deep_datasets": []}
-    table = pd.concat([made_up(HILL, HILL, dataset=name) for name in names])
-    claims = {claim.id: claim for claim in judge(reading.STATEMENTS, table, asked)}
-    ids = [f"hierarchy-hidden-{name}-6" for name in names]
-    # The first two and the last two together: every mix of four costs minutes.
-    for outcomes in itertools.product((HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED), repeat=2):
-        every = [outcome for outcome in outcomes for _ in range(2)]
-        turned = {id: replace(claims[id], outcome=outcome) for id, outcome in zip(ids, every, strict=True)}
-        assert len(reading.finding(table, asked, claims | turned)) <= 300
 
 
 def test_jobs_are_unique_and_share_the_figures_rate():

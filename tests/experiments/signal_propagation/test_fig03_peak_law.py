@@ -12,6 +12,7 @@ import torch
 from alignbook.claims import Claim
 from alignbook.errors import Diverged
 from alignbook.kernels.products import float32_products
+from alignbook.runs import notebooks
 from alignbook.statements import judged as judge
 from alignbook.studies.signal_propagation.fig03_peak_law import design, reading
 from alignbook.studies.signal_propagation.fig03_peak_law import experiment as fig03
@@ -540,3 +541,9 @@ def test_most_peaks_are_hidden():
     table.loc[at_an_end, "alignment"] = 2.0
     claim = judged(table, **FULL)["hidden-peak-mnist"]
     assert claim.outcome == "undecided" and claim.measured == pytest.approx(2.5 / 3)
+
+
+def test_no_panel_of_ours_is_titled_as_the_papers():
+    """``MNIST (paper, 3 seeds)`` beside a column ``paper`` would read as the authors' data."""
+    text = notebooks.find("signal_propagation/fig03_peak_law").source.read_text()
+    assert '"full size, " if' in text and '"paper, ' not in text

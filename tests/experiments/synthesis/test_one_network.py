@@ -80,7 +80,6 @@ def test_claims_of_one_seed_or_of_nothing():
     nothing = pd.DataFrame({"unit": []})
     assert set().union(*outcomes(nothing).values()) == {NOT_RUN}
     assert "Nothing was measured" in said(nothing)
-    assert reading.key_numbers(nothing, PARAMETERS) == []
 
 
 def test_the_finding_follows_the_order():

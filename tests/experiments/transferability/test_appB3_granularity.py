@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED
 from alignbook.data import HALVES, ImageSet, load
 from alignbook.data.superclasses import SUPERCLASSES
 from alignbook.errors import AlignbookError
@@ -128,7 +128,6 @@ def test_statements_hold_as_the_paper_has_them_and_fail_turned():
 def test_nothing_is_judged_of_networks_that_have_not_learned():
     assert set(outcomes(made_up(wrong=6.0)).values()) == {NOT_JUDGED}
     assert set(outcomes(made_up(known=55.0)).values()) == {NOT_JUDGED}
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_shares_are_of_the_mean_errors_and_the_printed_numbers_follow():
@@ -148,11 +147,9 @@ def test_the_finding_follows_the_headline():
     assert turned.startswith("Against the paper") and "It also helps more on whole superclasses" in turned
     less = said(made_up({"coarse": 0.9, "distant": 0.7, "fine": 0.8}))
     assert less.startswith("Pre-training helps more") and "On whole superclasses it helps less" in less
-    assert (
-        max(map(len, (first, turned, less))) <= 300 and len(reading.key_numbers(made_up(), PARAMETERS)) == 3
-    )
+    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
     empty = pd.DataFrame({"unit": []})
-    assert said(empty) == "Nothing was measured." and reading.key_numbers(empty, PARAMETERS) == []
+    assert said(empty) == "Nothing was measured."
 
 
 @pytest.mark.parametrize("odd", [{"draws": 6, "labels": 5}, {"examples": 24}, {"test_images": 24}])

@@ -114,7 +114,6 @@ def test_a_map_without_a_contour_of_the_papers_is_not_judged():
     assert "our maps are flat at the paper's scale. At its radius, 0.1, the loss" in finding(flat)
     flatter = later(made_up(bends=0.01))
     assert outcomes(flatter)["middle-other-1"] == NOT_JUDGED and "At its radius, 0.1," in finding(flatter)
-    assert len(finding(flatter)) <= 300
     rows = reading.own_middle(flat, PARAMETERS)
     assert reading.span(rows, "pretrained") == pytest.approx(0.01, rel=0.1)
 
@@ -183,9 +182,7 @@ def test_the_network_from_a_layer_on_has_the_landscape_of_the_whole():
 
 def test_an_empty_table_has_no_verdicts():
     empty = pd.DataFrame({"unit": []})
-    assert set(outcomes(empty).values()) == {NOT_RUN}
     assert "Nothing" in finding(empty)
-    assert reading.key_numbers(empty, PARAMETERS) == []
 
 
 def test_the_finding_has_both_radii_and_both_readings():

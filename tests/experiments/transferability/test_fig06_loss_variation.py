@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.transferability.fig06_loss_variation import design, experiment, reading
 from alignbook.studies.transferability.targets import STARTS
+from tests import judging
 
 PARAMETERS = {"targets": ["cifar10-natural", "cifar10-artificial"], "source": "photos"}
 STEPS = np.array([0, 1, 5, 10, 40, 100])
@@ -42,12 +42,7 @@ def made_up(factor=1.0, faster=1.0, seeds=4):
     return pd.concat(rows, ignore_index=True)
 
 
-def judged(table):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS)}
-
-
-def outcomes(table):
-    return {id: claim.outcome for id, claim in judged(table).items()}
+judged, outcomes, said = judging.of(reading, PARAMETERS)
 
 
 def test_a_larger_variation_everywhere_holds_everywhere():
@@ -118,7 +113,6 @@ def test_losses_that_are_not_finite_and_nothing_at_all():
     table.loc[table["seed"] == 0, "far_high"] = math.inf
     assert len(reading.ratios(table, "cifar10-natural", "fixed", reach="far")) == 3
     nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN}
     assert reading.finding(nothing, PARAMETERS, judged(nothing)) == "There is nothing to compare."
     assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED}
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED
 from alignbook.data import load
 from alignbook.data.images import ImageSet
 from alignbook.studies.transferability.sec3_flat_region import experiment, reading
@@ -149,7 +149,6 @@ def test_the_headline_is_about_the_target_alike_in_inputs_and_labels():
     assert "lead out of it" not in said(table) and "Even these lead out of it" in said(made_up(0.3, 0.8))
     turned = made_up(held_out=0.8)
     assert outcomes(turned)["farther-out-held-out"] == CONTRADICTED and "less far out" in said(turned)
-    assert len(said(table)) <= 300
 
 
 def test_only_running_statistics_can_tell_otherwise():
@@ -164,7 +163,7 @@ def test_only_running_statistics_can_tell_otherwise():
 )
 def test_nothing_is_judged_of_networks_that_have_not_learned(more):
     assert set(outcomes(made_up(**more)).values()) == {NOT_JUDGED}
-    assert said(made_up(**more)).startswith("We do not judge whether") and len(said(made_up(**more))) <= 300
+    assert said(made_up(**more)).startswith("We do not judge whether")
 
 
 def test_nothing_is_judged_where_it_is_not_stored_how_well_the_source_is_learned():
@@ -181,5 +180,4 @@ def test_numbers_and_the_table_follow_the_rises():
     assert list(rows["edge"]) == ["not reached", "not reached", "0.40"]  # 0.1 lies 0.8 of 0 to 0.125
     assert set(rows["ratio of the means"]) == {"10.0"}
     nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN} and said(nothing) == "Nothing has finished."
-    assert reading.key_numbers(nothing, PARAMETERS) == []
+    assert said(nothing) == "Nothing has finished."

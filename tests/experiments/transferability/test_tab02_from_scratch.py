@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS
 from alignbook.errors import AlignbookError
 from alignbook.runs import engine, notebooks, parameters
 from alignbook.studies.transferability import imagenet_rows
@@ -181,6 +181,5 @@ def test_from_the_pre_trained_weights_the_ratio_would_be_larger_than_any_printed
 
 def test_nothing_measured():
     empty = pd.DataFrame({"unit": []})
-    assert set(outcomes(empty).values()) == {NOT_RUN}
     assert said(empty) == "Nothing was measured."
-    assert reading.key_numbers(empty, PARAMETERS) == [] and reading.pairs(empty, 0.02).empty
+    assert reading.pairs(empty, 0.02).empty

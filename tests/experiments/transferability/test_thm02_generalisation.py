@@ -277,8 +277,7 @@ def test_claims_come_out_either_way(changes, wrong):
 
 def test_claims_on_nothing_and_on_little():
     nothing = pd.DataFrame({"unit": []})
-    assert {claim.outcome for claim in claims(nothing).values()} == {"not run"}
-    assert reading.key_numbers(nothing, PARAMETERS) == [] and finding(nothing) == "Nothing has finished."
+    assert finding(nothing) == "Nothing has finished."
     assert claims(made_up().assign(test_error=0.0))["test-error"].outcome == "not run"
 
 
