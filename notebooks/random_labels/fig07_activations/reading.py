@@ -5,7 +5,7 @@ import numpy as np
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, others
+from alignbook.wording import by_verdict, fitting, others
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
@@ -199,7 +199,8 @@ def finding(table, parameters, claims):
     text += f"there, on {helps:.0f} % in the paper's positive setting."
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest})
     died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
-    return text + " At the switch more neurons die where it hurts." * (set(died) == {HOLDS}) + width
+    text += " At the switch more neurons die where it hurts." * (set(died) == {HOLDS})
+    return fitting(text + width, text)
 
 
 def _unmet(table, labels, claim):

@@ -28,7 +28,13 @@ ONE = "synthesis/one_network"
 TASKS = {"real": "real labels", "random": "random labels", "fine-tuned": "random → real labels"}
 KINDS = {"convolutional": "conv", "dense": "dense"}
 DEPTHS = ((10, 10), (20, 30), (40, 60), (70, 100))  # layers, from and to
-SETS = {"cifar10": "CIFAR-10", "fashion_mnist": "Fashion-MNIST", "mnist": "MNIST", "shapes": "shapes"}
+SETS = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "fashion_mnist": "Fashion-MNIST",
+    "mnist": "MNIST",
+    "shapes": "shapes",
+}
 STARTS = {"pretrained": "pre-trained", "scratch": "from scratch"}
 MARKS = {"before": (style.SEQUENCE[1], "--", "before"), "network": (style.SEQUENCE[0], "-", "yours")}
 
