@@ -265,10 +265,13 @@ def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):
 def test_a_kernel_that_does_not_start_is_one_line(checkout, tmp_path):
     spec = tmp_path / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
-    spec.write_text(json.dumps({"argv": ["false"], "display_name": "broken", "language": "python"}))
-    status, out, err = checkout.run("run", "fig99", JUPYTER_PATH=str(tmp_path))
-    assert (status, out) == (2, "") and "Traceback" not in err
-    assert "toy/fig99_toy failed: its kernel cannot be used (" in err.splitlines()[-1]
+    broken = [sys.executable, "-c", "import no_such_kernel"]
+    for argv, reason in ((["false"], ""), (broken, "ModuleNotFoundError: No module named 'no_such_kernel'")):
+        kernel = {"argv": argv, "display_name": "broken", "language": "python"}
+        spec.write_text(json.dumps(kernel | {"metadata": {"supported_encryption": "curve"}}))
+        status, out, err = checkout.run("run", "fig99", JUPYTER_PATH=str(tmp_path))
+        assert (status, out) == (2, "") and "Traceback" not in err
+        assert f"toy/fig99_toy failed: its kernel cannot be used ({reason}" in err.splitlines()[-1]
 
 
 def test_a_notebook_that_raises_leaves_no_page(checkout):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -190,6 +191,20 @@ def test_offered_notebooks_have_plain_text_for_roles(tmp_path):
         "**More**\n\nInside.\n"
     )
     assert "{cite}" in "".join(code["source"])
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_what_a_kernel_says_of_itself_reaches_no_reader(fork, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(kernels, "IMPORTS", ("ipykernel.kernelapp",))
+    from nbclient import NotebookClient
+
+    text = "import sys\nprint('a socket', file=sys.__stderr__, flush=True)\nprint('a cell', file=sys.stderr)"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text)])
+    with kernels.forked() if fork else nullcontext() as manager, open(tmp_path / "said", "wb") as said:
+        spoken = kernels.speaking_to(said, manager)
+        NotebookClient(notebook, kernel_name="python3", kernel_manager_class=spoken).execute()
+    assert "a cell" in "".join(output["text"] for output in notebook.cells[0].outputs)
+    assert "socket" not in capfd.readouterr().err
 
 
 def test_forked_kernels_run_code_and_end(monkeypatch):

@@ -8,6 +8,7 @@ warning.
 
 import os
 import shutil
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -105,11 +106,11 @@ def execute(notebook, values, target, manager=None):
     target.parent.mkdir(parents=True, exist_ok=True)
     _clear_partial(target.parent)
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial.ipynb")
+    said = tempfile.TemporaryFile()
     try:
         executed = papermill.execute_notebook(  # to no file: it would write the whole notebook twice a cell
             text, None, kernel_name="python3", progress_bar=False, cwd=paths.root(),
-            extra_arguments=["--log-level=CRITICAL"],  # at its end a kernel may report that it is ended
-            **({"kernel_manager_class": manager} if manager else {}),
+            kernel_manager_class=kernels.speaking_to(said, manager),
         )  # fmt: skip
         _write_notebook(executed, partial)
         os.replace(partial, target)
@@ -119,9 +120,11 @@ def execute(notebook, values, target, manager=None):
     except DeadKernelError as error:
         raise AlignbookError(f"{notebook.name} failed: its kernel ended (out of memory?)") from error
     except RuntimeError as error:  # an error in a cell is papermill's
-        reason = on_one_line(error)
+        said.seek(0)
+        reason = on_one_line((said.read().splitlines() or [b""])[-1].decode(errors="replace") or error)
         raise AlignbookError(f"{notebook.name} failed: its kernel cannot be used ({reason})") from error
     finally:
+        said.close()
         partial.unlink(missing_ok=True)
     return target
 

@@ -34,6 +34,21 @@ with socket.socket(socket.AF_UNIX) as line:
 """
 
 
+def speaking_to(stream, manager=None):
+    """``manager`` (None: Jupyter's own), whose kernels write their own messages to the file ``stream``.
+
+    What a cell writes is in the notebook. What is left is, at most, a kernel's surprise about sockets that
+    Jupyter has closed before the kernel ended: a traceback that tells the reader of a command nothing.
+    """
+    from jupyter_client import AsyncKernelManager
+
+    class Manager(manager or AsyncKernelManager):
+        def start_kernel(self, **options):
+            return super().start_kernel(stderr=stream, **options)
+
+    return Manager
+
+
 @contextmanager
 def forked():
     """A kernel manager class, whose kernels start inside; None where processes are not safely forked."""
