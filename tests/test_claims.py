@@ -327,6 +327,8 @@ def test_the_p_value_is_that_of_scipys_t_test():
     [
         ("It grows.", "It grows (MNIST, 10 layers)."),
         ("It is near 1 (ours: above 0.9).", "It is near 1 (ours: above 0.9; MNIST, 10 layers)."),
+        ("It is near 1 (ours: f(x), above 0.9).", "It is near 1 (ours: f(x), above 0.9; MNIST, 10 layers)."),
+        ("It falls like m^(-1/4).", "It falls like m^(-1/4) (MNIST, 10 layers)."),
         ("It grows", "It grows (MNIST, 10 layers)"),
     ],
 )

@@ -8,7 +8,7 @@
   const words = new Map(figures.flatMap(f => [f, ...f.querySelectorAll(".ab-statement")])
     .map(part => [part, part.textContent.toLowerCase()]));
   const title = figure => figure.querySelector(".ab-figure-title").textContent.toLowerCase();
-  const outcomes = [...new Set([...document.querySelectorAll(".ab-signs .ab-sign")].map(s => s.dataset.outcome))];
+  const outcomes = [...new Set([...document.querySelectorAll(".ab-counts .ab-sign")].map(s => s.dataset.outcome))];
   const count = (figure, outcome) =>
     figure.querySelectorAll(`.ab-strip .ab-sign[data-outcome="${outcome}"]`).length;
   const profiles = [...new Set(figures.map(f => f.dataset.profile))];

@@ -19,6 +19,7 @@ not run
 """
 
 import math
+import re
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -45,9 +46,13 @@ class KeyNumber:
 
 
 def with_case(sentence, words):
-    """``sentence`` with ``words`` in parentheses at its end, or after what stands in parentheses there."""
+    """``sentence`` with ``words`` in parentheses at its end, or after what stands in parentheses there.
+
+    Parentheses of a formula, as in ``m^(-1/4)``, take no words.
+    """
     stem, stop = sentence.removesuffix("."), "." * sentence.endswith(".")
-    return f"{stem[:-1]}; {words}){stop}" if stem.endswith(")") else f"{stem} ({words}){stop}"
+    aside = re.search(r" \([^()]*(\([^()]*\)[^()]*)*\)$", stem)
+    return f"{stem[:-1]}; {words}){stop}" if aside else f"{stem} ({words}){stop}"
 
 
 @dataclass(frozen=True)

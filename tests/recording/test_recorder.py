@@ -290,6 +290,10 @@ def test_callbacks_record_before_the_first_step_and_after_each(monkeypatch):
     [
         ({"instruments": ["los"]}, "there is no instrument 'los': loss, alignment"),
         ({"instruments": []}, "there are no instruments"),
+        (
+            {"instruments": [lambda *_: 0.0, lambda *_: 1.0]},
+            "two instruments are called '<lambda>'",
+        ),
         ({"at": 0}, "at must be a period, a list of steps or 'logarithmic', not 0"),
         ({"at": "often"}, "not 'often'"),
         ({"share": 0.0}, "share must be a number above 0"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import across, at, last, sample, slope
 from alignbook.statements import Case, Statement
 
@@ -155,6 +155,7 @@ SAID = {
     CONTRADICTED: "The backward pass may not use fresh weights, however wide the network is",
     ABSENT: "Width hardly changes the effect of fresh weights in the backward pass",
     UNDECIDED: "It is undecided whether the backward pass may use fresh weights in wide networks",
+    NOT_JUDGED: "We do not judge whether the backward pass may use fresh weights in wide networks",
 }
 
 
@@ -166,8 +167,10 @@ def off(table, parameters):
 def finding(table, parameters, claims):
     """Whether gradient independence holds, and what of the appendix does not."""
     id = f"independent-kernel-{min(parameters['depths'])}"
-    if claims[id].outcome not in SAID:
+    if claims[id].outcome == NOT_RUN:
         return "No network was measured."
+    if claims[id].outcome == NOT_JUDGED:
+        return f"{SAID[NOT_JUDGED]}: {claims[id].test}."
     here, width = off(table, parameters).mean(), max(parameters["widths"])
     narrows = "narrows" if claims[id].outcome == HOLDS else "does not clearly narrow"
     said = (

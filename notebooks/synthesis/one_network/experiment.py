@@ -25,12 +25,13 @@ from alignbook.metrics import (
     patch_covariance,
 )
 from alignbook.metrics.tangent_alignment import tangent_alignment
+from alignbook.recording import Recorder
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import SimpleCNN, he_normal_, he_normal_layer_
 
-from ..clocks import recorded
+from ..clocks import by_step, recorded
 
 CLASSES = 10
 MOMENTUM = 0.9
@@ -107,22 +108,23 @@ def compute(
     tasks = [("real", x[images:], whole.y[images:])]
     if labels == "random":
         tasks = [("random", x[:images], random), ("fine-tuned", x[images:], whole.y[images:])]
-    rows = []
+    looks = [
+        lambda net, x, y: filter_scores(net, *seen, orthonormal),
+        first(feature_images, learned),
+        first(tangent_images, tangent),
+        first(curvature_images, curvature),
+    ]
+
+    def instruments(net, x, y):
+        return {name: value for look in looks for name, value in look(net, x, y).items()}
+
+    tables = []
     for number, (task, inputs, targets) in enumerate(tasks):
         if task == "fine-tuned":
             he_normal_layer_(head_of(net), init_scale, torch_stream(seed, "one network", network, "head"))
         inputs = inputs if network == "convolutional" else inputs.flatten(1)
         inputs, targets = inputs.to(device), targets.to(device)
-
-        def on(step, task=task, inputs=inputs, targets=targets):
-            found = filter_scores(net, *seen, orthonormal)
-            found |= learned(net, inputs[:feature_images], targets[:feature_images])
-            few = slice(tangent_images)
-            for layer, value in enumerate(tangent_alignment(net, inputs[few], targets[few]), 1):
-                found[f"tangent{layer}"] = value
-            few = slice(curvature_images)
-            rows.append({"task": task, "step": step, **found, **curvature(net, inputs[few], targets[few])})
-
+        recorder = Recorder((inputs, targets), [instruments], at=recorded(steps), share=None, examples=images)
         train(
             module_step(net, inputs, targets, torch.optim.SGD(net.parameters(), learning_rate, MOMENTUM)),
             len(inputs),
@@ -133,10 +135,21 @@ def compute(
             generator=torch_stream(seed, "one network", "order", task == "random"),
             device=device,
             at=recorded(steps),
-            on=on,
+            on=lambda step, recorder=recorder: recorder.step(net, step),
             report=lambda done, text, n=number, task=task: report((n + done) / len(tasks), f"{task}, {text}"),
         )
-    return pd.DataFrame(rows)
+        tables.append(by_step(recorder).assign(task=task))
+    return pd.concat(tables, ignore_index=True)
+
+
+def first(count, instrument):
+    """``instrument`` on the first ``count`` examples alone."""
+    return lambda net, x, y: instrument(net, x[:count], y[:count])
+
+
+def tangent(net, x, y):
+    """A_l of each layer from the first (Lou et al., Definition 1)."""
+    return {f"tangent{layer}": value for layer, value in enumerate(tangent_alignment(net, x, y), 1)}
 
 
 def network_of(network, in_shape, sizes):

@@ -18,12 +18,13 @@ from torch.nn import functional
 from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.experiments import Job
+from alignbook.recording import Recorder
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_layer_
 
-from ..clocks import recorded
+from ..clocks import by_step, recorded
 
 CLASSES = 10
 MOMENTUM = 0.9
@@ -79,17 +80,18 @@ def compute(
     axes = np.linalg.eigh(np.cov(x.flatten(0, 1).double().cpu().numpy(), rowvar=False))[1]
     bases = np.stack([axes, *random_bases(ENTRIES, BASES, numpy_stream(seed, "what comes first", "bases"))])
     grid = list(itertools.product(scales, rates, ("all", "others", "first")))
-    rows = []
+
+    def instruments(net, x, y):
+        return {**learned(net, x, y), **aligned(net[0], bases)}
+
+    tables = []
     for number, (scale, rate, trained) in enumerate(grid):
         net = network_of(layer, x.shape[1], width, units)
         initialise(net, scale, torch_stream(seed, "what comes first", layer, "weights"))
         net = net.to(device)
         net[0].requires_grad_(trained != "others")
         net[1:].requires_grad_(trained != "first")
-
-        def on(step, net=net, shared={"scale": scale, "rate": rate, "trained": trained}):  # noqa: B006
-            rows.append({**shared, "step": step, **learned(net, x, y), **aligned(net[0], bases)})
-
+        recorder = Recorder((x, y), [instruments], at=recorded(steps), share=None, examples=images)
         train(
             module_step(
                 net, x, y, torch.optim.SGD([w for w in net.parameters() if w.requires_grad], rate, MOMENTUM)
@@ -102,10 +104,11 @@ def compute(
             generator=torch_stream(seed, "what comes first", "order"),
             device=device,
             at=recorded(steps),
-            on=on,
+            on=lambda step, recorder=recorder, net=net: recorder.step(net, step),
             report=lambda done, text, n=number: report((n + done) / len(grid), text),
         )
-    return pd.DataFrame(rows)
+        tables.append(by_step(recorder).assign(scale=scale, rate=rate, trained=trained))
+    return pd.concat(tables, ignore_index=True)
 
 
 def windows(x):

@@ -30,26 +30,23 @@ def write(papers, records):
     papers : {key: title}
     """
     everything = [claim for record in records for claim in record.claims]
-    theirs, ours = (count(claim for claim in everything if claim.ours is own) for own in (False, True))
-    said = f"{sum(theirs.values())} claims of the papers: {listed(theirs)}."
-    if ours:
-        said += f" {sum(ours.values())} bounds, readings or coefficients of ours: {listed(ours)}."
-    said += f" {_by_chance(everything, [c for record in records for c in record.headline])}"
-    key = ", ".join(f"{_sign(outcome)} {outcome}" for outcome in claims.OUTCOMES)
     parts = [
         "# Scorecard",
         "",
         headlines(records),
         "",
-        f"Counted one by one, with every case of a statement: {said}",
+        "Counted one by one, with every case of a statement:",
         "",
-        f'<p class="ab-signs">{key}; in a dashed frame: ours, not the paper\'s.</p>',
+        table([row for own in (False, True) if (row := _counts(everything, own))], "counts"),
+        "",
+        _by_chance(everything, [claim for record in records for claim in record.headline]),
         "",
         "A row is a figure, table or theorem; it opens to its statements, and a statement to its cases: data",
         "sets, networks, settings. Each outcome is decided by a test over the seeds or, where nothing is",
         "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim",
         "says that one thing exceeds another, *here* is the difference, positive where the",
-        "claim is right; where two are the same, near 0.",
+        "claim is right; where two are the same, near 0. A sign in a dashed frame is of a bound, reading or",
+        "coefficient of ours.",
         "",
         '<div class="ab-score" id="ab-scorecard">',
     ]
@@ -60,6 +57,14 @@ def write(papers, records):
             parts.append(heading + "".join(rows))
     parts += ["</div>", '<script src="_static/scorecard.js"></script>', ""]
     return "\n".join(parts)
+
+
+def _counts(everything, ours):
+    """How many claims, of the papers or of ours, came out how: {head of a column: HTML}."""
+    counts = count(claim for claim in everything if claim.ours is ours)
+    signs = {f"{_sign(outcome)} {outcome}": counts[outcome] or "–" for outcome in claims.OUTCOMES}
+    whose = "bounds, readings and coefficients of ours" if ours else "claims of the papers"
+    return {"": whose, **signs, "all": sum(counts.values())} if counts else {}
 
 
 def _by_chance(everything, heads):
@@ -73,7 +78,7 @@ def _by_chance(everything, heads):
     kept = sum(stats.false_discovery_control([claim.p_value for claim in heads]) <= RATE)
     decided = sum(claim.p_value <= 1 - claims.CONFIDENCE for claim in heads)
     return (
-        f"{len(tested)} of them rest on a t test at 95 %: if nothing at all were there, about "
+        f"{len(tested)} verdicts rest on a t test at 95 %: if nothing at all were there, about "
         f"{(1 - claims.CONFIDENCE) * len(tested):.0f} would be decided by chance. Of the {len(heads)} "
         f"headline statements and their cases tested in this way, {decided} are decided one by one, and "
         f"{kept} survive a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg)."

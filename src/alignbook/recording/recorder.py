@@ -241,7 +241,10 @@ def _named(instruments):
     found = {}
     for given in [instruments] if isinstance(instruments, str) or callable(instruments) else instruments:
         if callable(given):
-            found[getattr(given, "__name__", type(given).__name__)] = _own(given)
+            name = getattr(given, "__name__", type(given).__name__)
+            if name in found:
+                raise ValueError(f"two instruments are called {name!r}: give each a __name__ of its own")
+            found[name] = _own(given)
         elif given in INSTRUMENTS:
             found[given] = INSTRUMENTS[given]
         else:
