@@ -11,11 +11,17 @@ def recorded(steps):
     return sorted(step for step in wanted if step <= steps)
 
 
-def by_step(recorder):
-    """One row per step, one column per layer's name. An instrument that failed is an error, and no gap."""
+def by_step(recorder, **run):
+    """One row per step: what ``run`` it is of, the step, and a column for each number of the instrument.
+
+    Raises AlignbookError where the instrument failed: a study has no gaps.
+    """
     for name, reason in recorder.left_out.items():
         raise AlignbookError(f"{name} failed at {reason}")
-    return recorder.table.pivot(index="step", columns="layer", values="value").reset_index()
+    table = recorder.table
+    wide = table.pivot(index="step", columns="layer", values="value")[table["layer"].unique()]
+    wide = wide.rename_axis(columns=None).reset_index()
+    return wide.assign(**run)[[*run, *wide]]
 
 
 def octaves(steps):

@@ -138,8 +138,8 @@ def compute(
             on=lambda step, recorder=recorder: recorder.step(net, step),
             report=lambda done, text, n=number, task=task: report((n + done) / len(tasks), f"{task}, {text}"),
         )
-        tables.append(by_step(recorder).assign(task=task))
-    return pd.concat(tables, ignore_index=True)
+        tables.append(by_step(recorder, task=task))
+    return pd.concat(tables, ignore_index=True).astype({"converged": bool})
 
 
 def first(count, instrument):

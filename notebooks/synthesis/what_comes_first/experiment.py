@@ -107,7 +107,7 @@ def compute(
             on=lambda step, recorder=recorder, net=net: recorder.step(net, step),
             report=lambda done, text, n=number: report((n + done) / len(grid), text),
         )
-        tables.append(by_step(recorder).assign(scale=scale, rate=rate, trained=trained))
+        tables.append(by_step(recorder, scale=scale, rate=rate, trained=trained))
     return pd.concat(tables, ignore_index=True)
 
 
