@@ -8,10 +8,12 @@ lowest=$("$venv/bin/python" - <<'PY'
 import tomllib
 
 with open("pyproject.toml", "rb") as file:
-    print(*(text.replace(">=", "==") for text in tomllib.load(file)["project"]["dependencies"]))
+    project = tomllib.load(file)["project"]
+stated = project["dependencies"] + project["optional-dependencies"]["data"]
+print(*(text.replace(">=", "==") for text in stated))
 PY
 )
 # shellcheck disable=SC2086
-"$venv/bin/pip" install --quiet --disable-pip-version-check $lowest hypothesis mpmath pytest scikit-learn
+"$venv/bin/pip" install --quiet --disable-pip-version-check $lowest hypothesis mpmath pytest
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --editable .
-"$venv/bin/python" -m pytest -q -W default tests/metrics tests/recording
+"$venv/bin/python" -m pytest -q -W default tests/kernels tests/metrics tests/probing tests/recording
