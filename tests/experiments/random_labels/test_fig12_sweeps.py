@@ -180,6 +180,7 @@ def arguments(**other):
 
 
 LONG = {"epoch_share": 1.0, "second_dataset": "cifar100", "design": "balanced", "groups": 140, "width": 8}
+LONG |= {"vgg_scales": [1.1, 1.45], "scales_12": [0.5, 1.35]}
 
 
 def made_up(
@@ -289,7 +290,7 @@ def test_groups_that_did_not_learn_their_labels_are_counted_and_not_judged():
     found = claims(table)
     assert found["faster"].outcome == HOLDS and found["faster"].seeds == 2 * 3 * 6
     assert analysis.left_out(table, reading.FIGURES)[1] == 2 * 3 * 6 * 2 * 2
-    assert "it slows 0 % of them" in said(table)
+    assert "It slows 0 % of them" in said(table)
     points = analysis.comparisons(table)
     assert analysis.exact(analysis.judged(points, "12", "13")["below"])[0] == pytest.approx(0.5, abs=0.05)
     none = made_up(gain, known=0.3)
@@ -306,7 +307,7 @@ def test_it_rarely_hurts_where_few_groups_are_slower(slow, outcome):
     table = made_up(gain, noise=0.001)
     assert judged(table)["rarely-hurts"] == outcome
     assert reading.slowed(table, LONG).mean() == pytest.approx(slow / 12)
-    assert f"it slows {100 * slow / 12:.0f} % of them" in said(table)
+    assert f"It slows {100 * slow / 12:.0f} % of them" in said(table)
     assert judged(table, epoch_share=0.2)["rarely-hurts"] == NOT_JUDGED
     assert judged(table, groups=20)["rarely-hurts"] == NOT_JUDGED  # the groups that chose the reading
     assert judged(table, groups=20, design="random")["rarely-hurts"] == outcome
@@ -334,7 +335,13 @@ def test_whether_networks_arrive_is_counted_and_said():
     found = reading.arrived(reading.fitted(table, "12", "13"))
     assert found == {"cnn": (96, 96), "resnet": (96, 96), "vgg": (0, 96)}
     assert "VGG-16 is stopped before" in said(table)
-    assert "VGG-16" not in said(made_up(lambda *_: 0.1)) and "ImageNet" in said(made_up(lambda *_: 0.1))
+    assert "large initial scales alone" in said(made_up(lambda *_: 0.1))
+    assert "VGG-16" not in said(made_up(lambda *_: 0.1), vgg_scales=[0.5, 2.0])
+
+
+def test_the_architecture_that_is_slowed_most_often_is_named():
+    table = made_up(lambda figure, factors: -0.1 if factors["architecture"] == "resnet" else 0.1)
+    assert "by more than a point, ResNet-18 most often." in said(table)
 
 
 def test_new_groups_are_compared_where_one_network_has_arrived():
@@ -347,6 +354,8 @@ def test_new_groups_are_compared_where_one_network_has_arrived():
     assert len(reading.compared(table, LONG, "12", what="test")) == len(
         reading.fitted(table, "12", what="test")
     )
+    other = made_up(lambda *_: 0.1, figures=["14"], reached=0.5)  # of no plan of new groups
+    assert len(reading.compared(other, LONG, "14")) == len(reading.fitted(other, "14")) > 0
 
 
 def test_the_groups_that_chose_the_reading_are_not_judged():
