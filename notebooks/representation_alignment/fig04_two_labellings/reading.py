@@ -99,7 +99,7 @@ LEARNED = {
     UNDECIDED: "It is undecided which are learned faster",
     NOT_JUDGED: "We do not judge which are learned faster",
 }
-TRACE = f" The printed singular values cannot be those of {PRINTED_POINTS:,} points of length one."
+TRACE = f" The printed singular values cannot be those of {PRINTED_POINTS} points of length one."
 
 
 def finding(table, parameters, claims):
