@@ -132,8 +132,8 @@ def finding(table, parameters, claims):
 
 
 START = {  # by the worst verdict on a data set
-    CONTRADICTED: "The order fails", ABSENT: "The order is partly flat", UNDECIDED: "The order is open",
-    NOT_JUDGED: "The order is judged in part",
+    CONTRADICTED: "The order fails", ABSENT: "The order does not hold throughout",
+    UNDECIDED: "The order is undecided", NOT_JUDGED: "The order is judged in part",
 }  # fmt: skip
 OPPOSITE = {"rise": "falls", "fall": "rises"}
 

@@ -178,7 +178,7 @@ def test_the_finding_is_short_under_every_outcome(table):
     one = {f"{id}-diabetes": made[f"{id}-diabetes"] for id in ("ordered", "rises", "falls")}
     one |= {f"{id}-diabetes": replace(made["order"], outcome=ABSENT) for id in ("ordered", "rises")}
     assert reading.finding(rows, PARAMETERS | {"datasets": ["diabetes"]}, one) == (
-        "The order is partly flat: after training, alignment hardly rises at the last layer on "
+        "The order does not hold throughout: after training, alignment hardly rises at the last layer on "
         "diabetes; before training it falls at every layer."
     )
     # As on the page, the two data sets with the longest reasons.
