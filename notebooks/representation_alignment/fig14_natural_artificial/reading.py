@@ -235,19 +235,19 @@ def finding(table, parameters, claims):
     if found.empty:
         return "No run has finished."
     outcomes = [claims[f"higher-{case.id}"].outcome for case in OVER_STAGES]
-    parts = []
+    parts, kinds = [], ""
     for outcome, words in SAID.items():
         stages = [case for case, one in zip(OVER_STAGES, outcomes, strict=True) if one == outcome]
         if stages:
             size = f" ({_size(outcome, last(found).mean())} in the last)" * (OVER_STAGES[-1] in stages)
-            kinds = _kinds(stages, claims) * (outcome == HOLDS)
-            parts.append(f"{words} in {_listed(stages)}{size}{kinds}")
+            parts.append(f"{words} in {_listed(stages)}{size}")
+            kinds += _kinds(stages, claims) * (outcome == HOLDS)
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
     after = f"{tuned[0]} on animals and {tuned[1]} on objects"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
     return (
-        f"Features learned on a more similar source align with the target {', '.join(parts)}. Fine-tuned "
-        f"accuracy is {after}. CIFAR-100 stands in for ImageNet."
+        f"Features learned on a more similar source align with the target {', '.join(parts)}.{kinds} "
+        f"Fine-tuned accuracy is {after}. CIFAR-100 stands in for ImageNet."
     )
 
 
@@ -257,7 +257,7 @@ def _size(outcome, percent):
 
 
 def _kinds(stages, claims):
-    """In which of these stages the claims on either kind of target hold; those not judged do not count."""
+    """In which stages either kind of target shows the gain, a sentence; those not judged do not count."""
     shown = {id for id, claim in claims.items() if claim.outcome == HOLDS}
     alike = [
         case for case in stages
@@ -265,9 +265,10 @@ def _kinds(stages, claims):
         or (case == OVER_STAGES[-1] and {f"both-kinds-{part}" for part in PARTS} <= shown)
     ]  # fmt: skip
     if not alike:
-        return ", in none shown for both kinds"
-    where = "the last" if alike == [OVER_STAGES[-1]] else _listed(alike)
-    return f"{f', in {where}' * (alike != stages)} for either kind of target"
+        return " In no stage is the gain shown for animals and objects alike."
+    where = "the last stage" if alike == [OVER_STAGES[-1]] else _listed(alike)
+    shown = "the gain is shown for animals and objects alike."
+    return f" In {where}, {shown}" if alike != stages else f" {shown.capitalize()}"
 
 
 def _listed(stages):
