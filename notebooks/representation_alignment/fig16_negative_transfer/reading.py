@@ -163,7 +163,7 @@ UNFIT = (
 
 ACROSS = by_verdict(
     holds="Where alignment falls more, accuracy falls more, too. ",
-    contradicted="Where alignment falls more, accuracy falls less. ",
+    contradicted="Where alignment falls more, accuracy falls less, contrary to the paper. ",
     absent="How far alignment falls says little about accuracy. ",
     undecided="Whether both falls go together is undecided. ",
     not_judged="Whether both falls go together is not judged. ",
