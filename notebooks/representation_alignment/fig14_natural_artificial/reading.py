@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import listed
+from alignbook.wording import fitting, listed
 
 from ..curve_order import weakest_of, weakest_step
 
@@ -245,10 +245,9 @@ def finding(table, parameters, claims):
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
     after = f"{tuned[0]} on animals and {tuned[1]} on objects"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
-    return (
-        f"Features learned on a more similar source align with the target {', '.join(parts)}.{kinds} "
-        f"Fine-tuned accuracy is {after}. CIFAR-100 stands in for ImageNet."
-    )
+    said = f"Features learned on a more similar source align with the target {', '.join(parts)}."
+    rest = f" Fine-tuned accuracy is {after}. CIFAR-100 stands in for ImageNet."
+    return fitting(f"{said}{kinds}{rest}", f"{said}{rest}")
 
 
 def _size(outcome, percent):
@@ -265,10 +264,9 @@ def _kinds(stages, claims):
         or (case == OVER_STAGES[-1] and {f"both-kinds-{part}" for part in PARTS} <= shown)
     ]  # fmt: skip
     if not alike:
-        return " In no stage is the gain shown for animals and objects alike."
+        return " In no stage do animals and objects both show the gain."
     where = "the last stage" if alike == [OVER_STAGES[-1]] else _listed(alike)
-    shown = "the gain is shown for animals and objects alike."
-    return f" In {where}, {shown}" if alike != stages else f" {shown.capitalize()}"
+    return f" Animals and objects both show the gain{f' in {where}' * (alike != stages)}."
 
 
 def _listed(stages):

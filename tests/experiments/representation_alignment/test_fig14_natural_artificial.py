@@ -64,7 +64,7 @@ def test_what_the_paper_shows_holds():
     assert claims(table)["tuned-natural"].paper == pytest.approx(4.06)
     assert claims(table)["tuned-artificial"].paper == pytest.approx(1.44)
     said = finding(table)
-    assert "align with the target better in all three stages (by 40 % in the last). The gain is shown" in said
+    assert "align with the target better in all three stages (by 40 % in the last). Animals and" in said
     assert "accuracy is higher on both kinds" in said
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[0].here == "+10 % / +20 % / +30 % / +40 %" and keys[1].here[:2] in ("+4", "+3")
@@ -136,22 +136,22 @@ def test_a_dip_that_is_no_fault_of_the_area_is_seen_by_the_thresholds_alone():
 def test_the_finding_tells_layers_and_targets_apart():
     table = made_up(gaps={1: -0.02, 2: 0.001, 3: -0.02, 4: 0.04}, tuned={"natural": 3.0, "artificial": 0.01})
     said = finding(table)
-    assert "better in stage 3 (by 40 % in the last), worse in stage 2, no better in stage 1. The gain" in said
+    assert "better in stage 3 (by 40 % in the last), worse in stage 2, no better in stage 1. Animals" in said
     assert "layer" not in said
     assert "Fine-tuned accuracy is higher on animals and no higher on objects" in said
 
 
 def test_the_finding_tells_in_which_stages_either_kind_shows_it():
     better = "better in all three stages (by 40 % in the last)."
-    shown = "is shown for animals and objects alike."
-    assert f"{better} The gain {shown}" in finding(made_up())
+    shown = "Animals and objects both show the gain"
+    assert f"{better} {shown}. Fine-tuned" in finding(made_up())
     # Before the last stage, the claims on the two kinds are not judged on the seeds that had been seen.
-    assert f"{better} In the last stage, the gain {shown}" in finding(made_up(first=0))
+    assert f"{better} {shown} in the last stage." in finding(made_up(first=0))
     one, whole = made_up(kinds=(1, -0.5)), made_up()
-    assert "). In no stage is the gain shown for animals and objects alike. Fine-tuned" in finding(one)
+    assert "). In no stage do animals and objects both show the gain. Fine-tuned" in finding(one)
     last = one["layer"].eq(4) & one["kind"].eq("area")
     one.loc[last, "area"] = whole.loc[last, "area"]
-    assert f"{better} In the last stage, the gain {shown}" in finding(one)
+    assert f"{better} {shown} in the last stage." in finding(one)
 
 
 def test_the_finding_is_short_under_every_outcome(monkeypatch):
