@@ -449,7 +449,7 @@ def draw_scaling(records, path):
                     scale = 2**20 if quantity == "memory" else 1
                     _line(axes, sizes, [value / scale for value in values], record["exponents"], quantity)
                 axes.set(xscale="log", yscale="log")
-                axes.set_xticks(sizes, [str(size) for size in sizes], rotation=40)
+                axes.set_xticks(sizes, [str(size) for size in sizes], rotation=60)
                 axes.minorticks_off()
                 if column == 0:
                     axes.set_ylabel(unit)

@@ -56,7 +56,8 @@ ABOUT = {
         "How far the weights have moved",
         "ICLR 2020 submission on transferability",
         "transferability/tab01_weight_deviation",
-        "The Frobenius norm of each layer's change since the network before, and that over the norm before.",
+        "The Frobenius norm of each layer's change since the network before, alone and as a share of the "
+        "norm before.",
         "0 means that a layer has not moved. Two independent random layers of one scale differ by 1.4 "
         "of their norm.",
     ),
@@ -116,7 +117,7 @@ def _features(rows):
     share, best = top["share"], top.iloc[int(top["share"].to_numpy().argmax())]
     chance = f", where chance is {_percent(best['chance'])}" if "chance" in top else ""
     return (
-        f"on the top 10 singular vectors lie {_percent(share.iloc[0])} of the labels at the input, "
+        f"{_percent(share.iloc[0])} of the labels on the top 10 singular vectors at the input, "
         f"{_percent(share.iloc[-1])} at the output, most at {share.idxmax()} "
         f"({_percent(share.max())}{chance})"
     )
