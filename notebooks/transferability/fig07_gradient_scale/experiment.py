@@ -28,7 +28,7 @@ TRAINING = ("batch_size", "learning_rate", "steps")  # arguments of a job that s
 
 def jobs(parameters):
     """One unit per target, start and seed; where ``activations`` asks for them, one of those beside it."""
-    made = []
+    made, beside = [], []
     for name in parameters["targets"]:
         arguments = named(name) | start_of(parameters)
         for key in ("examples", "batch_size", "learning_rate", "batch"):
@@ -41,8 +41,9 @@ def jobs(parameters):
                 made.append(Job(f"{name}-{start}-seed{seed}", compute, given))
                 if parameters["activations"]:
                     kept = {key: value for key, value in given.items() if key not in TRAINING}
-                    made.append(Job(f"{name}-activations-{start}-seed{seed}", activations, kept))
-    return made + source_jobs(parameters)
+                    beside.append(Job(f"{name}-activations-{start}-seed{seed}", activations, kept))
+    # Two neighbours that start from one pre-training would wait for it, both of them.
+    return made + beside + source_jobs(parameters)
 
 
 def compute(
