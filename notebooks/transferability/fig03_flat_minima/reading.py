@@ -6,6 +6,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import across, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
+from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, of_target, source_of, words
 from alignbook.wording import by_verdict, fitting
 
@@ -211,6 +212,7 @@ SAID = by_verdict(
     "The Hessian's largest eigenvalues are as large at minima reached from pre-trained weights as at others",
     "the Hessian's largest eigenvalues are smaller at minima reached from pre-trained weights",
 )
+RISES = {HOLDS: "less", CONTRADICTED: "more", ABSENT: "as much"}  # around minima from pre-trained weights
 
 
 def finding(table, parameters, claims):
@@ -223,21 +225,28 @@ def finding(table, parameters, claims):
         right = source_accuracy(table, parameters)
         known = f": the source network gets only {right:.0f} % of its test images right"
         return said + known * bool(right < SOURCE_LEARNED.at_least) + "." + small
-    name, ratio = words(first_target(parameters)), 2**claim.measured
-    text = f"{said}: on {name} those from random weights are {ratio:.2f} times as large."
+    first, ratio = first_target(parameters), 2**claim.measured
+    text = f"{said}: on {words(first)} those from random weights are {ratio:.2f} times as large"
     if scaled.outcome in (HOLDS, CONTRADICTED, ABSENT):
-        text += f" Relative to the size of the weights they are {2**scaled.measured:.1f} times as large."
-    if not len(settled(table, first_target(parameters))):
-        text += " Training had not settled in a minimum."
-    return fitting(text + small, text)
+        text += f", relative to the weights' size {2**scaled.measured:.1f} times"
+    text += "."
+    if not len(settled(table, first)):
+        return fitting(f"{text} Training had not settled in a minimum.{small}", text)
+    around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in parameters["radii"]}
+    around = {f"{radius:g}": RISES[outcome] for radius, outcome in around.items() if outcome in RISES}
+    told = ", ".join(f"{how} at {radius}" for radius, how in around.items()).replace("at ", "at radius ", 1)
+    longest = f"{text} The loss around them rises {told}.{small}" if told else text + small
+    return fitting(longest, text + small, text)
 
 
 def key_numbers(table, parameters):
-    """The largest eigenvalue from either start on the first target."""
+    """The eigenvalues from either start on the first target: the mean, which is judged, and the largest."""
     name = first_target(parameters)
-    tops = networks(at(minima(table, name), index=1), "eigenvalue")
-    return [
-        KeyNumber(f"largest eigenvalue from {label} ({words(name)})", interval(tops[start], "{:.1f}"))
-        for start, label in STARTS.items()
-        if len(tops)
-    ]
+    rows = minima(table, name)
+    sizes = networks(rows, "size")
+    if not len(sizes):
+        return []
+    mean = f"mean of the {int(rows['index'].max())} largest eigenvalues from {{}} ({words(name)})"
+    found = [KeyNumber(mean.format(label), interval(sizes[start])) for start, label in STARTS.items()]
+    top = factor(ratios(at(rows, index=1)), 2)
+    return [*found, KeyNumber("largest eigenvalue alone, random over pre-trained", top)]

@@ -200,11 +200,11 @@ SHRUNK = by_verdict(
     not_judged="Leading directions are not judged",
 )
 PROJECTED = by_verdict(
-    "Small projections may cause it",
-    "Projections are larger, not smaller",
-    "Projections are no smaller",
-    undecided="Whether projections shrink is undecided",
-    not_judged="Projections are not judged",
+    "Low weight in leading directions may explain it",
+    "Pre-trained weights have more, not less, in leading directions",
+    "Pre-trained weights have no less in leading directions",
+    undecided="Whether low weight in leading directions explains it is undecided",
+    not_judged="The weight in leading directions is not judged",
 )
 
 

@@ -167,10 +167,13 @@ def finding(table, parameters, claims):
     if plain.measured is not None:
         by = f", by {plain.measured:.1f} points" if plain.outcome == HOLDS else ""
         right, wrong = learned(table, parameters, PLAIN), unfitted_past(table, parameters)
-        seen = f"the network gets {right:.0f} % of its source's training images right."
-        if plain.outcome == NOT_JUDGED and right >= LEARNED:
-            seen = f"up to {wrong:.0f} % of the target's training images are wrong; we allow {FITTED:.0f} %."
-        said.append(f"{SAID[plain.outcome]}{by}: {seen}")
+        seen = f", with {right:.0f} % of the source's training images learned."
+        if plain.outcome == NOT_JUDGED:
+            seen = f": the network gets {right:.0f} % of its source's training images right."
+            if right >= LEARNED:
+                wrong = f"{wrong:.0f} % of the target's training images"
+                seen = f": up to {wrong} are wrong; we allow {FITTED:.0f} %."
+        said.append(f"{SAID[plain.outcome]}{by}{seen}")
     if over is not None and over.measured is not None:
         said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}.")
     if not said:
@@ -179,7 +182,7 @@ def finding(table, parameters, claims):
     caveats = [f"{small}."]
     if curve.shape[1] >= 3:
         beyond = curve.columns[-1] / peaks(curve).median()
-        caveats.insert(0, f"{small}, and we look only to {beyond:.0f} times the peak's epoch.")
+        caveats.insert(0, f"{small}, and we look only as far as {beyond:.0f} times the peak's epoch.")
     return fitting(*(" ".join([*said, caveat]) for caveat in caveats))
 
 

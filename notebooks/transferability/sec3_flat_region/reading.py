@@ -116,15 +116,17 @@ SAID = by_verdict(
     "less similar targets lead farther out of the source's flat region",
 )
 STAYS = by_verdict(
-    "These stay in it", "Even these lead out of it", "These end at its edge",
-    undecided="Whether these lead out is undecided", not_judged="Whether these lead out is not judged",
+    "The new images stay in it", "Even the new images lead out of it", "The new images end at its edge",
+    undecided="Whether the new images lead out is undecided",
+    not_judged="Whether the new images lead out is not judged",
 )  # fmt: skip
 FURTHER = by_verdict(
-    "they move the weights less", "they move the weights further", "they move the weights as far",
-    undecided="the weights' way is undecided", not_judged="the weights' way is not judged",
+    " and move the weights less", " and move the weights further", " and move the weights as far",
+    undecided="; how far they move the weights is undecided",
+    not_judged="; how far they move the weights is not judged",
 )  # fmt: skip
 INPUTS = by_verdict(
-    "leads less far", "leads farther than these", "leads as far as these",
+    "leads less far", "leads farther than all these", "leads as far as the less similar targets",
     undecided="leaves this undecided", not_judged="is not judged",
 )  # fmt: skip
 
@@ -139,9 +141,9 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, HELD_OUT).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    rises = f"its loss rises {far} of the way to guessing, and {near} after new images of its classes."
+    rises = f"they raise its loss {far} of the way to guessing, new images of its classes {near}."
     stays, further = (claims[f"{id}-{HELD_OUT}"].outcome for id in ("stays", "further"))
-    texts = [f" {STAYS[stays]}; {FURTHER[further]}.", f" {STAYS[stays]}."]
+    texts = [f" {STAYS[stays]}{FURTHER[further]}.", f" {STAYS[stays]}."]
     texts = [f"{SAID[head.outcome]}: {rises}{more}" for more in texts]
     if head.outcome == NOT_JUDGED:
         texts = [f"{SAID[head.outcome]}, since some network has not learned its task well enough."]

@@ -111,7 +111,7 @@ def test_the_finding_says_both_settings():
     said = finding(table, ("plain", "over-fitted"))
     assert said.index("We do not judge") < said.index("it falls by 15.0 points past its peak")
     assert finding(over, ("over-fitted",)).startswith("After over-fitting a small source, it falls by")
-    assert "we look only to 2 times the peak's epoch" in said
+    assert "we look only as far as 2 times the peak's epoch" in said
     unfit = finding(over.assign(train_accuracy=88.0), ("over-fitted",))
     assert "over-fitting a small source, we do not judge whether it falls" in unfit
     numbers = reading.key_numbers(table, PARAMETERS)
