@@ -190,7 +190,8 @@ STATEMENTS = [
         of=lambda t, p: grows_more(own_layers(t, p)), requires=LAYERS_VARY,
     ),
     Statement(
-        "grows-more-imagenet", f"It grows more with random weights than with pre-trained ones{IN}.",
+        "grows-more-imagenet",
+        f"The curvature also grows more with random weights than with pre-trained ones{IN}.",
         source="Figures 12 and 13, B.4", **PER_LAYER,
         of=lambda t, p: grows_more(imagenet_layers(imagenet_rows.trained(t))),
         requires=_varies(lambda t, p: from_middle(imagenet_layers(imagenet_rows.trained(t)))),

@@ -171,10 +171,10 @@ def finding(table, parameters, claims):
     wide = [claims[id] for id in ids if claims[id].outcome == UNDECIDED and claims[id].interval]
     past = f", and {'an interval reaches' if len(wide) == 1 else 'intervals reach'} past that" * bool(wide)
     return (
-        f"{said}: at κ = {KAPPA:g} the weakest exponent is {abs(worst):.2f} "
+        f"{said}: for standard normal weights the weakest exponent is {abs(worst):.2f} "
         f"{'below' if worst < 0 else 'above'} the lemma's; "
         f"we allow {ROOM:g}{past}. Our networks miss Lemma 2's condition, about "
-        f"{needed.median() / 1e6:,.0f} million units."
+        f"{float(f'{needed.median() / 1e6:.1g}'):,.0f} million units."
     )
 
 

@@ -162,7 +162,9 @@ def past_margin(found):
         }.items()
     }
     told = [
-        f" on {listed(names)} the interval reaches past our {end:g}" for end, names in past.items() if names
+        f" on {listed(names)} the interval reaches past the {end:g} that we allow"
+        for end, names in past.items()
+        if names
     ]
     return ";" + told[0] if told else ""
 
