@@ -126,7 +126,7 @@ FURTHER = by_verdict(
     not_judged="; how far they move the weights is not judged",
 )  # fmt: skip
 INPUTS = by_verdict(
-    "leads less far", "leads farther than all these", "leads as far as the less similar targets",
+    "leads less far", "leads farther than the others", "leads as far as the others",
     undecided="leaves this undecided", not_judged="is not judged",
 )  # fmt: skip
 
@@ -151,7 +151,8 @@ def finding(table, parameters, claims):
     more = (
         "" if other is None else f" {listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}."
     )
-    return fitting(*(f"{text}{more} Our network is small." for text in texts))
+    small = " Our network is small."
+    return fitting(*(f"{text}{more}{small}" for text in texts), f"{texts[-1]}{small}")
 
 
 def key_numbers(table, parameters):
