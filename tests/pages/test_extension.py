@@ -3,12 +3,13 @@
 from alignbook.pages.extension import keep_numbers, keep_punctuation
 
 
-def test_punctuation_stays_with_the_formula_before_it():
+def test_brackets_and_punctuation_stay_with_their_formula():
     formula = '<span class="math notranslate nohighlight">\\(a &lt; b\\)</span>'
     context = {"body": f"<p>If {formula}, all of {formula} holds ({formula}).</p>"}
     keep_punctuation(None, "page", "page.html", context, None)
-    kept = f'<span class="ab-formula">{formula}'
-    assert context["body"] == f"<p>If {kept},</span> all of {formula} holds ({kept}).</span></p>"
+    kept = '<span class="ab-formula">'
+    first, last = f"{kept}{formula},</span>", f"{kept}({formula}).</span>"
+    assert context["body"] == f"<p>If {first} all of {formula} holds {last}</p>"
 
 
 def test_a_number_keeps_its_sign_in_the_line():

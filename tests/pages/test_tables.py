@@ -11,6 +11,7 @@ from scipy import stats
 
 from alignbook.pages.names import speak
 from alignbook.pages.tables import (
+    docstring_prose,
     interval,
     lettered_prose,
     marked,
@@ -209,3 +210,9 @@ def test_letters_of_prose_get_their_indices_and_code_and_formulas_stay():
     assert "A<sub>l</sub>" in text and "W₀<sub>l</sub>" in text and "a<sub>ij</sub>" in text
     for kept in ("cov_x", "<code>A_l</code>", "\\(A_l\\)", "<dt>n_l</dt>"):
         assert kept in text
+
+
+def test_docstrings_have_minus_signs_powers_of_ten_and_indices_before_a_transpose():
+    text = docstring_prose("<p>Ψ_lᵀ x - y from -radius to 1e-6 <code>a - 1e-6</code> well-known --hours</p>")
+    assert text.startswith('<p><span class="ab-letter">Ψ<sub>l</sub></span>ᵀ x − y from −radius')
+    assert text.endswith("10<sup>−6</sup> <code>a - 1e-6</code> well-known --hours</p>")

@@ -142,18 +142,18 @@ def finding(table, parameters, claims):
     found = replicates(claims, "would")
     if not found:
         return "No layer was trained."
-    said = "If untrained networks gave each class the same probability, steps on better aligned layers would "
+    said = "If untrained networks found all classes equally likely, steps on better aligned layers would "
     said += f"change outputs {changes(claims, found)}."
     found = replicates(claims, "controls")
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
         sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
-        said += " In fact they do not: steps change outputs "
+        said += " Yet they do not, and such steps change outputs "
         said += f"{MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
     elif HOLDS in found:
         where = counted(found[HOLDS], sum(map(len, found.values())))
-        said += f" In fact they do not: steps change outputs more{where}."
+        said += f" Yet they do not, and such steps change outputs more{where}."
     return fitting(f"{said} On {parameters['images']} images.", said)
 
 

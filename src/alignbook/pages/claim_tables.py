@@ -174,7 +174,8 @@ def shown(found, letters, apart=()):
             unmet = ", not met" * note.seen.endswith(("not met", "not measured"))
             short.append(f"{note.kind} {letter}" + (f": {note.seen}" if note.seen != there.seen else unmet))
         elif key in elsewhere:
-            lines.append(f"{note.kind}: {note.seen}" if len(differing) == 1 else f"{note.text}: {note.seen}")
+            which = f"{note.text}; " * (len(differing) > 1)
+            lines.append(f"{note.kind}: {which}{note.seen}")
         else:
             lines.append(f"{note.kind}: {note.told()}".removeprefix(": "))
     lines = ["; ".join(short).capitalize()] * bool(short) + lines

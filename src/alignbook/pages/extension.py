@@ -21,7 +21,7 @@ _FIGURE = re.compile(
     r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/(?P<name>[^"/]+))\.svg"(?P<after>[^>]*)>'
 )
 _ALT = re.compile(r'alt="([^"]*)"')
-_FORMULA = re.compile(r'(<span class="math [^>]*>[^<]*</span>)([.,;:!?)’”]+)')
+_FORMULA = re.compile(r'([(“‘]*)(<span class="math [^>]*>[^<]*</span>)([.,;:!?)’”]*)')
 DARK = "-dark.svg"
 SOURCE = "\0"  # in place of a figure's address
 LONGEST = 300  # characters of a description
@@ -80,9 +80,9 @@ def stack_tables(app, pagename, templatename, context, doctree):
 
 
 def set_letters(app, pagename, templatename, context, doctree):
-    """Docstrings are read in editors, too: they have A_l, which a page sets with an index."""
+    """Docstrings are read in editors, too: they have A_l and 1e-6, which a page sets as one writes them."""
     if pagename.startswith("reference/") and "body" in context:
-        context["body"] = tables.lettered_prose(context["body"])
+        context["body"] = tables.docstring_prose(context["body"])
 
 
 def keep_options_whole(app, pagename, templatename, context, doctree):
@@ -92,9 +92,12 @@ def keep_options_whole(app, pagename, templatename, context, doctree):
 
 
 def keep_punctuation(app, pagename, templatename, context, doctree):
-    """A full stop stands where its formula ends: browsers may break a line after any formula."""
+    """Brackets and full stops stay with their formula: browsers may break a line before and after any."""
     if "body" in context:
-        context["body"] = _FORMULA.sub(r'<span class="ab-formula">\1\2</span>', context["body"])
+        context["body"] = _FORMULA.sub(
+            lambda found: f'<span class="ab-formula">{found[0]}</span>' if found[1] or found[3] else found[0],
+            context["body"],
+        )
 
 
 def keep_numbers(app, pagename, templatename, context, doctree):

@@ -127,7 +127,7 @@ def _index(used):
             "",
             table(rows, "reference"),
             "",
-            "All names in alphabetical order stand in the {ref}`index <genindex>`.",
+            "The {ref}`index <genindex>` also has the methods and properties of the classes.",
             "",
         ]
     )
@@ -150,7 +150,7 @@ def commands():
         parts += [f"## {name}", "", _sentence(command.description), ""]
         parts += ["```text", usage, "```", "", table(_arguments(command), "arguments"), ""]
         if given.get(name):
-            parts += ["```bash", *(f".venv/bin/alignbook {line}" for line in given[name]), "```", ""]
+            parts += ["```text", *(f".venv/bin/alignbook {line}" for line in given[name]), "```", ""]
     return "\n".join(parts)
 
 

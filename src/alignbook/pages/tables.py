@@ -13,7 +13,7 @@ from alignbook.wording import digits
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
-_LETTER = re.compile(rf"(?<![^\W_])([^\W\d_]₀?)(?:{_POWER})?(?:_(ij|[\w∞]))?(?![^\W_])")
+_LETTER = re.compile(rf"(?<![^\W_])([^\W\d_]₀?)(?:{_POWER})?(?:_(ij|[\w∞]))?(?![^\W_ᵀ])")
 _BRACKET = re.compile(rf"\){_POWER}")
 _VERBATIM = re.compile(
     r'<(code|pre|script|style|svg|dt)\b.*?</\1>|<(span|div) class="math.*?</\2>|<[^>]*>|[^<]+', re.DOTALL
@@ -61,6 +61,11 @@ def lettered(text):
 def lettered_prose(body):
     """The HTML ``body`` of a page, its powers and indices set, but for code and formulas."""
     return _in_prose(lettered, body)
+
+
+def docstring_prose(body):
+    """The HTML ``body`` of docstrings, letters, minus signs and powers of ten set as in :func:`marked`."""
+    return _in_prose(lambda text: typeset(lettered(_LESS.sub(" − ", _NEGATED.sub("−", text)))), body)
 
 
 def whole_numbers(body):
