@@ -161,7 +161,11 @@ def _probe_arguments(probe):
     probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
     probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
     probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
-    probe.add_argument("--mean", type=_numbers, help="of images from 0 to 1, e.g. 0.485,0.456,0.406")
+    probe.add_argument(
+        "--mean",
+        type=_numbers,
+        help="subtracted from the channels of images in 0 to 1, e.g. 0.485,0.456,0.406",
+    )
     probe.add_argument("--std", type=_numbers, help="that they are divided by; without both: from -1 to 1")
     probe.add_argument("--transform", metavar="MODULE:CALLABLE", help="from a PIL image to a tensor instead")
     probe.add_argument("-n", dest="count", type=_count, default=1000, help="examples to draw (default: 1000)")
@@ -179,9 +183,13 @@ def _probe_arguments(probe):
         default=10.0,
         help="for all instruments (default: 10); a forward that never ends is not stopped",
     )
-    probe.add_argument("--memory", type=_above_zero, default=4.0, help="GB of an instrument (default: 4)")
+    probe.add_argument(
+        "--memory", type=_above_zero, default=4.0, help="GB that each instrument may take (default: 4)"
+    )
     probe.add_argument("--device", help="cpu, cuda, … (default: cpu)")
-    probe.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="of report.html and .json")
+    probe.add_argument(
+        "--out", required=True, type=Path, metavar="FOLDER", help="where report.html and report.json go"
+    )
 
 
 def _list(options):

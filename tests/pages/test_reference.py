@@ -45,7 +45,8 @@ def test_every_public_name_has_a_page_with_the_studies_that_use_it(tmp_path):
     books = notebooks.every()
     reference.write(books, tmp_path)
     written = {path.stem for path in (tmp_path / "reference").iterdir()}
-    assert written == {"index", "commands", *alignbook.PUBLIC} == {"index", *reference.names()}
+    assert written == {"index", *reference.names()}
+    assert len({name.lower() for name in written}) == 2 + len(alignbook.PUBLIC)
     page = (tmp_path / "reference" / "patch_covariance.md").read_text()
     assert ".. autofunction:: alignbook.patch_covariance" in page
     assert ".. autoclass:: alignbook.metrics.patch_covariance.PatchCovariance" in page

@@ -73,10 +73,13 @@ class ImageSet:
     Attributes
     ----------
     name : str
+        As :func:`load` takes it.
     x : (N, C, H, W) float32 tensor
         In [-1, 1].
     y : (N,) int64 tensor
+        The label of each image, from 0 on.
     classes : list of str
+        The name of each label.
     """
 
     name: str
@@ -98,6 +101,7 @@ def load(name, split="train", n=None, seed=0):
         ``photos``, ``digits`` or ``shapes``, which come with the package; ``cifar10``, ``mnist`` and
         others, which are downloaded if they are missing and can be had.
     split : {"train", "test"}
+        Which of the set's own parts.
     n : int, optional
         Size of a random subset; by default all, in an order fixed by their content.
     seed : int

@@ -108,6 +108,7 @@ def layer_cka(
     layers : names or patterns, optional
         Of modules, as in ``["blocks.*.mlp"]``; by default all that own a weight of two or more dimensions.
     batch_size : int
+        The least number of examples in a batch that is cut from a tensor.
 
     Returns
     -------

@@ -24,8 +24,8 @@ SAID = "alignbook"  # of a page's first output: the metadata that other pages ar
 _CODE = re.compile(r"`([^`]+)`")
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 NEW_SEEDS = (
-    '<p class="ab-note">These numbers rest, as the verdicts do, on seeds planned before they were run; figures '
-    "and tables show all runs.</p>"
+    '<p class="ab-note">These numbers rest, as the verdicts do, on seeds planned before they were run; '
+    "figures and tables show all runs.</p>"
 )
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",

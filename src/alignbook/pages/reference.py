@@ -24,7 +24,13 @@ _SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
 
 def names():
     """The pages of the reference, without their folder, in the order of the contents."""
-    return ["commands", *sorted(alignbook.PUBLIC, key=str.lower)]
+    return ["commands", *map(page_of, sorted(alignbook.PUBLIC, key=str.lower))]
+
+
+def page_of(name):
+    """The page of a public name: ``Probe`` and ``probe`` would be one file where case does not count."""
+    alike = [other for other in alignbook.PUBLIC if other.lower() == name.lower()]
+    return name if len(alike) == 1 or name == name.lower() else f"{name}-class"
 
 
 def write(books, pages):
@@ -40,7 +46,7 @@ def write(books, pages):
     folder.mkdir(exist_ok=True)
     used = uses(books)
     for name in alignbook.PUBLIC:
-        (folder / f"{name}.md").write_text(_page(name, used[name]), encoding="utf-8")
+        (folder / f"{page_of(name)}.md").write_text(_page(name, used[name]), encoding="utf-8")
     (folder / "index.md").write_text(_index(used), encoding="utf-8")
     (folder / "commands.md").write_text(commands(), encoding="utf-8")
 
@@ -108,11 +114,11 @@ def _summary(thing):
 def _index(used):
     rows = [
         {
-            "Name": f'<a href="{name}.html"><code>{name}</code></a>',
+            "Name": f'<a href="{page_of(name)}.html"><code>{name}</code></a>',
             "What it is": _summary(getattr(alignbook, name)),
             "Pages that use it": str(len(used[name])) if used[name] else "–",
         }
-        for name in names()[1:]
+        for name in sorted(alignbook.PUBLIC, key=str.lower)
     ]
     return "\n".join(
         [

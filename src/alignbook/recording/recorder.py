@@ -39,6 +39,7 @@ class Recorder:
         Recording may take this share of the time of training, after ten seconds that are free; an
         instrument that would take more is skipped at that step. None: no bound.
     examples : int
+        How many are kept and measured.
     loss : callable (outputs, targets) → scalar, optional
         A mean over examples; by default cross-entropy of classes, mean squared error of numbers.
     start : torch.nn.Module or state dict, optional
