@@ -66,8 +66,8 @@ def _counts(everything):
     columns = {}
     for ours, whose in ((False, "claims of the papers"), (True, "bounds, readings and coefficients of ours")):
         if counts := count(claim for claim in everything if claim.ours is ours):
-            signs = {f"{_sign(outcome)} {outcome}": counts[outcome] or "–" for outcome in claims.OUTCOMES}
-            columns[whose] = {**signs, "all": sum(counts.values())}
+            rows = {f"{_sign(found)}&nbsp;{found}": counts[found] or "–" for found in claims.OUTCOMES}
+            columns[whose] = {**rows, "all": sum(counts.values())}
     return f'<div class="ab-counts">{numbers(pd.DataFrame(columns), ready=True).data}</div>'
 
 
