@@ -115,7 +115,9 @@ def finding(table, parameters, claims):
     text = f"{SAID[outcome]}."
     if outcome not in (HOLDS, NOT_JUDGED):
         text += f" {by_labels(claims)}."
-    text += f" In experiment {number} it {words[0]} {abs(mean):.0f} points of mean accuracy"
+    _, labels, sign = EXPERIMENTS[number]
+    text += f" In the {'positive' if sign > 0 else 'negative'} one with {labels} labels it "
+    text += f"{words[0]} {abs(mean):.0f} points of mean accuracy"
     if outcome == UNDECIDED:
         text += f", but {words[1]} in {(values * values.mean() < 0).sum()} of {len(values)} seeds"
     return f"{text}. VGG-16 has a width of only {parameters['width']}."

@@ -5,7 +5,7 @@ import numpy as np
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, others
+from alignbook.wording import by_verdict, fitting
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
@@ -184,6 +184,11 @@ SAID = by_verdict(
     "than in its positive one",
 )
 
+BESIDE = by_verdict(
+    "fewer are active", "more are active", "the difference is too small to matter",
+    undecided="it is undecided", not_judged="it is not judged",
+)  # fmt: skip
+
 
 def finding(table, parameters, claims):
     """Whether fewer neurons end active in the negative case, and how many in both."""
@@ -195,12 +200,14 @@ def finding(table, parameters, claims):
     if claim.outcome == NOT_JUDGED:
         return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
-    text = f"{SAID[claim.outcome]}: a neuron of the last hidden layer fires on {hurts:.0f} % of images "
-    text += f"there, on {helps:.0f} % in the paper's positive setting."
-    text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest})
+    text = f"{SAID[claim.outcome]}: in the last hidden layer a neuron fires on {hurts:.0f} % of images, "
+    text += f"on {helps:.0f} % in the paper's positive setting."
+    for other in rest:
+        found = claims[f"ends-{other}"].outcome
+        text += f" With {KINDS[other]} {BESIDE[found]}." * (found != claim.outcome and found in BESIDE)
     died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
-    text += " At the switch more neurons die where it hurts." * (set(died) == {HOLDS})
-    return fitting(text + width, text)
+    deaths = " When the task changes, more neurons die where it hurts." * (set(died) == {HOLDS})
+    return fitting(text + deaths + width, text + deaths, text)
 
 
 def _unmet(table, labels, claim):

@@ -159,7 +159,7 @@ def finding(table, parameters, claims):
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
     said = f"{SAID[outcome]}: its mean departs by {100 * after:.2g} % of its height at stride 3 (root mean "
-    said += f"square), by {100 * before:.2g} % with shuffled patches."
+    said += f"square), by {100 * before:.2g} % with permuted patches."
     if claims["ideal-falls"].outcome != HOLDS:
         return said + " Even the ideal case does not clearly fall."
     most = of_mean(table, "images, stride 1")

@@ -135,7 +135,7 @@ def finding(table, parameters, claims):
     text = f"{SAID[claim.outcome]}: beyond sampling error their misalignment is "
     text += f"{_percent(claim.measured)} of that with random axes."
     if adam.outcome == CONTRADICTED:
-        text += f" With Adam, which the paper also covers, it is {_percent(adam.measured)}."
+        text += f" With Adam it is {_percent(adam.measured)}, against what the paper says."
     elif adam.outcome == HOLDS:
         text += " With Adam it is the same."
     if _apart(claims["one-network"]):

@@ -188,12 +188,13 @@ def finding(table, parameters, claims):
         absent="Eigenvectors of image patches from two halves of CIFAR-10 differ too little to matter",
     )
     partners = least(table, "partner")
-    changed = f", because near-equal ones swap places; matched by likeness it is {partners.median():.2f}"
+    changed = ", because vectors of close eigenvalues swap places"
+    changed += f" (matched by likeness: {partners.median():.2f})"
     count = splits(table, "apart").shape[1]
     bound = {
-        HOLDS: f"One split could have all products above {LEAST}, as in the paper.",
-        CONTRADICTED: f"Among all {count} the least product is {least(table).median():.2f} in the median "
-        f"split (paper: above {LEAST})" + changed * (claims["least-partners"].outcome == HOLDS) + ".",
+        HOLDS: f"One split could have all scalar products above {LEAST}, as in the paper.",
+        CONTRADICTED: f"Among all {count} the least scalar product is {least(table).median():.2f} in the "
+        f"median split (paper: above {LEAST})" + changed * (claims["least-partners"].outcome == HOLDS) + ".",
     }
     found = {given["optimiser"]: claims[f"commutes-{id}"] for id, (_, given) in optimisers(True).items()}
     broken = [name for name, claim in found.items() if claim.outcome == CONTRADICTED]

@@ -263,7 +263,7 @@ def finding(table, parameters, claims):
         return "Nothing was measured: every run diverged or was too short."
     text = f"We expected features to align before filters: {'; '.join(said)}."
     if "tasks" not in said[0]:  # all tasks of the first network agree
-        text += f" With real labels whichever comes later takes {' and '.join(factors)} times as long."
+        text += f" With real labels the later of the two takes {' and '.join(factors)} times as long."
     return text + " Both networks are small."
 
 

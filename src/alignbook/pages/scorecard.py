@@ -5,10 +5,12 @@ All of it is in the page; ``book/assets/scorecard.js`` filters and sorts what is
 
 import html
 
+import pandas as pd
+
 from alignbook import claims
 from alignbook.pages import claim_tables
 from alignbook.pages.glance import count, headlines, listed
-from alignbook.pages.tables import badge, folded, marked, table
+from alignbook.pages.tables import badge, folded, marked, numbers, table
 
 # Outcomes are told apart by shape, too.
 SIGNS = {
@@ -37,7 +39,7 @@ def write(papers, records):
         "",
         "Counted one by one, with every case of a statement:",
         "",
-        table([row for own in (False, True) if (row := _counts(everything, own))], "counts"),
+        _counts(everything),
         "",
         _by_chance(everything, [claim for record in records for claim in record.headline]),
         "",
@@ -45,7 +47,7 @@ def write(papers, records):
         "sets, networks, settings. Each outcome is decided by a test over the seeds or, where nothing is",
         "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim",
         "says that one thing exceeds another, *here* is the difference, positive where the",
-        "claim is right; where two are the same, near 0. A sign in a dashed frame is of a bound, reading or",
+        "claim is right; where two are the same, near 0. A sign in a dashed frame marks a bound, reading or",
         "coefficient of ours.",
         "",
         '<div class="ab-score" id="ab-scorecard">',
@@ -59,12 +61,14 @@ def write(papers, records):
     return "\n".join(parts)
 
 
-def _counts(everything, ours):
-    """How many claims, of the papers or of ours, came out how: {head of a column: HTML}."""
-    counts = count(claim for claim in everything if claim.ours is ours)
-    signs = {f"{_sign(outcome)} {outcome}": counts[outcome] or "–" for outcome in claims.OUTCOMES}
-    whose = "bounds, readings and coefficients of ours" if ours else "claims of the papers"
-    return {"": whose, **signs, "all": sum(counts.values())} if counts else {}
+def _counts(everything):
+    """HTML of a table of how many claims, of the papers and of ours, came out how; a row per outcome."""
+    columns = {}
+    for ours, whose in ((False, "claims of the papers"), (True, "bounds, readings and coefficients of ours")):
+        if counts := count(claim for claim in everything if claim.ours is ours):
+            rows = {f"{_sign(found)}&nbsp;{found}": counts[found] or "–" for found in claims.OUTCOMES}
+            columns[whose] = {**rows, "all": sum(counts.values())}
+    return f'<div class="ab-counts">{numbers(pd.DataFrame(columns), ready=True).data}</div>'
 
 
 def _by_chance(everything, heads):
