@@ -213,6 +213,8 @@ def _what(run):
     """What a reader must know of the values behind the page."""
     if run.joined:
         return IN_PART
+    if run.profile in engine.FAITHFUL and notebooks.find(run.name).paper == notebooks.OWN:
+        return "settings: ours, since there is no paper"
     if run.profile == "quick" and (fewer := _fewer(run)):
         return f"{BANNERS['paper']}, but fewer {listed(fewer)}"
     if run.profile:
