@@ -83,7 +83,10 @@ def test_a_seed_that_goes_the_other_way_is_told():
     one = (table["seed"] == 2) & (table["start"] == "pretrained") & (table["labels"] == "real")
     table.loc[one & (table["classes"] == 5), "accuracy"] -= 0.23
     assert judged(table)["experiment-1"] == judged(table)["signs"] == UNDECIDED
-    assert "In experiment 1 it gains 2 points of mean accuracy, but loses in 1 of 6 seeds." in found(table)
+    assert (
+        "In the positive one with real labels it gains 2 points of mean accuracy, but loses in 1 of 6 seeds."
+        in found(table)
+    )
 
 
 @pytest.mark.parametrize(

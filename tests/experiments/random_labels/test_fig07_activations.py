@@ -229,7 +229,7 @@ def test_deaths_in_the_negative_case_alone():
     table = made_up(**PRINTED)
     assert set(outcomes(table).values()) == {HOLDS}
     assert said(table).startswith("After fine-tuning on random labels fewer neurons are active")
-    assert "fires on 10 % of images there, on 41 % in the paper's positive setting. At" in said(table)
+    assert "fires on 10 % of images, on 41 % in the paper's positive setting. When" in said(table)
     found = [key.here for key in reading.key_numbers(table, PARAMETERS)]
     assert found[1] == "50 → 40 → 10"
 

@@ -118,7 +118,7 @@ def test_printed_products_and_eigenvalues_hold():
     found = judged(made_up())
     assert {found[f"{kind}-{i}"] for kind in ("agreement", "eigenvalue") for i in range(1, 13)} == {HOLDS}
     assert found["agreement"] == found["least"] == HOLDS
-    assert "agree as printed. One split could have all products above 0.975" in finding(made_up())
+    assert "agree as printed. One split could have all scalar products above 0.975" in finding(made_up())
     first, ninth = reading.key_numbers(made_up(), ASKED)
     assert (first.paper, ninth.paper) == ("0.9999996", "0.99010")
     assert 0.98 < float(ninth.here.split()[0]) < 0.999
@@ -132,7 +132,7 @@ def test_others_disagree():
         found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == CONTRADICTED
     )
     assert "do not agree as printed" in finding(made_up(shift=2.0, least=0.9))
-    assert "the least product is 0.90 in the median split (paper: above 0.975)." in finding(
+    assert "the least scalar product is 0.90 in the median split (paper: above 0.975)." in finding(
         made_up(least=0.9)
     )
     assert "swap places" not in finding(made_up(least=0.9))
@@ -140,7 +140,8 @@ def test_others_disagree():
     turned["partner"] = turned["apart"].where(turned["index"] != 13, turned["apart"] / 10)
     said = finding(turned)
     assert (
-        "(paper: above 0.975), because near-equal ones swap places; matched by likeness it is 0.99." in said
+        "(paper: above 0.975), because vectors of close eigenvalues swap places (matched by likeness: 0.99)."
+        in said
     )
     assert judged(turned)["least-partners"] == HOLDS
     # One of five splits above the bound: a printed split could be such a one, but not all are above it.
