@@ -150,7 +150,7 @@ def test_others_disagree():
     )
     assert judged(spread)["least-partners"] == HOLDS
     assert reading.least(spread, "partner").gt(reading.LEAST).sum() == 1
-    assert "matched by likeness it is 0.90." in finding(spread)
+    assert "matched by likeness: 0.90)." in finding(spread)
     assert reading.swapped(turned) == [13] and reading.swapped(made_up()) == []
 
 
