@@ -60,13 +60,15 @@ OTHERWISE = {
 }
 
 
-def others(outcome, beside):
+def others(outcome, beside, says=IT):
     """`` With real labels it is undecided.``: of replicates those whose verdict differs from ``outcome``.
 
-    beside : {what a sentence calls the replicate: its verdict}
+    beside : {what a sentence calls the replicate: its verdict}; says : {verdict: what is said of it}
     """
     return "".join(
-        f" With {words} {IT[found]}." for words, found in beside.items() if found != outcome and found in IT
+        f" With {words} {says[found]}."
+        for words, found in beside.items()
+        if found != outcome and found in says
     )
 
 

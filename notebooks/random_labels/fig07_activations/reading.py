@@ -5,7 +5,7 @@ import numpy as np
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting
+from alignbook.wording import by_verdict, fitting, others
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
@@ -202,9 +202,7 @@ def finding(table, parameters, claims):
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
     text = f"{SAID[claim.outcome]}: in the last hidden layer a neuron fires on {hurts:.0f} % of images, "
     text += f"on {helps:.0f} % in the paper's positive setting."
-    for other in rest:
-        found = claims[f"ends-{other}"].outcome
-        text += f" With {KINDS[other]} {BESIDE[found]}." * (found != claim.outcome and found in BESIDE)
+    text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
     died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
     deaths = " When the task changes, more neurons die where it hurts." * (set(died) == {HOLDS})
     return fitting(text + deaths + width, text + deaths, text)

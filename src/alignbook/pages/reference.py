@@ -24,7 +24,11 @@ _SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
 
 def names():
     """The pages of the reference, without their folder, in the order of the contents."""
-    return ["commands", *map(page_of, sorted(alignbook.PUBLIC, key=str.lower))]
+    return ["commands", *map(page_of, _in_order())]
+
+
+def _in_order():
+    return sorted(alignbook.PUBLIC, key=str.lower)
 
 
 def page_of(name):
@@ -118,7 +122,7 @@ def _index(used):
             "What it is": _summary(getattr(alignbook, name)),
             "Pages that use it": str(len(used[name])) if used[name] else "–",
         }
-        for name in sorted(alignbook.PUBLIC, key=str.lower)
+        for name in _in_order()
     ]
     return "\n".join(
         [
