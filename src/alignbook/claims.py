@@ -107,6 +107,8 @@ class Claim:
         What would decide an undecided claim, see :func:`needed`.
     what : str
         What there is one measured value of, in the singular: a seed, a group of networks, ….
+    runs : str
+        How the planned runs on which it rests differ from those that the page shows; empty where it rests on these.
 
     Examples
     --------
@@ -141,6 +143,7 @@ class Claim:
     spread: float | None = None
     needed: dict | None = None
     what: str = "seed"
+    runs: str = ""
 
     @property
     def case(self):

@@ -198,3 +198,26 @@ def test_the_committed_plans_decide_claims_that_exist_by_the_same_smallest_effec
             assert set(matters) == set(plan.decides), plan
             directional = {id: value for id, value in plan.matters.items() if matters[id] is not None}
             assert {id: matters[id] for id in directional} == directional, plan
+
+
+def test_a_claim_is_judged_on_the_runs_of_the_plan_that_judges_it(planned):
+    (planned.folder / "profiles.yaml").write_text("quick: {seeds: 3}\n")
+    page = planned.run()
+    assert page.claims[0].seeds == 3 and not page.claims[0].runs
+    planned.plan({"values": "{seeds: 9}", "new_seeds": "[3, 8]", "judges": "[above]"})
+    (claim,) = planned.run().claims
+    assert claim.seeds == 3  # the plan is not through
+    (planned.folder / "profiles.yaml").write_text("quick: {seeds: 9}\n")
+    planned.run()
+    (planned.folder / "profiles.yaml").write_text("quick: {seeds: 3}\n")
+    run = planned.run()
+    assert len(run.judged_table) == 3
+    assert (run.claims[0].seeds, run.claims[0].headline, run.claims[0].runs) == (6, True, "seeds = 9")
+    assert "runs that were planned for it, with seeds = 9" in claim_tables.claims_table(run.claims)
+    planned.plan({"values": "{seeds: 9}", "new_seeds": "[3, 8]"})
+    assert planned.run().claims[0].seeds == 3
+
+
+def test_what_a_plan_judges_is_among_what_it_decides(planned):
+    planned.plan({"judges": "[below]"})
+    refused("judges 'below', which is not in decides")

@@ -151,6 +151,8 @@ def notes(claim):
         found.append(Note("The paper also says the opposite", claim.opposed_by))
     if claim.post_hoc:
         found.append(Note("Post hoc", claim.post_hoc))
+    if claim.runs:
+        found.append(Note("", f"Judged on runs that were planned for it, with {claim.runs}"))
     if claim.needed:
         found.append(Note("", decides(claim)))
     return found

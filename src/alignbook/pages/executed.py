@@ -37,10 +37,9 @@ def key(notebook, profile):
     own = (module.__name__ for module in notebook.modules)
     start = (*own, *_imported("\n".join(notebooks.cells(notebook)), PACKAGE))
     planned = [repr(plan) for plan in plans.of(notebook.name)]
-    if "page.planned()" in source:
-        planned += [
-            _stored(job) for plan in plans.of(notebook.name) for job in engine.jobs_of(notebook, plan.values)
-        ]
+    for plan in plans.of(notebook.name):
+        if plan.judges or "page.planned()" in source:
+            planned += [_stored(job) for job in engine.jobs_of(notebook, plan.values)]
     parts = [source, values, planned, stored, [_stored(job) for job in joined]]
     parts += [_sources(start), installed()]
     if fuller:

@@ -82,8 +82,11 @@ class Page:
             run = engine.load_values(self.notebook, plan.values)
             if run and any(item.job not in here for item in run.stored):
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
-                claims = [replace(claim, headline=False) for claim in run.claims if claim.id in plan.decides]
+                asked = set(plan.decides).difference(plan.judges)  # which stand with the page's claims
+                claims = [replace(claim, headline=False) for claim in run.claims if claim.id in asked]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
+                if not claims:
+                    continue
                 parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
         return HTML("".join(parts))
 

@@ -138,7 +138,23 @@ class Run:
             claims = judged(reading.STATEMENTS, self.judged_table, self.parameters)
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
-        return [replace(claim, needed=self._needed(claim)) for claim in claims]
+        claims = [replace(claim, needed=self._needed(claim)) for claim in claims]
+        planned = self._judged_elsewhere()
+        return [replace(planned.get(claim.id, claim), headline=claim.headline) for claim in claims]
+
+    def _judged_elsewhere(self):
+        """{id: claim} of those that runs of a plan judge in place of a page's own, see :mod:`plans`."""
+        found = {}
+        for plan in plans.of(self.name):
+            wanted = set(plan.judges) - found.keys()
+            # A plan's own runs have no profile, so that this asks no further.
+            if not wanted or plan.profile != self.profile or plan.values == self.parameters:
+                continue
+            run = load_values(notebooks.find(self.name), plan.values)
+            for claim in run.claims if run else ():
+                if claim.id in wanted:
+                    found[claim.id] = replace(claim, runs=plan.differs)
+        return found
 
     @property
     def judged_table(self):

@@ -13,6 +13,9 @@ A file is a list. An entry says of one notebook
     at the stored wall times
 ``needs``
     what only some machines have, e.g. ``bfloat16``; left out where any will do
+``judges``
+    those of ``decides`` that the runs judge for the page, too, which shows fewer of them: the entry differs in
+    nothing that these claims rest on but in how many runs there are. Where several do, the first that is through
 
 A plan is *adopted* when the page shows its values: then its verdicts rest on ``new_seeds``.
 """
@@ -37,8 +40,9 @@ FIELDS = {
     "expected_core_hours": int | float,
     "why": str,
     "needs": str | None,
+    "judges": list | None,
 }
-_OPTIONAL = ("new_seeds", "needs")
+_OPTIONAL = ("new_seeds", "needs", "judges")
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,18 @@ class Plan:
     expected_core_hours: float
     why: str
     needs: str | None
+    judges: list
 
     def __str__(self):
-        changed = ", ".join(f"{name}={parameters.written(value)}" for name, value in self.changed.items())
-        return f"{self.notebook} ({changed})"
+        return f"{self.notebook} ({self._changed('=')})"
+
+    @property
+    def differs(self):
+        """How its values differ from the profile's, e.g. ``datasets = mnist, seeds = 12``."""
+        return self._changed(" = ")
+
+    def _changed(self, sign):
+        return ", ".join(f"{name}{sign}{parameters.written(value)}" for name, value in self.changed.items())
 
 
 def every():
@@ -130,11 +142,14 @@ def _plan(entry, where):
             f"{where}: new_seeds are the first and the last new seed of those that are run, not "
             f"{on_one_line(seeds)}"
         )
+    judges = entry.get("judges") or []
+    if others := [claim for claim in judges if claim not in entry["decides"]]:
+        raise AlignbookError(f"{where}: judges {on_one_line(repr(others[0]))}, which is not in decides")
     return Plan(
         notebook=entry["notebook"], profile=entry["profile"], changed=entry["values"], values=values,
         new_seeds=None if seeds is None else tuple(seeds), decides=entry["decides"], matters=entry["matters"],
         spread=entry["spread"], rule=entry["rule"], why=entry["why"], needs=entry.get("needs"),
-        expected_core_hours=hours,
+        judges=judges, expected_core_hours=hours,
     )  # fmt: skip
 
 
