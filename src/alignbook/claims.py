@@ -108,7 +108,7 @@ class Claim:
     what : str
         What there is one measured value of, in the singular: a seed, a group of networks, ….
     runs : str
-        How the planned runs on which it rests differ from those that the page shows; empty where it rests on these.
+        How the planned runs on which it rests differ from the page's; empty where it rests on the page's.
 
     Examples
     --------
