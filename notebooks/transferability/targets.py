@@ -56,10 +56,14 @@ def source_of(table, parameters):
     from alignbook.runs import results
     from alignbook.studies.transferability.pretrained_source import source_jobs  # imports torch
 
-    seeds = max(value for name, value in parameters.items() if name.endswith("seeds"))
-    jobs = source_jobs({**parameters, "source_accuracy": True, "seeds": seeds})
+    jobs = source_jobs({**parameters, "source_accuracy": True, "seeds": _seeds(parameters)})
     found = [results.fetch(job) for job in jobs if results.exists(job)]
     return pd.concat([rows, *(item.table for item in found if item is not None)], ignore_index=True)
+
+
+def _seeds(parameters):
+    """The most seeds that a part of the page has."""
+    return max(value for name, value in parameters.items() if name.endswith("seeds"))
 
 
 def words(target):
@@ -86,7 +90,9 @@ def source_said(table, parameters):
     if rows.empty:
         return "The accuracy of the pre-trained networks on their own source has not been measured."
     test, train = (rows[f"source_{split}_accuracy"].mean() for split in ("test", "train"))
+    asked = _seeds(parameters)
+    some = f" ({len(rows)} of {asked} measured)" if len(rows) < asked else ""
     return (
-        f"The pre-trained networks ({len(rows)} of them were measured) classify {test:.0f} % of their "
-        f"source's test images and {train:.0f} % of its training images correctly."
+        f"The pre-trained networks{some} classify {test:.0f} % of their source's test images and "
+        f"{train:.0f} % of its training images correctly."
     )

@@ -195,9 +195,8 @@ def banner(run):
         _state(run, len(run.shown)),
     ]
     if count is not None:
-        others = {n: v for n, v in run.parameters.items() if n.endswith("_seeds") and v > count}
-        more = "".join(f" ({name.removesuffix('_seeds')}: {value})" for name, value in others.items())
-        facts.insert(1, f"{count} seed{'s' * (count != 1)}{more}")
+        most = max(value for name, value in run.parameters.items() if name.endswith("seeds"))
+        facts.insert(1, f"{count} to {most} seeds" if most > count else f"{count} seed{'s' * (count != 1)}")
     if run.joined:
         profile, total = run.joined_profile
         facts[-2] += f", {len(run.joined)} of {total} runs of profile {profile} done"

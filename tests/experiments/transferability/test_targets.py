@@ -36,4 +36,4 @@ def test_the_source_is_said_where_it_was_measured(tmp_path, monkeypatch):
         )
         row = {"kind": "source", "step": 0, "source_test_accuracy": accuracy, "source_train_accuracy": 21.0}
         results.store(job, pd.DataFrame([row]), results.origin(job), device="cpu", wall_time=1.0)
-    assert "(1 of them were measured) classify 20 %" in source_said(without, parameters)
+    assert "networks (1 of 2 measured) classify 20 %" in source_said(without, parameters)
