@@ -123,3 +123,19 @@ def test_rows_that_pairs_would_break_stand_side_by_side(columns, order):
     middle = sum(top for top, _ in place) / len(place)
     by_row = sorted(place, key=lambda at: (at[0] > middle, at[1]))
     assert "".join("abcdefgh"[by_row.index(at)] for at in place) == order
+
+
+def test_a_wide_colour_bar_stands_alone_below_pairs():
+    with plt.rc_context():
+        style.apply()
+        figure, axes = plt.subplots(2, 5, figsize=(7, 3.8), sharex=True, sharey=True)
+        mesh = [ax.pcolormesh([[0, 1], [1, 0]]) for ax in axes.flat]
+        figure.colorbar(mesh[0], ax=axes, orientation="horizontal", shrink=0.7)
+        svg = style.svg(figure)
+        plt.close(figure)
+    *shown, bar = panels.read(svg)["panels"]
+    assert bar[0] > panels.SMALL
+    lefts = [part[2][0] for part in shown]  # in the figure: both rows of a column stand side by side
+    assert lefts[::2] == pytest.approx(lefts[1::2], abs=15) and lefts[::2] == sorted(lefts[::2])
+    drawn = panels.stack(svg, "a.svg", "b.svg", "Maps.")
+    assert "ab-pairs" in drawn and drawn.count("max-width: 100%") == 1

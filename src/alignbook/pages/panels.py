@@ -79,8 +79,8 @@ def stack(svg, light, dark, alt):
 
 
 def paired(panels):
-    """Whether ``panels``, parts, are so many and so small that two of them stand in a line."""
-    return len(panels) >= MANY and max(width for width, *_ in panels) <= SMALL
+    """Whether so many of ``panels``, parts, are so small that two of them stand in a line; the others alone."""
+    return sum(width <= SMALL for width, *_ in panels) >= MANY
 
 
 def _drawn(part, twins):
@@ -90,7 +90,8 @@ def _drawn(part, twins):
         f"{twins}</svg>"
         for x, y, w, h, left, top in crops
     )
-    shown = f'style="width: {POINTS * width:.0f}px" viewBox="0 0 {width:g} {height:g}"'
+    alone = "; max-width: 100%" * (width > SMALL)  # a colour bar below pairs, which may be half as wide
+    shown = f'style="width: {POINTS * width:.0f}px{alone}" viewBox="0 0 {width:g} {height:g}"'
     return f'<svg class="ab-part" aria-hidden="true" {shown}>{inner}</svg>'
 
 
@@ -118,7 +119,7 @@ def parts(figure, renderer, whole):
     keys += [_roomy(box) for legend in _legends(figure) for box in _entries(legend, renderer)]
     shown = [_part(grid.crops(panel), whole) for panel in grid.ordered()]
     bars = [_part([(bar.padded(PAD), (0, 0))], whole) for bar in bars]
-    if paired(shown + bars) and (columns := grid.of_two_rows()) % 2:  # pairs would break the rows: turn them
+    if paired(shown) and (columns := grid.of_two_rows()) % 2:  # pairs would break the rows: turn them
         shown = [part for pair in zip(shown[:columns], shown[columns:], strict=True) for part in pair]
     return {
         "keys": [_part([(box.padded(2 * PAD, PAD), (0, 0))], whole) for box in keys],
