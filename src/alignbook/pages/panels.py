@@ -79,7 +79,7 @@ def stack(svg, light, dark, alt):
 
 
 def paired(panels):
-    """Whether so many of ``panels``, parts, are so small that two of them stand in a line; the others alone."""
+    """Whether so many of ``panels``, parts, are so small that two stand in a line, and the others alone."""
     return sum(width <= SMALL for width, *_ in panels) >= MANY
 
 
