@@ -5,7 +5,7 @@ from alignbook.over_seeds import at, curves, means, sample
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.deviations import NEAR, ends, others_less_near, printed, series
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, over_cases
+from alignbook.wording import by_verdict, fitting, over_cases
 
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
 MEASURED = ("test_error", "train_error", "deviation")
@@ -122,6 +122,13 @@ MOVED = by_verdict(
     not_judged="Whether it moves them less is not judged",
 )  # fmt: skip
 
+GAINED = by_verdict(
+    "It helps less on targets unlike the source", "It helps more on targets unlike the source",
+    "It helps as much on targets unlike the source",
+    undecided="Whether it helps less on targets unlike the source is undecided",
+    not_judged="Whether it helps less on targets unlike the source is not judged",
+)  # fmt: skip
+
 
 def mean_ratio(table, rate):
     """Deviation from scratch over fine-tuned, mean over the targets, a sample."""
@@ -129,15 +136,23 @@ def mean_ratio(table, rate):
 
 
 def finding(table, parameters, claims):
-    """Whether fine-tuning is ahead in error and in deviation, and how much farther the others move."""
+    """Whether fine-tuning is ahead in error and in deviation, how much farther the others move, and where it
+    helps less; of the latter nothing if there is no room.
+    """
     said = over_cases(claims, [f"error-{name}" for name in parameters["targets"]], SAID)
     moved = over_cases(claims, [f"deviation-{name}" for name in parameters["targets"]], MOVED)
     ratio = mean_ratio(table, parameters["scratch_rate"])
     if said is None or moved is None or ratio.empty:
         return "Nothing was measured."
-    return (
-        f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far (paper: "
-        f"{printed_pairs()['ratio'].mean():.2f}, at a rate that it does not print). Our networks are small."
+    gained = GAINED.get(claims["nearer-gains"].outcome)
+    gained = f" {gained}." if gained else ""
+    theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
+    far = f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far"
+    small = "Our networks are small."
+    return fitting(
+        f"{far} ({theirs}, at a rate that it does not print).{gained} {small}",
+        f"{far} ({theirs}).{gained} {small}",
+        f"{far} ({theirs}). {small}",
     )
 
 

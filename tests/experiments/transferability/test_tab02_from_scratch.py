@@ -143,6 +143,8 @@ def test_improving_more_on_near_targets_comes_out_either_way():
         near = (table["dataset"] == "cifar10") & (table["setting"] == "fine-tuned")
         table.loc[near, "test_error"] += shift
         assert outcomes(table)["nearer-gains"] == outcome
+        word = "less" if outcome == HOLDS else "more"
+        assert f"It helps {word} on targets unlike the source." in said(table)
 
 
 def test_the_finding_counts_the_targets_on_which_the_claim_holds():
