@@ -186,16 +186,16 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Gradients grow faster backwards through random than through pre-trained weights",
-    "Gradients grow faster backwards through pre-trained than through random weights",
-    "Gradients grow as fast backwards through pre-trained as through random weights",
+    "The gradient grows faster backwards through random than through pre-trained weights",
+    "The gradient grows faster backwards through pre-trained than through random weights",
+    "The gradient grows as fast backwards through pre-trained as through random weights",
     "gradients grow faster backwards through random weights",
 )
 LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
 SHRUNK = by_verdict(
-    "Pre-trained weights shrink leading directions",
-    "Pre-trained weights enlarge leading directions",
-    "Leading directions do not shrink",
+    "As in the paper, pre-trained weights shrink its leading directions",
+    "Unlike in the paper, pre-trained weights enlarge its leading directions",
+    "Unlike in the paper, its leading directions do not shrink",
     undecided="Whether leading directions shrink is undecided",
     not_judged="Leading directions are not judged",
 )
@@ -219,7 +219,7 @@ def finding(table, parameters, claims):
     cause = PROJECTED.get(projected) if shrunk == NOT_RUN else SHRUNK[shrunk]
     lower = [f"steeper-lower-{name}" for name in names]
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
-        parts = [f"{part}." for part in (over_cases(claims, lower, LOWER), cause) if part]
+        parts = [f"{part}." for part in (cause, over_cases(claims, lower, LOWER)) if part]
     else:
         parts = [f"{cause}."] if cause else []
     fold = (
