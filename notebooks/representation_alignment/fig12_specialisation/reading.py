@@ -106,7 +106,7 @@ def finding(table, parameters, claims):
     ends = (
         f"area under the curve {found[1].mean():.2f} in the first layer, {last(found).mean():.2f} in the last"
     )
-    return f"{said}: {rises}, and {falls} ({ends}). The paper does not say when training ends; we chose."
+    return f"{said}: {rises}, and {falls} ({ends}). The paper leaves open when training ends."
 
 
 def key_numbers(table, parameters):
