@@ -149,11 +149,11 @@ def finding(table, parameters, claims):
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
         sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
-        said += " Yet they do not, and such steps change outputs "
+        said += " In fact, such steps change outputs "
         said += f"{MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
     elif HOLDS in found:
         where = counted(found[HOLDS], sum(map(len, found.values())))
-        said += f" Yet they do not, and such steps change outputs more{where}."
+        said += f" In fact, such steps change outputs more{where}."
     return fitting(f"{said} On {parameters['images']} images.", said)
 
 
