@@ -165,7 +165,7 @@ STATEMENTS = [
     ),
     Statement(
         "backward-rate", "As L grows, the backward loss at a fixed layer falls as L^-3.",
-        source="Theorem 2, second case, whose other half, the growth over l, the page shows",
+        source="Theorem 2, second case; the page shows its other half, the growth over l",
         of=backward_rate, exactly=-3.0, within=0.02, each=epsilons,
     ),
     Statement(

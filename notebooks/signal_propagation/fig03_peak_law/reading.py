@@ -246,7 +246,7 @@ STATEMENTS = [
     Statement(
         "shift", "A lower learning rate or a larger batch moves the peak towards the last layer.",
         source="Figure 8", of=shifts, each=lambda p: CHANGED, requires=(WHOLE_VARIED,), **OF_LOG,
-        opposed_by="Section 4, about Figure 4: smaller batches and larger rates move the peak towards "
+        opposed_by="in Section 4, about Figure 4, smaller batches and larger rates move the peak towards "
         "the centre, which for an early peak is the opposite direction",
     ),
 ]  # fmt: skip
