@@ -177,6 +177,10 @@ def test_a_higher_peak_must_be_higher_with_all_networks():
         assert other.outcome == NOT_JUDGED and "missed the loss" in other.test
         assert other.measured == pytest.approx(found["higher-dense-rate"].measured)  # of the same networks
         assert claims(turned)["gap-dense-rate"].outcome == outcome  # asks nothing of the kind
+        both = claims(turned) | {f"higher-dense-{axis}": other for axis in reading.AXES}
+        assert "Its height is not judged: the answer depends on which networks count." in reading.finding(
+            turned, FULL, both
+        )
 
 
 def test_near_ties_are_counted():
