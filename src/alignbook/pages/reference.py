@@ -48,9 +48,10 @@ def write(books, pages):
     """
     folder = pages / FOLDER
     folder.mkdir(exist_ok=True)
-    used = uses(books)
+    used, labels = uses(books), Counter(map(_label, books))
     for name in alignbook.PUBLIC:
-        (folder / f"{page_of(name)}.md").write_text(_page(name, used[name]), encoding="utf-8")
+        called = {book: _label(book) if labels[_label(book)] == 1 else book.title for book in used[name]}
+        (folder / f"{page_of(name)}.md").write_text(_page(name, called), encoding="utf-8")
     (folder / "index.md").write_text(_index(used), encoding="utf-8")
     (folder / "commands.md").write_text(commands(), encoding="utf-8")
 
@@ -81,7 +82,7 @@ def returned(thing):
     return kind if inspect.isclass(kind) else None
 
 
-def _page(name, books):
+def _page(name, called):
     thing = getattr(alignbook, name)
     shown = [inspect.getdoc(each) or "" for each in (thing, returned(thing)) if each]
     mark = hashlib.sha256("".join([*shown, str(inspect.signature(thing))]).encode()).hexdigest()
@@ -95,9 +96,7 @@ def _page(name, books):
         if kind and kind.__name__ not in alignbook.PUBLIC:
             parts += ["", f".. autoclass:: {kind.__module__}.{kind.__name__}", "   :members:"]
     parts += ["```", ""]
-    if books:
-        count = Counter(map(_label, books))
-        called = {book: _label(book) if count[_label(book)] == 1 else book.title for book in books}
+    if called:
         linked = ", ".join(f"[{text}](/{book.name})" for book, text in called.items())
         parts += ["## Used by", "", linked, ""]
     return "\n".join(parts)
