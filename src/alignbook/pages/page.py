@@ -100,6 +100,7 @@ class Page:
             origins.setdefault(origin, []).append(record["wall_time_s"])
         rows = [
             dict(zip(("Data", "Device", "Commit", "Date", "Versions"), map(html.escape, origin), strict=True))
+            | {"Commit": html.escape(origin[2]).replace("+", "<wbr>+")}
             | {"Runs": str(len(times)), "Computing time": duration(sum(times))}
             for origin, times in sorted(origins.items())
         ]
