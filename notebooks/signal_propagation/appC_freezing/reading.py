@@ -113,7 +113,7 @@ STATEMENTS = [
     Statement(
         "labels", "In one network at initialisation, that change points along K_l Ỹ (mean cosine over "
         "layers; ours: above 0.9).",
-        source="Equation 4, which averages; of one network it is ours", ours=True, each=datasets,
+        source="Equation 4, about an average over networks; for one network ours", ours=True, each=datasets,
         of=over_layers("cosine"), above=NEAR, matters=0.02, bounds=(-1, 1),
         because="a fifth of the distance from our threshold to 1",
     ),
