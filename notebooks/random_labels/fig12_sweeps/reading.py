@@ -209,7 +209,7 @@ def finding(table, parameters, claims):
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
     caveat = ""
     if parameters["vgg_scales"][0] > parameters["scales_12"][0]:
-        caveat = " VGG-16 is drawn at large initial scales alone."
+        caveat = " VGG-16 was run at large initial scales only."
     if there < points / 2:
         caveat = " VGG-16 is stopped before it has learned."
     return fitting(text + caveat, text)

@@ -335,7 +335,7 @@ def test_whether_networks_arrive_is_counted_and_said():
     found = reading.arrived(reading.fitted(table, "12", "13"))
     assert found == {"cnn": (96, 96), "resnet": (96, 96), "vgg": (0, 96)}
     assert "VGG-16 is stopped before" in said(table)
-    assert "large initial scales alone" in said(made_up(lambda *_: 0.1))
+    assert "large initial scales only" in said(made_up(lambda *_: 0.1))
     assert "VGG-16" not in said(made_up(lambda *_: 0.1), vgg_scales=[0.5, 2.0])
 
 
