@@ -33,7 +33,12 @@ def _citation(said):
     names = " and ".join(
         one.get("name") or f"{one['given-names']} {one['family-names']}" for one in said["authors"]
     )
-    entry = ["```bibtex", "@software{alignbook,", f"  title = {{{said['title']}}},"]
+    entry = [
+        "```{code-block} bibtex",
+        ":class: ab-citation",
+        "@software{alignbook,",
+        f"  title = {{{said['title']}}},",
+    ]
     entry += [f"  author = {{{{{names}}}}},", f"  version = {{{said['version']}}},"]
     url = repository.address()
     entry += [f"  url = {{{url}}},"] if url else []
