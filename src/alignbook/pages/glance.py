@@ -142,7 +142,7 @@ def findings(papers, records):
             "",
             "Two places of the same paper, or its text and its proof, say different things.",
             "",
-            _statements(opposed, lambda claim: f"But: {claim.opposed_by}"),
+            _statements(opposed, lambda claim: f"But: {claim.opposed_by}", judged=False),
             "",
         ]
     further = [
@@ -196,10 +196,12 @@ def _once(found):
     return [group[0] for _, group in claim_tables.grouped(found)]
 
 
-def _statements(pairs, beside=lambda claim: claim.test):
+def _statements(pairs, beside=lambda claim: claim.test, judged=True):
+    """A list of statements; where they are ``judged``, each says whether by a criterion of ours."""
     items = [
         f'<li><a href="{record.name}.html#claim-{html.escape(claim.id)}">{html.escape(record.label)}</a> '
-        f"{marked(claim.statement)}{claim_tables.own([claim])} <small>{marked(beside(claim))}</small></li>"
+        f"{marked(claim.statement)}{claim_tables.own([claim]) if judged else ''} "
+        f"<small>{marked(beside(claim))}</small></li>"
         for record, claim in pairs
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'
