@@ -36,8 +36,8 @@ takes most of a minute has one or two. Below it stand the fastest and the slowes
 were. Memory is the peak of one run above what its process held before, its data and libraries included.
 Each comparison also compares the answers: where they differ by more than its tolerance, the comparison
 counts as an error and reaches no aim, however fast it was. A peer marked *not converged* stops early by its
-own default, one of *other precision* is more exact; the distance is shown, and decides nothing. Where a
-reference in float64 is named that no peer is, it was computed once, untimed, and compared entry by entry.
+own default, one of *other precision* is more exact; the distance is shown, and decides nothing. A
+reference in float64 that is not a peer was computed once, untimed, and compared entry by entry.
 Tasks on images take CIFAR-10 where it is at hand, else tiled photographs with noise; on these PyHessian
 stops sooner, and its ratio is smaller.
 
@@ -356,7 +356,7 @@ def _notebook(record):
 def _cluster(run):
     own = run["computing"] / run["workers"]
     return {
-        "Workers": str(run["workers"]),
+        "Cluster": f"{run['workers']} worker{'s' * (run['workers'] > 1)}",
         "Jobs": f"{run['jobs']:,}",
         "Whole time": quantities.seconds(run["seconds"]),
         "A job's own": quantities.seconds(run["computing"] / run["jobs"]),
