@@ -125,6 +125,7 @@ def _become_kernel(line, server):
     sys.path[:] = [path for path in sys.path if path]
     threading.Thread(target=_end_with, args=(line.fileno(), os.getpid()), daemon=True).start()
     try:
-        IPKernelApp.launch_instance(asked["arguments"])
+        # Read when the module was imported, and too early to be known; without it the kernel prints advice.
+        IPKernelApp.launch_instance(asked["arguments"], parent_handle=server)
     finally:
         line.shutdown(socket.SHUT_RDWR)
