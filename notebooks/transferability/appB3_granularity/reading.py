@@ -4,7 +4,7 @@ from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.deviations import printed
-from alignbook.studies.transferability.targets import STARTS, of_source
+from alignbook.studies.transferability.targets import LEARNED, STARTS
 from alignbook.wording import by_verdict
 
 from .design import COARSE, FINE, KINDS
@@ -44,18 +44,12 @@ def printed_more(column="improvement"):
     return float(values[COARSE].mean() - values[FINE].mean())
 
 
-def source_accuracy(table, parameters, **given):
-    """Mean accuracy of the pre-trained networks on their source's test images, percent."""
-    return of_source(table)["source_test_accuracy"].mean()
-
-
 def training_error(table, parameters, **given):
     """The largest mean training error of a kind and start, percent."""
     return max(ended(table, kind, start, "train_error").mean() for kind in KINDS for start in STARTS)
 
 
 CASES = [Case(kind, f"{kind}, {words}", {"kind": kind}) for kind, words in KINDS.items()]
-LEARNED = Requirement("accuracy on the source, %", of=source_accuracy, at_least=60.0)
 FITTED = Requirement("training error on the targets, %", of=training_error, at_most=5.0)
 LIMITS = {"unit": "points", "requires": (LEARNED, FITTED)}
 IN_PRINT = (
