@@ -9,7 +9,7 @@ from alignbook.claims import Claim, KeyNumber
 from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.targets import STARTS, of_target, words
+from alignbook.studies.transferability.targets import LEARNED, STARTS, of_target, words
 from alignbook.wording import IT, by_verdict, fitting, over_cases
 
 from .design import PROTOCOLS
@@ -128,7 +128,7 @@ def of_part(part):
 LESS = "The loss varies less along its gradient from pre-trained than from random weights"
 RULE = {
     "above": 0, "matters": MATTERS, "unit": "in log2", "because": "a tenth of the variation",
-    "each": settings,
+    "each": settings, "requires": (LEARNED,),
 }  # fmt: skip
 STATEMENTS = [
     Statement(
@@ -137,11 +137,11 @@ STATEMENTS = [
     ),
     Statement(
         "first", f"{LESS} before the first step.", of=of_part("before the first step"),
-        source="Sections 1 and 4", requires=(agree("before the first step"),), **RULE,
+        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, agree("before the first step"))},
     ),
     Statement(
         "early", f"{LESS} in the first tenth of the steps.", of=of_part("first tenth"),
-        source="Sections 1 and 4", requires=(agree("first tenth"),), **RULE,
+        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, agree("first tenth"))},
     ),
     Statement(
         "matched", f"{LESS} at equal loss.", source="Figures 6 and 11, Section 4", ours=True,

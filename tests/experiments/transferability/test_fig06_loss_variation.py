@@ -17,10 +17,10 @@ PARAMETERS = {"targets": ["cifar10-natural", "cifar10-artificial"], "source": "p
 STEPS = np.array([0, 1, 5, 10, 40, 100])
 
 
-def made_up(factor=1.0, faster=1.0, seeds=4):
+def made_up(factor=1.0, faster=1.0, seeds=4, learned=80.0):
     """Variation 0.1 loss², times ``factor`` from random weights; pre-trained losses fall ``faster``."""
     rng = np.random.default_rng(0)
-    rows = []
+    rows = [pd.DataFrame({"kind": ["source"], "source_test_accuracy": [learned]})]
     for name in ("natural", "artificial"):
         for seed in range(seeds):
             for start in STARTS:
@@ -49,6 +49,7 @@ def test_a_larger_variation_everywhere_holds_everywhere():
     assert set(outcomes(made_up(factor=2.0)).values()) == {HOLDS}
     assert set(outcomes(made_up(factor=0.5)).values()) == {CONTRADICTED}
     assert set(outcomes(made_up(factor=1.0)).values()) == {ABSENT}
+    assert set(outcomes(made_up(factor=2.0, learned=34.0)).values()) == {NOT_JUDGED}
 
 
 def test_the_start_is_judged_where_both_ranges_of_steps_tell_the_same():
