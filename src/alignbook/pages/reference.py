@@ -179,7 +179,7 @@ def examples():
     """{command: the lines that call it in the book's prose, without the program}."""
     found = {}
     for page in sorted((paths.root() / "book").glob("*.md")):
-        text = page.read_text(encoding="utf-8")
+        text = re.sub(r" \\\n +", " ", page.read_text(encoding="utf-8"))  # a command on several lines is one
         for line in re.findall(r"^(?:\$ )?\.venv/bin/alignbook ([^\n#\\]+)$", text, re.MULTILINE):
             lines = found.setdefault(line.split()[0], [])
             if line.strip() not in lines:
