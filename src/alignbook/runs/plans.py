@@ -15,7 +15,8 @@ A file is a list. An entry says of one notebook
     what only some machines have, e.g. ``bfloat16``; left out where any will do
 ``judges``
     those of ``decides`` that these runs judge for the page: in all that the claims rest on, the runs differ
-    from the page's in their number alone. Of several entries, the first whose runs are stored counts
+    from the page's in their number alone, or are nearer to the paper's. Of several entries, the first whose
+    runs are stored counts
 
 A plan is *adopted* when the page shows its values: then its verdicts rest on ``new_seeds``.
 """
