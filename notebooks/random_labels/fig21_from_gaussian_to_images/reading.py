@@ -158,8 +158,8 @@ def finding(table, parameters, claims):
     before, after = of_mean(table, "permuted patches"), of_mean(table, "images, stride 3")
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = f"{SAID[outcome]}: its mean departs by {100 * after:.2g} % of its height at "
-    said += f"stride 3 (root mean square), by {100 * before:.2g} % with permuted patches."
+    said = f"{SAID[outcome]}: its mean departs by {100 * after:.2g} % of its height at stride 3 (root mean "
+    said += f"square), by {100 * before:.2g} % with permuted patches."
     if claims["ideal-falls"].outcome != HOLDS:
         return said + " Even the ideal case does not clearly fall."
     most = of_mean(table, "images, stride 1")

@@ -79,14 +79,12 @@ class Page:
             return HTML("")
         parts, here = [], engine.jobs_of(self.notebook, self.run.parameters)
         for plan in plans.of(self.notebook.name):
-            run = engine.load_values(self.notebook, plan.values)
+            asked = set(plan.decides).difference(plan.judges)  # which stand with the page's claims
+            run = engine.load_values(self.notebook, plan.values) if asked else None
             if run and any(item.job not in here for item in run.stored):
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
-                asked = set(plan.decides).difference(plan.judges)  # which stand with the page's claims
                 claims = [replace(claim, headline=False) for claim in run.claims if claim.id in asked]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
-                if not claims:
-                    continue
                 parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
         return HTML("".join(parts))
 
