@@ -43,7 +43,7 @@ def imagenet_jobs(parameters):
     made = []
     for one, two in itertools.combinations_with_replacement(parameters["imagenet_targets"], 2):
         second = {"other": named(two)["dataset"], "other_part": named(two)["part"]}
-        for seed in range(parameters["seeds"]):
+        for seed in range(parameters["imagenet_seeds"]):
             arguments = shared | named(one) | second | {"seed": seed}
             made.append(Job(f"imagenet-{one}-{two}-seed{seed}", imagenet_pairs, arguments))
     return made

@@ -46,7 +46,9 @@ def imagenet_jobs(parameters):
         job
         for setting, compute, arguments in settings
         for name in parameters["imagenet_targets"]
-        for job in _jobs(f"imagenet-{name}-{setting}", compute, named(name) | arguments, parameters)
+        for job in _jobs(
+            f"imagenet-{name}-{setting}", compute, named(name) | arguments, parameters["imagenet_seeds"]
+        )
     ]
 
 
@@ -54,7 +56,7 @@ def fine_tuned_jobs(name, parameters):
     """One job of :func:`fine_tuned` per seed, for the target ``name``."""
     arguments = named(name) | training_of(parameters) | start_of(parameters)
     arguments["learning_rate"] = parameters["learning_rate"]
-    return _jobs(f"{name}-fine-tuned", fine_tuned, arguments, parameters)
+    return _jobs(f"{name}-fine-tuned", fine_tuned, arguments, parameters["seeds"])
 
 
 def fixed_jobs(name, parameters):
@@ -66,13 +68,11 @@ def fixed_jobs(name, parameters):
         "steps": parameters["fixed_epochs"] * (parameters["examples"] // parameters["batch_size"]),
         "learning_rate": parameters["fixed_rate"],
     }
-    return _jobs(f"{name}-fixed", fixed, named(name) | arguments | start_of(parameters), parameters)
+    return _jobs(f"{name}-fixed", fixed, named(name) | arguments | start_of(parameters), parameters["seeds"])
 
 
-def _jobs(name, compute, arguments, parameters):
-    return [
-        Job(f"{name}-seed{seed}", compute, arguments | {"seed": seed}) for seed in range(parameters["seeds"])
-    ]
+def _jobs(name, compute, arguments, seeds):
+    return [Job(f"{name}-seed{seed}", compute, arguments | {"seed": seed}) for seed in range(seeds)]
 
 
 def fine_tuned(*, dataset, decay_at, steps, seed, device, report, **given):

@@ -23,7 +23,7 @@ PARAMETERS = {
     "learning_rate": 0.01, "scratch_rate": 0.05, "perplexity": 5.0, "seeds": 2,
     "source_accuracy": False,
     "imagenet_weights": "random", "imagenet_targets": ["photos", "digits"], "imagenet_examples": 33,
-    "imagenet_test_images": 9, "imagenet_epochs": 1,
+    "imagenet_test_images": 9, "imagenet_epochs": 1, "imagenet_seeds": 2,
 }  # fmt: skip
 
 

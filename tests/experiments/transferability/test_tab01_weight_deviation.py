@@ -40,6 +40,7 @@ PARAMETERS = {
     "imagenet_examples": 35,
     "imagenet_test_images": 9,
     "imagenet_epochs": 2,
+    "imagenet_seeds": 2,
     "seeds": 2,
     "source_accuracy": False,
 }

@@ -61,6 +61,7 @@ def test_jobs_are_table_1s_and_those_from_scratch():
     first = {(u.name, str(u.arguments)) for u in jobs if u.compute is tab01.fine_tuned}
     values = PARAMETERS | {"hidden": 4, "fixed_rate": 0.1, "fixed_epochs": 1}
     imagenet = {"weights": "random", "targets": ["cifar10"], "examples": 33, "test_images": 8, "epochs": 1}
+    imagenet |= {"seeds": 1}
     values |= {f"imagenet_{name}": value for name, value in imagenet.items()}
     assert first == {(u.name, str(u.arguments)) for u in tab01.jobs(values) if u.compute is tab01.fine_tuned}
     own = [u for u in jobs if u.compute is tab02.scratch]
