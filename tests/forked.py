@@ -2,6 +2,7 @@
 
 One process imports torch, pandas and scipy and nothing of alignbook; each command runs in a fork of it, with
 the arguments, folder and environment that it is given, and imports alignbook as a process of its own would.
+Workers that a command starts are forks of it; they are spawned where the book itself is built, as elsewhere.
 What PYTHON* variables, the locale and the seed of hashes decide is decided when an interpreter starts: not
 for tests of these.
 """
@@ -156,7 +157,9 @@ def become(arguments, folder, environment):
     os.environ.clear()
     os.environ.update(environment)
     warnings.simplefilter(environment["PYTHONWARNINGS"])
-    multiprocessing.process.ORIGINAL_DIR = folder  # where processes that it spawns look for modules
+    # Its own workers are forked, too, where the book spawns them: they start with what it has imported.
+    spawned, forked = multiprocessing.get_context, multiprocessing.get_context("fork")
+    multiprocessing.get_context = lambda method=None: forked if method == "spawn" else spawned(method)
     found = environment["PYTHONPATH"].split(os.pathsep)
     sys.path[:] = [folder, *found, *sys.path[1:]]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
