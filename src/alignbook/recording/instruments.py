@@ -27,7 +27,7 @@ TANGENT = 64  # examples: time and memory grow with their square
 CURVED = 128
 TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue; its own error is about the square
 PRODUCTS = 60  # with the Hessian at most
-TRIALS = (2, 8, 32)  # examples that tell what all would take
+TRIALS = (2, 16)  # examples that tell what all would take
 WHOLE = ("", "")
 
 
@@ -166,28 +166,34 @@ def foretold(name, subject, left):
     """Seconds that an instrument will take, from a few examples; 0 where these do not tell.
 
     ``deviation`` passes over the weights once, and is not tried. Of ``curvature`` one product with the
-    Hessian is timed, and as many are counted as it may take. Trials end when they have taken ``left``.
+    Hessian is timed, and as many are counted as it may take. The second trial, on more examples, is left out
+    where it might take the seconds that are ``left``; then time counts as if it grew with the examples.
     """
     if name == "deviation":
         return 0.0
-    products, start = PRODUCTS + SETTING_UP if name == "curvature" else 1, budget.clock()
-    most, times = min(MOST.get(name, len(subject.rows)), len(subject.rows)), []
-    for n in (n for n in TRIALS[name == "curvature" :] if n < most):
+    most, times, start = min(MOST.get(name, len(subject.rows)), len(subject.rows)), [], budget.clock()
+    for n in (n for n in TRIALS if n < most):
+        if times and budget.clock() - start + times[-1][1] * n / times[-1][0] > left:
+            break
         try:
-            times.append((n, products * _trial(name, subject.on(n))))
+            took = _trial(name, subject.on(n))
+            if not times and took < left / 10:  # the first may have to wake things up
+                took = min(took, _trial(name, subject.on(n)))
+            times.append((n, took))
         except Exception:  # fewer examples may have no number where all have one
             continue
-        if len(times) == 2:
-            return _line(times, most) if name == "curvature" else budget.predicted(times, most)
-        if budget.clock() - start > left:
-            break
-    return times[0][1] * most / times[0][0] if times else 0.0
+    if not times:
+        return 0.0
+    known = budget.predicted(times, most) if name == "tangent" and len(times) > 1 else _line(times, most)
+    return known * (PRODUCTS + SETTING_UP if name == "curvature" else 1)
 
 
 def _line(times, n):
-    """Seconds for n examples by the line through two trials: a part of a product is that of the weights."""
-    (before, took_before), (count, took) = times
-    each = min(max((took - took_before) / (count - before), 0.0), took / count)
+    """Seconds for n examples by the line through the trials, or of one through the origin."""
+    (before, took_before), (count, took) = times[0], times[-1]
+    each = took / count
+    if count > before:
+        each = min(max((took - took_before) / (count - before), 0.0), each)
     return took + each * (n - count)
 
 
