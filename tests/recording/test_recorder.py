@@ -15,8 +15,7 @@ from torch.nn import functional
 
 import alignbook
 from alignbook import Recorder
-from alignbook.recording import INSTRUMENTS, instruments, recorder, schedule
-from alignbook.recording.examples import collected, loss_of
+from alignbook.recording import INSTRUMENTS, recorder, schedule
 
 EVERYTHING = list(INSTRUMENTS)
 
@@ -86,8 +85,9 @@ def test_each_number_is_the_instruments_own():
         trained(net)
     record.step(net, 3)
     net.eval()
+    assert set(record.table.query("instrument == 'tangent'")["parameter"]) == {"weight"}
     rows = record.table.query("step == 3").set_index(["instrument", "layer"])["value"]
-    features = {"0": x.flatten(1), "5": net[:5](x).detach(), "output": net(x).detach()}
+    features = {"0": x.flatten(1), "5": net[:5](x).detach(), "(output)": net(x).detach()}
     onehot = functional.one_hot(y).double()
     centred = (onehot - onehot.mean(0)).numpy()
     for layer, values in features.items():
@@ -129,7 +129,7 @@ def test_a_run_that_goes_on_has_the_table_of_one_that_never_stopped(tmp_path):
     assert "hand them in as start=" in without.left_out["deviation"]
     for text, why in {
         "a,b\n1,2\n": "its columns are a, b",
-        "step,instrument,layer,value\nx,loss,,1\n": "invalid literal",
+        "step,instrument,layer,parameter,value\nx,loss,,,1\n": "invalid literal",
         "": "No columns",
     }.items():
         (tmp_path / "other.csv").write_text(text)
@@ -145,7 +145,7 @@ def test_a_run_that_diverged_is_recorded_as_far_as_it_goes(tmp_path):
     record.step(flat, 1)
     rows = record.table.query("step == 1")
     assert rows["instrument"].tolist() == ["loss"] and rows["value"].isna().all()
-    assert record.left_out["alignment"] == "step 1: ValueError: the features are not finite"
+    assert record.left_out["alignment"] == "step 1: what (output) reads is not finite"
     record.to_csv(tmp_path / "record.csv")
     again = Recorder(examples(), ["loss"])
     again.read_csv(tmp_path / "record.csv")
@@ -204,7 +204,8 @@ def test_networks_that_take_dicts_and_batches_of_them():
     values = record.table.set_index(["instrument", "layer"])["value"]
     assert values["loss", ""] == pytest.approx(float(functional.cross_entropy(logits, labels[:25])), rel=1e-6)
     assert 0 < values["alignment", "head"] < 1 and values["curvature", ""] > 0
-    assert record.left_out.keys() == {"tangent"} and "embed (Embedding)" in record.left_out["tangent"]
+    assert set(record.table.query("instrument == 'tangent'")["layer"]) == {"embed", "head"}
+    assert record.left_out == {} and record.said == ()
 
 
 def test_other_ranks_record_nothing_and_wrappers_come_off(monkeypatch):
@@ -285,6 +286,56 @@ def test_callbacks_record_before_the_first_step_and_after_each(monkeypatch):
         alignbook.recording.hugging_face(record)
 
 
+def resumed(record, net, folder, **named):
+    """What Hugging Face's Trainer does with a callback from a checkpoint at step 2, up to step 3."""
+    callback = alignbook.recording.hugging_face(record)
+    args = SimpleNamespace(output_dir=str(folder), **named)
+    callback.on_train_begin(args, SimpleNamespace(global_step=2), None, model=net)
+    callback.on_step_end(args, SimpleNamespace(global_step=3), None, model=net)
+    return record
+
+
+def test_hugging_faces_checkpoints_hold_the_recorders_state(monkeypatch, tmp_path):
+    stand_in(monkeypatch, "transformers", "TrainerCallback")
+    start, net, later = network(), network(1), network(2)
+    names = ["loss", "deviation"]
+    record = Recorder(examples(), names, at=1)
+    callback, args = alignbook.recording.hugging_face(record), SimpleNamespace(output_dir=str(tmp_path))
+    callback.on_train_begin(args, SimpleNamespace(global_step=0), None, model=start)
+    state = SimpleNamespace(global_step=2, is_world_process_zero=True)
+    callback.on_step_end(args, state, None, model=net)
+    callback.on_save(args, state, None, model=net)
+    assert "step 2: not written" in record.left_out.pop("state")  # there is no such checkpoint
+    folder = tmp_path / "checkpoint-2"
+    folder.mkdir()
+    callback.on_save(args, SimpleNamespace(global_step=2, is_world_process_zero=False), None)
+    assert list(folder.iterdir()) == []
+    callback.on_save(args, state, None, model=net)
+    assert [path.name for path in folder.iterdir()] == ["alignbook-recorder.pt"]
+    callback.on_step_end(args, SimpleNamespace(global_step=3), None, model=later)
+    again = resumed(Recorder(examples(), names, at=1), net, tmp_path)
+    assert again.table.query("step < 3").equals(record.table.query("step < 3")) and again.left_out == {}
+    moved = alignbook.weight_deviation(start, net).total
+    assert again.table.query("step == 3 and instrument == 'deviation'")["value"].iloc[-1] == moved
+    elsewhere = tmp_path / "elsewhere"
+    named = resumed(Recorder(examples(), names, at=1), net, elsewhere, resume_from_checkpoint=str(folder))
+    assert named.table.equals(again.table)
+    (folder / "alignbook-recorder.pt").write_bytes(b"no state")
+    for place, said in ((tmp_path, "cannot be read"), (elsewhere, "holds no alignbook-recorder.pt")):
+        without = resumed(Recorder(examples(), names, at=1), net, place)
+        assert set(without.table["instrument"]) == {"loss"} and said in without.left_out["state"]
+        assert "hand them in as start=" in without.left_out["deviation"]
+    known = resumed(Recorder(examples(), names, at=1, start=start), net, elsewhere)
+    assert known.table.query("step == 3 and instrument == 'deviation'")["value"].iloc[-1] == moved
+
+
+def test_lightning_resumed_without_a_state_does_not_count_from_later_weights(monkeypatch):
+    stand_in(monkeypatch, "lightning.pytorch", "Callback")
+    record = Recorder(examples(), ["deviation"], at=1)
+    alignbook.recording.lightning(record).on_train_start(SimpleNamespace(global_step=5), network())
+    assert record.table.empty and "start=" in record.left_out["deviation"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -297,12 +348,13 @@ def test_callbacks_record_before_the_first_step_and_after_each(monkeypatch):
         ({"at": 0}, "at must be a period, a list of steps or 'logarithmic', not 0"),
         ({"at": "often"}, "not 'often'"),
         ({"share": 0.0}, "share must be a number above 0"),
-        ({"data": []}, "there are no examples"),
-        ({"data": 5}, "data must be .* not a int"),
-        ({"data": (torch.ones(4, 2), torch.ones(3))}, "a batch has 4 inputs and 3 targets"),
+        ({"data": []}, "there are no batches"),
+        ({"data": 5}, "data must be .* not int"),
+        ({"data": (torch.ones(4, 2), torch.ones(3))}, "4 inputs and 3 targets: at least 1"),
         ({"examples": 0}, "examples must be an integer from 1 on"),
-        ({"data": [{"x": [1]}]}, "a batch has no labels among x"),
-        ({"data": [torch.ones(3)]}, r"a batch must be \(inputs, targets\) or a dict, not a Tensor"),
+        ({"data": [{"x": [1]}]}, "a dict needs targets, under labels, .*; it has x"),
+        ({"data": [torch.ones(3)]}, "targets, but no inputs"),
+        ({"data": [()]}, "a batch holds nothing"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(arguments, message):
@@ -316,17 +368,16 @@ def test_a_loader_that_shuffles_draws_from_no_state_of_the_readers():
     torch.manual_seed(0)
     state = torch.get_rng_state()
     record = Recorder(loader, ["loss"], examples=20)
-    assert torch.equal(torch.get_rng_state(), state) and len(record._targets) == 20
-    inputs, targets = collected(examples(), 5)
-    assert torch.equal(inputs, examples()[0][:5]) and torch.equal(targets, examples()[1][:5])
+    assert torch.equal(torch.get_rng_state(), state) and len(record._data) == 20
 
 
-def test_positions_have_a_loss_of_their_own():
-    outputs, classes = torch.randn(2, 5, 7), torch.randint(0, 7, (2, 5))
-    expected = functional.cross_entropy(outputs.flatten(0, 1), classes.flatten())
-    assert float(loss_of(outputs, classes)) == pytest.approx(float(expected), rel=1e-6)
-    with pytest.raises(ValueError, match="not one class for each example"):
-        instruments._labels(classes)
+def test_the_examples_are_copies():
+    x, y = examples()
+    record = Recorder((x, y), ["loss"], at=1, examples=5)
+    expected = functional.cross_entropy(network().eval()(x[:5]), y[:5]).item()
+    x.zero_()
+    record.step(network(), 0)
+    assert record.table["value"].item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_docstrings_examples_run():

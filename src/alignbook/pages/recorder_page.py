@@ -14,7 +14,7 @@ SHOWN = {  # per instrument: the panel's heading, and what a sentence calls it
     "tangent": ("Tangent kernels: alignment", "the first layer's kernel alignment"),
     "curvature": ("Largest Hessian eigenvalue", "the largest eigenvalue of the Hessian"),
 }
-TOLD = {"alignment": "output"}  # the layer that a sentence speaks of, if not the first
+TOLD = {"alignment": "(output)"}  # the layer that a sentence speaks of, if not the first
 
 
 def write(pages):
@@ -41,8 +41,8 @@ def _included(table):
             "the largest Hessian eigenvalue, all of which change most between steps 30 and 300.",
             ":width: 100%",
             "",
-            "What the loop above recorded. A line is a layer, violet the first and green the last; `output` "
-            "is the network's output.",
+            "What the loop above recorded. A line is a layer, violet the first and green the last; "
+            "`(output)` is the network's output.",
             "```",
             "",
         ]
@@ -67,7 +67,7 @@ def _drawn(table):
         for i, layer in enumerate(layers):
             line = rows[rows["layer"] == layer]
             colour = plt.cm.viridis(0.85 * i / max(1, len(layers) - 1))
-            label = layer if layer in ("", "output") else f"layer {layer}"
+            label = layer if layer in ("", "(output)") else f"layer {layer}"
             panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label)
         panel.set_xscale("symlog", linthresh=1)
         panel.set(xlabel="training step", title=heading, xlim=(0, None), ylim=(0, None))

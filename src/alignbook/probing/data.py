@@ -34,11 +34,13 @@ class Data:
         """The inputs of these examples, always a copy."""
         return mapped(lambda values: values[rows.to(values.device)], self.inputs)
 
+    def each(self, function):
+        """The same with ``function`` of every tensor in its place."""
+        return replace(self, inputs=mapped(function, self.inputs), targets=function(self.targets))
+
     def to(self, device):
         """The same on a device."""
-        return replace(
-            self, inputs=mapped(lambda v: v.to(device), self.inputs), targets=self.targets.to(device)
-        )
+        return self.each(lambda values: values.to(device))
 
     @property
     def only(self):
@@ -75,13 +77,14 @@ def mapped(function, tree):
     return tuple(map(function, tree)) if isinstance(tree, tuple) else function(tree)
 
 
-def read(data, targets=None, examples=None):
+def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     """:class:`Data` of whatever a reader has.
 
-    data : a tensor or array of inputs; a tuple (inputs, targets) or, with ``targets`` given, of several
-        inputs; a dict of tensors, its targets under one of ``KEYS``; a Dataset of PyTorch; a DataLoader, or
-        any iterable of such batches.
-    examples : how many are read; None: 1,000 at most.
+    data : a tensor or array of inputs; a tuple (inputs, targets), (input, another, …, targets) or, with
+        ``targets`` given, of several inputs; a dict of tensors, its targets under one of ``KEYS``; a Dataset
+        of PyTorch; a DataLoader, or any iterable of such batches.
+    examples : how many are read; None: 1,000 at most. least : fewer are refused.
+    floats : the type of all floats; None: as they are.
     Raises ValueError, one line, for what cannot be understood.
     """
     most = MOST if examples is None else examples
@@ -106,13 +109,18 @@ def read(data, targets=None, examples=None):
     if isinstance(inputs, dict) and not inputs or isinstance(inputs, tuple) and not inputs:
         raise ValueError("the data hold targets, but no inputs")
     counts = {len(values) for values in leaves(inputs)}
-    if counts != {len(wanted)} or len(wanted) < LEAST:
+    if counts != {len(wanted)} or len(wanted) < least:
         many = " or ".join(map(str, sorted(counts)))
-        raise ValueError(f"{many} inputs and {len(wanted)} targets: at least {LEAST}, as many of each")
-    inputs = mapped(lambda values: values[:most], inputs)
-    if not all(v.isfinite().all() for v in leaves(inputs) if v.is_floating_point()):
+        raise ValueError(f"{many} inputs and {len(wanted)} targets: at least {least}, as many of each")
+    found = Data(inputs, wanted, key, tuple(said)).each(lambda values: cast(values[:most], floats))
+    if not all(v.isfinite().all() for v in leaves(found.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
-    return Data(inputs, _targets(wanted[:most]), key, tuple(said))
+    return replace(found, targets=_targets(found.targets))
+
+
+def cast(values, floats=torch.float32):
+    """The tensor, floats of this type; None: as they are."""
+    return values.to(floats) if floats is not None and values.is_floating_point() else values
 
 
 def _one_batch(data):
@@ -121,8 +129,13 @@ def _one_batch(data):
     if not isinstance(data, tuple | list) or not data:
         return False
     first, *others = data
-    named = isinstance(first, Mapping) and len(others) == 1
-    return all(isinstance(v, torch.Tensor | np.ndarray) for v in (others if named else data))
+    whole = len(others) == 1 and (isinstance(first, Mapping) or _several(first))
+    return all(isinstance(v, torch.Tensor | np.ndarray) for v in (others if whole else data))
+
+
+def _several(inputs):
+    """Whether these are a tuple of several inputs, as in ((input, another), targets)."""
+    return isinstance(inputs, tuple) and all(isinstance(v, torch.Tensor | np.ndarray) for v in inputs)
 
 
 def _parts(batch, targets=None):
@@ -135,8 +148,10 @@ def _parts(batch, targets=None):
         held = named.pop(key) if key is not None else None
         return named, held if targets is None else tensor(targets, "targets"), key
     if isinstance(batch, tuple | list):
-        if isinstance(batch[0], Mapping) and len(batch) == 2 and targets is None:
+        if len(batch) == 2 and targets is None and (isinstance(batch[0], Mapping) or _several(batch[0])):
             return _parts(*batch)
+        if not batch:
+            raise ValueError("a batch holds nothing")
         values = [tensor(v, "a part of the data") for v in batch]
         if targets is None:
             *values, targets = values
@@ -180,15 +195,15 @@ def _stacked(parts, pad=False, fill=0):
 
 
 def tensor(values, what):
-    """A tensor of what PyTorch or NumPy may hold, floats as float32. Raises ValueError, one line."""
+    """A tensor of what PyTorch or NumPy may hold. Raises ValueError, one line."""
     if isinstance(values, torch.Tensor):
         found = values.detach()
     else:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
             raise ValueError(f"{what} holds {_kind(array)}, not numbers")
-        if array.dtype.kind == "f":
-            array = array.astype(np.float32)
+        if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+            array = array.astype(np.float64)
         elif array.dtype.kind == "u" and array.dtype.itemsize > 1:
             array = array.astype(np.int64)
         found = torch.from_numpy(
@@ -198,7 +213,7 @@ def tensor(values, what):
         raise ValueError(f"{what} is {found.dtype}, {found.layout}: a dense tensor of real numbers will do")
     if found.ndim == 0:
         raise ValueError(f"{what} is a single number")
-    return found.float() if found.is_floating_point() else found
+    return found
 
 
 def _kind(array):

@@ -81,7 +81,7 @@ def spectrum(values, centred):
     return along.cumsum(0).numpy(), chance.cumsum(0).numpy(), (squares[:rank] / squares[0]).sqrt().numpy()
 
 
-def layer_inputs(network, task, rows, seed, layers=None):
+def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES):
     """{layer: ((n, coordinates) float32 on the CPU, how many features there are)}, in order of the calls."""
     parts, chosen, order = {}, {}, []
     generator = torch_stream(seed, "probe", "coordinates")
@@ -96,8 +96,8 @@ def layer_inputs(network, task, rows, seed, layers=None):
         flat = values.detach().flatten(1) if name == OUTPUT else task.there(values.detach(), part)
         if name not in chosen:
             order.append((name, flat.shape[1]))
-            some = torch.randperm(flat.shape[1], generator=generator)[:COORDINATES].sort().values
-            chosen[name] = some.to(flat.device) if flat.shape[1] > COORDINATES else slice(None)
+            some = torch.randperm(flat.shape[1], generator=generator)[:coordinates].sort().values
+            chosen[name] = some.to(flat.device) if flat.shape[1] > coordinates else slice(None)
         parts.setdefault(name, []).append(flat[:, chosen[name]].float().cpu())
 
     with torch.no_grad(), listening(network, keep, layers):

@@ -39,7 +39,9 @@ def filters(network, task, rows, seed, layers=None):
     whose covariance is aligned) and ``random_bases`` (its mean where random bases take the eigenvectors'
     place); the three are nan with too few filters, whose covariance has no inverse.
     """
-    conv, entering = _first_convolution(network, rows[:PATCH_IMAGES])
+    conv, entering = first_layer(network, rows[:PATCH_IMAGES])
+    if entering.ndim != 4:
+        raise DoesNotApply("the first convolution does not see every image once")
     size, weight = conv.kernel_size, conv.weight.detach().double()
     if size[0] != size[1] or conv.groups != 1 or conv.dilation != (1, 1):
         raise DoesNotApply("the first convolution has no square filters, has groups or is dilated")
@@ -69,32 +71,32 @@ def filters(network, task, rows, seed, layers=None):
 
 
 @torch.no_grad()
-def _first_convolution(network, rows):
-    """The first convolution that is called, and what enters it, (n, C, H, W)."""
+def first_layer(network, rows, kinds=nn.Conv2d, called="two-dimensional convolution"):
+    """The first layer of these kinds that is called, and what enters it, (n, …) on the CPU."""
     seen, entered = [], []
 
     def keep(module, arguments, output):
         if not seen:
             seen.append(module)
         if module is seen[0] and arguments:
-            entered.append(arguments[0].detach().float().cpu())
+            entered.append(arguments[0].detach().cpu())
 
-    hooks = [m.register_forward_hook(keep) for m in network.modules() if isinstance(m, nn.Conv2d)]
+    hooks = [m.register_forward_hook(keep) for m in network.modules() if isinstance(m, kinds)]
     if not hooks:
         hidden = "TorchScript hides its layers"
-        raise DoesNotApply(hidden if network.script else "the network has no two-dimensional convolution")
+        raise DoesNotApply(hidden if network.script else f"the network has no {called}")
     try:
         for part in rows.split(network.batch):
             network(part)
     finally:
         for hook in hooks:
             hook.remove()
-    if not entered or entered[0].ndim != 4 or sum(map(len, entered)) != len(rows):
-        raise DoesNotApply("the first convolution does not see every image once")
+    if not entered or sum(map(len, entered)) != len(rows):
+        raise DoesNotApply(f"the first {called.split()[-1]} does not see every example once")
     return seen[0], torch.cat(entered)
 
 
-def tangent(network, task, rows, seed, layers=None):
+def tangent(network, task, rows, seed, layers=None, most=None, chance=True):
     """How far each layer's tangent kernel is aligned with the labels: A_l (Lou et al. 2022, Equation 7).
 
     With more than ten classes (or numbers) on the ten that come most often among the targets (or vary most),
@@ -102,18 +104,22 @@ def tangent(network, task, rows, seed, layers=None):
     Returns one row per layer: ``alignment``, ``chance`` (that with shuffled labels), ``parameter`` (whose
     gradients these are) and ``method``, ``exact``, or ``sketched`` where the network is none that
     :func:`alignbook.tangent_alignment` takes and the layer has more than 4,096 weights.
+    most : of the examples that have one of these classes so many are taken. chance : without it nan stands
+    there, which takes half the time.
     """
     rows, centred, outputs = asked(network, task, rows)
+    if most is not None and len(rows) > most:
+        rows, centred = rows[:most], centred[:most] - centred[:most].mean()
     if not centred.any():
         raise DoesNotApply("all targets are equal")
     shuffle = torch.randperm(len(rows), generator=torch_stream(seed, "probe", "shuffle"))
-    found = _exact(network, task, rows, outputs, shuffle, layers)
+    found = _exact(network, task, rows, outputs, shuffle if chance else None, layers)
     if found is not None:
         return found
-    names, alignment, chance, exact = parameter_alignment(
+    names, alignment, by_chance, exact = parameter_alignment(
         Signal(network, task, outputs), network, rows, centred, centred[shuffle], layers, seed=seed
     )
-    columns = {"depth": range(len(names)), "alignment": alignment, "chance": chance}
+    columns = {"depth": range(len(names)), "alignment": alignment, "chance": by_chance if chance else np.nan}
     rows = pd.DataFrame(names, columns=["layer", "parameter"]).assign(**columns)
     return rows.assign(method=np.where(exact, "exact", "sketched"))
 
@@ -160,10 +166,10 @@ def _exact(network, task, rows, outputs, shuffle, layers):
     if not takes_exact(network, task, rows, outputs):
         return None  # a layer of another kind: by its gradients
     inputs, classes = network.data.rows(rows), torch.searchsorted(outputs, task.wanted(rows))
-    alignment, chance = (
-        tangent_alignment(Direct(network, outputs), inputs, order)
-        for order in (classes, classes[shuffle.to(classes.device)])
-    )
+    direct, chance = Direct(network, outputs), np.nan
+    alignment = tangent_alignment(direct, inputs, classes)
+    if shuffle is not None:
+        chance = tangent_alignment(direct, inputs, classes[shuffle.to(classes.device)])
     found = pd.DataFrame({"layer": _called(network, rows[:1]), "parameter": "weight"})
     found = found.assign(depth=range(len(found)), alignment=alignment, chance=chance, method="exact")
     return found[[selected(name, layers) for name in found["layer"]]].reset_index(drop=True)

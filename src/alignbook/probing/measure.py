@@ -54,16 +54,17 @@ class Session:
 
     @torch.no_grad()
     def _try(self, who, network, loss):
-        lines = network.tried(self.rows[:2])
-        task, said = network.task(self.rows[:2], loss, self.seed)
+        few = network.few
+        lines = network.tried(few)
+        task, said = network.task(few, loss, self.seed)
         lines += said
         self.said += [
             line if who == "network" else f"{who}: {line}" for line in lines if line not in self.said
         ]
         start = budget.clock()
-        outputs = network(self.rows[:2])
+        outputs = network(few)
         each = (budget.clock() - start) / 2
-        network.batch = max(1, min(network.batch, int(self.limits.memory / (64 * outputs[0].numel()))))
+        network.fit(outputs, self.limits.memory)
         self.facts[who]["outputs"] = " × ".join(map(str, outputs.shape[1:]))
         if who == "network":
             self.task, self.each = task, each

@@ -14,9 +14,9 @@ from alignbook.kernels.products import float32_convolutions
 from alignbook.seeding import torch_stream
 
 from . import budget
-from .data import taken
+from .data import IGNORED, taken
 from .errors import DoesNotApply, OutOfTime
-from .task import Task, outputs_of, understood
+from .task import Task, loss_in, outputs_of, understood
 
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 BATCH = 100  # examples at once
@@ -59,10 +59,19 @@ class Network(nn.Module):
             raise OutOfTime("the time is over (--minutes)")
         return outputs_of(self.answer(rows))
 
-    def answer(self, rows):
-        """What the network itself returns for these examples."""
-        wanted = {} if self.key is None else {self.key: self.data.targets[rows.to(self.data.targets.device)]}
-        return self.returned(self.data.rows(rows), wanted)
+    def answer(self, rows, targets=None):
+        """What the network itself returns for these examples; it may be given other targets of theirs."""
+        if targets is None:
+            targets = self.data.targets[rows.to(self.data.targets.device)]
+        return self.returned(self.data.rows(rows), {} if self.key is None else {self.key: targets})
+
+    @property
+    def few(self):
+        """(2,) two examples to try it on, or as many as there are: those with the most classes."""
+        targets = self.data.targets
+        known = torch.ones(len(targets)) if targets.is_floating_point() else (targets != IGNORED)
+        counts = known.reshape(len(targets), -1).sum(1)
+        return counts.argsort(descending=True, stable=True)[:2].to(targets.device)
 
     def returned(self, batch, named=None):
         """What it returns for inputs of its own kind, and others by name."""
@@ -103,29 +112,34 @@ class Network(nn.Module):
                 value.copy_(kept[name])
 
     @torch.no_grad()
-    def tried(self, rows):
-        """Lines on how the network behaves on a few examples. Raises DoesNotApply where it is random.
+    def prepared(self, rows):
+        """Lines on how it takes a few examples: what it is called with, and buffers that a call changes.
 
-        Buffers that a call changes are put back, from here on after every call.
+        These are put back, from here on after every call.
         """
         kept, said = self._snapshot(), []
-        first = self._first(rows)
+        self._first(rows)
         now = dict(self.model.named_buffers())
         moved = [n for n, v in kept.items() if n in now and not _identical(v, now[n])]
         self._put_back(kept)
         if moved:
             self.changes = True
-            first = self(rows)
             said.append(f"a call changes {_some(moved)}: put back after each")
-        again = self(rows)
+        if self.dropped:
+            said.append(f"the network's forward does not take {_some(self.dropped)}: left out")
+        return said
+
+    @torch.no_grad()
+    def tried(self, rows):
+        """The lines of :meth:`prepared` and others. Raises DoesNotApply where the network is random."""
+        said = self.prepared(rows)
+        first, again = self(rows), self(rows)
         if not first.isfinite().all():
             raise DoesNotApply(f"the network's outputs are not finite{self._where()}")
         if not _same(first, again):
             raise DoesNotApply(RANDOM)
         if len(rows) > 1 and not _same(first[:1], self(rows[:1])):
             said.append("outputs depend on the other examples of a batch: numbers hold for batches as here")
-        if self.dropped:
-            said.append(f"the network's forward does not take {_some(self.dropped)}: left out")
         return said
 
     def _first(self, rows):
@@ -153,11 +167,17 @@ class Network(nn.Module):
         data, said = self.data, []
         returned = self.answer(rows)
         outputs, targets = outputs_of(returned), data.targets
-        stated = getattr(returned, "loss", None)
-        if loss is None and self.key and isinstance(stated, torch.Tensor) and stated.numel() == 1:
-            targets, line = understood(targets, outputs, float(stated), rows.to(targets.device))
+        stated = loss_in(returned) if loss is None and self.key else None
+        if stated is not None:
+            targets, line = understood(
+                targets, outputs, stated, rows.to(targets.device), lambda t: loss_in(self.answer(rows, t))
+            )
             said += [line] if line else []
         return Task.of(targets, outputs, loss, seed), said
+
+    def fit(self, outputs, memory):
+        """Take no more examples at once than such outputs of theirs leave room for in so many bytes."""
+        self.batch = max(1, min(self.batch, int(memory / (64 * outputs[0].numel()))))
 
     def names(self):
         """{module: its name in the reader's network}."""
@@ -190,9 +210,17 @@ class Direct(nn.Module):
 
 def unwrapped(model):
     """The network inside of wrappers for several devices or compilation."""
-    while (name := WRAPPERS.get(type(model).__name__)) and isinstance(getattr(model, name, None), nn.Module):
-        model = getattr(model, name)
+    while inner := _inner(model):
+        model = inner
     return model
+
+
+def _inner(model):
+    for kind in type(model).__mro__:
+        inner = getattr(model, WRAPPERS.get(kind.__name__, ""), None)
+        if isinstance(inner, nn.Module):
+            return inner
+    return None
 
 
 def copied(model, device):

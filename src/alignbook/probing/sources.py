@@ -19,7 +19,7 @@ from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError, on_one_line
 
 from . import weights
-from .data import tensor
+from .data import cast, tensor
 
 SIDE = 224  # pixels of a folder's images, unless the reader says otherwise
 
@@ -200,7 +200,7 @@ def _archive(path, n, seed):
         raise AlignbookError(f"{path}: {sizes[0]} inputs and {sizes[1]} targets")
     chosen = _chosen(len(x), n, seed).numpy()
     try:
-        x, y = tensor(x[chosen], "x"), tensor(y[chosen], "y")
+        x, y = (cast(tensor(v[chosen], name)) for v, name in ((x, "x"), (y, "y")))
     except ValueError as error:
         raise AlignbookError(f"{path}: {error}") from None
     if x.dtype == torch.uint8 and x.ndim >= 3:

@@ -23,14 +23,27 @@ def outputs_of(returned):
         tensors = [v for v in returned.values() if isinstance(v, torch.Tensor)]
         if len(tensors) == 1:
             return tensors[0]
-    if isinstance(returned, tuple | list) and returned:
-        return outputs_of(returned[0])
+    if isinstance(returned, tuple | list) and returned:  # a loss may come before the outputs
+        return outputs_of(next((part for part in returned if not _number(part)), returned[0]))
     if isinstance(returned, torch.Tensor):
         return returned
     kind = type(returned).__name__
     raise ValueError(
         f"the network returns a {kind} without a tensor of outputs: say what to take, by forward="
     )
+
+
+def loss_in(returned):
+    """The loss that a network returned beside its outputs, a number; None: it returned none."""
+    if isinstance(returned, tuple | list):
+        found = next((part for part in returned if _number(part)), None)
+    else:
+        found = returned.get("loss") if isinstance(returned, dict) else getattr(returned, "loss", None)
+    return float(found) if isinstance(found, torch.Tensor) and found.numel() == 1 else None
+
+
+def _number(part):
+    return isinstance(part, torch.Tensor) and part.ndim == 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,8 @@ class Task:
                 raise ValueError(f"outputs {shape} do not fit targets {('n', *where)}".replace("'", ""))
             return task
         fits = [shape[1:-1] == where, shape[2:] == where]
+        if all(fits) and len(where) > 1:  # images: classes come second, as PyTorch's own losses want it
+            fits[0] = False
         if not any(fits):
             raise ValueError(f"outputs {shape} do not fit targets (n, {', '.join(map(str, where))})")
         if all(fits):
@@ -153,24 +168,39 @@ def shifted(targets):
     return torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], IGNORED)], 1)
 
 
-def understood(targets, outputs, stated, rows):
+def understood(targets, outputs, stated, rows, states):
     """(targets, a line to be said or None), where the network returned a loss of its own for a few examples.
 
     stated : that loss. Where it is that of the outputs shifted by one, as causal language models have it, so
     are the targets; where it is neither, the line says so.
+    states : callable, targets of these examples → the network's own loss, or None. Asked where both fit, as
+    with an untrained network, which answers much the same everywhere: the first token is nobody's next one.
     """
     task = Task.of(targets, outputs, None, 0)
-    if not task.classes or _near(task.loss(outputs, targets[rows]), stated):
+    if not task.classes:
         return targets, None
+    mean = float(task.loss(outputs, targets[rows]))
+    plain = _near(mean, stated)
     if task.positions and targets.ndim == 2:
         following = shifted(targets)
-        if _near(task.loss(outputs, following[rows]), stated):
+        if _near(task.loss(outputs, following[rows]), stated) and not (
+            plain and _first(targets[rows], states)
+        ):
             return following, "each position is asked for the next token, as the network's own loss has it"
-    mean = float(task.loss(outputs, targets[rows]))
+    if plain:
+        return targets, None
     return targets, (
         f"the network's own loss of two examples is {stated:.4g}, the cross-entropy of its outputs "
         f"{mean:.4g}: give loss= if its own is meant"
     )
+
+
+def _first(targets, states):
+    """Whether the network has a loss where the first position alone has a class."""
+    first = torch.full_like(targets, IGNORED)
+    first[:, 0] = targets[:, 0].clamp_min(0)
+    stated = states(first)
+    return stated is None or (math.isfinite(stated) and stated > 0)
 
 
 def _near(mine, stated):

@@ -1,12 +1,20 @@
 """A recorder in Lightning's Trainer and in Hugging Face's, which are imported only here, when asked for."""
 
 import importlib
+from pathlib import Path
+
+import torch
+
+from .instruments import why
+
+STATE = "alignbook-recorder.pt"  # in a checkpoint's folder
 
 
 def lightning(recorder):
     """A ``lightning.pytorch.Callback`` that records before the first step and after every one.
 
-    Checkpoints of the Trainer hold the recorder's state, so that a resumed run goes on with its table.
+    Checkpoints of the Trainer hold the recorder's state, so that a resumed run goes on with its table. In one
+    that is resumed from a checkpoint without it, and without ``start=``, ``deviation`` is left out.
 
     Parameters
     ----------
@@ -24,6 +32,8 @@ def lightning(recorder):
 
     class Recording(_base(("lightning.pytorch", "pytorch_lightning"), "Callback")):
         def on_train_start(self, trainer, pl_module):
+            if trainer.global_step > 0:
+                recorder.goes_on()
             recorder.step(pl_module, trainer.global_step)
 
         def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
@@ -41,6 +51,12 @@ def lightning(recorder):
 def hugging_face(recorder):
     """A ``transformers.TrainerCallback`` that records before the first step and after every one.
 
+    With every checkpoint the recorder's state is written into its folder, as ``alignbook-recorder.pt``. A run
+    that is resumed takes it up from the folder that ``args.resume_from_checkpoint`` names, or else from
+    ``checkpoint-N`` in the Trainer's ``output_dir``. Where there is none, ``deviation`` is left out unless
+    the recorder has the weights at the start (``start=``), and ``recorder.left_out`` says so. A state that
+    cannot be written or read does not end the training: ``left_out["state"]`` says why.
+
     Parameters
     ----------
     recorder : Recorder
@@ -57,12 +73,48 @@ def hugging_face(recorder):
 
     class Recording(_base(("transformers",), "TrainerCallback")):
         def on_train_begin(self, args, state, control, model=None, **kwargs):
+            if state.global_step > 0:
+                _take_up(recorder, args, state.global_step)
             recorder.step(model, state.global_step)
 
         def on_step_end(self, args, state, control, model=None, **kwargs):
             recorder.step(model, state.global_step)
 
+        def on_save(self, args, state, control, **kwargs):
+            if getattr(state, "is_world_process_zero", True):
+                _keep(recorder, args, state.global_step)
+
     return Recording()
+
+
+def _folder(args, step):
+    return Path(args.output_dir) / f"checkpoint-{step}"
+
+
+def _keep(recorder, args, step):
+    """Write the state into the checkpoint's folder, whole or not at all."""
+    path = _folder(args, step) / STATE
+    part = path.with_suffix(".part")
+    try:
+        torch.save(recorder.state_dict(), part)
+        part.replace(path)
+    except Exception as error:  # a full disk does not end the training
+        recorder.left_out["state"] = f"step {step}: not written: {why(error)}"
+
+
+def _take_up(recorder, args, step):
+    """Go on from the state in the checkpoint's folder; without one the weights at the start are not known."""
+    recorder.goes_on()
+    named = getattr(args, "resume_from_checkpoint", None)
+    folders = [*([Path(named)] if isinstance(named, str) else []), _folder(args, step)]
+    path = next((folder / STATE for folder in folders if (folder / STATE).is_file()), None)
+    if path is None:
+        recorder.left_out["state"] = f"step {step}: {folders[0]} holds no {STATE}"
+        return
+    try:
+        recorder.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # a file of any content
+        recorder.left_out["state"] = f"step {step}: {path} cannot be read: {why(error)}"
 
 
 def _base(modules, name):

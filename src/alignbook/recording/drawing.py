@@ -2,7 +2,7 @@
 
 
 def drawn(table):
-    """A matplotlib figure of a recorder's table: a panel per instrument, a line per layer over the steps."""
+    """A matplotlib figure of a recorder's table: a panel per instrument, a line per weight over the steps."""
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(table["instrument"]))
@@ -21,13 +21,14 @@ def drawn(table):
 
 
 def _panel(panel, name, rows, colours):
-    layers = list(dict.fromkeys(rows["layer"]))
-    if "" in layers:  # the whole network says it in one line
-        layers = [""]
-    for i, layer in enumerate(layers):
-        line = rows[rows["layer"] == layer]
+    layers = list(dict.fromkeys(zip(rows["layer"], rows["parameter"], strict=True)))
+    if ("", "") in layers:  # the whole network says it in one line
+        layers = [("", "")]
+    for i, (layer, parameter) in enumerate(layers):
+        line = rows[(rows["layer"] == layer) & (rows["parameter"] == parameter)]
         colour = colours(0.85 * i / max(1, len(layers) - 1))
-        panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=layer or None)
+        label = f"{layer} {parameter}" if parameter not in ("", "weight") else layer
+        panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label or None)
     panel.set_xscale("symlog", linthresh=1)
     panel.set_xlim(left=0)
     panel.set(xlabel="step", title=name)

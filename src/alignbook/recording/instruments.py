@@ -1,52 +1,64 @@
-"""What a recorder can measure: each instrument returns {layer: number}; "" stands for the whole network."""
+"""What a recorder can measure: each instrument returns {(layer, parameter): number}.
 
-from dataclasses import dataclass
+"" stands for the whole network, and where no parameter is meant. Layers are called as the probe calls them.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
-from alignbook.metrics import (
-    hessian_eigenvalues,
-    misalignment,
-    patch_covariance,
-    tangent_alignment,
-    weight_deviation,
-)
-from alignbook.metrics.evaluation import evaluation_mode
-from alignbook.seeding import torch_stream
+from alignbook.errors import on_one_line
+from alignbook.metrics import hessian_eigenvalues, misalignment, patch_covariance, weight_deviation
+from alignbook.probing import budget, costs, weights
+from alignbook.probing.curvature import SETTING_UP, product_cost
+from alignbook.probing.errors import DoesNotApply
+from alignbook.probing.features import labels, layer_inputs, spectrum
+from alignbook.probing.instruments import first_layer, mean_loss
+from alignbook.probing.instruments import tangent as tangents
+from alignbook.probing.network import Network
+from alignbook.probing.tangents import named_weights
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 COORDINATES = 1024  # of a layer's features at most, drawn at random, the same ones at every step
-BATCH = 128
-WHOLE = "model"  # what a network that is a single layer is called
 TANGENT = 64  # examples: time and memory grow with their square
 CURVED = 128
 TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue; its own error is about the square
 PRODUCTS = 60  # with the Hessian at most
+TRIALS = (2, 16)  # examples that tell what all would take
+WHOLE = ("", "")
 
 
 @dataclass(frozen=True)
 class Subject:
     """What an instrument looks at.
 
-    model : examples.Reading; inputs, targets : tensors on its device; loss : callable (outputs, targets) →
-    scalar; start : state dict of the weights at the first step, None where it is not known; seed : int.
+    network : with its examples, on its device, in evaluation mode; rows : (n,) their numbers.
+    settle : callable Network → Task, which raises what the network raises.
+    start : state dict of the weights at the first step, None where it is not known; seed : int.
     """
 
-    model: nn.Module
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    loss: object
+    network: Network
+    rows: torch.Tensor
+    settle: object
     start: dict | None
     seed: int
+
+    @cached_property
+    def task(self):
+        """What the network is asked."""
+        return self.settle(self.network)
+
+    def on(self, n):
+        """The same with n of the examples, evenly from first to last."""
+        return replace(self, rows=budget.spread(self.rows, n))
 
 
 def loss(subject):
     """The mean loss."""
-    outputs = _read(subject)[1]
-    return {"": float(subject.loss(outputs, subject.targets))}
+    return {WHOLE: mean_loss(subject.network, subject.task, subject.rows)[0]}
 
 
 def alignment(subject):
@@ -56,61 +68,87 @@ def alignment(subject):
     vectors as Ỹ has columns, of features with a constant, rows of length one. Random features have about
     k / n.
     """
-    centred = _labels(subject.targets)
-    features, outputs = _read(subject, _names(subject.model, LAYERS))
-    found = {name: on_top(values, centred) for name, values in features.items()}
-    return found | {"output": on_top(outputs.reshape(len(outputs), -1).double().cpu().numpy(), centred)}
+    task, rows = subject.task, subject.rows
+    if subject.network.script:
+        raise DoesNotApply("TorchScript hides its layers")
+    rows = task.labelled(rows)
+    centred = labels(task.wanted(rows))
+    count = int(centred.any(0).sum())
+    if not count:
+        raise DoesNotApply("all targets are equal")
+    found = {}
+    inputs = layer_inputs(subject.network, task, rows, subject.seed, coordinates=COORDINATES)
+    for name, (values, _) in inputs.items():
+        if not values.isfinite().all():
+            raise DoesNotApply(f"what {name} reads is not finite")
+        share = spectrum(values, centred)[0]
+        found[name, ""] = float(share[min(count, len(share)) - 1])
+    return found
 
 
 def tangent(subject):
     """Alignment of each layer's tangent kernel with the labels (Lou et al. 2022, Equation 7)."""
-    inputs, targets = subject.inputs[:TANGENT], subject.targets[:TANGENT]
-    if subject.model.fields is not None:  # rows' numbers, which the metric wants as it wants inputs
-        inputs = inputs.double()
-    values = tangent_alignment(subject.model, inputs, targets)
-    names = list(_first_calls(subject.model, (nn.Linear, nn.Conv2d), inputs[:1]))
-    return {name: float(value) for name, value in zip(names, values, strict=True) if np.isfinite(value)}
+    network, task = subject.network, subject.task
+    with torch.no_grad():
+        if not network(network.few).isfinite().all():
+            raise DoesNotApply("the network's outputs are not finite")
+    most = costs.room("tangent", network, task, subject.rows, None, budget.Limits())
+    found = tangents(network, task, subject.rows, subject.seed, most=min(most, TANGENT), chance=False)
+    whose = zip(found["layer"], found["parameter"], strict=True)
+    values = dict(zip(whose, found["alignment"].astype(float), strict=True))
+    if not np.isfinite(found["alignment"]).any():
+        raise DoesNotApply("every layer's kernel is constant")
+    return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
 def curvature(subject):
     """The eigenvalue of largest magnitude of the loss's Hessian (ICLR 2020 submission, Figure 3a)."""
-    inputs, targets = subject.inputs[:CURVED], subject.targets[:CURVED]
+    task = subject.task
+    rows = task.labelled(subject.rows)[:CURVED]
+    if not len(rows):
+        raise DoesNotApply("none of these examples has a class")
     found = hessian_eigenvalues(
-        subject.model, subject.loss, inputs, targets, k=1, tol=TOLERANCE, batch_size=CURVED, basis=20,
+        subject.network, task.loss, rows, task.targets[rows], k=1, tol=TOLERANCE, batch_size=CURVED, basis=20,
         max_products=PRODUCTS, seed=subject.seed,
     )  # fmt: skip
-    return {"": float(found.eigenvalues[0])}
+    return {WHOLE: float(found.eigenvalues[0])}
 
 
-def first_layer(subject):
+def filters(subject):
     """Misalignment of the first layer's weights with its inputs (Maennel et al. 2020, Section 2.2).
 
     Applies where the first layer has more filters than a filter has weights.
     """
-    entering = _first_calls(subject.model, LAYERS, subject.inputs)
-    if not entering:
-        raise ValueError("the network has no linear or convolutional layer")
-    name, values = next(iter(entering.items()))
-    layer = subject.model.model.get_submodule(name if name != WHOLE else "")
-    weights = layer.weight.detach().double().flatten(1).cpu().numpy()
-    count, size = weights.shape
+    network = subject.network
+    layer, values = first_layer(network, subject.rows, LAYERS, "linear or convolutional layer")
+    name, matrix = network.names()[layer], layer.weight.detach().double().flatten(1).cpu().numpy()
+    count, size = matrix.shape
     if count <= size:
-        raise ValueError(f"{name} has {count} filters of {size} weights: it needs more filters than that")
+        raise DoesNotApply(f"{name} has {count} filters of {size} weights: it needs more filters than that")
     if isinstance(layer, nn.Linear) and values.ndim == 2:
-        data = np.cov(values.double().cpu().numpy(), rowvar=False)
+        data = np.cov(values.double().numpy(), rowvar=False)
     elif isinstance(layer, nn.Conv2d) and len(set(layer.kernel_size)) == 1 and layer.dilation == (1, 1):
-        data = patch_covariance(values.cpu(), layer.kernel_size[0]).cov
+        data = patch_covariance(values, layer.kernel_size[0]).cov
     else:
-        raise ValueError(f"{name} reads neither vectors nor square patches of images")
-    return {name: misalignment(data, np.cov(weights, rowvar=False, bias=True))}
+        raise DoesNotApply(f"{name} reads neither vectors nor square patches of images")
+    return {(name, "weight"): misalignment(data, np.cov(matrix, rowvar=False, bias=True))}
 
 
 def deviation(subject):
     """‖W - W₀‖ of each weight since the first step, and their sum (ICLR 2020 submission, Section 3)."""
     if subject.start is None:
-        raise ValueError("the weights at the start are not known: hand them in as start=")
-    found = weight_deviation(subject.start, subject.model.model)
-    return {name.removesuffix(".weight"): value for name, value in found.layers.items()} | {"": found.total}
+        raise DoesNotApply("the weights at the start are not known: hand them in as start=")
+    wanted = {
+        ".".join(part for part in whose if part != "(network)"): (whose, weight)
+        for whose, weight in named_weights(subject.network.model).items()
+    }
+    if not wanted:
+        raise DoesNotApply("the network has no weights of two or more dimensions")
+    both, apart = weights.shared(subject.start, {name: weight for name, (_, weight) in wanted.items()})
+    if wanted.keys() - both.keys():
+        raise DoesNotApply("; ".join(line for line in apart if not line.startswith("only before")))
+    found = weight_deviation(*({name: both[name][i] for name in wanted} for i in (0, 1)))
+    return {wanted[name][0]: value for name, value in found.layers.items()} | {WHOLE: found.total}
 
 
 INSTRUMENTS = {
@@ -118,83 +156,61 @@ INSTRUMENTS = {
     "alignment": alignment,
     "tangent": tangent,
     "curvature": curvature,
-    "misalignment": first_layer,
+    "misalignment": filters,
     "deviation": deviation,
 }
+MOST = {"tangent": TANGENT, "curvature": CURVED}  # examples that they take, if not all
 
 
-def on_top(features, centred):
-    """Share of ‖Ỹ‖² on as many top left singular vectors of ``features`` (n, d) as Ỹ (n, k) has columns."""
-    if not np.isfinite(features).all():
-        raise ValueError("the features are not finite")
-    rows = np.column_stack([features, np.ones(len(features))])
-    rows /= np.abs(rows).max(1, keepdims=True)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    values, vectors = np.linalg.eigh(rows @ rows.T)  # ascending
-    top = vectors[:, -centred.shape[1] :][:, values[-centred.shape[1] :] > 1e-12 * values[-1]]
-    return float(np.square(top.T @ centred).sum() / np.square(centred).sum())
+def foretold(name, subject, left):
+    """Seconds that an instrument will take, from a few examples; 0 where these do not tell.
+
+    ``deviation`` passes over the weights once, and is not tried. Of ``curvature`` one product with the
+    Hessian is timed, and as many are counted as it may take. The second trial, on more examples, is left out
+    where it might take the seconds that are ``left``; then time counts as if it grew with the examples.
+    """
+    if name == "deviation":
+        return 0.0
+    most, times, start = min(MOST.get(name, len(subject.rows)), len(subject.rows)), [], budget.clock()
+    for n in (n for n in TRIALS if n < most):
+        if times and budget.clock() - start + times[-1][1] * n / times[-1][0] > left:
+            break
+        try:
+            took = _trial(name, subject.on(n))
+            if not times and took < left / 10:  # the first may have to wake things up
+                took = min(took, _trial(name, subject.on(n)))
+            times.append((n, took))
+        except Exception:  # fewer examples may have no number where all have one
+            continue
+    if not times:
+        return 0.0
+    known = budget.predicted(times, most) if name == "tangent" and len(times) > 1 else _line(times, most)
+    return known * (PRODUCTS + SETTING_UP if name == "curvature" else 1)
 
 
-def _labels(targets):
-    if targets.is_floating_point():
-        columns = targets.double().reshape(len(targets), -1)
-    elif targets.ndim == 1 and targets.min() >= 0:
-        columns = functional.one_hot(targets.long()).double()
-    else:
-        raise ValueError("the labels are not one class for each example")
-    columns = columns.cpu().numpy()
-    columns = columns[:, np.ptp(columns, axis=0) > 0]
-    if not columns.size:
-        raise ValueError("all labels are equal")
-    return columns - columns.mean(0)
+def _line(times, n):
+    """Seconds for n examples by the line through the trials, or of one through the origin."""
+    (before, took_before), (count, took) = times[0], times[-1]
+    each = took / count
+    if count > before:
+        each = min(max((took - took_before) / (count - before), 0.0), each)
+    return took + each * (n - count)
 
 
-def _names(model, kinds):
-    """{module: name} of the layers; "" stands for the whole network, so that one that is a layer is named."""
-    found = {module: name for name, module in model.model.named_modules() if isinstance(module, kinds)}
-    return {module: name or WHOLE for module, name in found.items()}
+def _trial(name, subject):
+    """Seconds of one measurement, or of one product with the Hessian."""
+    if name == "curvature":
+        rows = subject.task.labelled(subject.rows)
+        return product_cost(subject.network, subject.task, rows, subject.seed)[0]
+    if name != "misalignment":
+        _ = subject.task  # settled once, which is no part of the time
+    start = budget.clock()
+    INSTRUMENTS[name](subject)
+    return budget.clock() - start
 
 
-def _first_calls(model, kinds, inputs):
-    """{layer: what entered it at its first call}, in the order of the calls."""
-    seen = {}
-    hooks = [
-        module.register_forward_pre_hook(lambda _, given, name=name: seen.setdefault(name, given[0].detach()))
-        for module, name in _names(model, kinds).items()
-    ]
-    try:
-        with torch.no_grad(), evaluation_mode(model):
-            model(inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return seen
-
-
-def _read(subject, names=None):
-    """({layer: float64 features (n, d) that enter it at its first call}, outputs), batch by batch."""
-    parts, outputs, chosen = {}, [], {}
-    generator = torch_stream(subject.seed, "recorder", "coordinates")
-
-    def keep(name, values):
-        if name in called or len(values) != size:
-            return
-        called.add(name)
-        flat = values.detach().reshape(size, -1)
-        if name not in chosen:
-            chosen[name] = torch.randperm(flat.shape[1], generator=generator)[:COORDINATES].to(flat.device)
-        parts.setdefault(name, []).append(flat[:, chosen[name]].double().cpu())
-
-    hooks = [
-        module.register_forward_pre_hook(lambda _, given, name=name: keep(name, given[0]))
-        for module, name in (names or {}).items()
-    ]
-    try:
-        with torch.no_grad(), evaluation_mode(subject.model):
-            for part in subject.inputs.split(BATCH):
-                size, called = len(part), set()
-                outputs.append(subject.model(part).detach())
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return {name: torch.cat(found).numpy() for name, found in parts.items()}, torch.cat(outputs)
+def why(error):
+    """One line on why an instrument has no number."""
+    if isinstance(error, DoesNotApply):
+        return on_one_line(error).removesuffix(" (--memory)")
+    return f"{type(error).__name__}: {on_one_line(error)}"

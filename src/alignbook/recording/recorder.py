@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -9,12 +10,18 @@ import torch
 from torch import nn
 
 from alignbook.errors import on_one_line
+from alignbook.metrics.checks import integer
+from alignbook.metrics.evaluation import evaluation_mode
+from alignbook.probing.budget import MEMORY, duration
+from alignbook.probing.data import cast, read
+from alignbook.probing.network import Network, measurable, unwrapped
 
-from .examples import Reading, collected, loss_of, untouched, unwrapped
-from .instruments import INSTRUMENTS, Subject
+from .instruments import INSTRUMENTS, Subject, foretold, why
 from .schedule import Budget, due
+from .untouched import untouched
 
-COLUMNS = ["step", "instrument", "layer", "value"]
+COLUMNS = ["step", "instrument", "layer", "parameter", "value"]
+BATCH = 128  # examples at once
 DEFAULT = ("loss", "alignment", "tangent", "curvature", "deviation")
 clock = time.perf_counter
 
@@ -24,24 +31,35 @@ class Recorder:
 
     Parameters
     ----------
-    data : (inputs, targets), or a DataLoader or other iterable of batches
-        A batch is (inputs, targets), or a dict with the targets as ``labels``; inputs that are a dict are
-        handed to the network by name. The first ``examples`` are kept. Held-out data measure what was
-        learned, training data what was memorised.
+    data : (inputs, targets), dict, Dataset, DataLoader or other iterable of batches
+        A batch is (inputs, targets), with tensors (n, …) or arrays, or a dict with the targets as ``labels``.
+        Inputs may be several, in a tuple: ((input, another), targets) or (input, another, targets); the
+        network is called with all of them, and with a dict's entries by name. Targets are classes (n,), with
+        −100 for none, numbers (n,) or (n, k), or classes of positions (n, T) or (n, H, W), for outputs
+        (n, T, classes) or (n, classes, H, W), as :func:`alignbook.probe` has them. Where the network returns
+        a loss for its labels, as those of Hugging Face do, and this is that of the next token, so is the
+        recorder's. Copies of the first ``examples`` are kept. Held-out data measure what was learned,
+        training data what was memorised.
     instruments : names, or callables
         Of :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (features with labels),
         ``tangent`` (layer tangent kernels with labels), ``curvature`` (largest Hessian eigenvalue),
         ``misalignment`` (first layer with its inputs) and ``deviation`` (of the weights from the start). A
-        callable (model, inputs, targets) returns a number, or a dict of them by layer.
+        callable (model, inputs, targets) returns a number, or a dict of them by layer; it finds the model in
+        evaluation mode.
     at : int, iterable of int, or "logarithmic"
         Every so many steps, at these steps, or at eight steps to a decade.
     share : float, optional
         Recording may take this share of the time of training, after ten seconds that are free; an
-        instrument that would take more is skipped at that step. None: no bound.
+        instrument that would take more is skipped at that step. How long its first look takes is foretold
+        from a trial on a few examples, which is always made (of ``curvature`` one product with the Hessian).
+        The first look of a callable is always taken. None: no bound.
     examples : int
         How many are kept and measured.
     loss : callable (outputs, targets) → scalar, optional
         A mean over examples; by default cross-entropy of classes, mean squared error of numbers.
+    forward : callable (model, inputs) → outputs, optional
+        For a network that is called otherwise, or returns something else than a tensor, ``.logits``,
+        ``["out"]`` or a tuple that begins with one.
     start : torch.nn.Module or state dict, optional
         Where ``deviation`` counts from; by default the network at the first step.
     seed : int
@@ -50,23 +68,30 @@ class Recorder:
     Attributes
     ----------
     table : pandas.DataFrame
-        A row per step, instrument and layer (empty for the whole network), with its ``value``.
+        A row per step, instrument, layer (a module's name; empty for the whole network) and parameter (where
+        one is meant), with its ``value``. Layers and parameters are called as in the tables of
+        :func:`alignbook.probe`: ``(output)`` is what the network returns, ``(network)`` the module itself.
     costs : pandas.DataFrame
         Per instrument how often it was recorded and skipped, its seconds and their share of training.
     left_out : dict of str to str
         Why an instrument has no number at a step, or does not apply at all.
+    said : tuple of str
+        What a reader should know about how the network and the data were understood, a line each.
 
     Raises
     ------
     ValueError
-        For data, instruments or steps of another form.
+        For data, instruments or steps of another form. Nothing is raised once training has begun.
 
     Notes
     -----
     The network is measured in evaluation mode and left as it was: modes, buffers, gradients and all random
     states, so that training goes on exactly as it would without a recorder. What DistributedDataParallel
     and torch.compile put around it is taken off, and only rank 0 records. An instrument that does not apply
-    is left out; ``left_out`` says why.
+    or fails in whatever way is left out, and so is a tracker that fails; ``left_out`` says why.
+
+    The instruments are the probe's, on one number of examples all the time: ``tangent`` on 64 at most,
+    ``curvature`` on 128, ``alignment`` with 1,024 coordinates of what a layer reads, drawn at random.
 
     Examples
     --------
@@ -88,20 +113,25 @@ class Recorder:
     def __init__(
         self, data, instruments: Iterable[str | Callable] = DEFAULT, at="logarithmic",
         share: float | None = 0.05, examples: int = 256, loss: Callable | None = None,
-        start: nn.Module | Mapping | None = None, seed: int = 0,
+        start: nn.Module | Mapping | None = None, seed: int = 0, *, forward: Callable | None = None,
     ) -> None:  # fmt: skip
         self._instruments = _named(instruments)
         self._due, self._budget = due(at), Budget(share)
+        integer(examples, "examples", 1)
         with untouched(nn.Module()):  # a DataLoader that shuffles draws from the global generator
-            self._inputs, self._targets = collected(data, examples)
-        self._loss, self._seed = loss or loss_of, seed
+            found = read(data, examples=examples, least=1, floats=None)
+        self._data = found.each(lambda values: values.detach().clone())
+        self._loss, self._forward, self._seed = loss, forward, seed
         self._start = None if start is None else _weights(start)
-        self._rows: dict[tuple[int, str], dict[str, float]] = {}
+        self._known: tuple | None = None  # what the network is asked and how it is called
+        self._rows: dict[tuple[int, str], dict[tuple[str, str], float]] = {}
+        self._unfit: set[str] = set()  # instruments that failed and never worked before
         self._sinks: list[Callable] = []
         self._stopped: float | None = None  # when the last look ended
         self._last: int | None = None
         self._continued = False  # from a file, which does not hold the weights at the start
         self.left_out: dict[str, str] = {}
+        self.said: tuple[str, ...] = found.said
 
     def step(self, model: nn.Module, n: int) -> None:
         """Record step ``n`` if it is due; to be called at every step, once before the first one trains."""
@@ -109,20 +139,24 @@ class Recorder:
             self._budget.trained += clock() - self._stopped
         if _leads() and n != self._last:
             self._last = n
-            model = unwrapped(model)
-            if self._start is None and not self._continued:
-                self._start = _weights(model)
-            if self._due(n):
-                self._record(model, n)
+            try:
+                model = unwrapped(model)
+                if self._start is None and not self._continued:
+                    self._start = _weights(model)
+                if self._due(n):
+                    self._record(model, n)
+            except Exception as error:  # no fault of a look ends the training
+                for name in self._instruments:
+                    self.left_out[name] = f"step {n}: {why(error)}"
         self._stopped = clock()
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per step, instrument and layer (empty for the whole network), with its ``value``."""
+        """One row per step, instrument, layer (empty for the whole network) and parameter: its ``value``."""
         rows = [
-            (step, name, layer, value)
+            (step, name, *whose, value)
             for (step, name), found in sorted(self._rows.items(), key=self._order)
-            for layer, value in found.items()
+            for whose, value in found.items()
         ]
         return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -149,29 +183,46 @@ class Recorder:
 
         Raises ValueError where the file is no such table.
         """
-        rows: dict[tuple[int, str], dict[str, float]] = {}
+        rows: dict[tuple[int, str], dict[tuple[str, str], float]] = {}
         try:
             table = pd.read_csv(path, keep_default_na=False)
             if list(table.columns) != COLUMNS:
                 raise ValueError(f"its columns are {', '.join(table.columns)}")
             for row in table.itertuples():
-                rows.setdefault((int(row.step), row.instrument), {})[str(row.layer)] = float(row.value)
+                whose = str(row.layer), str(row.parameter)
+                rows.setdefault((int(row.step), row.instrument), {})[whose] = float(row.value)
         except ValueError as error:
             raise ValueError(f"{path} is no recorder's table: {on_one_line(error)}") from None
         self._rows |= rows
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """Say that the run began earlier: the weights of the next step are not those at the start.
+
+        Without ``start=`` or a state that holds them ``deviation`` is then left out.
+        """
         self._continued = True
 
     def state_dict(self) -> dict:
         """All that a resumed run needs: plain numbers, and the weights at the start as tensors."""
-        rows = [[step, name, found] for (step, name), found in self._rows.items()]
-        budget = self._budget.state_dict()
-        return {"rows": rows, "start": self._start, "budget": budget, "left_out": self.left_out}
+        rows = [
+            [step, name, [[*whose, value] for whose, value in found.items()]]
+            for (step, name), found in self._rows.items()
+        ]
+        state = {"rows": rows, "start": self._start, "budget": self._budget.state_dict()}
+        return state | {"left_out": dict(self.left_out), "unfit": sorted(self._unfit)}
 
     def load_state_dict(self, state: Mapping) -> None:
-        """Go on from :meth:`state_dict`."""
-        self._rows = {(step, name): dict(found) for step, name, found in state["rows"]}
-        self._start, self.left_out = state["start"], dict(state["left_out"])
+        """Go on from :meth:`state_dict`. Raises KeyError, TypeError or ValueError for another thing."""
+        rows = {
+            (step, name): {(layer, parameter): value for layer, parameter, value in found}
+            for step, name, found in state["rows"]
+        }
+        start, left_out, unfit = state["start"], dict(state["left_out"]), set(state["unfit"])
         vars(self._budget).update(state["budget"])
+        self._rows, self.left_out, self._unfit = rows, left_out, unfit
+        self._start = self._start if start is None else start
+        self._continued = self._continued or bool(rows)
         self._stopped = self._last = None
 
     def plot(self):
@@ -206,39 +257,71 @@ class Recorder:
         return step, [*self._instruments, name].index(name)
 
     def _record(self, model, n):
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        subject = self._subject(model, device)
-        with untouched(model), torch.autocast(device.type, enabled=False):
-            for name, measure in self._instruments.items():
-                if self._hopeless(name) or not self._budget.allows(name):
-                    continue
-                began = clock()
-                try:
-                    found = measure(subject)
-                except (ValueError, RuntimeError, TypeError, IndexError, AttributeError) as error:
-                    self.left_out[name] = f"step {n}: {type(error).__name__}: {on_one_line(error)}"
-                    continue
-                self._budget.spend(name, clock() - began)
-                self._rows[n, name] = found
-                for send in self._sinks:
-                    send(n, _flat(name, found))
+        with untouched(model), measurable():
+            network = self._network(model)
+            device = network.data.targets.device
+            rows = torch.arange(len(network.data), device=device)
+            subject = Subject(network, rows, self._settled, self._start, self._seed)
+            with evaluation_mode(network), torch.autocast(device.type, enabled=False):
+                for name in self._instruments:
+                    if name not in self._unfit and self._budget.allows(name):
+                        self._look(name, subject, n)
 
-    def _hopeless(self, name):
-        """Whether the instrument failed and never worked before: it does not apply to this network."""
-        return name in self.left_out and not any(seen == name for _, seen in self._rows)
+    def _look(self, name, subject, n):
+        """Record one instrument, or say in ``left_out`` why there is no number."""
+        left, began = self._budget.left, clock()
+        try:
+            if name in INSTRUMENTS and name not in self._budget.last and left < float("inf"):
+                needed = foretold(name, subject, left)
+                if needed > left:
+                    self._budget.refuse(name, needed, clock() - began)
+                    takes, may = duration(needed), duration(left)
+                    self.left_out[name] = (
+                        f"step {n}: it would take about {takes}, and recording may take {may} (share=)"
+                    )
+                    return
+            found = self._instruments[name](subject)
+        except Exception as error:  # a reader's network, loss or instrument may fail in any way
+            self._budget.lose(name, clock() - began)
+            self.left_out[name] = f"step {n}: {why(error)}"
+            if not any(seen == name for _, seen in self._rows):
+                self._unfit.add(name)
+            return
+        self._budget.spend(name, clock() - began)
+        self._rows[n, name] = found
+        for send in self._sinks:
+            try:
+                send(n, _flat(name, found))
+            except Exception as error:  # nor does a tracker end the training
+                self.left_out["log_to"] = f"step {n}: {why(error)}"
 
-    def _subject(self, model, device):
-        inputs, fields = self._inputs, None
-        if isinstance(inputs, Mapping):
-            fields = {name: values.to(device) for name, values in inputs.items()}
-            inputs = torch.arange(len(self._targets))
-        targets = self._targets.to(device)
-        reading = Reading(model, fields)
-        return Subject(reading, inputs.to(device), targets, self._loss, self._start, self._seed)
+    def _network(self, model):
+        """The network and its examples where it is, floats in its precision where they have another."""
+        weights = [*model.parameters(), *model.buffers()]
+        device = next((v.device for v in weights), torch.device("cpu"))
+        kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
+        data = self._data.to(device).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
+        network = Network(model, data, self._forward)
+        network.batch = BATCH
+        return network
+
+    def _settled(self, network):
+        """The task, settled when it is first asked for, from what the network returns for two examples."""
+        if self._known is None:
+            rows = network.few
+            lines = network.prepared(rows)
+            task, said = network.task(rows, self._loss, self._seed)
+            with torch.no_grad():
+                network.fit(network(rows), MEMORY)
+            self.said = tuple(dict.fromkeys([*self.said, *lines, *said]))
+            called = network.key, network.changes, network.batch
+            self._known = replace(task, targets=task.targets.cpu()), called
+        task, (network.key, network.changes, network.batch) = self._known
+        return replace(task, targets=task.targets.to(network.data.targets))
 
 
 def _named(instruments):
-    """{name: callable (Subject) → {layer: number}} from names and callables."""
+    """{name: callable (Subject) → {(layer, parameter): number}} from names and callables."""
     found = {}
     for given in [instruments] if isinstance(instruments, str) or callable(instruments) else instruments:
         if callable(given):
@@ -257,11 +340,11 @@ def _named(instruments):
 
 def _own(function):
     def measure(subject):
-        inputs = subject.model.fields or subject.inputs
-        value = function(subject.model.model, inputs, subject.targets)
+        data = subject.network.data
+        value = function(subject.network.model, data.inputs, data.targets)
         if not isinstance(value, Mapping):
             value = {"": value}
-        return {str(layer): float(number) for layer, number in value.items()}
+        return {(str(layer), ""): float(number) for layer, number in value.items()}
 
     return measure
 
@@ -282,7 +365,12 @@ def _leads():
 
 
 def _flat(name, found):
-    return {"/".join(filter(None, ("alignbook", name, layer))): value for layer, value in found.items()}
+    """{name for a tracker: number}; without brackets, which MLflow refuses, and ``weight`` goes unsaid."""
+    named = {}
+    for (layer, parameter), value in found.items():
+        parts = ("alignbook", name, layer, parameter if parameter != "weight" else "")
+        named["/".join(filter(None, parts)).replace("(", "").replace(")", "")] = value
+    return named
 
 
 def _sender(tracker):

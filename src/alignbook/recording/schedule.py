@@ -41,18 +41,33 @@ class Budget:
         self.share, self.trained = share, 0.0
         self.seconds, self.last, self.records, self.skipped = {}, {}, {}, {}
 
+    @property
+    def left(self):
+        """Seconds that recording may take now; below 0 where it has taken more than its share."""
+        bound = math.inf if self.share is None else max(FREE, self.share * self.trained)
+        return bound - sum(self.seconds.values())
+
     def allows(self, name):
         """Whether the instrument may run, at what it took the last time; a refusal is counted."""
-        bound = math.inf if self.share is None else max(FREE, self.share * self.trained)
-        if sum(self.seconds.values()) + self.last.get(name, 0.0) <= bound:
+        if self.last.get(name, 0.0) <= self.left:
             return True
         self.skipped[name] = self.skipped.get(name, 0) + 1
         return False
 
+    def refuse(self, name, needed, seconds):
+        """Count a refusal: a trial, which took ``seconds``, foretold that all would take ``needed``."""
+        self.last[name] = needed
+        self.skipped[name] = self.skipped.get(name, 0) + 1
+        self.lose(name, seconds)
+
+    def lose(self, name, seconds):
+        """Count seconds that led to no record."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
     def spend(self, name, seconds):
         """Count one record of the instrument."""
         self.last[name] = seconds
-        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.lose(name, seconds)
         self.records[name] = self.records.get(name, 0) + 1
 
     def state_dict(self):

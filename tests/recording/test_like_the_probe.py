@@ -1,0 +1,324 @@
+"""The recorder understands data, networks and names as the probe does, and never ends the training."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import alignbook
+from alignbook import Recorder
+from alignbook.probing import budget
+from alignbook.recording import instruments, recorder, schedule
+
+N, CLASSES, WORDS = 24, 3, 11
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+class Language(nn.Module):
+    """A causal language model as Hugging Face has them: its loss is that of the next token."""
+
+    def __init__(self, blank=False):
+        super().__init__()
+        self.words, self.block = (
+            nn.Embedding(WORDS, 8),
+            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        )
+        self.head = nn.Linear(8, WORDS)
+        if blank:  # all tokens are as likely everywhere: shifted or not, the loss is the same
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
+
+    def forward(self, input_ids, labels=None):
+        mask = nn.Transformer.generate_square_subsequent_mask(input_ids.shape[1])
+        logits, loss = self.head(self.block(self.words(input_ids), mask, is_causal=True)), None
+        if labels is not None:
+            loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        return SimpleNamespace(logits=logits, loss=loss)
+
+
+def tokens():
+    ids = torch.randint(0, WORDS, (N, 7))
+    return {"input_ids": ids, "labels": torch.where(torch.rand(N, 7) < 0.3, -100, ids)}
+
+
+def recorded(net, data, names, **options):
+    record = Recorder(data, names, at=1, **options)
+    record.step(net, 0)
+    return record
+
+
+def values(record):
+    return record.table.set_index(["instrument", "layer"])["value"]
+
+
+def test_a_language_models_loss_and_curvature_are_those_of_the_next_token():
+    net, data = Language().eval(), tokens()
+    record = recorded(net, data, ["loss", "curvature"])
+    with torch.no_grad():
+        own = net(**data).loss.item()
+    assert abs(functional.cross_entropy(net(data["input_ids"]).logits.mT, data["labels"]).item() - own) > 0.01
+    assert values(record)["loss", ""] == pytest.approx(own, rel=1e-5)
+    probed = alignbook.probe(
+        net, data, without=["tangent", "slice", "features", "curvature", "initialisation"]
+    )
+    assert values(record)["loss", ""] == pytest.approx(probed.network["network"]["loss"], rel=1e-6)
+
+    def following(logits, labels):
+        return functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+    own = recorded(net, (data["input_ids"], data["labels"]), ["curvature"], loss=following)
+    assert values(record)["curvature", ""] == pytest.approx(values(own)["curvature", ""], rel=1e-3)
+    assert record.left_out == {} and any("next token" in line for line in record.said)
+
+
+def test_it_is_told_from_its_labels_where_an_untrained_network_answers_the_same_everywhere():
+    net, data = Language(blank=True), tokens()
+    record = Recorder(data, ["loss"], at=1)
+    record.step(net, 0)
+    assert any("next token" in line for line in record.said)
+    net.head.reset_parameters()
+    record.step(net.eval(), 1)
+    found = record.table.query("step == 1")["value"].item()
+    assert found == pytest.approx(net(**data).loss.item(), rel=1e-5)
+
+
+class Same(Language):
+    """Its loss is that of the token itself; outputs come as a tuple after the loss."""
+
+    def forward(self, input_ids, labels=None):
+        logits = super().forward(input_ids).logits
+        return logits if labels is None else (functional.cross_entropy(logits.mT, labels), logits)
+
+
+def test_a_loss_that_does_not_shift_is_taken_as_it_is():
+    net, data = Same(blank=True).eval(), tokens()
+    record = recorded(net, data, ["loss"])
+    assert record.said == ()
+    net.head.reset_parameters()
+    record.step(net, 1)
+    expected = net(**data)[0].item()
+    assert record.table.query("step == 1")["value"].item() == pytest.approx(expected, rel=1e-5)
+
+
+class Segments(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.body, self.head = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, classes, 1)
+
+    def forward(self, x):
+        return {"out": self.head(self.body(x).relu()), "aux": x}
+
+
+@pytest.mark.parametrize("size", [(6, 4), (4, 6), (4, 4), (5, 6)])
+def test_segmentation_of_every_size_has_its_loss(size):
+    """Four classes: as many as the width, the height, both or neither."""
+    x, y = torch.randn(N, 3, *size), torch.randint(0, 4, (N, *size))
+    y[:, 0] = -100
+    net = Segments(4)
+    record = recorded(net, (x, y), ["loss", "alignment", "tangent", "curvature"])
+    expected = functional.cross_entropy(net(x)["out"], y).item()
+    assert values(record)["loss", ""] == pytest.approx(expected, rel=1e-5) and record.left_out == {}
+    assert values(record)["alignment"].index.tolist() == ["body", "head", "(output)"]
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, CLASSES))
+
+
+def vectors():
+    return torch.randn(N, 6), torch.arange(N) % CLASSES
+
+
+def test_whatever_an_instrument_raises_the_training_goes_on():
+    def missing(model, inputs, targets):
+        if calls.append(1) or len(calls) == 2:
+            raise KeyError("hidden")
+        return 1.0
+
+    def never(model, inputs, targets):
+        raise ZeroDivisionError("by zero")
+
+    class Broken:
+        def log(self, values, step):
+            raise OSError("no connection")
+
+    calls, net = [], mlp()
+    record = Recorder(vectors(), [missing, never, "loss"], at=1)
+    record.log_to(Broken())
+    for n in range(3):
+        record.step(net, n)
+    assert record.table.query("instrument == 'missing'")["step"].tolist() == [0, 2]
+    assert record.table.query("instrument == 'loss'")["step"].tolist() == [0, 1, 2]
+    assert record.left_out["missing"] == "step 1: KeyError: 'hidden'"
+    assert record.left_out["never"] == "step 0: ZeroDivisionError: by zero"  # said once, and not tried again
+    assert record.left_out["log_to"] == "step 2: OSError: no connection"
+    record.step(SimpleNamespace(), 3)  # this is no network at all
+    assert "AttributeError" in record.left_out["loss"] and 3 not in set(record.table["step"])
+
+
+def test_one_example_without_a_class_costs_no_instrument():
+    (x, y), net = vectors(), mlp()
+    y[4] = -100
+    record = recorded(net, (x, y), ["loss", "alignment", "tangent", "curvature"])
+    known = torch.arange(N) != 4
+    expected = recorded(net, (x[known], y[known]), ["loss", "alignment", "tangent", "curvature"])
+    pd.testing.assert_frame_equal(record.table, expected.table, rtol=1e-4)
+    assert record.left_out == {} and len(record.table) == 7
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = mlp()
+
+    def forward(self, x, z):
+        return self.net(x - z)
+
+
+@pytest.mark.parametrize("form", ["nested", "flat", "loader", "batches"])
+def test_networks_of_several_inputs(form):
+    (x, y), z, net = vectors(), torch.randn(N, 6), Two()
+    data = {
+        "nested": ((x, z), y),
+        "flat": (x, z, y),
+        "batches": [((x[:9], z[:9]), y[:9]), ((x[9:], z[9:]), y[9:])],
+        "loader": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, z, y), 7),
+    }[form]
+    record = recorded(net, data, ["loss", "alignment", "tangent"])
+    expected = recorded(net.net, (x - z, y), ["loss", "alignment", "tangent"]).table
+    assert values(record)["loss", ""] == pytest.approx(expected["value"][0], rel=1e-6)
+    assert record.table["value"].to_numpy() == pytest.approx(expected["value"].to_numpy(), rel=1e-3)
+    assert record.left_out == {}
+
+
+def test_a_list_of_exactly_two_dicts_is_two_batches():
+    (x, y), net = vectors(), mlp()
+    batches = [{"input": x[:9], "labels": y[:9]}, {"input": x[9:], "labels": y[9:]}]
+    record = recorded(net, batches, ["loss"])
+    expected = functional.cross_entropy(net(x), y).item()
+    assert values(record)["loss", ""] == pytest.approx(expected, rel=1e-6)
+
+
+def test_forward_says_how_the_network_is_called():
+    (x, y), net = vectors(), mlp()
+    names = ["loss", "alignment", "tangent", "curvature"]
+    record = recorded(net, (x, y), names, forward=lambda model, inputs: {"a": y, "b": model(2 * inputs)}["b"])
+    pd.testing.assert_frame_equal(record.table, recorded(net, (2 * x, y), names).table, rtol=1e-4)
+
+
+def test_networks_and_data_of_different_precision():
+    (x, y), net = vectors(), mlp().double()
+    expected = functional.cross_entropy(net(x.double()), y).item()
+    seen = []
+    mine = recorded(net, (x, y), ["loss", lambda model, inputs, targets: seen.append(inputs.dtype) or 0.0])
+    assert values(mine)["loss", ""] == pytest.approx(expected, rel=1e-12) and seen == [torch.float64]
+    net = net.float()
+    assert values(recorded(net, (x.double().numpy(), y), ["loss"]))["loss", ""] == pytest.approx(
+        expected, rel=1e-5
+    )
+
+
+class Attention(nn.Module):
+    """Multi-head attention as PyTorch has it, whose projections are parameters of one module; and a GRU."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.attention = nn.Conv1d(4, 8, 1), nn.MultiheadAttention(8, 2)
+        self.memory, self.norm, self.head = (
+            nn.GRU(8, 5, batch_first=True),
+            nn.LayerNorm(5),
+            nn.Linear(5, CLASSES),
+        )
+
+    def forward(self, x):
+        h = self.lift(x).permute(2, 0, 1)
+        h = self.attention(h, h, h, need_weights=False)[0].transpose(0, 1)
+        return self.head(self.norm(self.memory(h)[0].mean(1)))
+
+
+def test_the_recorders_table_joins_with_the_probes():
+    x, y = torch.randn(N, 4, 5), torch.arange(N) % CLASSES
+    net, start = Attention(), Attention()
+    probed = alignbook.probe(net, x, y, before=start, without=["curvature", "slice", "initialisation"]).tables
+    record = recorded(net, (x, y), ["alignment", "tangent", "deviation"], start=start)
+    assert record.left_out == {}
+    mine = {name: rows for name, rows in record.table.groupby("instrument")}
+    features = probed["features"].query("network == 'network'")
+    both = features.query(f"k == {CLASSES}").merge(mine["alignment"], on="layer")
+    layers = ["lift", "attention", "attention.out_proj", "memory", "head", "(output)"]
+    assert both["layer"].tolist() == mine["alignment"]["layer"].tolist() == layers
+    assert both["value"].to_numpy() == pytest.approx(both["share"].to_numpy(), rel=1e-5)
+    tangent = probed["tangent"].query("network == 'network'")
+    both = tangent.merge(mine["tangent"], on=["layer", "parameter"])
+    assert len(both) == len(tangent) == len(mine["tangent"]) == 6
+    assert both["value"].to_numpy() == pytest.approx(both["alignment"].to_numpy(), rel=1e-5)
+    both = probed["deviation"].merge(mine["deviation"], on=["layer", "parameter"])
+    assert len(both) == len(probed["deviation"]) == len(mine["deviation"]) - 1 == 6  # its sum beside
+    assert both["value"].to_numpy() == pytest.approx(both["deviation"].to_numpy(), rel=1e-12)
+    assert set(layers) - {"(output)"} == set(both["layer"])
+
+
+def test_a_network_that_is_one_layer_is_called_as_the_probe_calls_it():
+    x, y = vectors()
+    record = recorded(nn.Linear(6, CLASSES), (x, y), ["alignment", "tangent", "deviation"])
+    assert record.table["layer"].tolist() == ["(network)", "(output)", "(network)", "(network)", ""]
+    sent = []
+    record.log_to(SimpleNamespace(log=lambda values, step: sent.extend(values)))
+    assert sent[:3] == [
+        "alignbook/alignment/network",
+        "alignbook/alignment/output",
+        "alignbook/tangent/network",
+    ]
+
+
+class Slow(nn.Module):
+    """Takes two milliseconds of ``now`` for each example that it sees."""
+
+    def __init__(self, now):
+        super().__init__()
+        self.net, self.seen, self.now = mlp(), [], now
+
+    def forward(self, x):
+        self.seen.append(len(x))
+        self.now.seconds += 0.002 * len(x)
+        return self.net(x)
+
+
+def test_a_first_look_that_would_take_more_than_is_left_is_not_taken(monkeypatch):
+    x, y = torch.randn(200, 6), torch.arange(200) % CLASSES
+    monkeypatch.setattr(schedule, "FREE", 0.1)
+    now = SimpleNamespace(seconds=0.0)
+    for module in (recorder, budget):
+        monkeypatch.setattr(module, "clock", lambda: now.seconds)
+    net = Slow(now)
+    record = recorded(net, (x, y), ["loss", "alignment"], examples=200)
+    assert record.table.empty and max(net.seen) <= 16
+    assert record.costs["skipped"].tolist() == [1, 1] and record.costs["recorded"].tolist() == [0, 0]
+    assert "take about 0.4 s, and recording may take 0.1 s (share=)" in record.left_out["loss"]
+    net.seen.clear()
+    record.step(net, 1)
+    assert net.seen == []  # what it takes is known now
+    record._budget.trained = 1e6
+    record.step(net, 2)
+    assert set(record.table["instrument"]) == {"loss", "alignment"} and max(net.seen) == 128
+    whole = recorded(Slow(now), (x, y), ["loss"], examples=200, share=None)
+    assert whole.costs["recorded"].tolist() == [1]
+
+
+def test_the_curvature_is_foretold_from_one_product(monkeypatch):
+    x, y = torch.randn(128, 6), torch.arange(128) % CLASSES
+    monkeypatch.setattr(schedule, "FREE", 2.0)
+    monkeypatch.setattr(
+        instruments, "product_cost", lambda network, task, rows, seed: (0.02 + 0.0001 * len(rows), 0)
+    )
+    record = recorded(mlp(), (x, y), ["curvature"])
+    assert record.table.empty and "it would take about 2.1 s" in record.left_out["curvature"]
+    monkeypatch.setattr(schedule, "FREE", 2.3)
+    assert len(recorded(mlp(), (x, y), ["curvature"]).table) == 1
