@@ -1,9 +1,9 @@
 """How much pre-training on random labels slows a second task, by the dense layer's width (Figure 8)."""
 
-from alignbook.claims import UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import across, area, at, curves, difference, first, last
 from alignbook.statements import Requirement, Statement, over
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting, others
 
 from ..gains import KINDS, VISIBLE, gain
 
@@ -111,8 +111,8 @@ SAID = by_verdict(
     contradicted="A wider dense layer makes the harm that pre-training does worse",
     absent="A wider dense layer changes the harm of pre-training by too little to matter",
     undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
-    not_judged="We do not judge whether a wider dense layer takes away the harm of pre-training, since "
-    "here it does none on average",
+    not_judged="We do not judge whether width takes away the harm of pre-training, since here it does none "
+    "on average",
 )
 SLOWED = by_verdict(
     holds="Pre-training slows the narrowest network down",
@@ -124,25 +124,37 @@ SLOWED = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """Whether width closes the gap, and whether there is one at all; words follow the verdicts."""
+    """Whether width closes the gap, and whether there is one at all; words follow the verdicts.
+
+    How large the gap is comes from the runs that judge it, which may be others than those of ``table``.
+    """
     kind = parameters["labels"][0]
-    closes, negative = (claims[f"{id}-{kind}"].outcome for id in ("closes", "negative"))
-    found = narrowest(table, parameters, kind)
-    if found.empty:
+    closes, negative = (claims[f"{id}-{kind}"] for id in ("closes", "negative"))
+    if negative.outcome == NOT_RUN:
         return "The narrowest network is not among the results: there is nothing to compare."
-    text = SAID.get(closes) or SLOWED[negative]  # of one width nothing closes
-    text += f". With {KINDS[kind]} the narrowest pre-trained network is {abs(100 * found.mean()):.0f} points "
-    text += f"of mean accuracy {'behind' if found.mean() > 0 else 'ahead'}"
-    text += ", but the seeds scatter widely" * (negative == UNDECIDED)
-    return text + f". We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
+    text = SAID.get(closes.outcome) or SLOWED[negative.outcome]  # of one width nothing closes
+    points = abs(100 * negative.measured)
+    text += ". In longer runs with" if negative.runs else ". With"
+    text += f" {KINDS[kind]} the narrowest pre-trained network is {points:{'.1f' if points < 1 else '.0f'}} "
+    text += f"points of mean accuracy {'behind' if negative.measured > 0 else 'ahead'}"
+    text += ", too little to matter" * (negative.outcome == ABSENT)
+    text += ", but the seeds scatter widely" * (negative.outcome == UNDECIDED) + "."
+    rest = {
+        words: claims[f"negative-{other}"].outcome
+        for other, words in KINDS.items()
+        if other != kind and other in parameters["labels"]
+    }
+    images = f" We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
+    more = others(negative.outcome, rest) + images
+    return fitting(text + more, text.replace(" of mean accuracy", "") + more, text + images)
 
 
 def key_numbers(table, parameters):
-    """The gap at the narrowest and the widest layer for the first kind of labels, and dead units."""
-    kind = parameters["labels"][0]
+    """Over the epochs shown, the gap at the narrowest and the widest layer and their dead units."""
+    kind, over = parameters["labels"][0], f" over {parameters['epochs']} epochs"
     result = []
     for name, measure, form, within in (
-        (f"gap, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
+        (f"gap{over}, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
         ("dead dense units after fine-tuning, narrowest / widest layer (%)", dead_after, "{:.1f}", (0, 100)),
     ):
         frame = 100 * by_width(table, parameters, kind, measure)

@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber
 from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import OTHERWISE, held
+from alignbook.wording import OTHERWISE, fitting, held
 
 from ..curve_order import LARGER, percent_above, weakest_of
 from ..names import by_set, title
@@ -244,6 +244,16 @@ def unlearned(found):
     return f"; in {where} the network did not learn its labels"
 
 
+def longer(parameters, claims):
+    """Which settings are judged on longer runs, the end of a sentence; "" of none."""
+    names = [
+        f"{plain(case.given['setting'])} on {title(case.given['dataset'])}"
+        for case in cases(parameters) if claims[f"raises-{case.id}"].runs
+    ]  # fmt: skip
+    which = f"one ({names[0]})" if len(names) == 1 else f"{len(names)}"
+    return f"; {which} had to train longer" * bool(names)
+
+
 def finding(table, parameters, claims):
     """In how many settings training raises alignment, with the exceptions; then test data."""
     raised, test = (outcomes(parameters, claims, id) for id in ("raises", "test"))
@@ -254,10 +264,11 @@ def finding(table, parameters, claims):
     test_too = ", on training and on test data" if raised == test else "; on test data, in {}"
     train = in_settings(raised, noun)
     also = test_too.format(in_settings(test, "").replace("  ", " ").rstrip())
-    return (
+    said = (
         f"Training raises alignment above its initial value and above that of the inputs in {train}{also}"
-        f"{unlearned(raised)}.{small}"
+        f"{unlearned(raised)}"
     )
+    return fitting(f"{said}{longer(parameters, claims)}.{small}", f"{said}.{small}")
 
 
 def key_numbers(table, parameters):

@@ -12,6 +12,7 @@ from alignbook.over_seeds import at, curves, difference, rank_correlation, sampl
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting
 
+from ..curve_order import percent_above
 from .design import DOMAINS, NONE
 
 # Table 1: start (the source), target, accuracy in percent.
@@ -72,13 +73,23 @@ def by_size(table, parameters, fall, target):
     return None if any(one is None for one in both) else difference(*both)
 
 
-def curve_falls(table, start, target):
-    """(seeds × thresholds) frame: alignment over ‖y‖² without a source less that with one."""
-    without, after = (
+def both_curves(table, start, target):
+    """Two (seeds × thresholds) frames of alignment over ‖y‖²: without a source, and with one."""
+    return [
         curves(at(table, kind="curve", target=target, start=one), "threshold", "alignment")
         for one in (NONE, start)
-    )
+    ]
+
+
+def curve_falls(table, start, target):
+    """(seeds × thresholds) frame: alignment over ‖y‖² without a source less that with one."""
+    without, after = both_curves(table, start, target)
     return (without - after).dropna()
+
+
+def lower_at(table, start, target):
+    """``67 %``: the thresholds at which a source lowers the curve, of those at which it changes it."""
+    return percent_above(*both_curves(table, start, target))
 
 
 def printed_fall(parameters, start, target):

@@ -11,6 +11,7 @@ from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import opening
 
+from ..curve_order import percent_above
 from ..names import by_set, title
 from .design import DEPTHS, INPUTS, NAMES
 
@@ -96,6 +97,15 @@ def by_training(table, dataset, state):
     rows = at(table, kind="area", dataset=dataset)
     rows = at(rows.dropna(subset="trained"), state=[state, INPUTS]) if "trained" in rows else rows.iloc[:0]
     return curves(rows, "trained", "area")
+
+
+def above_inputs(table, dataset, network):
+    """``55 %``: the thresholds at which the curve after training lies above the inputs', or a dash."""
+    rows = at(table, kind="curve", dataset=dataset)
+    if "trained" not in rows:
+        return "–"
+    pair = (at(rows, trained=name, state=state) for name, state in ((network, "after"), (INPUTS, INPUTS)))
+    return percent_above(*(curves(one, "threshold", "alignment") for one in pair))
 
 
 def after(table, parameters, dataset, network):

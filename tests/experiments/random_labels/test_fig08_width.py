@@ -1,11 +1,13 @@
 """Figure 8 of Maennel et al. 2020: width against negative transfer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.studies.random_labels.fig08_width import experiment, reading
@@ -164,3 +166,17 @@ def test_the_narrowest_network_has_other_images():
     assert list(by_side) == [8, 16] and by_side[8].mean() < 0 < by_side[16].mean()
     with pytest.raises(AlignbookError, match="side"):
         parameters.resolve(book, "quick", {"side": 7})
+
+
+def test_the_finding_gives_the_gap_of_the_runs_that_judge_it():
+    """Runs of a plan may judge whether there is a gap; those that are drawn then say nothing of its size."""
+    both = {**PARAMETERS, "labels": ["real", "random"]}
+    drawn = made_up({8: -0.07, 64: 0.0})
+    drawn = pd.concat([drawn, drawn.assign(labels="real")])
+    found = claims(drawn, labels=both["labels"])
+    for kind, outcome, gap in (("real", ABSENT, -0.002), ("random", UNDECIDED, 0.01)):
+        own = found[f"negative-{kind}"]
+        found[own.id] = replace(own, outcome=outcome, measured=gap, runs="epochs = 200")
+    text = judging.finding(reading, drawn, both, found)
+    assert "In longer runs with real labels" in text and "0.2 points ahead, too little to matter." in text
+    assert "With random labels it is undecided." in text and " 7 points" not in text

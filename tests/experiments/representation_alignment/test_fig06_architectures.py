@@ -237,9 +237,21 @@ def test_the_finding_is_short_under_every_outcome():
             for id, differ in (("raises", train), ("test", test)):
                 for case in longest:
                     outcome = NOT_JUDGED if case == last else differ.get(case, HOLDS)
-                    made[f"{id}-{case}"] = replace(claims[f"{id}-{case}"], outcome=outcome)
+                    runs = "slow_steps = 9" * (case == others[-1])
+                    made[f"{id}-{case}"] = replace(claims[f"{id}-{case}"], outcome=outcome, runs=runs)
             said = reading.finding(None, given, made)
             assert said.startswith("Training raises alignment") and len(said) <= 300, said
+
+
+def test_the_finding_says_which_settings_are_judged_on_longer_runs():
+    table = made_up({None: 0.6})
+    made = judged(table)
+    made["raises-mnist-slow-sgd"] = replace(made["raises-mnist-slow-sgd"], runs="slow_steps = 9")
+    said = reading.finding(table, PARAMETERS, made)
+    assert said.endswith("on test data; one (plain SGD at 0.01 on MNIST) had to train longer.")
+    made["raises-mnist-base"] = replace(made["raises-mnist-base"], runs="slow_steps = 9")
+    assert reading.finding(table, PARAMETERS, made).endswith("on test data; 2 had to train longer.")
+    assert "longer" not in found(table)
 
 
 def test_a_mean_above_nothing_is_no_verdict():

@@ -85,6 +85,7 @@ def test_falls_are_those_computed_by_hand():
     rows = table[(table["kind"] == "area") & (table["seed"] == 2) & (table["target"] == "coarse")]
     area = rows.set_index("start")["area"]
     assert found.loc[2, "street-coarse"] == pytest.approx(100 * (1 - area["street"] / area["none"]))
+    assert reading.lower_at(table, "street", "coarse") == "100 %"
     curve = reading.curve_falls(table, "street", "coarse").loc[2]
     np.testing.assert_allclose(curve, (area["none"] - area["street"]) * np.array([1, 0.5, 0]))
 

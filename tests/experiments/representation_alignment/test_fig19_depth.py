@@ -232,3 +232,18 @@ def test_the_finding_follows_the_headline():
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
     nothing = pd.DataFrame({"unit": []})
     assert finding(nothing) == "Nothing has finished."
+
+
+def test_over_how_many_thresholds_trained_networks_are_above_the_inputs():
+    """Curves that cross: above at one of the three thresholds at which they differ."""
+    lines = {("lite0", "after"): (1.0, 0.9, 0.1, 0.0), ("inputs", "inputs"): (1.0, 0.5, 0.3, 0.2)}
+    rows = [
+        {"kind": "curve", "dataset": "cifar10", "seed": 0, "trained": name, "state": state} | one
+        for (name, state), line in lines.items()
+        for one in ({"threshold": n / 4, "alignment": value} for n, value in enumerate(line))
+    ]
+    below = [row | {"state": "before", "alignment": 0.0} for row in rows[:4]]
+    table = pd.DataFrame(rows + below)
+    assert reading.above_inputs(table, "cifar10", "lite0") == "33 %"
+    assert reading.above_inputs(table, "cifar10", "lite1") == "–"
+    assert reading.above_inputs(table.drop(columns="trained"), "cifar10", "lite0") == "–"
