@@ -296,6 +296,17 @@ def test_what_a_statement_says_of_itself_reaches_the_claim():
     assert only(statement(near=2.0, within=0.5), UP).paper == 2.0  # the rule's own
 
 
+def test_a_case_of_its_own_may_be_ours():
+    cases = [Case(name, name, {"name": name}) for name in ("theirs", "own")]
+    made = statement(
+        above=0,
+        each=lambda p: cases,
+        of=lambda t, p, name: sample(t, "value"),
+        ours=lambda p, name: name == "own",
+    )
+    assert [claim.ours for claim in made.claims(table_of(UP), {})] == [False, True]
+
+
 def test_an_interval_ends_at_the_bounds_of_its_quantity():
     near_one = [0.99, 0.9, 0.8]
     claim = only(statement(above=0, bounds=(0, 1)), near_one)

@@ -115,7 +115,8 @@ class Statement:
     post_hoc : why this reading was chosen after its data were seen, one line
     seen : how many first seeds (0, 1, …) had been seen by then, a number or a function (parameters) → number:
         verdicts rest on the later ones alone; of fewer than ``NEW`` all seeds are shown and none is judged
-    ours : whether a bound, a reading or a coefficient of ours is judged
+    ours : whether a bound, a reading or a coefficient of ours is judged; where cases differ,
+        a function (parameters, **given) → bool
     headline : whether the figure exists for this statement; one per study
     """
 
@@ -139,7 +140,7 @@ class Statement:
     opposed_by: str | None = None
     post_hoc: str | None = None
     seen: int | Callable = 0
-    ours: bool = False
+    ours: bool | Callable = False
     headline: bool = False
 
     def __post_init__(self):
@@ -182,9 +183,9 @@ class Statement:
         claim = self._judged(about, values, target)
         printed = _called(self.paper, parameters, given)
         claim = replace(
-            claim, ours=self.ours, unit=self.unit, because=self.because, post_hoc=self.post_hoc,
-            opposed_by=self.opposed_by, requires=tuple(requires), matters=self.matters,
-            paper=claim.paper if printed is None else printed,
+            claim, ours=_called(self.ours, parameters, given), unit=self.unit, because=self.because,
+            post_hoc=self.post_hoc, opposed_by=self.opposed_by, requires=tuple(requires),
+            matters=self.matters, paper=claim.paper if printed is None else printed,
         ).within(*self.bounds)  # fmt: skip
         unmet = [need for need in requires if not need["met"]]
         if unmet and claim.measured is not None:

@@ -19,7 +19,8 @@ CHOICES = {
     "width 256": {"width": 256},
 }
 # How the images of CIFAR-10 are prepared, which the paper does not say: setting -> crops and flips, too
-PREPARED = {"standardised": False, "crops and flips": True}
+CROPPED = "crops and flips"
+PREPARED = {"standardised": False, CROPPED: True}
 # What trains another network, or ends its training earlier: setting -> (a bias in every layer, final loss)
 OPEN = {"biases": (True, 0.0), "stop at 0.1": (False, 0.1)}
 PAIR_DEPTHS = range(10, 101, 10)  # Figure 3

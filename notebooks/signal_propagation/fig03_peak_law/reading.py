@@ -13,7 +13,7 @@ from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import clauses, first_unmet, fitting, listed, named, replicates
 
 from ..names import LEARNED, called
-from .design import PAPER_TABLES, SETTINGS
+from .design import CROPPED, PAPER_TABLES, SETTINGS
 
 PAPER_SLOPE = 3 / 5  # Corollary 1; the text prints no slope that was fitted to the networks
 STATISTICS = {  # of which losses
@@ -25,6 +25,7 @@ STATISTICS = {  # of which losses
 SLOPE_MARGIN = 0.2
 ACCURACY_MARGIN = 0.02
 MIN_DEPTHS = 3  # fewer depths with a network that learned: no slope
+DEEP = 30  # depths from which on the tables' rates fall
 KEYS = ["dataset", "setting", "depth", "seed", "joined"]
 PEAKS = {"peak": "alignment", "peak_half": "alignment_half", "peak_init": "alignment_init"}
 
@@ -62,29 +63,56 @@ def shown(nets, dataset, depths, settings=("tables",)):
     return at(whole, seed=seeds) if len(seeds) else at(here, joined=False, depth=depths)
 
 
-def judged_networks(table, parameters, dataset):
-    """The networks of one data set that learned, of those that are shown."""
-    return at(shown(networks(table), dataset, parameters["depths"]), learned=True)
+def shown_in(table, parameters, dataset, setting="tables"):
+    """The networks of one data set in one setting that are shown, see :func:`shown`."""
+    depths = parameters["depths" if setting == "tables" else "choice_depths"]
+    return shown(networks(table), dataset, depths, (setting,))
 
 
-def logs(table, parameters, dataset, first=True):
+def judged_networks(table, parameters, dataset, setting="tables"):
+    """Those of them that learned."""
+    return at(shown_in(table, parameters, dataset, setting), learned=True)
+
+
+def logs(table, parameters, dataset, first=True, setting="tables"):
     """(seeds × log depth) frame of log peak; seeds with fewer than ``MIN_DEPTHS`` depths are left out.
 
     first : whether networks whose peak is the first layer enter
     """
-    nets = judged_networks(table, parameters, dataset)
+    nets = judged_networks(table, parameters, dataset, setting)
     frame = np.log(curves(nets if first else nets[nets["peak"] > 1], "depth", "peak"))
     return frame.set_axis(np.log(frame.columns.astype(float)), axis=1).dropna(thresh=MIN_DEPTHS)
 
 
-def slopes(table, parameters, dataset, first=True):
+def slopes(table, parameters, dataset, first=True, setting="tables"):
     """Slope of log peak over log depth, by seed; ``first`` as for :func:`logs`."""
-    return slope(logs(table, parameters, dataset, first))
+    return slope(logs(table, parameters, dataset, first, setting))
 
 
-def steady(table, parameters, dataset):
+def deep_slopes(table, parameters, dataset):
+    """The same over the depths from ``DEEP`` on."""
+    frame = logs(table, parameters, dataset)
+    return slope(frame[[x for x in frame if x >= math.log(DEEP)]].dropna(thresh=MIN_DEPTHS))
+
+
+def beside_rate(table, parameters, dataset):
+    """(seeds × "depth", "rate") frame: exponents of both in one least-squares fit of log peak.
+
+    The rate is that of the tables at each depth. Seeds with no more depths than unknowns are left out.
+    """
+    fits = {}
+    for seed, row in logs(table, parameters, dataset).iterrows():
+        row = row.dropna()
+        rate = [PAPER_TABLES.get(dataset, {}).get(round(math.exp(x)), (math.nan,))[0] for x in row.index]
+        design = np.column_stack([np.ones(len(row)), row.index.to_numpy(float), np.log(rate)])
+        if len(row) > design.shape[1] and np.isfinite(design).all() and np.linalg.matrix_rank(design) == 3:
+            fits[seed] = np.linalg.lstsq(design, row.to_numpy(float), rcond=None)[0][1:]
+    return pd.DataFrame(fits, index=["depth", "rate"], dtype=float).T.rename_axis("seed")
+
+
+def steady(table, parameters, dataset, setting="tables"):
     """Whether the verdict on the slope is the same without networks that peak in the first layer."""
-    samples = [slopes(table, parameters, dataset, first) for first in (True, False)]
+    samples = [slopes(table, parameters, dataset, first, setting) for first in (True, False)]
     if not all(map(len, samples)):
         return None
     whole, hidden = (Claim.equals("", "", "", some, PAPER_SLOPE, SLOPE_MARGIN).outcome for some in samples)
@@ -155,16 +183,16 @@ def printed(dataset):
     return pd.Series({depth: row[2] for depth, row in PAPER_TABLES.get(dataset, {}).items()}, dtype=float)
 
 
-def printed_less(table, parameters, dataset):
+def printed_less(table, parameters, dataset, setting="tables"):
     """Printed test accuracy less ours, means over the depths, by seed; a seed that lacks a depth is out."""
-    here = at(shown(networks(table), dataset, parameters["depths"]), depth=printed(dataset).index)
+    here = at(shown_in(table, parameters, dataset, setting), depth=printed(dataset).index)
     frame = curves(here, "depth", "test_accuracy")
     return (printed(dataset).reindex(frame.columns) - frame).mean(axis=1, skipna=False).dropna()
 
 
-def shortfall(table, parameters, dataset, **_):
+def shortfall(table, parameters, dataset, setting="tables", **_):
     """By how much the networks that learned miss the printed test accuracy, mean over networks."""
-    learned = judged_networks(table, parameters, dataset)
+    learned = judged_networks(table, parameters, dataset, setting)
     return (learned["depth"].map(printed(dataset)) - learned["test_accuracy"]).mean()
 
 
@@ -181,16 +209,24 @@ def shifts(table, parameters, setting):
     return (moved - base).mean(axis=1).dropna()
 
 
-def full_size(table, parameters, dataset=None, **_):
+def full_size(table, parameters, dataset=None, setting="tables", **_):
     """Whether the networks were trained on all images for all epochs of the tables."""
     p = parameters
-    here = shown(networks(table), dataset, p["depths"]) if dataset else varied(table, p)
+    here = shown_in(table, p, dataset, setting) if dataset else varied(table, p)
     whole = p["epochs_factor"] == 1 and p["train_images"] == 0
     return bool(whole or here["joined"].any())
 
 
 def data_sets(parameters):
     return [Case(d, called(d), {"dataset": d}) for d in parameters["datasets"]]
+
+
+def with_crops(parameters):
+    """The same, and CIFAR-10 with crops and flips, with which the printed accuracy can be met."""
+    p = parameters
+    asked = CROPPED in p["choices"] and "cifar10" in {*p["datasets"]} & {*p["choice_datasets"]}
+    given = {"dataset": "cifar10", "setting": CROPPED}
+    return data_sets(p) + [Case("cifar10-crops", f"{called('cifar10')} with crops", given)] * asked
 
 
 def statistic_cases(parameters):
@@ -216,7 +252,7 @@ STATEMENTS = [
     Statement(
         "slope", "The layer of largest alignment grows with depth as L to the power 3/5.",
         source="Figure 3; Corollary 1 as used there", of=slopes, near=PAPER_SLOPE, within=SLOPE_MARGIN,
-        each=data_sets, requires=(WHOLE, RIGHT, STEADY), headline=True,
+        each=with_crops, requires=(WHOLE, RIGHT, STEADY), headline=True,
     ),
     Statement(
         "equilibrium", "As depth grows, the layer of largest alignment moves like the equilibrium layer of "
@@ -241,7 +277,7 @@ STATEMENTS = [
         "accuracy", "One of our runs could have given the printed test accuracies (printed minus ours, "
         "averaged over the depths).", source="Tables 1 to 3", of=printed_less, one_run=0.0,
         within=ACCURACY_MARGIN, requires=(WHOLE,),
-        each=lambda p: [case for case in data_sets(p) if case.id in PAPER_TABLES],
+        each=lambda p: [case for case in with_crops(p) if case.given["dataset"] in PAPER_TABLES],
     ),
     Statement(
         "shift", "A lower learning rate or a larger batch moves the peak towards the last layer.",

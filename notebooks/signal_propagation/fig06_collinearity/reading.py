@@ -118,7 +118,7 @@ STATEMENTS = [
     Statement(
         "epoch", f"On the images of Figure 5, {OVER}",
         source="Figure 6, first part of Approximation 1, Appendix B.5.1", of=of("epoch"),
-        each=papers, paper="≈ 1", headline=True, requires=(STEPS,), **RULE,
+        each=papers, paper="≈ 1", ours=True, headline=True, requires=(STEPS,), **RULE,
     ),
     Statement(
         "others", f"On other images, at Figure 2's rate, {OVER}",
@@ -127,7 +127,7 @@ STATEMENTS = [
     ),
     Statement(
         "initial", "At initialisation -corr(Ỹ, w) is near 1 (ours: above 0.9).", source="Appendix B.5.1",
-        of=before, each=cases, paper="≈ 1", **RULE,
+        of=before, each=cases, paper="≈ 1", ours=True, **RULE,
     ),
     Statement(
         "rise", "When the layers' mean alignment has completed half its rise, -corr(Ỹ, w) is above 0.9.",

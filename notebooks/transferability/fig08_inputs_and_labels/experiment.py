@@ -3,7 +3,7 @@
 import pandas as pd
 import torch
 
-from alignbook.data import colour32, digest, load
+from alignbook.data import colour32, digest, half, load
 from alignbook.data.street_digits import street_digits
 from alignbook.experiments import Job
 from alignbook.metrics import weight_deviation
@@ -12,7 +12,7 @@ from alignbook.studies.transferability.tuned import TEST_IMAGES, recorded, targe
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.lenet import LeNet
 from alignbook.training.nets import he_normal_
-from alignbook.training.pretrained import LOOP, SOURCES, checkpoint
+from alignbook.training.pretrained import LOOP, SOURCES, checkpoint, pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
@@ -50,7 +50,10 @@ def jobs(parameters):
                 "steps": steps,
                 "seed": seed,
             }
-            made.append(Job(f"labels-{kind}-seed{seed}", labels, arguments))
+            compute = labels
+            if parameters["labels_part"] != "all":
+                compute, arguments = labels_on_part, arguments | {"part": parameters["labels_part"]}
+            made.append(Job(f"labels-{kind}-seed{seed}", compute, arguments))
         for part in PARTS:
             for subset in ("none", *PARTS):
                 arguments = shared | {
@@ -62,6 +65,16 @@ def jobs(parameters):
                     "seed": seed,
                 }
                 made.append(Job(f"crossed-{subset}-to-{part}-seed{seed}", crossed, arguments))
+        for subset in PARTS if parameters["source_accuracy"] else ():
+            arguments = {
+                "source": parameters["source"],
+                "subset": subset,
+                "pretrain_epochs": parameters["part_epochs"],
+                "width": parameters["width"],
+                "blocks": parameters["blocks"],
+                "seed": seed,
+            }
+            made.append(Job(f"source-{subset}-seed{seed}", part_source, arguments))
     return made
 
 
@@ -212,6 +225,35 @@ def labels(
     return pd.DataFrame([row])
 
 
+def labels_on_part(
+    *, dataset, part, source, kind, width, blocks, pretrain_images, pretrain_epochs, examples, steps,
+    learning_rate, seed, device, report,
+):  # fmt: skip
+    """As :func:`labels`, on a part of ``dataset``; apart from it, since its text counts in stored results."""
+    x, y, x_test, y_test, classes = target(dataset, examples, seed, part)
+    outputs = len(load(source).classes) if kind == "classes" else COLOURS
+    net = ResNet(outputs, width=width, blocks=blocks, generator=torch_stream(seed, "resnet"))
+    row = {"panel": "labels", "start": kind, "source_accuracy": float("nan")}
+    if kind != "none":
+        length = (pretrain_images, pretrain_epochs)
+        state, row["source_accuracy"] = _labelled(net, source, kind, *length, seed, device, report)
+        net.load_state_dict(state)
+    fresh_head_(net, classes, torch_stream(seed, "head"))
+    fine_tune(
+        net.to(device),
+        x.to(device),
+        y.to(device),
+        steps=steps,
+        learning_rate=learning_rate,
+        decay_at=(2 * steps // 3,),
+        generator=torch_stream(seed, "fine-tuning"),
+        report=lambda done, text: report((1 + done) / 2, text),
+    )
+    row["accuracy"] = 100 * accuracy_and_loss(net, x_test.to(device), y_test.to(device))[0]
+    row["train_error"] = 100 * (1 - accuracy_and_loss(net, x.to(device), y.to(device))[0])
+    return pd.DataFrame([row])
+
+
 def _labelled(net, source, kind, images, epochs, seed, device, report):
     """(state_dict, accuracy on test images in percent) of ``net`` trained on one kind of labels."""
     size = [net.stem.out_channels, len(net.stages[0])]
@@ -298,3 +340,23 @@ def crossed(
         report=report,
     )
     return pd.DataFrame(found.rows).assign(panel="crossed", start=subset)
+
+
+def part_source(*, source, subset, pretrain_epochs, width, blocks, seed, device, report):
+    """How well a network of :func:`crossed` knows its part of the source: one row, ``source_accuracy``.
+
+    In percent, of all of that part's test images.
+    """
+    net = pretrained(
+        source,
+        epochs=pretrain_epochs,
+        subset=subset,
+        width=width,
+        blocks=blocks,
+        seed=seed,
+        device=device,
+        report=report,
+    )
+    test = half(load(source, "test"), subset)
+    known = accuracy_and_loss(net, colour32(test.x).to(device), test.y.to(device))[0]
+    return pd.DataFrame([{"panel": "source", "start": subset, "source_accuracy": 100 * known}])

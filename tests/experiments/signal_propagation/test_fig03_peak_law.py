@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -270,6 +271,38 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
     assert far["hidden-peak-mnist"].outcome != "not judged"
     said = found(following(0.9, 0.01, accuracy=0.895), depths=list(DEPTHS), **FULL)
     assert said == "MNIST is not judged, because our accuracy is too low."
+
+
+def test_crops_and_flips_are_a_case_of_their_own():
+    """Of CIFAR-10 alone, on the depths where the choices are varied; the images as they are stay another."""
+    here = {"datasets": ["cifar10"], "choice_datasets": ["cifar10"], "depths": [10], **FULL}
+    here |= {"choice_depths": [10, 20], "choices": ["standardised", "crops and flips"]}
+    peaks = {(d, s): round(1.5 * d**0.6) + s for d in (10, 20, 40) for s in range(3)}
+    cropped = made_up(peaks, "cifar10", "crops and flips", accuracy=0.5767).assign(joined=True)
+    plain = made_up({(d, s): d // 2 for d in (10, 20, 40) for s in range(3)}, "cifar10", accuracy=0.5)
+    both = judged(pd.concat([cropped, plain.assign(joined=True)], ignore_index=True), **here)
+    assert both["slope-cifar10-crops"].outcome == both["accuracy-cifar10-crops"].outcome == "holds"
+    assert both["slope-cifar10"].outcome == "not judged" and both["slope-cifar10"].measured > 0.9
+    assert judged(plain.assign(joined=True), **here)["slope-cifar10-crops"].outcome == "not run"
+    assert "slope-cifar10-crops" not in judged(plain, **here | {"choices": ["standardised"]})
+
+
+def test_depth_and_rate_are_fitted_together():
+    """Peaks of L^0.5 η^-0.5 at the tables' rates; with as many unknowns as depths nothing is fitted."""
+    depths = (10, 20, 30, 50, 100)
+    rate = {depth: design.PAPER_TABLES["mnist"][depth][0] for depth in depths}
+    table = made_up({(d, 0): 1 for d in depths})
+    exact = {d: math.sqrt(d / rate[d]) for d in depths}
+    frame = pd.DataFrame({math.log(d): [math.log(exact[d])] for d in depths}).rename_axis("seed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "logs", lambda *given: frame)
+        assert reading.beside_rate(table, asked(), "mnist").loc[0].to_list() == pytest.approx([0.5, -0.5])
+        deep = np.polyfit(np.log([30, 50, 100]), np.log([exact[d] for d in (30, 50, 100)]), 1)[0]
+        assert reading.deep_slopes(table, asked(), "mnist").to_list() == pytest.approx([deep])
+        patch.setattr(reading, "logs", lambda *given: frame.iloc[:, :3])
+        assert reading.beside_rate(table, asked(), "mnist").empty
+        assert reading.deep_slopes(table, asked(), "mnist").empty
+    assert reading.beside_rate(table, asked(), "digits").empty  # no rates are printed
 
 
 def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):

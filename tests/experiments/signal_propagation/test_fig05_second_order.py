@@ -166,6 +166,13 @@ def test_four_readings_are_one_statement():
     assert len(groups) == 1 and None not in groups
     at_threshold = claims(made_up(predicted=reading.HIGH))["correlated-all"]
     assert at_threshold.outcome == ABSENT and at_threshold.headline
+    theirs = {id for id, claim in claims(made_up()).items() if not claim.ours}
+    assert "correlated-all" in theirs
+    assert not theirs & {
+        *(f"correlated-{name}" for name in ("top", "more", "taken")),
+        "first-order",
+        "swapped",
+    }
 
 
 def test_symmetry_is_judged_on_seeds_that_had_not_been_seen():

@@ -22,8 +22,9 @@ CROSSED = {"none": 50, "artificial": 60, "natural": 66}
 
 
 def made_up(
-    inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, seeds=4, noise=0.4, wrong=1.0, left=1.0
-):
+    inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, seeds=4, noise=0.4, wrong=1.0,
+    left=1.0, known=70.0,
+):  # fmt: skip
     rng = np.random.default_rng(0)
     rows = []
     for seed in range(seeds):
@@ -41,10 +42,12 @@ def made_up(
                 "panel": "labels",
                 "start": start,
                 "accuracy": value,
-                "source_accuracy": 50.0,
+                "source_accuracy": known,
                 "seed": seed,
             }
             rows.append(row | {"train_error": left})
+        for part in design.PARTS:
+            rows.append({"panel": "source", "start": part, "source_accuracy": known, "seed": seed})
         for part, means in (("natural", natural), ("artificial", artificial)):
             for start, mean in means.items():
                 for step, less in ((0, 30), (10, 0)):
@@ -152,6 +155,25 @@ def test_networks_that_have_not_learned_their_target_decide_nothing():
     )
 
 
+def test_sources_that_are_not_learned_decide_nothing():
+    def decided(found):
+        return {id for id in found if found[id] in (HOLDS, CONTRADICTED)}
+
+    rests = {"both", "labels", "classes-help", "colours-help", *(f"crossed-{part}" for part in design.PARTS)}
+    rests |= {f"converges-{part}" for part in design.PARTS}
+    good, poor = (outcomes(made_up(seeds=8, known=known)) for known in (60.0, 59.0))
+    assert decided(good) - decided(poor) == rests
+    assert "a source of (b) has not been learned" in finding(made_up(known=59.0))
+    classes = made_up(seeds=8)
+    classes.loc[classes["start"] == "classes", "source_accuracy"] = 17.0
+    found = outcomes(classes)
+    assert {id for id in rests if found[id] == NOT_JUDGED} == {"both", "labels", "classes-help"}
+    unknown = made_up(seeds=8)
+    found = claims(unknown[unknown["panel"] != "source"])
+    assert found["crossed-natural"].outcome == found["converges-natural"].outcome == NOT_JUDGED
+    assert found["both"].outcome == HOLDS and "not measured" in found["crossed-natural"].test
+
+
 def test_nothing_and_one_seed():
     assert "do not include both" in finding(pd.DataFrame({"unit": []}))
     assert set(outcomes(made_up(seeds=1)).values()) == {UNDECIDED, NOT_JUDGED}
@@ -225,8 +247,29 @@ def test_jobs_and_bad_parameters():
     assert {job.arguments["dataset"] for job in made} == {"mnist", "cifar10"}
     real = experiment.jobs(PARAMETERS | {"street": "svhn"})
     assert {job.arguments["dataset"] for job in real} == {"svhn", "cifar10"}
+    learned = {"labels_part": "natural", "source_accuracy": True, "target": "cifar100", "source": "cifar10"}
+    more = {job.name: job for job in experiment.jobs(PARAMETERS | learned)}
+    assert len(more) == len(made) + 2 * PARAMETERS["seeds"]
+    assert more["labels-classes-seed0"].arguments["part"] == "natural"
+    assert "part" not in {job.name: job for job in made}["labels-classes-seed0"].arguments
     with pytest.raises(AlignbookError, match="street"):
         parameters.resolve(BOOK, "quick", {"street": "walls"})
+
+
+def test_labels_on_a_part_are_those_on_the_whole_where_the_part_is_all(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
+    run = {"device": "cpu", "report": lambda done, text: None}
+    smoke = parameters.resolve(BOOK, "smoke", {"labels_part": "natural", "source_accuracy": True})
+    made = {job.name: job for job in experiment.jobs(smoke)}
+    job = made["labels-colours-seed0"]
+    whole = {name: value for name, value in job.arguments.items() if name != "part"}
+    expected = experiment.labels(**whole, **run)
+    found = experiment.labels_on_part(**whole, part="all", **run)
+    pd.testing.assert_frame_equal(found[expected.columns], expected, check_exact=True)
+    part = job.compute(**job.arguments, **run)
+    assert 0 <= part["accuracy"][0] <= 100 and part["source_accuracy"][0] == expected["source_accuracy"][0]
+    source = made["source-natural-seed0"]
+    assert 0 <= source.compute(**source.arguments, **run)["source_accuracy"][0] <= 100
 
 
 def test_a_job_of_each_panel(monkeypatch, tmp_path):
