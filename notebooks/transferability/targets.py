@@ -5,6 +5,13 @@ import pandas as pd
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement
 
+# How many classes each target has; the tests compare it with the images.
+CLASSES = {
+    **dict.fromkeys(("cifar10", "fashion_mnist", "mnist", "shapes", "digits", "photos"), 10),
+    **{"cifar100": 100, "cifar100-natural": 30, "cifar100-artificial": 30},
+    **dict.fromkeys(("cifar10-natural", "cifar10-artificial"), 4),
+    **dict.fromkeys(("photos-natural", "photos-artificial"), 5),
+}
 STARTS = {"scratch": "random weights", "pretrained": "pre-trained weights"}  # of a network, and what they are
 
 

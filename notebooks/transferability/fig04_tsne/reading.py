@@ -7,7 +7,7 @@ from alignbook.claims import HOLDS, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, curves, ratio
 from alignbook.statements import Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.targets import name_of
+from alignbook.studies.transferability.targets import LEARNED, name_of
 from alignbook.wording import by_verdict
 
 from .design import STARTS
@@ -120,10 +120,11 @@ def _pretrained(id, text, measure, **more):
     }  # fmt: skip
     return [
         Statement(
-            id, f"{text}.", of=lambda t, p: measure(imagenet_rows.own(t), "pretrained"), **rule, **more
+            id, f"{text}.", of=lambda t, p: measure(imagenet_rows.own(t), "pretrained"), **rule, **more,
+            requires=(LEARNED,),
         ),
         Statement(
-            f"{id}-part", f"{text} (pre-trained on a part).", **rule,
+            f"{id}-part", f"{text} (pre-trained on a part).", **rule, requires=(LEARNED,),
             of=lambda t, p: measure(imagenet_rows.own(t), "pretrained on a part"),
         ),
         Statement(

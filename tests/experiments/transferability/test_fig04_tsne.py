@@ -27,7 +27,7 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def made_up(apart, moved=1.0, seeds=3):
+def made_up(apart, moved=1.0, seeds=3, learned=80.0):
     """The table of networks at ``apart`` times random directions per start plus ``moved`` times noise."""
     tables = []
     for seed in range(seeds):
@@ -51,7 +51,8 @@ def made_up(apart, moved=1.0, seeds=3):
                     "other_part": named(two)["part"],
                 }
                 tables.append(row | pair)
-    return pd.DataFrame(tables)
+    source = {"kind": "source", "source_test_accuracy": learned, "seed": 0}
+    return pd.DataFrame([*tables, source])
 
 
 judged, outcomes, finding = judging.of(reading, PARAMETERS)
@@ -102,7 +103,7 @@ def test_the_matrix_is_symmetric_and_complete():
     matrix, names = reading.distances(table, 1)
     assert len(names) == 4 * 3 and np.array_equal(matrix, matrix.T) and not np.diag(matrix).any()
     with pytest.raises(KeyError, match="missing"):
-        reading.distances(table.iloc[:-1], 2)
+        reading.distances(table.iloc[:-2], 2)  # the last row is the source
     source = pd.DataFrame({"kind": ["source"], "seed": [1], "source_test_accuracy": [30.0]})
     both = reading.distances(pd.concat([table, source], ignore_index=True), 1)
     assert np.array_equal(both[0], matrix) and both[1] == names

@@ -65,7 +65,7 @@ def run(job, told=None):
 
 def made(
     deviation=lambda error: error / 10, seeds=3, errors=None, path=lambda share: 1 - (1 - share) ** 8,
-    wrong=0.0, swap=False,
+    wrong=0.0, swap=False, learned=80.0,
 ):  # fmt: skip
     """A table as of all jobs: test errors by target, the deviation a function of them, along ``path``."""
     noise, rows = np.random.default_rng(0), []
@@ -76,6 +76,7 @@ def made(
             row = {"setting": setting, "seed": seed, "step": step, "deviation": end * path(step / 240)}
             row |= {"classifier": "two-layer" if setting == "fixed" else "linear", "test_error": error}
             rows.append(row | {"train_error": wrong} | named(name))
+    rows += [{"kind": "source", "step": 0, "seed": 0, "source_test_accuracy": learned}]
     table = pd.DataFrame(rows)
     if swap:  # a target of its own error in one seed, so that the correlation has a spread
         table.loc[(table["seed"] == 1) & (table["dataset"] == "mnist"), "test_error"] = 25.0
@@ -273,6 +274,30 @@ def test_ranks_of_networks_that_have_not_learned_their_targets_are_not_judged(wr
     assert "ImageNet" not in finding(made(swap=True))
 
 
+def test_of_too_few_targets_ranks_are_not_judged():
+    few = {name: error for name, error in TARGETS.items() if name != "shapes"}
+    second = made(swap=True, errors=few).assign(weights="imagenet")
+    table = pd.concat([made(swap=True).assign(weights=None), second], ignore_index=True)
+    found = outcomes(table)
+    assert found["ordering-imagenet-fixed"] == NOT_JUDGED and found["ordering-fixed"] == HOLDS
+    assert "With ImageNet's weights it is not judged (too few targets)." in finding(table)
+
+
+def test_a_source_that_is_not_learned_decides_nothing():
+    second = made(swap=True).assign(weights="imagenet")
+    table = pd.concat([made(swap=True, learned=34.0).assign(weights=None), second], ignore_index=True)
+    found = outcomes(table)
+    assert {found[f"{id}-fixed"] for id in ("ordering", "proportional", "monotone")} == {NOT_JUDGED}
+    assert found["ordering-imagenet-fixed"] == HOLDS
+
+
+def test_what_looks_like_the_source_is_not_judged_where_it_has_more_classes():
+    _, alike, _ = judging.of(reading, PARAMETERS)
+    _, apart, _ = judging.of(reading, PARAMETERS | {"targets": ["cifar100-natural", "mnist"]})
+    table = made(deviation=lambda error: 1 / error, swap=True)
+    assert alike(table)["nearer-fixed"] == HOLDS and apart(table)["nearer-fixed"] == NOT_JUDGED
+
+
 @pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED)])
 def test_the_second_source_has_claims_of_its_own(sign, outcome):
     ours = made(swap=True)
@@ -325,9 +350,10 @@ def test_the_source_is_tested_where_asked_for(store):
     assert found["source_test_accuracy"].item() == pytest.approx(100 * right.double().mean().item())
     assert 0 <= found["source_train_accuracy"].item() <= 100
     table = made()
-    both = pd.concat([table, found], ignore_index=True)
-    assert judged(both) == judged(table) and finding(both) == finding(table)
+    without = table[table["kind"].isna()]
+    assert "has not been measured" in source_said(without, PARAMETERS)
+    both = pd.concat([without, found.assign(source_test_accuracy=80.0)], ignore_index=True)
+    assert outcomes(both) == outcomes(table) and finding(both) == finding(table)
     assert reading.key_numbers(both, PARAMETERS) == reading.key_numbers(table, PARAMETERS)
-    assert "has not been measured" in source_said(table, PARAMETERS)
     percent = f"{found['source_test_accuracy'].item():.0f} % of their source's test images"
-    assert percent in source_said(both, PARAMETERS)
+    assert percent in source_said(pd.concat([without, found], ignore_index=True), PARAMETERS)

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED
 from alignbook.errors import AlignbookError
 from alignbook.runs import engine, notebooks, parameters
 from alignbook.studies.transferability import imagenet_rows
@@ -34,9 +34,9 @@ PARAMETERS = {
 }
 
 
-def made(gain=0.5, ratio=2.0, seeds=3):
+def made(gain=0.5, ratio=2.0, seeds=3, learned=80.0):
     """Errors from scratch 40 and 20 (%), fine-tuned ``1 - gain`` of that; deviations 1 and ``ratio``."""
-    noise, rows = np.random.default_rng(0), []
+    noise, rows = np.random.default_rng(0), [{"kind": "source", "source_test_accuracy": learned, "seed": 0}]
     for seed in range(seeds):
         for name, error in (("cifar10", 40.0), ("mnist", 20.0)):
             about = named(name) | {"seed": seed, "classifier": "linear", "step": 5, "train_error": 0.0}
@@ -136,6 +136,12 @@ def test_both_comparisons_come_out_either_way(gain, ratio, error, deviation):
     errs, moves = ("less", "less") if gain > 0 else ("more", "farther")
     begins = f"Fine-tuning errs {errs} than training from scratch. It moves the weights {moves}; "
     assert said(table).startswith(f"{begins}from scratch they move {ratio:.2f} times")
+
+
+def test_a_source_that_is_not_learned_decides_nothing():
+    found = outcomes(made(learned=34.0))
+    assert {found[id] for id in found if not id.startswith("improvement")} == {NOT_JUDGED}
+    assert "is not judged" in said(made(learned=34.0))
 
 
 def test_improving_more_on_near_targets_comes_out_either_way():

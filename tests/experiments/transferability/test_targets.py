@@ -2,10 +2,12 @@
 
 import pandas as pd
 
+from alignbook.data import load
+from alignbook.data.halves import HALVES
 from alignbook.experiments import Job
 from alignbook.runs import results
 from alignbook.studies.transferability import pretrained_source
-from alignbook.studies.transferability.targets import name_of, named, of_target, source_said, words
+from alignbook.studies.transferability.targets import CLASSES, name_of, named, of_target, source_said, words
 
 
 def test_names_and_back():
@@ -14,6 +16,13 @@ def test_names_and_back():
     assert words("cifar10-natural") == "animals of CIFAR-10" and words("shapes") == "shapes"
     table = pd.DataFrame({"dataset": ["cifar10", "cifar10"], "part": ["all", "natural"]})
     assert list(of_target(table, "cifar10-natural").index) == [1]
+
+
+def test_how_many_classes_a_target_has():
+    parts = {f"{name}-{part}": len(classes) for name, two in HALVES.items() for part, classes in two.items()}
+    assert parts.items() <= CLASSES.items()
+    for name in ("shapes", "digits", "photos"):
+        assert CLASSES[name] == len(load(name, "test").classes)
 
 
 START = {"source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8, "blocks": 1}
