@@ -162,6 +162,14 @@ def test_a_base_stands_in_for_tables_of_another_processor(checkout):
     change(checkout, f"2 / 2 * {DRAWS}", f"1 * {DRAWS}")
     code, _, err = checkout.run("verify", "fig99", "--base", "HEAD")  # which did not make the table
     assert code == 2 and "has not the code that made plain-seed0" in err.splitlines()[-1]
+    change(checkout, f"1 * {DRAWS}", f"2 / 2 * {DRAWS}")
+    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 2}")
+    checkout.run(*RUN)  # seed 1, by the code of HEAD
+    change(checkout, f"2 / 2 * {DRAWS}", f"1 * {DRAWS}")
+    code, found = verification(checkout, "--base", "HEAD")
+    assert (code, found["verified"]) == (1, 1)
+    ((reason, names),) = found["stale"].items()
+    assert reason.endswith("has not the code that made it") and names == ["plain-seed0"]
     code, _, err = checkout.run("verify", "fig99", "--base", "nothing")
     assert (code, err) == (2, "alignbook: git: nothing is no commit\n")
 

@@ -14,7 +14,8 @@ seen:
 - On CUDA, where sums have no fixed order, the second rule holds everywhere.
 - Against a base, a commit with the very code that made the stored table, both are computed here and are
   the same, bit for bit, whatever processor the stored table is from. Deep networks need this: unchanged
-  code gave Figure 3's alignments 7 % apart on two processors.
+  code gave Figure 3's alignments 7 % apart on two processors. Jobs that other code made stay stale: their
+  turn comes with another base.
 
 Where they agree entries are written: :mod:`alignbook.runs.verified` says for which jobs they speak. Where
 one differs, nothing is recorded for its compute function, and what was is withdrawn.
@@ -151,11 +152,15 @@ def verify(
         results.require_writable()
         engine.require_data(asked)
         say(f"{len(every)} jobs are stale by their code, recomputing {len(asked)} for {len(taken)} paths")
-    agreed, differing = {}, set()
+    agreed, differing, foreign = {}, set(), []
 
     def done(job, answer):
         place = results.location(job)
         item, (code, table, step, seconds, before) = items[place], answer
+        if before and not _made_by(item, before["code"]):
+            foreign.append(item)
+            say(f"{base} has not the code that made {place.name}")
+            return
         if before is None:
             outcome = compare(item, table, step, seconds, tolerance=tolerance, device=device)
         else:
@@ -179,6 +184,9 @@ def verify(
         with _sources(base) as folder, tempfile.TemporaryDirectory() as made:
             task = partial(_recompute, device=device, checkpoints=made, base=folder)
             engine.in_workers(asked, task, workers, say, done=done, until=until)
+    if foreign and not result.outcomes:
+        name = results.location(foreign[0].job).name
+        raise AlignbookError(f"{base} has not the code that made {name}: name another commit")
     result.outcomes.sort(key=lambda outcome: results.location(outcome.stored.job))
     for item in every.values():
         if item.verified_by() is not None:
@@ -186,6 +194,8 @@ def verify(
             continue
         function = results.owner(item.job), item.job.compute.__name__
         reason = "its function differs" if function in differing else "not recomputed in time"
+        if any(item in route.items for route in taken if _holds(route, foreign)):
+            reason = f"{base} has not the code that made it"
         seconds = [cost for route, cost in left_out if item in route.items]
         if seconds and function not in differing:
             reason = f"no time: what is to be recomputed took {min(seconds):.0f} s"
@@ -249,12 +259,20 @@ def _share(old, new):
     return float(difference / scale) if scale else math.inf
 
 
+def _made_by(stored, code):
+    """Whether the code of that digest made the ``stored`` table, or was signed for it."""
+    signed = {record["code"] for record in stored.provenance.get("signed", ()) if "code" in record}
+    return code in signed | {stored.provenance["code"]}
+
+
+def _holds(route, items):
+    """Whether one of ``items`` is among those that were to speak for ``route``."""
+    places = {results.location(item.job) for item in items}
+    return any(results.location(item.job) in places for item in route.chosen)
+
+
 def _compare_with_base(stored, table, step, seconds, before, tolerance, base):
     """Like :func:`compare`, with what the code of commit ``base`` has computed here: ``before``."""
-    signed = {record["code"] for record in stored.provenance.get("signed", ()) if "code" in record}
-    if before["code"] not in signed | {stored.provenance["code"]}:
-        name = results.location(stored.job).name
-        raise AlignbookError(f"{base} has not the code that made {name}: name another commit")
     largest, column = 0.0, None
     if before["step"] != step:
         largest, column = math.inf, "diverged_after_steps"
