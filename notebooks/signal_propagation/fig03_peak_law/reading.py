@@ -340,7 +340,7 @@ def most(table, parameters, statistic, datasets):
 
 def where(claims, total):
     """Which data sets, and of a law that is contradicted the mean slope."""
-    mean = f"{np.mean([claim.measured for claim in claims]):.1f}"
+    mean = f"{np.mean([claim.measured for claim in claims if claim.measured is not None]):.1f}"
     return mean * (claims[0].outcome == CONTRADICTED) + named(claims)
 
 
