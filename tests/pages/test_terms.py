@@ -57,7 +57,17 @@ Two principal axes and one principal axis of the Hessian.
 hessian = "Hessian"
 ```
 """
-HOME = "# Home\n\nNothing.\n\n```{toctree}\nglossary\npart/page\nlinked\n```\n"
+SHOWN = """# Shown
+
+```{raw} html
+<p class="ab-claim"><a href="x">The NTK</a> as a link. A <b>Hessian</b> &lt; 1, <small>NTK</small></p>
+<p>An NTK elsewhere.</p>
+<p class="ab-finding">We find an NTK and the Hessian.</p>
+```
+
+The NTK and the landscape.
+"""
+HOME = "# Home\n\nNothing.\n\n```{toctree}\nglossary\npart/page\nlinked\nshown\n```\n"
 LINKED = (
     "# Linked\n\nThe {term}`Hessian`, linked by hand, and the Hessian. The tangent kernel, a landscape.\n"
 )
@@ -67,7 +77,7 @@ LINKED = (
 def built(tmp_path_factory):
     """{page: its HTML}"""
     root = tmp_path_factory.mktemp("terms")
-    pages = {"index": HOME, "glossary": GLOSSARY, "part/page": PAGE, "linked": LINKED}
+    pages = {"index": HOME, "glossary": GLOSSARY, "part/page": PAGE, "linked": LINKED, "shown": SHOWN}
     for name, text in pages.items():
         (root / "source" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "source" / f"{name}.md").write_text(text)
@@ -98,6 +108,14 @@ def test_the_first_use_in_prose_is_linked_and_no_other(built):
     ]  # fmt: skip
     prose = re.sub(r"<[^>]*>", "", built["part/page"])
     assert "a preHessian no Hessian." in prose and re.search(r"Two principal axes and one", prose)
+
+
+def test_the_first_use_in_a_claim_or_a_finding_is_linked(built):
+    assert [words for *_, words in links(built["shown"])] == ["Hessian", "NTK", "landscape"]
+    claim, finding = re.findall(r'<p class="ab-(?:claim|finding)">.*?</p>', built["shown"])
+    assert claim.endswith("Hessian</a></b> &lt; 1, <small>NTK</small></p>")
+    assert finding.startswith('<p class="ab-finding">We find an <a class="ab-term')
+    assert finding.endswith("and the Hessian.</p>") and "<p>An NTK elsewhere.</p>" in built["shown"]
 
 
 def test_what_is_linked_by_hand_is_left_alone(built):
