@@ -60,12 +60,17 @@ hessian = "Hessian"
 SHOWN = """# Shown
 
 ```{raw} html
-<p class="ab-claim"><a href="x">The NTK</a> as a link. A <b>Hessian</b> &lt; 1, <small>NTK</small></p>
+<p class="ab-claim"><span class="ab-word"><a href="x">The NTK</a></span>
+A <b>Hessian</b> &lt; 1 <small>NTK</small></p>
 <p>An NTK elsewhere.</p>
-<p class="ab-finding">We find an NTK and the Hessian.</p>
+<p><span class="ab-word">We find</span> an NTK and the Hessian.</p>
 ```
 
-The NTK and the landscape.
+```{figure} picture.svg
+The Hessian and its principal axes.
+```
+
+The NTK, the principal axes and the landscape.
 """
 HOME = "# Home\n\nNothing.\n\n```{toctree}\nglossary\npart/page\nlinked\nshown\n```\n"
 LINKED = (
@@ -81,6 +86,7 @@ def built(tmp_path_factory):
     for name, text in pages.items():
         (root / "source" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "source" / f"{name}.md").write_text(text)
+    (root / "source" / "picture.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     settings = {"extensions": ["myst_parser"], "myst_enable_extensions": ["dollarmath", "deflist"]}
     wrong = io.StringIO()
     app = Sphinx(
@@ -110,11 +116,12 @@ def test_the_first_use_in_prose_is_linked_and_no_other(built):
     assert "a preHessian no Hessian." in prose and re.search(r"Two principal axes and one", prose)
 
 
-def test_the_first_use_in_a_claim_or_a_finding_is_linked(built):
-    assert [words for *_, words in links(built["shown"])] == ["Hessian", "NTK", "landscape"]
-    claim, finding = re.findall(r'<p class="ab-(?:claim|finding)">.*?</p>', built["shown"])
-    assert claim.endswith("Hessian</a></b> &lt; 1, <small>NTK</small></p>")
-    assert finding.startswith('<p class="ab-finding">We find an <a class="ab-term')
+def test_the_first_use_in_a_claim_a_finding_or_a_caption_is_linked(built):
+    found = [words for *_, words in links(built["shown"])]
+    assert found == ["Hessian", "NTK", "principal axes", "landscape"]
+    claim, finding = re.findall(r'<p[^>]*><span class="ab-word">.*?</p>', built["shown"], re.DOTALL)
+    assert claim.endswith("Hessian</a></b> &lt; 1 <small>NTK</small></p>")
+    assert finding.startswith('<p><span class="ab-word">We find</span> an <a class="ab-term')
     assert finding.endswith("and the Hessian.</p>") and "<p>An NTK elsewhere.</p>" in built["shown"]
 
 

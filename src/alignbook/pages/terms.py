@@ -23,15 +23,15 @@ SKIPPED = (
     addnodes.pending_xref,
 )
 
-# What a page's head says, in HTML; and its texts, apart from tags and from what is a link or small print.
-_SAID = re.compile(r'<p class="ab-(?:claim|finding)">.*?</p>', re.DOTALL)
+# A claim or a finding in HTML; and its texts, apart from tags and from what is a link or small print.
+_SAID = re.compile(r'<p[^>]*><span class="ab-word">.*?</p>', re.DOTALL)
 _TEXTS = re.compile(r"<(a|small)\b.*?</\1>|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
 
 
 def link_terms(app, doctree, docname):
     """Turn the first use of each entry of the glossary in the prose of ``doctree`` into a link to it.
 
-    Prose are paragraphs, and of what notebooks show the claim and the finding.
+    Prose are paragraphs, captions of figures, and of what is HTML the claims and the findings.
 
     Entries with several names (a term and its synonyms) are linked once, by whichever name comes first. An
     entry that the page links to already is left alone, and so are the glossary, headings, code, formulas,
@@ -45,11 +45,19 @@ def link_terms(app, doctree, docname):
     place = app.builder.get_relative_uri(docname, GLOSSARY)
     linked = {r.get("refuri", "").partition("#")[2] for r in doctree.findall(nodes.reference)}
     known = {name: entry for name, entry in known.items() if not linked & set(entry[0])}
-    for part in doctree.findall(lambda node: isinstance(node, nodes.paragraph | nodes.raw)):
-        if isinstance(part, nodes.raw) and "html" in part.get("format", "").split():
+    for part in doctree.findall(_is_prose):
+        if isinstance(part, nodes.raw):
             _link_shown(part, known, place)
         elif known and not _within(part, SKIPPED):
             _link(part, known, place)
+
+
+def _is_prose(node):
+    if isinstance(node, nodes.caption):
+        return isinstance(node.parent, nodes.figure)  # not of code or of the contents
+    return isinstance(node, nodes.paragraph) or (
+        isinstance(node, nodes.raw) and "html" in node.get("format", "").split()
+    )
 
 
 def name_synonyms(app, doctree, docname):
