@@ -141,6 +141,15 @@ def test_a_landing_argues_answers_shows_and_counts():
         assert len(re.findall(r"[.:](?=\s|$)", first)) == 5, paper
 
 
+def test_no_line_of_printed_code_is_wider_than_a_page():
+    for path in sorted((paths.root() / "book").rglob("*.md")):
+        most = 73 if path.parent == EXERCISES else 77  # characters at 1280 pixels; solutions are indented
+        text = path.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```(?:bash|console|python|pycon)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        wide = [line for block in blocks for line in block.splitlines() if len(line) > most]
+        assert wide == [], path.name
+
+
 def test_every_exercise_of_every_chapter_runs(tmp_path, monkeypatch, capsys):
     for paper in PAPERS:
         text = (EXERCISES / f"{paper}.md").read_text(encoding="utf-8")
@@ -151,7 +160,8 @@ def test_every_exercise_of_every_chapter_runs(tmp_path, monkeypatch, capsys):
         failed = doctest.DocTestRunner(verbose=False).run(examples, out=report.append).failed
         assert not failed, "".join(report)
         for solution in re.findall(r"Solution\n(.*?)\n:::", text, re.DOTALL):
-            commands = re.findall(r"^\$ .venv/bin/alignbook (.*)$", solution, re.MULTILINE)
+            whole = solution.replace("\\\n", " ")  # lines that go on
+            commands = re.findall(r"^\$ .venv/bin/alignbook (.*)$", whole, re.MULTILINE)
             assert len(re.findall(r"^(?:>>>|\.\.\.) ", solution, re.MULTILINE)) <= 10
             monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
             for command in commands:

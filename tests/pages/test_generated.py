@@ -122,7 +122,12 @@ def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
     monkeypatch.setattr(glance, "HOME", ("two/x", "one/a", "not/there"))
     text = glance.home([made(), made("two/x", finding="At 0.5. Then more.")])
     assert re.findall(r'href="([^"]*)" tabindex', text) == ["two/x.html", "one/a.html"]
-    assert "It rises to 3. " in text and "falls" not in text and "Then more" not in text
+    assert "<br>It rises to 3.</p>" in text and "falls" not in text and "Then more" not in text
+
+
+def test_a_verdict_stands_before_what_was_found():
+    for text in (glance.home([made(glance.HOME[0])]), glance.card(made()), glance.told([made()])):
+        assert 0 < text.index("ab-verdict") < text.index("It rises to 3.")
 
 
 def test_the_table_of_outcomes_counts_the_papers_main_claims_alone():
@@ -149,6 +154,14 @@ def test_the_scorecard_has_a_sign_for_every_claim_and_a_fold_for_every_statement
     counted = [re.findall(r">([^<]*)</td>", row) for row in counts.split("</tr>")[1:-1]]
     assert counted == [["1", "–"], ["–", "1"], ["–", "–"], ["–", "–"], ["1", "–"], ["–", "–"], ["2", "1"]]
     assert {f"#claim-{name}" for name in ("c0", "c1", "alone")} <= set(re.findall(r"#claim-[\w-]+", text))
+
+
+def test_the_scorecard_leaves_out_columns_without_a_value():
+    printed = [replace(claim, paper=2.0) for claim in claims("holds", "holds", group="of both")]
+    for found, shown in ((claims("holds", "holds", group="of both"), False), (printed, True)):
+        text = scorecard.write(PAPERS, [made(found=found)]).split('class="ab-statement"')[1]
+        assert ("<th>Paper</th>" in text) == ('data-label="Paper"' in text) == shown
+        assert text.count("<th>Here</th>") == 1
 
 
 def test_a_kept_notebook_counts_only_whole_and_under_its_key(tmp_path, monkeypatch):

@@ -1,11 +1,12 @@
 """The table of claims."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from alignbook.claims import HOLDS, NOT_JUDGED, Claim
+from alignbook.claims import HOLDS, NOT_JUDGED, Claim, KeyNumber
 from alignbook.pages.claim_tables import (
     SHARED,
     UNFOLDED,
@@ -16,7 +17,7 @@ from alignbook.pages.claim_tables import (
     sources,
     spread,
 )
-from alignbook.pages.page import Page, address_of, banner
+from alignbook.pages.page import Page, address_of, banner, in_the_paper
 from alignbook.runs import notebooks, parameters, plans
 
 
@@ -131,6 +132,34 @@ def test_every_paper_is_one_click_away():
     papers = {notebook.paper for notebook in notebooks.every()} - {notebooks.OWN}
     assert all(address_of(paper).startswith("https://") for paper in papers) and len(papers) == 4
     assert address_of("no chapter") is None
+
+
+def test_the_papers_own_figure_is_one_click_away_at_its_page():
+    for notebook in notebooks.every():
+        shown, pdf = in_the_paper(notebook), address_of(notebook.paper, "pdf")
+        if notebook.paper == notebooks.OWN:
+            assert shown == "" and notebook.paper_page is None
+        elif notebook.paper_page:
+            assert f'href="{pdf}#page={notebook.paper_page}"' in shown
+            assert f"in the PDF, page {notebook.paper_page}</a>" in shown
+        else:
+            assert f'href="{pdf}"' in shown and pdf and "in the PDF</a>" in shown
+    # The only paper whose text, as we have it, says where its pages end.
+    of_iclr = [notebook for notebook in notebooks.every() if notebook.paper == "transferability"]
+    assert all(1 <= notebook.paper_page <= 26 for notebook in of_iclr)
+    (fig03,) = [notebook for notebook in of_iclr if notebook.slug == "fig03_flat_minima"]
+    assert ">Fig. 3 in the PDF, page 4</a>" in in_the_paper(fig03)
+
+
+def test_a_column_of_numbers_that_a_paper_does_not_print_is_left_out():
+    page = Page.__new__(Page)
+    page.table = []
+    for papers, columns in (((None, None), ["Number", "Here"]), ((None, 2.0), ["Number", "Paper", "Here"])):
+        keys = [KeyNumber(f"number {n}", 1.0, paper) for n, paper in enumerate(papers)]
+        page.run = SimpleNamespace(key_numbers=keys, judged_table=[])
+        shown = page.key_numbers().data
+        assert re.findall("<th>(.*?)</th>", shown) == columns
+        assert shown.count("not stated") == ("Paper" in columns)
 
 
 def test_a_complete_plan_stands_on_its_page_and_not_at_toy_size():

@@ -96,6 +96,20 @@ def test_a_page_shows_a_figure_whole_or_in_parts_and_reads_its_text_once(drawn):
     assert found == {("only-light", "../a.svg", *sizes), ("only-dark", "../a-dark.svg", *sizes)}
 
 
+def test_a_thumbnail_is_the_first_panel_alone(drawn):
+    images = '<img class="only-light" src="a.svg"><img class="only-dark" src="a-dark.svg">'
+    shown = panels.cropped(drawn[2], images)
+    width, (x, y, w, h, *_) = panels.size(drawn[2])[0], panels.read(drawn[2])["panels"][0][2]
+    places = re.findall(r'<img style="width: ([\d.]+)%; left: ([-\d.]+)%; top: ([-\d.]+)%"', shown)
+    assert len(places) == 2 and places[0] == places[1]
+    scale, left, top = (float(part) / 100 for part in places[0])
+    assert scale * w == pytest.approx(width, rel=0.01) and f"aspect-ratio: {w:g} / {h:g}" in shown
+    assert (-left * w, -top * h) == pytest.approx((x, y), abs=0.5)
+    single, _ = plt.subplots()
+    assert panels.cropped(style.svg(single), images) == images
+    plt.close(single)
+
+
 def test_what_draws_over_a_neighbour_stays_with_it_and_one_panel_is_narrow_and_whole():
     with plt.rc_context():
         style.apply()

@@ -74,19 +74,36 @@ def test_links_into_the_repository_are_there_only_where_it_has_an_address(monkey
     monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
     repository.address.cache_clear()
     try:
-        assert repository.address() == "" and repository.links("one/a", "", "abc") == ""
+        for place in ("notebooks/one/a/notebook.md", "book/chapters/one.md", "book/ideas.md"):
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / place).write_text("# A page\n")
+        assert repository.address() == "" and repository.links("one/a", "") == ""
         repository.address.cache_clear()
         (tmp_path / "pyproject.toml").write_text('[project.urls]\nRepository = "https://github.com/o/r/"\n')
         assert repository.address() == "https://github.com/o/r"
-        found = re.findall(r'href="([^"]*)"', repository.links("one/a", repository.address(), "abc"))
-        assert found == [
-            "https://github.com/o/r/tree/abc/notebooks/one/a",
+
+        def targets(page):
+            return re.findall(r'href="([^"]*)"', repository.links(page, repository.address()))
+
+        assert targets("one/a") == [
+            "https://github.com/o/r/tree/HEAD/notebooks/one/a",
             "https://github.com/o/r/issues/new?title=one/a%3A%20",
-            "https://mybinder.org/v2/gh/o/r/abc?labpath=notebooks/one/a/notebook.md",
+            "https://github.com/o/r/edit/main/notebooks/one/a/notebook.md",
+            "https://mybinder.org/v2/gh/o/r/HEAD?labpath=notebooks/one/a/notebook.md",
         ]
-        elsewhere = repository.links("one/a", "https://example.org/r", "abc")
+        assert targets("one/index") == [
+            "https://github.com/o/r/tree/HEAD/notebooks/one",
+            "https://github.com/o/r/issues/new?title=one/index%3A%20",
+            "https://github.com/o/r/edit/main/book/chapters/one.md",
+            "https://mybinder.org/v2/gh/o/r/HEAD?labpath=notebooks/one",
+        ]
+        assert targets("ideas")[1:] == [
+            "https://github.com/o/r/edit/main/book/ideas.md",
+            "https://mybinder.org/v2/gh/o/r/HEAD",
+        ]
+        assert targets("scorecard") == targets("reference/index") == targets("two/index") == []
+        elsewhere = repository.links("one/a", "https://example.org/r")
         assert "mybinder" not in elsewhere and elsewhere.count("<a ") == 2
-        assert repository.commit("one/a") == "HEAD"
         assert about.page().startswith("# About this book") and "https://github.com/o/r" in about.page()
     finally:
         repository.address.cache_clear()
@@ -95,5 +112,5 @@ def test_links_into_the_repository_are_there_only_where_it_has_an_address(monkey
 def test_the_page_about_the_book_says_how_to_cite_and_what_changed():
     text = about.page()
     assert f"version {alignbook.__version__}" in text and "@software{alignbook," in text
-    assert "Redistribution" in text and "### 0.1.0" in text
+    assert "Redistribution" in text and "## Changelog\n" in text and "### 0.1.0" in text
     assert text.count("\n# ") == 0 and text.count("\n## ") == 3

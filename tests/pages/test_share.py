@@ -1,6 +1,7 @@
 """The pictures that other sites show beside links to pages."""
 
 import base64
+import hashlib
 import io
 import json
 import re
@@ -10,6 +11,7 @@ import matplotlib.pyplot as plt
 import nbformat
 from PIL import Image
 
+from alignbook import paths
 from alignbook.pages import download, share
 from alignbook.pages.extension import describe
 
@@ -48,15 +50,17 @@ def test_a_pages_first_figure_is_its_picture_and_its_chapters_but_not_in_the_dow
         )
     records = [SimpleNamespace(name=f"paper/{slug}", paper="paper") for slug in "abc"]
     assert share.write(records, tmp_path) == {
+        "index": "share/four-papers.png",
         "paper/b": "share/paper/b.png", "paper/index": "share/paper/b.png", "paper/c": "share/paper/c.png",
     }  # fmt: skip
     assert (tmp_path / "share/paper/c.png").read_bytes() == b"two"
+    assert (tmp_path / "share/four-papers.png").is_file()
     download.rewrite(path, None)
     assert "image/svg+xml" in path.read_text() and "image/png" not in path.read_text()
 
 
 def test_the_pictures_address_is_whole_where_the_books_is_known(tmp_path):
-    pictures = {"a/b": "share/a/b.png", "c": "share/c.png"}
+    pictures = {"index": "share/four-papers.png", "a/b": "share/a/b.png", "c": "share/c.png"}
 
     def image(page, base):
         app = SimpleNamespace(srcdir=tmp_path, config=SimpleNamespace(html_baseurl=base))
@@ -68,4 +72,12 @@ def test_the_pictures_address_is_whole_where_the_books_is_known(tmp_path):
 
     assert image("c", "") == "../share/c.png"
     assert image("c", "https://example.org/book/") == "https://example.org/book/share/c.png"
-    assert image("about", "https://example.org/book") == "https://example.org/book/share/a/b.png"
+    assert image("about", "https://example.org/book") == "https://example.org/book/share/four-papers.png"
+
+
+def test_the_books_own_picture_is_the_four_papers_as_they_are_drawn_now():
+    drawn = paths.root() / "book" / "assets" / share.FOUR
+    image = Image.open(drawn)
+    assert image.size == share.SIZE
+    source = hashlib.sha256(drawn.with_suffix(".svg").read_bytes()).hexdigest()
+    assert image.text["Source"] == source, "run scripts/four_papers.py"

@@ -57,7 +57,22 @@ Two principal axes and one principal axis of the Hessian.
 hessian = "Hessian"
 ```
 """
-HOME = "# Home\n\nNothing.\n\n```{toctree}\nglossary\npart/page\nlinked\n```\n"
+SHOWN = """# Shown
+
+```{raw} html
+<p class="ab-claim"><span class="ab-word"><a href="x">The NTK</a></span>
+A <b>Hessian</b> &lt; 1 <small>NTK</small></p>
+<p>An NTK elsewhere.</p>
+<p><span class="ab-word">We find</span> an NTK and the Hessian.</p>
+```
+
+```{figure} picture.svg
+The Hessian and its principal axes.
+```
+
+The NTK, the principal axes and the landscape.
+"""
+HOME = "# Home\n\nNothing.\n\n```{toctree}\nglossary\npart/page\nlinked\nshown\n```\n"
 LINKED = (
     "# Linked\n\nThe {term}`Hessian`, linked by hand, and the Hessian. The tangent kernel, a landscape.\n"
 )
@@ -67,10 +82,11 @@ LINKED = (
 def built(tmp_path_factory):
     """{page: its HTML}"""
     root = tmp_path_factory.mktemp("terms")
-    pages = {"index": HOME, "glossary": GLOSSARY, "part/page": PAGE, "linked": LINKED}
+    pages = {"index": HOME, "glossary": GLOSSARY, "part/page": PAGE, "linked": LINKED, "shown": SHOWN}
     for name, text in pages.items():
         (root / "source" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "source" / f"{name}.md").write_text(text)
+    (root / "source" / "picture.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     settings = {"extensions": ["myst_parser"], "myst_enable_extensions": ["dollarmath", "deflist"]}
     wrong = io.StringIO()
     app = Sphinx(
@@ -98,6 +114,15 @@ def test_the_first_use_in_prose_is_linked_and_no_other(built):
     ]  # fmt: skip
     prose = re.sub(r"<[^>]*>", "", built["part/page"])
     assert "a preHessian no Hessian." in prose and re.search(r"Two principal axes and one", prose)
+
+
+def test_the_first_use_in_a_claim_a_finding_or_a_caption_is_linked(built):
+    found = [words for *_, words in links(built["shown"])]
+    assert found == ["Hessian", "NTK", "principal axes", "landscape"]
+    claim, finding = re.findall(r'<p[^>]*><span class="ab-word">.*?</p>', built["shown"], re.DOTALL)
+    assert claim.endswith("Hessian</a></b> &lt; 1 <small>NTK</small></p>")
+    assert finding.startswith('<p><span class="ab-word">We find</span> an <a class="ab-term')
+    assert finding.endswith("and the Hessian.</p>") and "<p>An NTK elsewhere.</p>" in built["shown"]
 
 
 def test_what_is_linked_by_hand_is_left_alone(built):

@@ -1,4 +1,4 @@
-"""The page that says how to cite the book, under which licence it stands, its version and what changed."""
+"""The page that says how to cite the book, under which licence it stands, its version and its changelog."""
 
 import re
 
@@ -19,7 +19,7 @@ def page():
         parts += ["## Licence", "", "```{code-block} text\n:class: ab-licence", licence.strip(), "```", ""]
     if changes:
         below = re.sub(r"^#", "##", changes.split("\n", 1)[1].strip(), flags=re.MULTILINE)
-        parts += ["## Changes", "", below, ""]
+        parts += ["## Changelog", "", below, ""]
     return "\n".join(parts)
 
 

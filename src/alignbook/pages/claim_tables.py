@@ -72,7 +72,7 @@ def claims_table(claims, anchored=True):
         if len(group) == 1:
             rows.append(_claim_row(group[0], (), letters, anchored))
             continue
-        inner = table(_filled([_claim_row(claim, common, letters, anchored) for claim in group]), "claims")
+        inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in group]), "claims")
         source = ", ".join(sources(group))
         unfolded = len(group) <= UNFOLDED and (not anchored or any(claim.headline for claim in group))
         rows.append(
@@ -87,7 +87,7 @@ def claims_table(claims, anchored=True):
     legend = "".join(
         f"<p>{note.kind} {letter}: {marked(note.told())}.</p>" for letter, note in letters.values()
     )
-    return f'<div class="ab-note">{legend}</div>' * bool(legend) + table(_filled(rows), "claims")
+    return f'<div class="ab-note">{legend}</div>' * bool(legend) + table(filled(rows), "claims")
 
 
 def _common(group):
@@ -201,7 +201,7 @@ def decides(claim):
     return f"{need['seeds']} new {claim.what}s would decide it{cost} ({need['why']})."
 
 
-def _filled(rows):
+def filled(rows):
     """``rows`` of claims without the columns of numbers that are empty in all of them."""
     empty = [name for name in ("Paper", "Here") if not any(row[name] for row in rows)]
     return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from docutils import nodes
 
-from alignbook import paths
 from alignbook.pages import accessibility, download, excerpts, panels, repository, share, tables, terms
 from alignbook.pages.style import darkened
 
@@ -40,7 +39,7 @@ def setup(app):
     app.connect("html-page-context", keep_numbers)
     app.connect("html-page-context", set_letters)
     app.connect("html-page-context", describe)
-    app.connect("html-page-context", lead_to_the_folder)
+    app.connect("html-page-context", lead_to_the_source)
     app.connect("build-finished", draw_for_dark)
     app.connect("build-finished", offer_notebooks)
     app.connect("build-finished", offer_pictures)
@@ -69,7 +68,7 @@ def pair_figures(app, pagename, templatename, context, doctree):
     For phones its parts stand below, of which the style sheet shows either all or none.
     """
     if "body" in context:
-        files = {name: Path(app.srcdir, source) for source, name in app.builder.images.items()}
+        files = {name: Path(app.srcdir, source) for source, (_, name) in app.env.images.items()}
         context["body"] = _FIGURE.sub(lambda found: _pair(found, files), context["body"])
 
 
@@ -107,10 +106,13 @@ def keep_numbers(app, pagename, templatename, context, doctree):
 
 
 def _pair(found, files):
+    svg = files[found["name"] + ".svg"].read_text(encoding="utf-8")
     thumbnail = 'loading="lazy"' in found[0]
-    svg = "" if thumbnail else files[found["name"] + ".svg"].read_text(encoding="utf-8")
     places = {"light": f"{found['place']}.svg", "dark": found["place"] + DARK}
-    twins = "".join(f"<img {_shown(found, mode, svg)}>".replace(SOURCE, places[mode]) for mode in places)
+    drawn = {mode: _shown(found, mode, "" if thumbnail else svg) for mode in places}
+    twins = "".join(f"<img {drawn[mode]}>".replace(SOURCE, places[mode]) for mode in places)
+    if thumbnail:
+        return panels.cropped(svg, twins)
     alt = _ALT.search(found[0])
     stack = panels.stack(svg, **places, alt=alt[1] if alt else "")
     return f'<span class="ab-whole">{twins}</span>{stack}' if stack else twins
@@ -133,7 +135,7 @@ def _shown(found, mode, svg):
 def describe(app, pagename, templatename, context, doctree):
     """Say in the page's head what it shows: its finding, else its first paragraph; and its first figure.
 
-    A page without a figure has that of the first page that has one. Sites want the picture's whole address:
+    A page without a figure has the book's own picture. Sites want the picture's whole address:
     the book knows it where ``html_baseurl`` does.
     """
     path = app.srcdir / "shown.json"  # written beside the pages: {"description": {page: text}, "picture": …}
@@ -145,7 +147,7 @@ def describe(app, pagename, templatename, context, doctree):
     tags = {"og:title": context.get("title", ""), "og:type": "article", "og:description": text}
     pictures = known.get("picture", {})
     if pictures:
-        picture = pictures.get(pagename) or next(iter(pictures.values()))
+        picture = pictures.get(pagename) or pictures[share.BOOK]
         base = app.config.html_baseurl
         tags["og:image"] = f"{base.rstrip('/')}/{picture}" if base else context["pathto"](picture, 1)
         tags |= {"og:image:width": share.SIZE[0], "og:image:height": share.SIZE[1]}
@@ -169,11 +171,9 @@ def tell_excerpts(app, error):
         excerpts.write(texts, titles, app.outdir / "_static" / excerpts.FILE)
 
 
-def lead_to_the_folder(app, pagename, templatename, context, doctree):
-    """Below a study's heading: links to its folder, to report an error and to run it, where there are any."""
-    url = repository.address()
-    if url and (paths.root() / "notebooks" / pagename / "notebook.md").is_file():
-        links = repository.links(pagename, url, repository.commit(pagename))
+def lead_to_the_source(app, pagename, templatename, context, doctree):
+    """Below a page's heading: links to its folder, to report an error, to edit and to run it, if any."""
+    if "body" in context and (links := repository.links(pagename, repository.address())):
         context["body"] = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
 
 

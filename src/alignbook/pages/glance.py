@@ -43,7 +43,7 @@ def home(records):
         sentence = marked(_SENTENCE.split(record.finding)[0])
         cards.append(
             f'<div class="ab-card ab-small">{thumbnail(record, "")}<div><p class="ab-card-title">'
-            f"{_link(record, record.name)}</p><p>{sentence} {verdict(record)}</p></div></div>"
+            f"{_link(record, record.name)}</p><p>{verdict(record)}<br>{sentence}</p></div></div>"
         )
     return f'<div class="ab-cards ab-home">{"".join(cards)}</div>\n'
 
@@ -51,7 +51,7 @@ def home(records):
 def told(records):
     """HTML of a list: each page with its finding, and the verdict on its headline."""
     items = [
-        f"<li>{_link(record, record.name)}<br>{marked(record.finding)} {verdict(record)}</li>"
+        f"<li>{_link(record, record.name)} {verdict(record)}<br>{marked(record.finding)}</li>"
         for record in records
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'
@@ -86,13 +86,13 @@ def headlines(records):
 
 
 def card(record):
-    """HTML of a page on its chapter's landing: figure, claim, finding and verdict."""
+    """HTML of a page on its chapter's landing: figure, claim, verdict and finding."""
     slug, word = record.slug, page.says(record.paper)
     return (
         f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
         f'<p class="ab-card-title">{_link(record, slug)}</p>'
         f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(record.statement)}</p>'
-        f'<p><span class="ab-word">We find</span> {marked(record.finding)} {verdict(record)}</p>'
+        f'<p><span class="ab-word">We find</span> {verdict(record)}<br>{marked(record.finding)}</p>'
         f"</div></div>"
     )
 
@@ -179,7 +179,7 @@ def _lines(papers, group):
         for record in (record for record in group if record.paper == paper):
             others = [claim for claim in record.claims if claim not in record.headline]
             items.append(
-                f"<li>{_link(record, record.name)}<br>{marked(record.finding)} {verdict(record)}"
+                f"<li>{_link(record, record.name)} {verdict(record)}<br>{marked(record.finding)}"
                 f"<small>{_others(others)}Profile {html.escape(record.shown_profile)}.</small></li>"
             )
     return f'<ul class="ab-lines">{"".join(items)}</ul>'

@@ -22,6 +22,7 @@ from alignbook.wording import listed
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 _CODE = re.compile(r"`([^`]+)`")
+_AUTHORS = re.compile(r"^.* (?=\w+\. )")  # of a title's first part: "Maennel Fig. 2"
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 NEW_SEEDS = (
     '<p class="ab-note">These numbers rest, as the verdicts do, on seeds planned before they were run; '
@@ -59,13 +60,12 @@ class Page:
         display(HTML(head(self.run)), metadata={SAID: json.dumps(said)})
 
     def key_numbers(self):
-        """The numbers beside the figure, at most three, with the paper's, if any, where it prints them."""
+        """The numbers beside the figure, at most three; with the paper's where it prints any of them."""
+        stated = any(number(key.paper) for key in self.run.key_numbers)
         rows = []
         for key in self.run.key_numbers:
-            row = {"Number": marked(key.what), "Paper": number(key.paper) or "not stated"}
-            if self.notebook.paper == notebooks.OWN:
-                del row["Paper"]
-            rows.append({**row, "Here": number(key.here) or "–"})
+            paper = {"Paper": number(key.paper) or "not stated"} if stated else {}
+            rows.append({"Number": marked(key.what), **paper, "Here": number(key.here) or "–"})
         judged = len(self.run.judged_table) < len(self.table)
         return HTML(table(rows, "key") + NEW_SEEDS * judged)
 
@@ -150,8 +150,11 @@ def says(chapter):
 
 
 @cache
-def address_of(chapter):
-    """Where the paper that a chapter cites first can be read, by the bibliography; None where nothing is."""
+def address_of(chapter, field="url"):
+    """Where the paper that a chapter cites first can be read, by the bibliography; None where nothing is.
+
+    field : ``pdf`` for the address of its PDF
+    """
     from pybtex.database import parse_file  # here: only a page's first lines ask
 
     landing = paths.root() / "book" / "chapters" / f"{chapter}.md"
@@ -159,11 +162,11 @@ def address_of(chapter):
         return None
     cited = re.search(r"\{cite:t\}`(\w+)`", landing.read_text(encoding="utf-8"))
     entries = parse_file(str(paths.root() / "book" / "bibliography.bib")).entries
-    return entries[cited[1]].fields.get("url") if cited else None
+    return entries[cited[1]].fields.get(field) if cited else None
 
 
 def head(run):
-    """HTML of a page's first lines: what it shows, what the paper claims, what was found, the verdict."""
+    """HTML of a page's first lines: what it shows, what the paper claims, the verdict, what was found."""
     notebook = notebooks.find(run.name)
     target = f"#claim-{html.escape(run.headline.id)}"
     verdict, word = f'<a class="ab-verdict" href="{target}">{verdicts(run)}</a>', says(notebook.paper)
@@ -171,9 +174,22 @@ def head(run):
         word = word.replace("The paper", f'<a href="{html.escape(address)}">The paper</a>')
     return (
         f"{banner(run)}"
-        f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}</p>'
-        f'<p class="ab-finding"><span class="ab-word">We find</span> {marked(run.finding)} {verdict}</p>'
+        f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}'
+        f"{in_the_paper(notebook)}</p>"
+        f'<p class="ab-finding"><span class="ab-word">We find</span> {verdict}<br>{marked(run.finding)}</p>'
     )
+
+
+def in_the_paper(notebook):
+    """HTML of a link to what a page reproduces, in the paper's PDF and at its page; empty without a PDF."""
+    address = None if notebook.paper == notebooks.OWN else address_of(notebook.paper, "pdf")
+    if not address:
+        return ""
+    what = _AUTHORS.sub("", notebook.title.split(" · ")[0])
+    page = notebook.paper_page
+    place, said = (f"#page={page}", f", page {page}") if page else ("", "")
+    link = f'<a href="{html.escape(address + place)}">{html.escape(what)} in the PDF{said}</a>'
+    return f' <small class="ab-place">({link})</small>'
 
 
 def verdicts(run):

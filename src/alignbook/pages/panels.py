@@ -19,6 +19,7 @@ NARROW = 5.2  # inches: a figure of one column, which a phone shows whole
 LARGEST = 1.5  # CSS pixels to a unit of the SVG where a page shows a figure whole
 MANY, SMALL = 6, 200  # so many panels of so small a width stand in two columns
 POINTS = 1.4  # CSS pixels to a unit of the SVG, at most: text of 11.5 units is 16 pixels tall
+TALLEST = 11  # rem, of a thumbnail
 _PARTS = re.compile(r'<svg [^>]*data-parts="([^"]*)"')
 _SIZE = re.compile(r'<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
@@ -76,6 +77,21 @@ def stack(svg, light, dark, alt):
         if parts[kind]
     ]
     return f'<span class="ab-stack" role="img" aria-label="{alt}">{"".join(groups)}</span>'
+
+
+def cropped(svg, images):
+    """HTML of ``images``, twins of a figure, cut to its first panel: what a thumbnail can still show.
+
+    Where the figure has one part alone, the images as they are.
+    """
+    parts = read(svg)
+    if not parts:
+        return images
+    width, (x, y, w, h, *_) = size(svg)[0], parts["panels"][0][2]
+    place = f"width: {100 * width / w:.1f}%; left: {-100 * x / w:.1f}%; top: {-100 * y / h:.1f}%"
+    cut = images.replace("<img ", f'<img style="{place}" ')
+    most = f"min(100%, {TALLEST * w / h:.1f}rem, {LARGEST * w:.0f}px)"
+    return f'<span class="ab-crop" style="aspect-ratio: {w:g} / {h:g}; width: {most}">{cut}</span>'
 
 
 def paired(panels):

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from alignbook import paths
 
 BINDER = "https://mybinder.org/v2"
+BRANCH = "main"  # where changes go
 
 
 @cache
@@ -24,35 +25,53 @@ def address():
     return project.get("urls", {}).get("Repository", "").rstrip("/")
 
 
-def links(name, url, commit):
-    """HTML of a study's links into the repository; an empty text without a ``url``.
+def sources(page):
+    """Where a page of the book is made, in the checkout: the file one edits, and its folder of studies.
+
+    Either is None where there is none: what is generated is not edited, and prose has no studies.
+    """
+    paper, _, slug = page.rpartition("/")
+    if (paths.root() / "notebooks" / page / "notebook.md").is_file():
+        return f"notebooks/{page}/notebook.md", f"notebooks/{page}"
+    if paper:
+        typed, folder = f"book/chapters/{paper}.md", f"notebooks/{paper}"
+        return (typed, folder) if slug == "index" and (paths.root() / typed).is_file() else (None, None)
+    typed = f"book/{page}.md"
+    return (typed, None) if (paths.root() / typed).is_file() else (None, None)
+
+
+def links(page, url):
+    """HTML of a page's links into the repository; an empty text without any.
+
+    There is Binder and no Colab: Colab opens notebooks that a repository holds, and this one holds their
+    sources.
 
     Parameters
     ----------
-    name : str
-        The study, ``<paper>/<figure>``.
+    page : str
+        The page: a study, ``<paper>/<figure>``, a landing, ``<paper>/index``, or prose.
     url : str
-        The repository's :func:`address`.
-    commit : str
-        What the links are to show.
+        The repository's :func:`address`, or an empty text.
     """
-    if not url:
+    file, folder = sources(page)
+    if not url or not file:
         return ""
-    folder = f"notebooks/{name}"
-    found = {
-        "Its folder": f"{url}/tree/{commit}/{folder}",
-        "Report an error": f"{url}/issues/new?title={quote(f'{name}: ')}",
-    }
+    shown = commit(folder or file)
+    found = {"Its folder": f"{url}/tree/{shown}/{folder}"} if folder else {}
+    found["Report an error"] = f"{url}/issues/new?title={quote(f'{page}: ')}"
     if url.startswith("https://github.com/"):
         owner = url.removeprefix("https://github.com/")
-        found["Run on Binder"] = f"{BINDER}/gh/{owner}/{commit}?labpath={quote(f'{folder}/notebook.md')}"
-    shown = " · ".join(f'<a href="{html.escape(link)}">{word}</a>' for word, link in found.items())
-    return f'<p class="ab-source">{shown}</p>'
+        opened = file if file.startswith("notebooks/") else folder
+        place = f"?labpath={quote(opened)}" if opened else ""
+        found["Edit this page"] = f"{url}/edit/{BRANCH}/{file}"
+        found["Run on Binder"] = f"{BINDER}/gh/{owner}/{shown}{place}"
+    told = " · ".join(f'<a href="{html.escape(link)}">{word}</a>' for word, link in found.items())
+    return f'<p class="ab-source">{told}</p>'
 
 
-def commit(name):
-    """The last commit that changed the study ``name``; ``HEAD`` where git does not say."""
-    command = ["git", "-C", str(paths.root()), "log", "-1", "--format=%H", "--", f"notebooks/{name}"]
+def commit(place):
+    """The last commit that changed a file or folder of the checkout; ``HEAD`` where git does not say."""
+    command = ["git", "-C", str(paths.root()), "log", "-1", "--format=%H", "--", place]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() or "HEAD"
     except (OSError, subprocess.CalledProcessError):

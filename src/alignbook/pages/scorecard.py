@@ -108,7 +108,7 @@ def _statement(record, statement, group):
     rows = [_row(record, claim) for claim in group]
     if len(rows) == 1:  # the statement stands above
         rows = [{"Where": marked(group[0].source)} | {k: v for k, v in rows[0].items() if k != "Claim"}]
-    inner = table(rows, "score")
+    inner = table(claim_tables.filled(rows), "score")
     found = " ".join(sorted({_word(claim.outcome) for claim in group}))
     title = f"<span>{marked(statement)}</span> <span>{claim_tables.tally(group)}</span>"
     body = folded(title, inner)

@@ -1,19 +1,25 @@
 """The picture that other sites show beside a link to a page: its first figure as PNG, for they take no SVG.
 
 A notebook's first figure is drawn a second time while it is executed, and lies beside the SVG in the same
-output, so that it is kept as long as the page is. The book has it as ``share/<page>.png``.
+output, so that it is kept as long as the page is. The book has it as ``share/<page>.png``. A page without a
+figure has the book's own picture, which ``scripts/four_papers.py`` draws from ``four-papers.svg``.
 """
 
 import base64
 import io
 import json
+import shutil
 
 from PIL import Image
+
+from alignbook import paths
 
 SIZE = (1200, 630)  # pixels, as sites ask for
 MARGIN = 30
 COLOURS = 64
 FOLDER = "share"
+BOOK = "index"  # the page whose picture is the book's
+FOUR = "four-papers.png"  # among the assets
 PNG = "image/png"
 
 
@@ -43,9 +49,11 @@ def of_first(draw=png):
 def write(records, pages):
     """Write the pictures of executed notebooks into the folder ``pages``; ``{page: its picture}``.
 
-    A landing shows its chapter's first picture.
+    A landing shows its chapter's first picture, the home page the book's.
     """
-    found = {}
+    (pages / FOLDER).mkdir(parents=True, exist_ok=True)
+    shutil.copy(paths.root() / "book" / "assets" / FOUR, pages / FOLDER / FOUR)
+    found = {BOOK: f"{FOLDER}/{FOUR}"}
     for record in records:
         picture = _picture(pages / f"{record.name}.ipynb")
         if picture:

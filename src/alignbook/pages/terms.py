@@ -1,5 +1,6 @@
 """Links from a page's prose to the glossary: the first use of each entry, found when the book is built."""
 
+import html
 import re
 
 from docutils import nodes
@@ -22,9 +23,15 @@ SKIPPED = (
     addnodes.pending_xref,
 )
 
+# A claim or a finding in HTML; and its texts, apart from tags and from what is a link or small print.
+_SAID = re.compile(r'<p[^>]*><span class="ab-word">.*?</p>', re.DOTALL)
+_TEXTS = re.compile(r"<(a|small)\b.*?</\1>|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
+
 
 def link_terms(app, doctree, docname):
-    """Turn the first use of each entry of the glossary in paragraphs of ``doctree`` into a link to it.
+    """Turn the first use of each entry of the glossary in the prose of ``doctree`` into a link to it.
+
+    Prose are paragraphs, captions of figures, and of what is HTML the claims and the findings.
 
     Entries with several names (a term and its synonyms) are linked once, by whichever name comes first. An
     entry that the page links to already is left alone, and so are the glossary, headings, code, formulas,
@@ -38,9 +45,19 @@ def link_terms(app, doctree, docname):
     place = app.builder.get_relative_uri(docname, GLOSSARY)
     linked = {r.get("refuri", "").partition("#")[2] for r in doctree.findall(nodes.reference)}
     known = {name: entry for name, entry in known.items() if not linked & set(entry[0])}
-    for paragraph in doctree.findall(nodes.paragraph):
-        if known and not _within(paragraph, SKIPPED):
-            _link(paragraph, known, place)
+    for part in doctree.findall(_is_prose):
+        if isinstance(part, nodes.raw):
+            _link_shown(part, known, place)
+        elif known and not _within(part, SKIPPED):
+            _link(part, known, place)
+
+
+def _is_prose(node):
+    if isinstance(node, nodes.caption):
+        return isinstance(node.parent, nodes.figure)  # not of code or of the contents
+    return isinstance(node, nodes.paragraph) or (
+        isinstance(node, nodes.raw) and "html" in node.get("format", "").split()
+    )
 
 
 def name_synonyms(app, doctree, docname):
@@ -93,6 +110,29 @@ def _link(paragraph, known, place):
         parts = list(_linked(str(text), known, place))
         if len(parts) > 1:
             text.parent.replace(text, [part for part in parts if part.astext()])
+
+
+def _link_shown(raw, known, place):
+    """Link occurrences in the claims and findings of HTML that a notebook shows."""
+    said = raw.astext()
+    better = _SAID.sub(lambda found: _TEXTS.sub(lambda text: _as_html(text, known, place), found[0]), said)
+    if better != said:
+        raw.children = [nodes.Text(better)]
+        raw.rawsource = better
+
+
+def _as_html(found, known, place):
+    """HTML of a text, or of what is left alone, with its terms linked."""
+    if not known or not found["text"]:
+        return found[0]
+    parts = _linked(html.unescape(found["text"]), known, place)
+    return "".join(
+        f'<a class="ab-term reference internal" href="{html.escape(part["refuri"])}" '
+        f'title="{html.escape(part["reftitle"])}">{html.escape(part.astext(), quote=False)}</a>'
+        if isinstance(part, nodes.reference)
+        else html.escape(part.astext(), quote=False)
+        for part in parts
+    )
 
 
 def _join(parent):

@@ -73,11 +73,23 @@ class Notebook:
 
         ``alignbook: data:`` of the front matter.
         """
+        return self._told("data")
+
+    @property
+    def paper_page(self):
+        """The page of the paper's PDF that shows what this reproduces, or None where it is not known.
+
+        ``alignbook: paper_page:`` of the front matter.
+        """
+        return self._told("paper_page")
+
+    def _told(self, field):
+        """A field of the front matter's ``alignbook``, or None."""
         import yaml
 
         try:
             front = yaml.safe_load(self.text.removeprefix("---").split("\n---", 1)[0])
-            return front["alignbook"].get("data")
+            return front["alignbook"].get(field)
         except UNREADABLE:
             return None
 
