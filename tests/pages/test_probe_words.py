@@ -2,8 +2,9 @@
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from alignbook.pages import probe_page
+from alignbook.pages import probe_figures, probe_page
 from alignbook.pages.probe_words import FRESH, sentences
 from alignbook.probing import Probe
 
@@ -40,3 +41,12 @@ def test_the_network_at_random_weights_is_called_that_in_every_table():
     assert page.count(">random weights</td>") == 4 and FRESH not in page.replace(
         "landscapes_at_initialisation", ""
     )
+
+
+def test_slices_of_losses_that_lie_far_apart_are_drawn_from_one_level():
+    rows = slices(network=1, before=3)
+    rows.loc[rows["network"] == "before", "loss"] += 13
+    ax = Figure().subplots()
+    probe_figures.DRAW["slice"](ax, rows)
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in ax.lines}
+    assert drawn == {"network (0 at α = 0)": [1, 0, 1], "before (13 at α = 0)": [3, 0, 3]}

@@ -13,20 +13,19 @@ from alignbook.pages import about, reference, repository
 from alignbook.runs import notebooks
 
 SECTIONS = re.compile(r"^(\w+)\n-+$", re.MULTILINE)
-ELSEWHERE = {"Probe", "run"}  # their examples stand with what makes them, where they are run
+TRAINERS = {"recording.lightning": "lightning", "recording.hugging_face": "transformers"}
 
 
-@pytest.mark.parametrize("name", sorted(alignbook.PUBLIC))
+@pytest.mark.parametrize("name", [each for each in reference.NAMES if "INSTRUMENTS" not in each])
 def test_a_public_docstring_is_whole_and_its_example_runs(name):
-    thing = getattr(alignbook, name)
+    thing = reference.thing_of(name)
     found = set(SECTIONS.findall(inspect.getdoc(thing)))
     needed = {"Parameters", "Returns", "Raises"}
     if inspect.isclass(thing):
         needed = {"Attributes"} if "Attributes" in found else {"Parameters", "Raises"}
     assert needed <= found
-    if name in ELSEWHERE:
-        return
     assert "Examples" in found
+    assert inspect.isclass(thing) or re.search(r"\bCost[:,]", inspect.getdoc(thing))
     kind = None if inspect.isclass(thing) else reference.returned(thing)
     if kind:
         assert SECTIONS.findall(inspect.getdoc(kind))[0] == "Attributes"
@@ -35,6 +34,8 @@ def test_a_public_docstring_is_whole_and_its_example_runs(name):
         assert {each.strip("* ") for line in described for each in line.split(",")} >= {
             known for known in inspect.signature(thing).parameters
         } - {"model"}
+    if name in TRAINERS:
+        pytest.importorskip(TRAINERS[name])
     (test,) = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})  # with nothing imported
     report = []
     assert test.examples
@@ -46,11 +47,21 @@ def test_every_public_name_has_a_page_with_the_studies_that_use_it(tmp_path):
     reference.write(books, tmp_path)
     written = {path.stem for path in (tmp_path / "reference").iterdir()}
     assert written == {"index", *reference.names()}
-    assert len({name.lower() for name in written}) == 2 + len(alignbook.PUBLIC)
+    assert len({name.lower() for name in written}) == 2 + len(reference.NAMES)
     page = (tmp_path / "reference" / "patch_covariance.md").read_text()
     assert ".. autofunction:: alignbook.patch_covariance" in page
     assert ".. autoclass:: alignbook.metrics.patch_covariance.PatchCovariance" in page
     assert "(/random_labels/fig02_misalignment)" in page and "signal_propagation" not in page
+    assert "[Four ideas in ten minutes](/ideas)" in page
+    for name in alignbook.PUBLIC:
+        assert "## Used by\n" in (tmp_path / "reference" / f"{reference.page_of(name)}.md").read_text(), name
+
+
+@pytest.mark.parametrize("name", ["probing.INSTRUMENTS", "recording.INSTRUMENTS"])
+def test_a_list_of_instruments_has_each_of_them_with_what_it_measures(name):
+    page = reference._page(name, {})
+    assert f".. py:data:: alignbook.{name}\n" in page
+    assert re.findall(r"^   \* ``(\w+)``: .*\.$", page, re.MULTILINE) == [*reference.thing_of(name)]
 
 
 def test_every_command_has_its_arguments_and_every_command_of_the_book_is_one():
@@ -63,11 +74,21 @@ def test_every_command_has_its_arguments_and_every_command_of_the_book_is_one():
             if action.dest != "help":
                 assert all(option in part for option in action.option_strings), (name, action.dest)
     called = reference.examples()
-    assert {"run", "probe", "verify", "decide", "show"} <= set(called)
+    assert set(called) == set(known)
     for lines in called.values():
         for line in lines:
             assert parser.parse_args(shlex.split(line)).action
             assert f".venv/bin/alignbook {line}" in text
+
+
+def test_what_a_command_prints_stands_below_it(monkeypatch, capsys):
+    text = reference.commands()
+    for line in ("list", "show signal_propagation/cor01"):
+        assert cli.main(shlex.split(line)) == 0
+        first = [row.rstrip() for row in capsys.readouterr().out.splitlines()[:9]]
+        assert "\n".join([f"`{line}` prints", "", "```text", *first, "…", "```"]) in text
+    monkeypatch.setattr(reference, "_PRINTS", ("show signal_propagation/cor99",))
+    assert reference.printed("show signal_propagation/cor99") == []
 
 
 def test_links_into_the_repository_are_there_only_where_it_has_an_address(monkeypatch, tmp_path):

@@ -120,6 +120,12 @@ def load(name, split="train", n=None, seed=0):
     ValueError
         For a wrong ``split`` or an ``n`` that the set does not have.
 
+    Notes
+    -----
+    Cost: the whole split is read and sorted, O(N C H W) for its N images whatever ``n``, anew at each call; a
+    set that is missing is downloaded first. Memory: the split in uint8 a few times, and 4 bytes for each
+    pixel and channel of the n images.
+
     Examples
     --------
     >>> import torch

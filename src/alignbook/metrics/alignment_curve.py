@@ -56,6 +56,11 @@ def alignment_curve(features, labels, thresholds=None, bias=True):
     Cost: O(n d m) for m = min(n, d). Memory: one float64 copy of the features, another where they are
     handed in as anything else, and a few (m, m) matrices.
 
+    References
+    ----------
+    Yamamoto et al. 2015,
+    https://etna.math.kent.edu/volumes/2011-2020/vol44/abstract.php?pages=306-326.
+
     Examples
     --------
     >>> import numpy as np

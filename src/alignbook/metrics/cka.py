@@ -56,6 +56,15 @@ def cka(
     Equations 2 and 3). The ratio of unbiased estimates has a small bias of its own. All sums are float64;
     the smaller of the two matrices XᵀY and K is formed, K in blocks.
 
+    Cost, for n examples with d and e features: O(n d e) operations, or O(n² (d + e)) where that is less, for
+    each of the three HSIC; with batches n is a batch's, and so many times. Memory: float64 copies of the
+    features, and the d × e, d × d and e × e matrices one after the other, or a block of K.
+
+    References
+    ----------
+    Kornblith et al. 2019, https://arxiv.org/abs/1905.00414; Nguyen, Raghu and Kornblith 2021,
+    https://arxiv.org/abs/2010.15327.
+
     Examples
     --------
     >>> import numpy as np, alignbook
@@ -124,8 +133,11 @@ def layer_cka(
 
     Notes
     -----
-    As :func:`cka` over batches. Memory is the layers' Gram matrices of one batch and their outputs. Of a
-    module that is called more than once the last output counts.
+    As :func:`cka` over batches. Of a module that is called more than once the last output counts.
+
+    Cost, for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer with d
+    outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram matrices,
+    about 2 L n² float64 numbers.
 
     Examples
     --------

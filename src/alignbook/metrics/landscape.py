@@ -71,6 +71,10 @@ def filter_normalised_directions(model, generator, count=2, layer=None):
 
     Cost: a few passes over the weights, in float64.
 
+    References
+    ----------
+    Li et al. 2018, https://arxiv.org/abs/1712.09913.
+
     Examples
     --------
     >>> import torch

@@ -69,6 +69,10 @@ def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="tra
     -----
     ICLR 2020 submission, Section 4 and Appendix A. Cost: one gradient and a forward pass per length.
 
+    References
+    ----------
+    Santurkar et al. 2018, https://arxiv.org/abs/1805.11604.
+
     Examples
     --------
     >>> import torch

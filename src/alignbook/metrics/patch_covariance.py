@@ -59,6 +59,9 @@ def patch_covariance(images, size=3, stride=1):
     Gram matrices of image rows hold all of them. The covariance of the data of Maennel et al. 2020, Section
     2.1.
 
+    Cost: O(d²) operations a patch, d = C·size²; with stride 1 O(size·C·w) for each entry of an image, w the
+    width of a strip, at most max(2·size, 96 / C) pixels. Memory: a block, and matrices of (C·w)² entries.
+
     Examples
     --------
     >>> import torch

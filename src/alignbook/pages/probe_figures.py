@@ -98,9 +98,11 @@ def _curvature(ax, rows):
 
 
 def _slice(ax, rows):
-    for _, part, look in looks(rows):
-        ax.plot(part["alpha"], part["loss"], **look)
-    ax.set(xlabel="α, in lengths of each filter", ylabel="loss")
+    for _, part, look in looks(rows):  # losses that lie far apart would flatten each other
+        centre = part["loss"].iloc[len(part) // 2]
+        look["label"] += f" ({centre:.3g} at α = 0)"
+        ax.plot(part["alpha"], part["loss"] - centre, **look)
+    ax.set(xlabel="α, in lengths of each filter", ylabel="loss minus that at α = 0")
     ax.locator_params(axis="x", nbins=5)
     ax.legend()
 

@@ -71,7 +71,7 @@ SHOWS = {
     "tangent": "Alignment of each layer's tangent kernel with the labels, from the input to the outputs; "
     "dotted: with shuffled labels.",
     "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
-    "slice": "The loss along one random direction, the network in the middle.",
+    "slice": "The loss along one random direction, less the loss of the network itself, in the middle.",
     "deviation": "Length of each weight's change, from the input to the outputs.",
 }
 

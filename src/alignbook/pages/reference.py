@@ -1,22 +1,45 @@
 """The reference: a page for every public name, made of its docstring, and one for the commands.
 
-What a function returns, if it is a class of ours, stands on the function's page; and so do the studies that
-call it. Sphinx's autodoc and napoleon render the docstrings, which are in NumPy's form.
+What a function returns, if it is a class of ours, stands on the function's page; and so do the studies and
+the pages of prose that call it. Sphinx's autodoc and napoleon render the docstrings, in NumPy's form.
 """
 
 import argparse
+import contextlib
 import hashlib
 import html
+import importlib
 import inspect
+import io
 import re
+import shlex
 import sys
-from collections import Counter
+from collections import Counter, namedtuple
 
 import alignbook
 from alignbook import paths
+from alignbook.errors import AlignbookError
 from alignbook.pages.tables import marked, table
 
 FOLDER = "reference"
+# What stands beside the public face, in the modules of the recorder and the probe.
+BESIDE = ("probing.INSTRUMENTS", "recording.INSTRUMENTS", "recording.hugging_face", "recording.lightning")
+NAMES = (*alignbook.PUBLIC, *BESIDE)
+Prose = namedtuple("Prose", "name title text")  # a page of prose, as a study has its name and title
+_SAYS = {
+    "probing.INSTRUMENTS": (
+        "The names of the probe's instruments, a tuple: what ``without=`` of :func:`alignbook.probe` takes, "
+        "and what :attr:`alignbook.Probe.tables` may hold."
+    ),
+    "recording.INSTRUMENTS": (
+        "The recorder's instruments by name, a dict of functions: what ``instruments=`` of "
+        ":class:`alignbook.Recorder` takes. Each returns its numbers as a dict by (layer, parameter)."
+    ),
+}
+# Lines that a reader would type and the prose has within a sentence at most.
+_TYPED = ("book --profile smoke", "sign --base HEAD~1", "new random_labels/fig30_something", "fetch cifar10")
+_PRINTS = ("list", "show signal_propagation/cor01")  # the commands whose output stands below them
+_LINES = 9  # of an output at most
 _RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
 _DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in the help of an argument
 _SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
@@ -28,11 +51,19 @@ def names():
 
 
 def _in_order():
-    return sorted(alignbook.PUBLIC, key=str.lower)
+    return sorted(NAMES, key=str.lower)
+
+
+def thing_of(name):
+    """What is called ``alignbook.<name>``."""
+    module, _, own = name.rpartition(".")
+    return getattr(importlib.import_module(f"alignbook.{module}") if module else alignbook, own)
 
 
 def page_of(name):
     """The page of a public name: ``Probe`` and ``probe`` would be one file where case does not count."""
+    if name in BESIDE:
+        return name.replace(".", "-")
     alike = [other for other in alignbook.PUBLIC if other.lower() == name.lower()]
     return name if len(alike) == 1 or name == name.lower() else f"{name}-class"
 
@@ -49,7 +80,7 @@ def write(books, pages):
     folder = pages / FOLDER
     folder.mkdir(exist_ok=True)
     used, labels = uses(books), Counter(map(_label, books))
-    for name in alignbook.PUBLIC:
+    for name in NAMES:
         called = {book: _label(book) if labels[_label(book)] == 1 else book.title for book in used[name]}
         (folder / f"{page_of(name)}.md").write_text(_page(name, called), encoding="utf-8")
     (folder / "index.md").write_text(_index(used), encoding="utf-8")
@@ -57,13 +88,28 @@ def write(books, pages):
 
 
 def uses(books):
-    """{public name: the books whose code calls it, and not a function of their own of that name}."""
-    sources = {book.name: _source(book) for book in books}
+    """{public name: the books whose code calls it, and no function of their own, and the prose}."""
+    sources, prose = {book.name: _source(book) for book in books}, _prose()
 
     def calls(source, name):
-        return re.search(rf"\b{name}\(", source) and f"def {name}(" not in source
+        made = r"(?:\.\w+)?" if name[0].isupper() else ""  # by a constructor with a name
+        return re.search(rf"\b{name}{made}\(", source) and f"def {name}(" not in source
 
-    return {name: [book for book in books if calls(sources[book.name], name)] for name in alignbook.PUBLIC}
+    return {
+        name: [book for book in books if name not in BESIDE and calls(sources[book.name], name)]
+        + [page for page in prose if re.search(rf"\balignbook\.{re.escape(name)}\b", page.text)]
+        for name in NAMES
+    }
+
+
+def _prose():
+    """The pages in ``book/`` that no study makes."""
+    found = []
+    for path in sorted((paths.root() / "book").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if title := re.search(r"^# (.+)$", text, re.MULTILINE):
+            found.append(Prose(path.stem, title[1], text))
+    return found
 
 
 def _source(book):
@@ -83,12 +129,14 @@ def returned(thing):
 
 
 def _page(name, called):
-    thing = getattr(alignbook, name)
-    shown = [inspect.getdoc(each) or "" for each in (thing, returned(thing)) if each]
-    mark = hashlib.sha256("".join([*shown, str(inspect.signature(thing))]).encode()).hexdigest()
+    thing = thing_of(name)
+    known = [_SAYS[name], *_instruments(name)] if name in _SAYS else _shown(thing)
+    mark = hashlib.sha256("".join(known).encode()).hexdigest()
     # The mark makes the page another one where a docstring has changed.
     parts = [f"# {name}", "", f"% {mark}", "", "```{eval-rst}", ".. currentmodule:: alignbook", ""]
-    if inspect.isclass(thing):
+    if name in _SAYS:
+        parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name)]
+    elif inspect.isclass(thing):
         parts += [f".. autoclass:: alignbook.{name}", "   :members:"]
     else:
         parts.append(f".. autofunction:: alignbook.{name}")
@@ -102,13 +150,32 @@ def _page(name, called):
     return "\n".join(parts)
 
 
+def _shown(thing):
+    """The texts that autodoc shows of ``thing``."""
+    shown = [inspect.getdoc(each) or "" for each in (thing, returned(thing)) if each]
+    return [*shown, str(inspect.signature(thing))]
+
+
+def _instruments(name):
+    """reStructuredText of a list: each instrument and the first line on what it measures."""
+    from alignbook.pages.probe_words import ABOUT
+
+    known = thing_of(name)
+    if isinstance(known, dict):
+        said = {each: inspect.getdoc(function).split("\n")[0] for each, function in known.items()}
+    else:
+        said = {each: f"{ABOUT[each][0]} ({ABOUT[each][1]})." for each in known}
+    return [f"   * ``{each}``: {text}" for each, text in said.items()]
+
+
 def _label(book):
     return book.title.split(" · ")[0]
 
 
-def _summary(thing):
+def _summary(name):
     """HTML of the first line of its docstring."""
-    first = (inspect.getdoc(thing) or "").split("\n")[0]
+    first = _SAYS[name].partition(":")[0] + "." if name in _SAYS else inspect.getdoc(thing_of(name))
+    first = (first or "").split("\n")[0]
     plain, *named = re.split(r"(?::\w+:)?`+([^`]*)`+", first)
     pairs = zip(named[::2], named[1::2], strict=True)
     return marked(plain) + "".join(f"<code>{html.escape(name)}</code>{marked(rest)}" for name, rest in pairs)
@@ -118,7 +185,7 @@ def _index(used):
     rows = [
         {
             "Name": f'<a href="{page_of(name)}.html"><code>{name}</code></a>',
-            "What it is": _summary(getattr(alignbook, name)),
+            "What it is": _summary(name),
             "Pages that use it": str(len(used[name])) if used[name] else "–",
         }
         for name in _in_order()
@@ -143,7 +210,10 @@ def _index(used):
 
 
 def commands():
-    """MyST of the page on the command line: every command with its arguments, defaults and an example."""
+    """MyST of the page on the command line: every command with its arguments, defaults and examples.
+
+    Of the commands in ``_PRINTS`` it has what they print today.
+    """
     from alignbook.cli import _parser
 
     given = examples()
@@ -160,7 +230,24 @@ def commands():
         parts += ["```text", usage, "```", "", table(_arguments(command), "arguments"), ""]
         if given.get(name):
             parts += ["```text", *(f".venv/bin/alignbook {line}" for line in given[name]), "```", ""]
+        for line in (line for line in given.get(name, ()) if line in _PRINTS):
+            if said := printed(line):
+                parts += [f"`{line}` prints", "", "```text", *said, "```", ""]
     return "\n".join(parts)
+
+
+def printed(line):
+    """The first lines that the command ``line`` prints here; none where it cannot do its work."""
+    from alignbook.cli import _parser
+
+    options, output = _parser().parse_args(shlex.split(line)), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output):
+            options.action(options)
+    except AlignbookError:  # a checkout without that study
+        return []
+    lines = [text.rstrip() for text in output.getvalue().splitlines()]
+    return lines if len(lines) <= _LINES else [*lines[:_LINES], "…"]
 
 
 def _sentence(text):
@@ -176,7 +263,7 @@ def subcommands(parser):
 
 
 def examples():
-    """{command: the lines that call it in the book's prose, without the program}."""
+    """{command: the lines that call it in the book's prose, and ``_TYPED``, without the program}."""
     found = {}
     for page in sorted((paths.root() / "book").glob("*.md")):
         text = re.sub(r" \\\n +", " ", page.read_text(encoding="utf-8"))  # a command on several lines is one
@@ -184,6 +271,8 @@ def examples():
             lines = found.setdefault(line.split()[0], [])
             if line.strip() not in lines:
                 lines.append(line.strip())
+    for line in _TYPED:
+        found.setdefault(line.split()[0], []).append(line)
     return found
 
 

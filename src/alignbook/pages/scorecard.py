@@ -85,7 +85,7 @@ def _by_chance(everything, heads):
         f"{len(tested)} verdicts rest on a t test at 95 %: if nothing at all were there, about "
         f"{(1 - claims.CONFIDENCE) * len(tested):.0f} would be decided by chance. Of the {len(heads)} "
         f"headline statements and their cases tested in this way, {decided} are decided one by one, and "
-        f"{kept} survive a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg)."
+        f"{kept} survive a false discovery rate of {100 * RATE:.0f} % {{cite:p}}`benjamini1995`."
     )
 
 

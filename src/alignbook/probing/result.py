@@ -35,6 +35,18 @@ class Probe:
         What a reader should know about data and networks, a line each.
     data : str
         Digits that are the same for two probes of the same examples.
+
+    Examples
+    --------
+    >>> import torch, alignbook
+    >>> x, y = torch.randn(20, 4), torch.arange(20) % 2
+    >>> only = ["tangent", "curvature", "slice", "initialisation"]
+    >>> found = alignbook.probe(torch.nn.Linear(4, 2), x, y, without=only)
+    >>> found.network["network"]["parameters"], sorted(found.tables)
+    (10, ['features'])
+    >>> again = alignbook.Probe.from_dict(found.as_dict())
+    >>> again.left_out["slice"]
+    'left out as asked'
     """
 
     network: dict
@@ -117,6 +129,10 @@ def compare(*probes, **named):
     ------
     ValueError
         For fewer than two probes.
+
+    Notes
+    -----
+    Cost: one copy of every table; nothing is measured again.
 
     Examples
     --------

@@ -20,14 +20,26 @@ def lightning(recorder):
     ----------
     recorder : Recorder
 
+    Returns
+    -------
+    lightning.pytorch.Callback
+        For ``callbacks=`` of a Trainer.
+
     Raises
     ------
     ImportError
         Where neither ``lightning`` nor ``pytorch_lightning`` is installed.
 
+    Notes
+    -----
+    Cost: that of ``recorder.step`` after every step; nothing is measured where it is not due.
+
     Examples
     --------
-    ``Trainer(callbacks=[alignbook.recording.lightning(recorder)])``
+    >>> import torch, alignbook
+    >>> from lightning.pytorch import Trainer
+    >>> recorder = alignbook.Recorder((torch.randn(60, 8), torch.randint(0, 3, (60,))))
+    >>> trainer = Trainer(callbacks=[alignbook.recording.lightning(recorder)], logger=False)
     """
 
     class Recording(_base(("lightning.pytorch", "pytorch_lightning"), "Callback")):
@@ -61,14 +73,28 @@ def hugging_face(recorder):
     ----------
     recorder : Recorder
 
+    Returns
+    -------
+    transformers.TrainerCallback
+        For ``callbacks=`` of a Trainer.
+
     Raises
     ------
     ImportError
         Where ``transformers`` is not installed.
 
+    Notes
+    -----
+    Cost: that of ``recorder.step`` after every step; nothing is measured where it is not due.
+
     Examples
     --------
-    ``Trainer(..., callbacks=[alignbook.recording.hugging_face(recorder)])``
+    >>> import torch, alignbook
+    >>> from transformers import TrainerCallback
+    >>> recorder = alignbook.Recorder((torch.randn(60, 8), torch.randint(0, 3, (60,))))
+    >>> callback = alignbook.recording.hugging_face(recorder)  # Trainer(..., callbacks=[callback])
+    >>> isinstance(callback, TrainerCallback)
+    True
     """
 
     class Recording(_base(("transformers",), "TrainerCallback")):

@@ -93,6 +93,9 @@ class Recorder:
     The instruments are the probe's, on one number of examples all the time: ``tangent`` on 64 at most,
     ``curvature`` on 128, ``alignment`` with 1,024 coordinates of what a layer reads, drawn at random.
 
+    Cost: what is due at a step, as :func:`alignbook.probe` has it; ``share`` bounds it, and :attr:`costs`
+    says what it was. ``deviation`` keeps the weights of the first step.
+
     Examples
     --------
     >>> import torch, alignbook

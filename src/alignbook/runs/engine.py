@@ -233,7 +233,7 @@ def run(
         What is computed: jobs without a result, jobs whose code or data have changed, too, or all.
     progress : callable, optional
         ``progress(text)`` for lines of progress, by default none.
-    **overrides
+    **overrides : object
         Any parameter of the notebook.
 
     Returns
@@ -251,6 +251,15 @@ def run(
     What is stored already is not computed again. Workers are processes that import the calling script: put
     the call below ``if __name__ == "__main__":``. Cost: from seconds (smoke) to hours (paper); ``alignbook
     show`` says more.
+
+    Examples
+    --------
+    >>> import alignbook
+    >>> run = alignbook.run("signal_propagation/cor01", profile="quick")  # which is stored
+    >>> run.profile, len(run.stored)
+    ('quick', 28)
+    >>> sorted(run.table["kind"].unique())[:2]
+    ['backward', 'equilibrium']
     """
     notebook = notebooks.find(name)
     values = parameters.resolve(notebook, profile, overrides)

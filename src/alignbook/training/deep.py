@@ -69,7 +69,10 @@ class VGG(nn.Module):
 
 
 class Block(nn.Module):
-    """Two 3×3 convolutions beside a shortcut: version 1 (He et al. 2016a) or 2 (2016b, pre-activation)."""
+    """Two 3×3 convolutions beside a shortcut: version 1 (He et al. 2016a) or 2 (2016b, pre-activation).
+
+    https://arxiv.org/abs/1512.03385 and https://arxiv.org/abs/1603.05027.
+    """
 
     def __init__(self, before, after, stride, norm, version):
         super().__init__()
