@@ -4,11 +4,13 @@ import doctest
 import inspect
 import re
 import shlex
+from importlib.util import find_spec
 
 import pytest
 
 import alignbook
 from alignbook import cli
+from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.pages import about, reference, repository
 from alignbook.runs import notebooks
 
@@ -35,6 +37,8 @@ def test_a_public_docstring_is_whole_and_its_example_runs(name):
             known for known in inspect.signature(thing).parameters
         } - {"model"}
     if name in TRAINERS:
+        if find_spec("torchvision"):
+            import_torchvision()  # before Lightning and Hugging Face import it
         pytest.importorskip(TRAINERS[name])
     (test,) = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})  # with nothing imported
     report = []

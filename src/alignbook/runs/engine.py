@@ -256,8 +256,8 @@ def run(
     --------
     >>> import alignbook
     >>> run = alignbook.run("signal_propagation/cor01", profile="quick")  # which is stored
-    >>> run.profile, len(run.stored)
-    ('quick', 28)
+    >>> run.name, len(run.stored)
+    ('signal_propagation/cor01_equilibrium', 28)
     >>> sorted(run.table["kind"].unique())[:2]
     ['backward', 'equilibrium']
     """
