@@ -222,9 +222,13 @@ def data_sets(parameters):
 
 
 def with_crops(parameters):
-    """The same, and CIFAR-10 with crops and flips, with which the printed accuracy can be met."""
+    """The same, and CIFAR-10 with crops and flips, with which the printed accuracy can be met.
+
+    Only where the choices are varied over enough depths for a slope, as in the plan for them.
+    """
     p = parameters
     asked = CROPPED in p["choices"] and "cifar10" in {*p["datasets"]} & {*p["choice_datasets"]}
+    asked = asked and len(p["choice_depths"]) >= 3
     given = {"dataset": "cifar10", "setting": CROPPED}
     return data_sets(p) + [Case("cifar10-crops", f"{called('cifar10')} with crops", given)] * asked
 
