@@ -276,7 +276,7 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
 def test_crops_and_flips_are_a_case_of_their_own():
     """Of CIFAR-10 alone, on the depths where the choices are varied; the images as they are stay another."""
     here = {"datasets": ["cifar10"], "choice_datasets": ["cifar10"], "depths": [10], **FULL}
-    here |= {"choice_depths": [10, 20, 30], "choices": ["standardised", "crops and flips"]}
+    here |= {"choice_depths": [10, 20, 40], "choices": ["standardised", "crops and flips"]}
     peaks = {(d, s): round(1.5 * d**0.6) + s for d in (10, 20, 40) for s in range(3)}
     cropped = made_up(peaks, "cifar10", "crops and flips", accuracy=0.5767).assign(joined=True)
     plain = made_up({(d, s): d // 2 for d in (10, 20, 40) for s in range(3)}, "cifar10", accuracy=0.5)
