@@ -78,7 +78,7 @@ def test_drawn_or_executed_twice_a_page_is_the_same(tmp_path):
 def test_pages_hold_both_drawings_of_a_vector_figure(tmp_path):
     svg = '<svg viewBox="0 0 200 100"><path/></svg>'
     (tmp_path / "x.svg").write_text(svg)
-    app = SimpleNamespace(srcdir=tmp_path, builder=SimpleNamespace(images={"x.svg": "x.svg"}))
+    app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(images={"x.svg": (set(), "x.svg")}))
 
     def paired(body):
         context = {"body": body}

@@ -128,7 +128,7 @@ def test_lower_ranks_in_better_networks_hold():
     edge = outcomes(table.assign(correlation=table["correlation"] + 0.75 * (table["layer"] == 5)))
     assert edge["near-one"] == CONTRADICTED
     ours = {id for id, claim in claims(table).items() if claim.ours}
-    assert ours == {"noise", "rate", "decay-same"}
+    assert ours == {"near-one", "noise", "rate", "decay-same"}
     assert 0.9 < claims(table)["rank"].measured <= 1
 
 
