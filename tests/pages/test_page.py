@@ -164,13 +164,13 @@ def test_a_column_of_numbers_that_a_paper_does_not_print_is_left_out():
 
 def test_a_complete_plan_stands_on_its_page_and_not_at_toy_size():
     page = Page.__new__(Page)
-    page.notebook = notebooks.find("signal_propagation/fig04_hyperparameters")
+    page.notebook = notebooks.find("signal_propagation/fig06_collinearity")
     page.run = SimpleNamespace(near="quick", parameters=parameters.resolve(page.notebook, "quick"))
     shown = page.planned().data
-    assert "dense_epochs = <code>200</code>" in shown and "id=" not in shown
-    assert shown.count(" open>") == 3  # statements of two replicates each
-    assert shown.count("ab-outcome") == 6 + 4  # theirs, and the tallies, one of which has two outcomes
-    plan = next(plan for plan in plans.of(page.notebook.name) if plan.values["dense_epochs"] == 200)
+    assert "initial_networks = <code>123</code>" in shown and "id=" not in shown
+    assert shown.count(" open>") == 1
+    assert shown.count("ab-outcome") == 2 + 2  # two replicates, and their tally
+    plan = next(plan for plan in plans.of(page.notebook.name) if plan.values["initial_networks"] == 123)
     page.run = SimpleNamespace(near="quick", parameters=plan.values)
     assert page.planned().data == ""  # its runs are those of the page
     page.run = SimpleNamespace(near="smoke", parameters={})
