@@ -158,7 +158,7 @@ def verify(
         place = results.location(job)
         item, (code, table, step, seconds, before) = items[place], answer
         if before and not _made_by(item, before["code"]):
-            foreign.append(item)
+            foreign.append(place)
             say(f"{base} has not the code that made {place.name}")
             return
         if before is None:
@@ -185,16 +185,19 @@ def verify(
             task = partial(_recompute, device=device, checkpoints=made, base=folder)
             engine.in_workers(asked, task, workers, say, done=done, until=until)
     if foreign and not result.outcomes:
-        name = results.location(foreign[0].job).name
-        raise AlignbookError(f"{base} has not the code that made {name}: name another commit")
+        raise AlignbookError(f"{base} has not the code that made {foreign[0].name}: name another commit")
     result.outcomes.sort(key=lambda outcome: results.location(outcome.stored.job))
-    for item in every.values():
+    other = set()  # places of what only a job of other code than the base's could speak for
+    for route in taken:
+        if any(results.location(item.job) in foreign for item in route.chosen):
+            other |= {results.location(item.job) for item in route.items}
+    for place, item in every.items():
         if item.verified_by() is not None:
             result.verified += 1
             continue
         function = results.owner(item.job), item.job.compute.__name__
         reason = "its function differs" if function in differing else "not recomputed in time"
-        if any(item in route.items for route in taken if _holds(route, foreign)):
+        if place in other:
             reason = f"{base} has not the code that made it"
         seconds = [cost for route, cost in left_out if item in route.items]
         if seconds and function not in differing:
@@ -263,12 +266,6 @@ def _made_by(stored, code):
     """Whether the code of that digest made the ``stored`` table, or was signed for it."""
     signed = {record["code"] for record in stored.provenance.get("signed", ()) if "code" in record}
     return code in signed | {stored.provenance["code"]}
-
-
-def _holds(route, items):
-    """Whether one of ``items`` is among those that were to speak for ``route``."""
-    places = {results.location(item.job) for item in items}
-    return any(results.location(item.job) in places for item in route.chosen)
 
 
 def _compare_with_base(stored, table, step, seconds, before, tolerance, base):
