@@ -166,14 +166,15 @@ def together(pairs):
     return names
 
 
-def first_unmet(claim, words):
+def first_unmet(claim, words, otherwise=None):
     """What is said of the first requirement that ``claim`` does not meet.
 
-    words : {text of a requirement: what is said}, in the order that counts; where all are met, as they may be
-    at profile smoke, the claim's own reason is said
+    words : {text of a requirement: what is said}, in the order that counts
+    otherwise : said where all are met, as they may be at profile smoke; None: the claim's own reason
     """
     unmet = {need["text"] for need in claim.requires if not need["met"]}
-    return next((said for text, said in words.items() if text in unmet), claim.test)
+    otherwise = claim.test if otherwise is None else otherwise
+    return next((said for text, said in words.items() if text in unmet), otherwise)
 
 
 def listed(words):

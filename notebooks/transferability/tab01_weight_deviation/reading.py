@@ -9,7 +9,7 @@ from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.deviations import ALIKE, NEAR, ends, others_less_near, printed, series
 from alignbook.studies.transferability.targets import LEARNED as SOURCE_LEARNED
-from alignbook.wording import IT, by_verdict, fitting, over_cases
+from alignbook.wording import IT, by_verdict, first_unmet, fitting, over_cases
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 SOURCES = {"own": "", "imagenet": f"{imagenet_rows.NAME} from ImageNet, "}
@@ -174,8 +174,7 @@ def why(claim):
     """Why the network with ImageNet's weights decides nothing, in parentheses, where it does not."""
     if claim.outcome == UNDECIDED:
         return " (seeds vary)"
-    unmet = {need["text"] for need in claim.requires if not need["met"]}
-    return next((said for text, said in UNMET.items() if text in unmet), "")
+    return first_unmet(claim, UNMET, otherwise="")
 
 
 def finding(table, parameters, claims):
