@@ -62,6 +62,12 @@ def spared():
     return _spared
 
 
+def spare(seconds):
+    """Count ``seconds`` among :func:`spared`: a training that went on where it was."""
+    global _spared
+    _spared += seconds
+
+
 def _key(make, arguments):
     from alignbook.runs.digest import code_digest  # here: the frame stands above this module
 

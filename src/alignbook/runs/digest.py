@@ -12,6 +12,7 @@ like this, :mod:`alignbook.runs.unfollowable` refuses.
 """
 
 import ast
+import copy
 import hashlib
 import importlib.util
 import sys
@@ -27,9 +28,11 @@ PACKAGE = __package__.split(".")[0]
 SOURCES = Path(__file__).parents[2]  # the folder that holds the package
 STUDIES = "notebooks"  # the folder of a checkout that holds its studies
 # What does not count: how the data come here and how their digest is made, since their content has one of its
-# own; whether what a function makes is read where that function made it before; and how torchvision is found.
+# own; whether what a function makes is read where that function made it before; whether a training goes on
+# where it was; and how torchvision is found.
 BOUNDARY = {
     (f"{PACKAGE}.training.pretrained", "checkpoint"),
+    (f"{PACKAGE}.resuming", "resumable"),
     (f"{PACKAGE}.data.images", "digest"),
     (f"{PACKAGE}.data.images", "fetch"),
     (f"{PACKAGE}.data.tables", "fetch_table"),
@@ -173,8 +176,21 @@ class Sources:
             for node in nodes:
                 references += self._references(node, module)
             references = [pair for pair in dict.fromkeys(references) if pair[1] not in BOUNDARY]
-            self._places[place] = "\n".join(map(_text, nodes)), references
+            self._places[place] = "\n".join(_text(self._bare(node, module)) for node in nodes), references
         return self._places[place]
+
+    def _bare(self, node, module):
+        """``node``, without the decorators that do not count where it is a function."""
+        counting = [d for d in getattr(node, "decorator_list", []) if not self._uncounted(d, module)]
+        if counting == getattr(node, "decorator_list", []):
+            return node
+        bare = copy.copy(node)
+        bare.decorator_list = counting
+        return bare
+
+    def _uncounted(self, decorator, module):
+        name, *rest = chain_of(decorator) or ("",)
+        return any(place in BOUNDARY for place in self.stands_for(module, module.imports, name, rest))
 
     def _references(self, node, module):
         imports = module.imports

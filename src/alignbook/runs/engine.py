@@ -26,7 +26,7 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
-from alignbook import checkpoints, paths, system
+from alignbook import checkpoints, paths, resuming, system
 from alignbook.claims import needed
 from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
 from alignbook.over_seeds import SEED
@@ -543,7 +543,7 @@ def compute(job, device):
 
     step = None
     try:
-        with float32_convolutions():
+        with resuming.job(lambda: _made_from(job, device)), float32_convolutions():
             table = job.compute(**job.arguments, device=torch.device(device), report=report)
     except Diverged as error:
         table, step = None, error.step
@@ -555,6 +555,12 @@ def compute(job, device):
         raise AlignbookError(f"job {job.name} of {results.owner(job)} failed: no table with rows")
     seconds = time.monotonic() - began
     return table, step, seconds, seconds + checkpoints.spared() - spared
+
+
+def _made_from(job, device):
+    """Everything that what ``job`` computes depends on."""
+    origin = results.origin(job) | {"commit": None, "device": device, "processor": system.features(device)}
+    return origin | {"arguments": job.arguments}
 
 
 def _failure(job, error):

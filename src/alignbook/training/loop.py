@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from alignbook.errors import require_finite
+from alignbook.resuming import resumable
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Trained:
     loss: float
 
 
+@resumable
 def train(
     step,
     examples,
