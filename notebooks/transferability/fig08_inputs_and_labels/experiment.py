@@ -15,7 +15,7 @@ from alignbook.training.nets import he_normal_
 from alignbook.training.pretrained import LOOP, SOURCES, checkpoint, pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
 
-from .design import KERNELS, PARTS, UPSIDE_DOWN
+from .design import KERNELS, PARTS, SEEN, UPSIDE_DOWN
 
 COLOURS = 9  # labels by the colour of the upper part: three of brightness by three from blue to red
 
@@ -40,20 +40,18 @@ def jobs(parameters):
     for seed in range(parameters["seeds"]):
         names = ("source", "width", "blocks", "examples", "learning_rate")
         shared = {name: parameters[name] for name in names}
-        steps = parameters["epochs"] * (parameters["examples"] // 32)
+        per_pass = parameters["examples"] // 32
         for kind in ("none", "classes", "colours"):
             arguments = shared | {
                 "dataset": parameters["target"],
+                "part": parameters["labels_part"],
                 "kind": kind,
                 "pretrain_images": parameters["label_images"],
                 "pretrain_epochs": parameters["label_epochs"],
-                "steps": steps,
-                "seed": seed,
+                "steps": parameters["label_passes"] * per_pass,
+                "seed": SEEN + seed,
             }
-            compute = labels
-            if parameters["labels_part"] != "all":
-                compute, arguments = labels_on_part, arguments | {"part": parameters["labels_part"]}
-            made.append(Job(f"labels-{kind}-seed{seed}", compute, arguments))
+            made.append(Job(f"labels-{kind}-seed{SEEN + seed}", labels_on_part, arguments))
         for part in PARTS:
             for subset in ("none", *PARTS):
                 arguments = shared | {
@@ -61,7 +59,7 @@ def jobs(parameters):
                     "part": part,
                     "subset": subset,
                     "pretrain_epochs": parameters["part_epochs"],
-                    "steps": steps,
+                    "steps": parameters["epochs"] * per_pass,
                     "seed": seed,
                 }
                 made.append(Job(f"crossed-{subset}-to-{part}-seed{seed}", crossed, arguments))
@@ -175,61 +173,16 @@ def _street(dataset, split, n, seed, after=0):
     return street_digits(x, torch_stream(seed, "street", split)), y
 
 
-def labels(
-    *,
-    dataset,
-    source,
-    kind,
-    width,
-    blocks,
-    pretrain_images,
-    pretrain_epochs,
-    examples,
-    steps,
-    learning_rate,
-    seed,
-    device,
-    report,
-):
-    """Figure 8 (b): the same images with classes or with :func:`upper_colours` as labels, then ``dataset``.
-
-    One row, in percent: ``accuracy`` and ``train_error`` on the target, ``source_accuracy`` on the source's
-    test images.
-    """
-    x, y, x_test, y_test, classes = target(dataset, examples, seed)
-    outputs = len(load(source).classes) if kind == "classes" else COLOURS
-    net = ResNet(outputs, width=width, blocks=blocks, generator=torch_stream(seed, "resnet"))
-    upstream = float("nan")
-    if kind != "none":
-        state, upstream = _labelled(net, source, kind, pretrain_images, pretrain_epochs, seed, device, report)
-        net.load_state_dict(state)
-    fresh_head_(net, classes, torch_stream(seed, "head"))
-    x, y, x_test, y_test = (value.to(device) for value in (x, y, x_test, y_test))
-    fine_tune(
-        net.to(device),
-        x,
-        y,
-        steps=steps,
-        learning_rate=learning_rate,
-        decay_at=(2 * steps // 3,),
-        generator=torch_stream(seed, "fine-tuning"),
-        report=lambda done, text: report((1 + done) / 2, text),
-    )
-    row = {
-        "panel": "labels",
-        "start": kind,
-        "accuracy": 100 * accuracy_and_loss(net, x_test, y_test)[0],
-        "train_error": 100 * (1 - accuracy_and_loss(net, x, y)[0]),
-        "source_accuracy": upstream,
-    }
-    return pd.DataFrame([row])
-
-
 def labels_on_part(
     *, dataset, part, source, kind, width, blocks, pretrain_images, pretrain_epochs, examples, steps,
     learning_rate, seed, device, report,
 ):  # fmt: skip
-    """As :func:`labels`, on a part of ``dataset``; apart from it, since its text counts in stored results."""
+    """Figure 8 (b): the same images with classes or with :func:`upper_colours` as labels, then ``part`` of
+    ``dataset`` ("all": of it all).
+
+    One row, in percent: ``accuracy`` and ``train_error`` on the target, ``source_accuracy`` on the source's
+    test images.
+    """
     x, y, x_test, y_test, classes = target(dataset, examples, seed, part)
     outputs = len(load(source).classes) if kind == "classes" else COLOURS
     net = ResNet(outputs, width=width, blocks=blocks, generator=torch_stream(seed, "resnet"))

@@ -4,19 +4,18 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
-from alignbook.over_seeds import area, at, curves, difference, from_seed, last, ratio, weakest
-from alignbook.statements import NEW, Case, Requirement, Statement
+from alignbook.over_seeds import area, at, curves, difference, last, ratio, weakest
+from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import LEARNED as SOURCE_LEARNED
 from alignbook.wording import by_verdict, first_unmet, fitting
 
-from .design import KERNELS, PARTS, UPSIDE_DOWN
+from .design import KERNELS, PARTS, SEEN, UPSIDE_DOWN
 
 OTHER = dict(zip(PARTS, reversed(PARTS), strict=True))
 MARGIN = 2.0  # points within which pre-training "provides no improvement" or "barely improves"; ours
 FITTED = 5.0  # percent of its training images that a network may get wrong which has learned its target
 LEARNED = SOURCE_LEARNED.at_least  # percent of the test images of a learned source that are right
 UNSEEN = 0.05  # share of a layer's way that cannot be seen in Figure 8 (a); ours
-SEEN = 3  # seeds of (b) whose loss by colours was seen before its rule was chosen
 DRAWN = 8  # seeds of (a) whose layers' ways the page had drawn when the clothes' were asked for
 TEST_SET = "2,000 test images give an accuracy to a point"
 PERCENT = (0.0, 100.0)
@@ -46,15 +45,9 @@ def gains(panel, one, other="none"):
     return lambda t, p: gain(t, panel, p.get(one, one), p.get(other, other))
 
 
-def colours_gain(table, parameters):
-    """What colours gain over random weights on the seeds that judge it; on all where these are too few."""
-    values = gains("labels", "colours")(table, parameters)
-    new = from_seed(values, SEEN)
-    return new if len(new) >= NEW else values
-
-
 INPUTS = gains("inputs", "digits", "clothes")
 LABELS = gains("labels", "classes", "colours")
+OF_COLOURS = gains("labels", "colours")
 
 
 def own_part(table, parameters, part):
@@ -174,7 +167,7 @@ STATEMENTS = [
     Statement(
         "colours-help",
         f"Pre-training with colours as labels gains at most {MARGIN:g} points over random weights.",
-        source="Figure 8 (b)", of=gains("labels", "colours"), below=MARGIN, matters=1.0,
+        source="Figure 8 (b)", of=OF_COLOURS, below=MARGIN, matters=1.0,
         unit="points", because=TEST_SET, bounds=(-100, 100), ours=True, seen=SEEN,
         requires=(*OF_LABELS, *COLOURS),
         post_hoc="tested against ± 2 points until we saw a loss, which the paper's words do not exclude",
@@ -248,7 +241,7 @@ def key_numbers(table, parameters):
     told = {
         "digits over random weights (points)": (gains("inputs", "digits")(table, parameters), "large"),
         "clothes over random weights (points)": (gains("inputs", "clothes")(table, parameters), "slight"),
-        "colours as labels over random weights (points)": (colours_gain(table, parameters), "none"),
+        "colours as labels over random weights (points)": (OF_COLOURS(table, parameters), "none"),
     }
     return [
         KeyNumber(what, interval(values, "{:+.1f}"), theirs)
