@@ -97,7 +97,7 @@ def test_the_share_is_judged_for_each_initial_scale():
     found = claims(table)
     assert found["share-dense-0.1"].outcome == CONTRADICTED and found["share-dense-0.3"].outcome == HOLDS
     assert found["share-dense-0.1"].seeds == 3
-    turned = " By a bounded measure, filters come first in the dense layer with the smallest initial filters. "
+    turned = "By a bounded measure, filters come first in the dense layer with the smallest initial filters. "
     assert turned in said(table)
     assert reading.by_share(PARAMETERS, found) == (
         "By the share, filters come first only in the dense layer at initial scale 0.1; in the other cases "
