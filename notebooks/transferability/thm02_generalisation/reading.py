@@ -272,7 +272,7 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     said = said or "Whether the excess over the bound falls with the width was not measured"
     worst, test = per_seed(rows, lambda part: ratio(part).max()), claims["test-loss"].outcome
-    moved = f"{said}. In our widest networks the weights move {worst.mean():.2f} times the bound "
+    moved = f"{said}. At the largest width shown the weights move {worst.mean():.2f} times the bound "
     moved += "after the worst source on average"
     told = f". {TEST[test]}." if test in TEST else "."
     rest = f"; the theorem is about far wider networks{told}"
