@@ -86,9 +86,12 @@ SAID = by_verdict("It does", "It does not", "It is the same", "it does")
     ("outcomes", "said"),
     [
         ([HOLDS, HOLDS], "It does"),
-        ([UNDECIDED, HOLDS, CONTRADICTED], "It does on 1 of 3 targets (1 undecided, 1 contradicted)"),
-        ([UNDECIDED, CONTRADICTED], "It does not on 1 of 2 targets (1 undecided)"),
-        ([ABSENT, NOT_JUDGED], "It is the same on 1 of 2 targets (1 not judged)"),
+        (
+            [UNDECIDED, HOLDS, CONTRADICTED],
+            "It does on 1 of 3 targets (the others contradicted or undecided)",
+        ),
+        ([UNDECIDED, CONTRADICTED], "It does not on 1 of 2 targets (the other undecided)"),
+        ([ABSENT, NOT_JUDGED], "It is the same on 1 of 2 targets (the other not judged)"),
         ([UNDECIDED], "It is undecided whether it does"),
         ([NOT_JUDGED], "We do not judge whether it does"),
         ([NOT_RUN], None),

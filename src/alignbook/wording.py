@@ -83,8 +83,16 @@ def over_cases(claims, ids, said, cases="on {} targets"):
     if seen is None:
         return None
     count = counts.pop(seen)
-    rest = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
-    return said[seen] + (f" {cases.format(f'{count} of {len(ids)}')} ({rest})" if rest else "")
+    if not counts:
+        return said[seen]
+    rest = f"{'the other' if len(ids) - count == 1 else 'the others'} {either(counts)}"
+    return f"{said[seen]} {cases.format(f'{count} of {len(ids)}')} ({rest})"
+
+
+def either(outcomes):
+    """``contradicted, undecided or not judged``: the outcomes in the order of their strength."""
+    *most, final = sorted(outcomes, key=(*_ORDER, NOT_RUN).index)
+    return f"{', '.join(most)} or {final}" if most else final
 
 
 def held(outcomes, noun, most=1):

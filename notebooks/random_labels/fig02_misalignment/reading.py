@@ -15,6 +15,7 @@ from ..gains import KINDS
 SMALL = 2.0  # "remains very small", fixed before any run: at most this many times the floor
 LABELS = ("random", "real")  # Proposition 1 is about random ones
 SEEN = 3  # seeds that had been seen when ``MOVED`` was chosen
+LEARNED = 0.95  # of the labels: networks that fit fewer have not learned them, as on other pages
 MOVED = 0.1  # displacement of the filters from which on "throughout training" counts
 
 
@@ -114,14 +115,15 @@ def finding(table, parameters, claims):
         return "No run with random labels is among the results: there is nothing to see."
     data, bases = last["misalignment"].mean(), last["basis_mean"].mean()
     text = f"{SAID[outcome]}: misalignment with the data ends at {data:.1f}, with the bases at {bases:.1f}."
-    text += others(outcome, {KINDS["real"]: claims["ends-below-random-basis-real"].outcome})
+    beside = others(outcome, {KINDS["real"]: claims["ends-below-random-basis-real"].outcome})
     if claims["very-small-real"].outcome == CONTRADICTED:
-        real = ends(_trained(table, "real"))[["misalignment", "basis_mean"]].mean()
-        text += f" With real labels it rises to {real['misalignment']:.1f}, where random bases reach "
-        text += f"{real['basis_mean']:.0f}."
-    low, high = (f"{100 * share:.0f}" for share in (last["accuracy"].min(), last["accuracy"].max()))
-    fitted = f" The networks with random labels fit only {f'{low} to ' * (low != high)}{high} % of them."
-    return fitting(text + fitted, text)
+        large = "by our bound their misalignment does not stay very small."
+        beside = f"{beside} There, {large}" if beside else f" With real labels, too, but {large}"
+    most = last["accuracy"].max()
+    fitted = " The networks with random labels fit less than half of them." if most < 0.5 else ""
+    if 0.5 <= most < LEARNED:
+        fitted = " The networks with random labels do not fit all of them."
+    return fitting(text + beside + fitted, text + beside)
 
 
 def key_numbers(table, parameters):

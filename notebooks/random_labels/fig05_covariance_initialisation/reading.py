@@ -5,7 +5,7 @@ import pandas as pd
 from alignbook.claims import UNDECIDED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, at, difference
 from alignbook.statements import Requirement, Statement, over
-from alignbook.wording import by_verdict, others
+from alignbook.wording import IT, by_verdict, first_unmet, fitting, others
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..gains import gain as gain_of
@@ -131,42 +131,37 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Filters drawn from the learned covariance help as much as the trained ones",
-    absent="Filters drawn from the learned covariance do not gain less than the pre-trained ones",
-    contradicted="Filters drawn from the learned covariance and the trained ones do not help equally",
-    undecided="It is undecided whether filters drawn from the learned covariance match the trained ones",
-    not_judged="We do not judge whether drawn filters recover the gain of pre-training, since there is no "
+    holds="filters drawn from the learned covariance help as much as the trained ones",
+    absent="filters drawn from the learned covariance do not gain less than the pre-trained ones",
+    contradicted="filters drawn from the learned covariance and the trained ones do not help equally",
+    undecided="it is undecided whether filters drawn from the learned covariance match the trained ones",
+    not_judged="we do not judge whether drawn filters recover the gain of pre-training, since there is no "
     "clear gain",
+)
+BESIDE = IT | {UNDECIDED: "it is undecided, as seeds scatter too widely"}
+WHOLE = by_verdict(
+    holds="They also gain as much as the whole network",
+    absent="They also gain no less than the whole network",
+    contradicted="They and the whole network do not gain equally",
+    undecided="Whether they gain as much as the whole network is undecided",
+    not_judged="Beside the whole network{} they are not judged",
 )
 
 
 def finding(table, parameters, claims):
-    """Whether the drawn filters gain as much as the trained ones, and what the whole network gains."""
+    """Whether the drawn filters gain as much as the trained ones, and as the whole network."""
     first, *rest = parameters["labels"]
     found, outcome = gains(table, first), claims[f"recovers-{first}"].outcome
     if outcome not in SAID or not len(found):
         return "No run has finished: there is nothing to compare."
-    drawn, trained, whole = (found[start].mean() for start in ("covariance", "no bias", "pretrained"))
-    text = f"{SAID[outcome]}: with {KINDS[first]} drawn ones gain {drawn:.1f} points of accuracy, "
-    text += f"trained ones {trained:.1f}"
-    text += ", too noisy for our margin" if outcome == UNDECIDED else ""
-    fits = known(table).mean()
-    little = f", which fits only {100 * fits:.0f} % of its random labels," if fits < LEARNED else ""
-    text += f"; the whole network{little} {'gains' if whole > 0 else 'loses'} {abs(whole):.1f}."
-    return text + _with_others(table, outcome, {kind: claims[f"recovers-{kind}"].outcome for kind in rest})
-
-
-def _with_others(table, outcome, beside):
-    """How the other kinds of labels came out, a sentence each; of an undecided one both gains."""
-    text = ""
-    for kind, found in beside.items():
-        if found == UNDECIDED != outcome and len(both := gains(table, kind)):
-            drawn, trained = (both[start].mean() for start in ("covariance", "no bias"))
-            text += f" With {KINDS[kind]} ({drawn:.1f} against {trained:.1f}) the seeds scatter beyond our "
-            text += "margin."
-        else:
-            text += others(outcome, {KINDS[kind]: found})
-    return text
+    drawn, trained = (found[start].mean() for start in ("covariance", "no bias"))
+    text = f"With {KINDS[first]}, {SAID[outcome]}: drawn ones gain {drawn:.1f} points of accuracy, trained "
+    text += f"ones {trained:.1f}{', too noisy for our margin' * (outcome == UNDECIDED)}."
+    text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest}, BESIDE)
+    whole = claims[f"all-{first}"]
+    why = first_unmet(whole, {PRETRAINED.text: ", which fits too few random labels,"}, "")
+    beside = f" {WHOLE[whole.outcome]}." if whole.outcome in WHOLE else ""
+    return fitting(text + beside.format(why), text + beside.format(""), text)
 
 
 def key_numbers(table, parameters):

@@ -13,6 +13,7 @@ from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..seen_seeds import seen
 from .design import COLUMNS, depth
 
+SIDE = 32  # height and width of the paper's images
 POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}
 
 
@@ -175,11 +176,10 @@ def finding(table, parameters, claims):
         column = min(columns, key=lambda name: columns[name].min())
         before, after = (int(count) for count in columns[column].idxmin().split(" to "))
         had, has = (found[column].get(count, 0.0) for count in (before, after))
-        then = f"only {has:.0f}" if had > has > 0 else gained(has)
-        text += (
-            f"{'; but' if outcome == HOLDS else '.'} {COLUMNS[column].name} {gained(had)} of mean accuracy "
-        )
-        text += f"with {before} layer{'s' * (before != 1)} and {then} with {after}."
+        more = "one more layer lowers" if after == before + 1 else "more layers lower"
+        more += f" {COLUMNS[column].name}'s gain in mean accuracy "
+        more += f"from {_points(had)} to {_points(has)} points."
+        text += f"; but {more}" if outcome == HOLDS else f". {more[0].upper()}{more[1:]}"
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
         text += f". {COLUMNS[column].name} is the least clear: with all of its layers it "
@@ -187,7 +187,12 @@ def finding(table, parameters, claims):
     peaks = sum(gain.max() > 0 and gain.idxmax() < depth(column) for column, gain in found.items())
     if peaks:
         text += f" {('One gains', 'Two gain', 'All three gain')[peaks - 1]} most with only some layers."
-    return text + f" Images are {parameters['side']} pixels wide."
+    return text + " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
+
+
+def _points(mean):
+    """``19`` or ``−3``."""
+    return f"{mean:.0f}".replace("-", "−").replace("−0", "0")
 
 
 def gained(mean):

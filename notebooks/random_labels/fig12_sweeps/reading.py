@@ -203,7 +203,7 @@ def finding(table, parameters, claims):
         return f"{SAID[outcome]}."
     gain, slower = sweep.by_group(good), slowed(table, parameters)
     text = f"{SAID[outcome]}: pre-training {'adds' if gain.mean() > 0 else 'takes'} {abs(gain.mean()):.1f} "
-    text += f"points of accuracy on average over {len(gain)} groups of networks. "
+    text += "points of accuracy on average over our groups of networks. "
     text += f"It slows {100 * slower.mean():.0f} % of them by more than a point"
     text += f", {slowest(good, slower)} most often." if slower.any() else "."
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))

@@ -171,8 +171,9 @@ def finding(table, parameters, claims):
         return said
     width, inputs = (min(sizes[panel][k] / PRINTED[panel][k] for panel in ours) for k in (2, 4))
     where = f"panel{'s' * (len(ours) > 1)} {listed(LETTERS[panel] for panel in ours)}"
-    smaller = f" Networks of {where} have {100 * width:.0f} % of the paper's width and "
-    return fitting(f"{said}{smaller}{100 * inputs:.0f} % of its inputs.", said)
+    smaller = ["are narrower"] * (width < 1) + ["learn fewer inputs"] * (inputs < 1)
+    smaller = " and ".join(smaller) + " than the paper's" if smaller else "differ in size from the paper's"
+    return fitting(f"{said} Networks of {where} {smaller}.", said)
 
 
 def key_numbers(table, parameters):

@@ -8,11 +8,12 @@ import pandas as pd
 from alignbook.claims import HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting, weaker
 
 from ..transfer_curves import FALL, RISE, change, growth
 from .design import IDEAL, STEPS
 
+ALL = 50_000  # training images of CIFAR-10
 DEPARTURES = {
     "above": 0, "matters": 0.01, "unit": "of the curve's height",
     "because": "the line of a drawn curve covers about 1 % of its height",
@@ -151,21 +152,29 @@ SAID = by_verdict(
     whether="correlated neighbouring patches make the curve depart from one rise and one fall",
 )
 
+OVERLAP = by_verdict(
+    holds="The more the patches overlap, the further it departs",
+    contradicted="Patches that overlap more do not always make it depart further",
+    absent="Patches that overlap more do not visibly make it depart further",
+    whether="it departs further where patches overlap more",
+)
+
 
 def finding(table, parameters, claims):
-    """What neighbours do to the shape, with the departure before and after; words follow the verdict."""
+    """What neighbours do to the shape, with the departure before and after; words follow the verdicts."""
     outcome = claims["neighbours"].outcome
     before, after = of_mean(table, "permuted patches"), of_mean(table, "images, stride 3")
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = f"{SAID[outcome]}: its mean departs by {100 * after:.2g} % of its height at stride 3 (root mean "
-    said += f"square), by {100 * before:.2g} % with permuted patches."
+    said = f"{SAID[outcome]}: its mean departs by {100 * after:.2g} % of its height where they fit together, "
+    said += f"and by {100 * before:.2g} % where they are permuted."
     if claims["ideal-falls"].outcome != HOLDS:
         return said + " Even the ideal case does not clearly fall."
-    most = of_mean(table, "images, stride 1")
-    if most is not None:
-        said += f" At stride 1, where patches overlap most, it is {100 * most:.2g} %."
-    return said + f" One small network on {parameters['images']:,} images."
+    overlap = OVERLAP.get(weaker(*(claims[f"stride-{stride}"] for stride in (2, 1))))
+    overlap = f" {overlap}." if overlap else ""
+    some = " and saw only some images" * (parameters["images"] < ALL)
+    small = " Our network is small"
+    return fitting(f"{said}{overlap}{small}{some}.", f"{said}{overlap}{small}.", f"{said}{small}{some}.")
 
 
 def key_numbers(table, parameters):

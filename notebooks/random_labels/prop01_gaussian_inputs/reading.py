@@ -139,8 +139,8 @@ def finding(table, parameters, claims):
     elif adam.outcome == HOLDS:
         text += " With Adam it is the same."
     if _apart(claims["one-network"]):
-        text += f" One network of {max(parameters['wide'])} units on {parameters['inputs']} inputs is not "
-        return text + "aligned; the paper's is infinitely wide."
+        few = " with few inputs" * (parameters["inputs"] < MANY)
+        return f"{text} A single wide network{few} is not aligned; the paper's is infinitely wide."
     return f"{text} Our networks are small."
 
 

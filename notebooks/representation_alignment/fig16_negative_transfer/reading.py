@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, rank_correlation, sample
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting
@@ -197,10 +197,7 @@ def finding(table, parameters, claims):
         )
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + _stand_in(parameters)
-    said = (
-        f"Random labels of another domain lower alignment with the target in {_tally(one)} and accuracy "
-        f"in {_tally(other)}. "
-    )
+    said = _tallies(one, other)
     across, stand_in = ACROSS.get(claims["ranks"].outcome, ""), _stand_in(parameters)
     return fitting(f"{said}{across}{stand_in}", f"{said}{stand_in}")
 
@@ -220,16 +217,25 @@ def _stand_in(parameters):
     return f"Digits stand in for Office-31, {network} for ResNet-18."
 
 
+def _tallies(one, other):
+    """In how many pairs alignment falls and in how many accuracy, with what became of the others."""
+    (aligned, rest), (accurate, more) = map(_tally, (one, other))
+    rest = rest * (rest != more)  # said once where it is the same
+    return (
+        f"Random labels of another domain lower alignment with the target in {aligned} of domains{rest} and "
+        f"accuracy in {accurate}{more}. "
+    )
+
+
+REST = {CONTRADICTED: "raised", ABSENT: "unchanged", UNDECIDED: "undecided", NOT_JUDGED: "not judged"}
+
+
 def _tally(counts):
-    """``4 of 6 pairs and raise it in 1 (1 undecided)``"""
-    said = f"{counts[HOLDS] or 'none'} of {counts.total()} pairs"
-    said += f" and raise it in {counts[CONTRADICTED]}" if counts[CONTRADICTED] else ""
-    others = [
-        f"{n} {'unchanged' if outcome == ABSENT else outcome}"
-        for outcome, n in counts.items()
-        if outcome not in (HOLDS, CONTRADICTED)
-    ]
-    return said + (f" ({', '.join(others)})" if others else "")
+    """``4 of 6 pairs`` and `` (raised or undecided in the rest)``; the latter is empty if there is none."""
+    rest = [words for outcome, words in REST.items() if counts[outcome]]
+    if not rest:
+        return f"all {counts.total()} pairs", ""
+    return f"{counts[HOLDS] or 'none'} of {counts.total()} pairs", f" ({' or '.join(rest)} in the rest)"
 
 
 def key_numbers(table, parameters):

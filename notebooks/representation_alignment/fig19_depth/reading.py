@@ -218,8 +218,8 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     lost = frame.mean()
     return (
-        f"{said} on {title(data)}, with batch norm's running statistics ({NAMES[frame.columns[-1]]} "
-        f"{lost.iloc[-1]:.0f} % below the inputs, {NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %)."
+        f"{said} on {title(data)}, with batch norm's running statistics: {NAMES[frame.columns[-1]]} "
+        f"starts {lost.iloc[-1]:.0f} % below the inputs, {NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %."
         f"{_elsewhere(table, parameters, claims)}{_by_batch(parameters, claims) * (claim.outcome == HOLDS)}"
     )
 
@@ -235,7 +235,7 @@ def _elsewhere(table, parameters, claims):
     """How the other data sets came out, a sentence, or nothing where they agree with the first."""
     words = {
         HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "{} starts too little below {} to matter",
-        NOT_JUDGED: "{1} already starts {2:.0f} % below, so a further drop is too small to judge",
+        NOT_JUDGED: "{1} already starts so low that a further drop is too small to judge",
     }  # fmt: skip
     first, *others = (claims[f"deeper-{data}"].outcome for data in parameters["datasets"])
     return "".join(
@@ -246,13 +246,10 @@ def _elsewhere(table, parameters, claims):
 
 
 def _nearest(table, data):
-    """Names of the two networks next to each other in depth of which the deeper adds least to the drop.
-
-    And the drop of the shallower one, percent.
-    """
+    """Names of the two networks next to each other in depth of which the deeper adds least to the drop."""
     mean = drops(table, data).mean()
     place = mean.diff().iloc[1:].argmin()
-    return NAMES[mean.index[place + 1]], NAMES[mean.index[place]], mean.iloc[place]
+    return NAMES[mean.index[place + 1]], NAMES[mean.index[place]]
 
 
 def key_numbers(table, parameters):

@@ -171,12 +171,10 @@ def finding(table, parameters, claims):
         return "No network was measured."
     if claims[id].outcome == NOT_JUDGED:
         return f"{SAID[NOT_JUDGED]}: {claims[id].test}."
-    here, width = off(table, parameters).mean(), max(parameters["widths"])
+    here = off(table, parameters).mean()
     narrows = "narrows" if claims[id].outcome == HOLDS else "does not clearly narrow"
-    said = (
-        f"{SAID[claims[id].outcome]}: with them, the tangent kernel of {min(parameters['depths'])} layers is "
-    )
-    said += f"{here:.0f} % off at width {width}, a gap that {narrows} with width."
+    said = f"{SAID[claims[id].outcome]}: with them, the tangent kernel of {min(parameters['depths'])} wide "
+    said += f"layers is {here:.0f} % off, a gap that {narrows} with width."
     if claims["printed"].outcome == CONTRADICTED:
         said += (
             " An equation of Appendix A.4 seems misprinted: taken literally, the variance doubles with every "

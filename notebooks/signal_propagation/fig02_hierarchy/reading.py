@@ -230,7 +230,7 @@ def finding(table, parameters, claims):
     for sentence in (
         f"{outer_at_end(table, parameters, claims, every)}.",
         rising(replicates(claims, "hierarchy-rises")),
-        f" The momentum, {parameters['momentum']:g}, is our choice.",
+        " The momentum is our choice.",
     ):
         text = fitting(text + sentence, text.removesuffix(".") + ".")
     return text

@@ -16,6 +16,7 @@ PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quanti
 # Fixed before any result was seen.
 HIGH = 0.7  # "highly correlated": half of the squared length is in the predicted direction
 EXACT = 1e-8  # relative error of Theorem A in float64
+FEW = 1000  # images: with fewer the finding says that it rests on few
 BALANCE = 0.1  # of a symmetric spectrum: Σλ / Σ|λ| over the largest by magnitude is 0 within this
 
 
@@ -195,13 +196,11 @@ def finding(table, parameters, claims):
     said += "is exact."
     rate = reach(table)
     if rate is not None and rate < parameters["learning_rate"]:
-        shorter = float(f"{parameters['learning_rate'] / rate:.1g}")
-        said += (
-            f" As ReLUs switch, even the first-order term holds only for steps {shorter:,.0f} times shorter."
-        )
+        far = "far " * (parameters["learning_rate"] >= 10 * rate)
+        said += f" As ReLUs switch, even the first-order term holds only for {far}shorter steps."
     if words := IN_THE_MIDDLE.get(claims["middle"].outcome):
         said += f" {words}."
-    return fitting(f"{said} Measured on {parameters['examples']} images.", said)
+    return fitting(f"{said} Measured on {'few ' * (parameters['examples'] < FEW)}images.", said)
 
 
 def key_numbers(table, parameters):

@@ -10,10 +10,10 @@ import re
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement, over
-from alignbook.wording import by_verdict, over_cases
+from alignbook.wording import by_verdict, fitting, over_cases
 
 from ..clocks import octaves, path
 
@@ -258,13 +258,15 @@ def finding(table, parameters, claims):
         if order is not None and octave is not None:
             other = ", measured differently," * bool(said)
             said.append(f"in the {NETWORKS[network]} network{other} {order}")
-            factors.append(f"{2 ** abs(octave):.1f}")
+            factors += [2 ** abs(octave)] * (claims[ids[0]].outcome in (HOLDS, CONTRADICTED))
     if not said:
         return "Nothing was measured: every run diverged or was too short."
     text = f"We expected features to align before filters: {'; '.join(said)}."
-    if "tasks" not in said[0]:  # all tasks of the first network agree
-        text += f" With real labels the later of the two takes {' and '.join(factors)} times as long."
-    return text + " Both networks are small."
+    later = ""
+    if "tasks" not in said[0] and len(factors) == len(said):  # all tasks of the first network agree
+        least = f"{'at least ' * (len(factors) > 1)}{min(factors):.1f}"
+        later = f" With real labels the later one takes {least} times as long."
+    return fitting(*(f"{text}{more} Both networks are small." for more in (later, "")))
 
 
 def key_numbers(table, parameters):

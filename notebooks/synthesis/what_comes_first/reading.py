@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at, difference, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement, over
-from alignbook.wording import by_verdict, clauses, listed, replicates
+from alignbook.wording import by_verdict, clauses, fitting, listed, replicates
 
 from .. import clocks
 from ..clocks import path
@@ -180,20 +180,26 @@ def finding(table, parameters, claims):
     order = replicates(claims, "order")
     outcome, alike = next(iter(order)), len(order) == 1
     if alike and outcome in LATE:
-        text += f"; {LATE[outcome]} take {_ends([2 ** abs(claim.measured) for claim in order[outcome]], 1)}"
-        text += " times as long"
-    text = f"{text[0].upper()}{text[1:]}.{_turned(parameters, claims)}"
-    frozen = replicates(claims, "frozen")
-    if alike and frozen:
-        left = _ends([100 * claim.measured for same in frozen.values() for claim in same])
-        still = "still " * (set(frozen) == {HOLDS})
-        text += f" With the first layer frozen, features {still}reach {left} % of their gain."
-    return f"{text} Only small initial filters were tried."
+        times = [2 ** abs(claim.measured) for claim in order[outcome]]
+        text += f": {LATE[outcome]} take {_least(times, 1)} times as long"
+    text, frozen = f"{text[0].upper()}{text[1:]}.", _frozen(claims) * alike
+    turned = _turned(parameters, claims)
+    caveat = " All initial filters were small."
+    return fitting(f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{caveat}")
 
 
-def _ends(values, places=0):
-    """``70 to 87``: the least and the largest, or one number where they are alike."""
-    return " to ".join(dict.fromkeys(f"{end(values):.{places}f}" for end in (min, max)))
+def _frozen(claims):
+    """What the features reach without the first layer, in percent of their gain, a sentence or none."""
+    left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
+    if not left:
+        return ""
+    return f" With the first layer frozen, features reach {_least(left)} % of their gain."
+
+
+def _least(values, places=0):
+    """``at least 70``, or one number where they are alike."""
+    low, high = (f"{end(values):.{places}f}" for end in (min, max))
+    return f"{'at least ' * (low != high)}{low}"
 
 
 def _with(claims, total):
@@ -213,9 +219,12 @@ def _turned(parameters, claims):
     if not turned:
         return ""
     if len(turned) > 1:
-        return f" A bounded measure reverses this in {len(turned)} of {len(cases)} cases."
-    first = LATE[claims[f"order-{turned[0].given['layers']}"].outcome]
-    return f" By a bounded measure {first} come first in {_in_words(turned[0])}."
+        return f" A bounded measure reverses this in {'some' if len(turned) < len(cases) else 'all'} cases."
+    layer, scales = turned[0].given["layers"], parameters["scales"]
+    first = LATE[claims[f"order-{layer}"].outcome]
+    ends = {max(scales): "largest", min(scales): "smallest"}
+    size = f" with the {ends.get(turned[0].given['scale'], 'medium')} initial filters" * (len(scales) > 1)
+    return f" By a bounded measure, {first} come first in the {LAYERS[layer]}{size}."
 
 
 def _in_words(case):

@@ -228,15 +228,23 @@ def finding(table, parameters, claims):
     first, ratio = first_target(parameters), 2**claim.measured
     text = f"{said}: on {words(first)} those from random weights are {ratio:.2f} times as large"
     if scaled.outcome in (HOLDS, CONTRADICTED, ABSENT):
-        text += f", relative to the weights' size {2**scaled.measured:.1f} times"
+        but = "but " * (scaled.outcome != claim.outcome)
+        text += f", {but}relative to the weights' size {2**scaled.measured:.1f} times"
     text += "."
     if not len(settled(table, first)):
         return fitting(f"{text} Training had not settled in a minimum.{small}", text)
     around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in parameters["radii"]}
-    around = {f"{radius:g}": RISES[outcome] for radius, outcome in around.items() if outcome in RISES}
-    told = ", ".join(f"{how} at {radius}" for radius, how in around.items()).replace("at ", "at radius ", 1)
-    longest = f"{text} The loss around them rises {told}.{small}" if told else text + small
+    around = {radius: RISES[outcome] for radius, outcome in sorted(around.items()) if outcome in RISES}
+    longest = f"{text} The loss around them rises {_by_radius(around)}.{small}" if around else text + small
     return fitting(longest, text + small, text)
+
+
+def _by_radius(around):
+    """``as much close by, less farther out``, of {radius: how}; how alone where it is one at all radii."""
+    if len(set(around.values())) == 1:
+        return next(iter(around.values()))
+    places = ["close by", *["in between"] * (len(around) - 2), "farther out"]
+    return ", ".join(f"{how} {place}" for how, place in zip(around.values(), places, strict=True))
 
 
 def key_numbers(table, parameters):

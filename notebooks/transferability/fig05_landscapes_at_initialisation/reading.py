@@ -218,7 +218,7 @@ def finding(table, parameters, claims):
     if near.outcome == NOT_JUDGED:
         return (
             f"{SAID[near.outcome]}: our maps are flat at the paper's scale. At its radius, "
-            f"{parameters['radius']:g}, the loss around random weights varies by "
+            "the loss around random weights varies by "
             f"{span(own_middle(table, parameters)):.2g} nats; the paper's contours lie {CONTOUR:g} apart. "
             "Our network is small."
         )

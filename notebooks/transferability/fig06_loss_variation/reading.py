@@ -175,9 +175,10 @@ def finding(table, parameters, claims):
     if said is None or early is None or over_all is None:
         return "There is nothing to compare."
     own = f"{2**over_all:.1f} times as much in Figure 6"
-    first = over_cases(claims, [f"first-{id}" for id in cases], FIRST, "in {}")
+    first = over_cases(claims, [f"first-{id}" for id in cases], FIRST, "in {} settings")
     parts = [f"{early}; {first}", early] if first else [early]
-    return fitting(*(f"{said}: {own}. {part}. Our network is small." for part in parts))
+    told = [f"{said}: {own}. {part}." for part in parts]
+    return fitting(*(f"{one} Our network is small." for one in told), told[-1])
 
 
 def times(values):

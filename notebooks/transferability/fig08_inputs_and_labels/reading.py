@@ -224,11 +224,11 @@ def finding(table, parameters, claims):
         crossed = " The networks of (c) and (d) have not learned theirs."
     elif not {HOLDS, CONTRADICTED, NOT_JUDGED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
         crossed = " With {}classes crossed, neither source is clearly best."
-    text += f": digits beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
+    text += ". Digits" if both.outcome == NOT_JUDGED else ": digits"
+    text += f" beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
     text += f"classes beat colours by {claims['labels'].measured:.1f}."
     if claims["colours-help"].outcome == CONTRADICTED:
-        more = f" Colours help, too ({claims['colours-help'].measured:+.1f} points), against the paper."
-        texts = [text + more, text + " Colours help, too."]
+        texts = [f"{text} Colours help, too, against the paper.", f"{text} Colours help, too."]
     else:
         texts = [text]
     return fitting(

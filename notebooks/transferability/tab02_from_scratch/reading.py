@@ -153,7 +153,7 @@ def finding(table, parameters, claims):
     gained = GAINED.get(claims["nearer-gains"].outcome)
     gained = f" {gained}." if gained else ""
     theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
-    far = f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far"
+    far = f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far on average"
     small = "Our networks are small."
     return fitting(
         f"{far} ({theirs}, at a rate that it does not print).{gained} {small}",

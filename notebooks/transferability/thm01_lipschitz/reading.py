@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import UNDECIDED, KeyNumber
+from alignbook.claims import HOLDS, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, fitting, listed, over_cases
+from alignbook.wording import by_verdict, fitting, over_cases
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 SEEN = 3  # seeds that had been seen when the coefficient was split by data set
@@ -131,10 +131,11 @@ SAID = by_verdict(
 )
 
 
+SAME_CLASSES = "With the same classes in both tasks the gradient"
 SIMILAR = by_verdict(
-    "With the same classes in both tasks it falls", "With the same classes in both tasks it rises",
-    "With the same classes in both tasks it stays", undecided="With the same classes it is undecided",
-    not_judged="With the same classes it is not judged",
+    f"{SAME_CLASSES} falls", f"{SAME_CLASSES} rises", f"{SAME_CLASSES} stays",
+    undecided="Whether the gradient falls with the same classes in both tasks is undecided",
+    not_judged="Whether the gradient falls with the same classes in both tasks is not judged",
 )  # fmt: skip
 
 
@@ -145,28 +146,21 @@ def finding(table, parameters, claims):
     similar = over_cases(claims, [f"similar-{name}" for name in names], SIMILAR, "on {} data sets")
     if change is None or similar is None:
         return "Nothing has finished."
-    found = [claims[f"term-{name}"] for name in names]
-    ends = (min(claim.measured for claim in found), max(claim.measured for claim in found))
-    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in ends))
-    text = f"{change}: the measured change is {ends} times the predicted one"
-    return fitting(*(f"{text}{more}. {similar}. The tasks are small." for more in (past_margin(found), "")))
+    found = [claim for name in names if (claim := claims[f"term-{name}"]).measured is not None]
+    unsure = [claim for claim in found if claim.outcome == UNDECIDED]
+    worst = max(unsure or found, key=_off)
+    where, most = f"on {worst.case} ", ""
+    if worst.outcome == HOLDS or len(names) == 1:  # it holds on all of them
+        where, most = "", "at most " * (len(names) > 1)
+    text = f"{change}: {where}the change is {most}{100 * _off(worst):.1f} % off the predicted one"
+    text += ", which may lie beyond our margin" * bool(unsure)
+    small = "The tasks are small."
+    return fitting(f"{text}. {similar}. {small}", f"{text}. {similar}.", f"{change}. {similar}. {small}")
 
 
-def past_margin(found):
-    """Why the coefficient is undecided: on which side of 1 an interval reaches past the margin; "" if not."""
-    past = {
-        end: [claim.case for claim in found if claim.outcome == UNDECIDED and claim.interval and over(claim)]
-        for end, over in {
-            1 + MARGIN: lambda claim: claim.interval[1] > 1 + MARGIN,
-            1 - MARGIN: lambda claim: claim.interval[0] < 1 - MARGIN,
-        }.items()
-    }
-    told = [
-        f" on {listed(names)} the interval reaches past the {end:g} that we allow"
-        for end, names in past.items()
-        if names
-    ]
-    return ";" + told[0] if told else ""
+def _off(claim):
+    """How far the measured change is from the predicted one, as a share of it."""
+    return abs(claim.measured - 1)
 
 
 def key_numbers(table, parameters):

@@ -272,10 +272,11 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     said = said or "Whether the excess over the bound falls with the width was not measured"
     worst, test = per_seed(rows, lambda part: ratio(part).max()), claims["test-loss"].outcome
-    moved = f"{said}. At width {rows['width'].max():,} the weights move {worst.mean():.2f} times the bound "
+    moved = f"{said}. At the largest width shown the weights move {worst.mean():.2f} times the bound "
     moved += "after the worst source on average"
-    rest = "; the theorem is about far wider networks." + (f" {TEST[test]}." if test in TEST else "")
-    return fitting(f"{moved}, {worst.max():.2f} times at most{rest}", moved + rest)
+    told = f". {TEST[test]}." if test in TEST else "."
+    rest = f"; the theorem is about far wider networks{told}"
+    return fitting(f"{moved}, {worst.max():.2f} times at most{rest}", moved + rest, moved + told)
 
 
 def key_numbers(table, parameters):

@@ -222,14 +222,14 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
         "ends at 7.0, with the bases at 3.5. With real labels it holds. The networks with random labels fit"
         in said
     )
-    assert said.endswith("only 20 to 25 % of them.")
+    assert said.endswith("less than half of them.")
     assert len(said) <= 300
     ratio, other, floor = reading.key_numbers(table, ASKED)
     assert ratio.here.startswith("0.498") and other.here.startswith("4.92") and floor.here > 1
     table = pd.concat([figure_table("real", 4.6, 8.0), figure_table("random", 1.6, 8.0)])
     said = reading.finding(table, ASKED, claims(table))
     assert "end better aligned with the data" in said
-    assert "With real labels it rises to 4.6, where random bases reach 8." in said
+    assert "With real labels, too, but by our bound their misalignment does not stay very small." in said
     assert len(said) <= 300
 
 

@@ -259,7 +259,7 @@ def test_a_lead_at_the_end_alone_is_said_where_the_claim_is_undecided():
     table.loc[at_loss, "alignment"] += 0.6
     assert judged(table)["hierarchy-hidden-mnist-6"].outcome == UNDECIDED
     assert "it is undecided, though at the end the first layer leads on MNIST. Most" in found(table)
-    assert found(table).endswith("The momentum, 0.9, is our choice.")
+    assert found(table).endswith("The momentum is our choice.")
     both = pd.concat([table, made_up(HILL, HILL, dataset="cifar10", losses=early)])
     said = found(both, datasets=["mnist", "cifar10"])
     assert "best on CIFAR-10; it is undecided elsewhere, though at the end the first" in said
