@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from nbformat import v4
 
@@ -30,6 +31,33 @@ def test_every_mark_stands_out_on_both_grounds(colour):
     text = style.darkened(f'<svg ><path style="stroke: {colour.lower()}"/>')
     drawn = re.search(r"stroke: (#[0-9a-f]{6})", text)[1]
     assert contrast(drawn, "#121212") >= 4.5
+
+
+def in_the_dark(colour):
+    return re.search(r"stroke: (#[0-9a-f]{6})", style.darkened(f'<svg ><path style="stroke: {colour}"/>'))[1]
+
+
+def lightness(colour):
+    """CIE L*, from 0 (black) to 100 (white)."""
+    return 116 * luminance(colour) ** (1 / 3) - 16
+
+
+@pytest.mark.parametrize("n", range(1, 21))
+def test_ordered_colours_darken_in_even_steps_and_stand_out_on_both_grounds(n):
+    light = style.ordered(n)
+    dark = [in_the_dark(colour) for colour in light]
+    assert len(set(light)) == len(set(dark)) == n
+    assert min(contrast(colour, "#ffffff") for colour in light) >= 3
+    assert min(contrast(colour, "#121212") for colour in dark) >= 3
+    for drawn in (light, dark):
+        steps = -np.diff([lightness(colour) for colour in drawn])
+        assert (steps > 0).all() and (n > 12 or (steps >= 3).all())
+        assert n == 1 or steps.max() <= 1.5 * steps.min() + 0.5  # a place of the map is rounded
+
+
+def test_ordered_colours_begin_and_end_alike_however_many():
+    assert style.ordered(0) == [] and style.ordered(1) == style.ordered(5)[-1:]
+    assert [style.ordered(2)[i] for i in (0, -1)] == [style.ordered(9)[i] for i in (0, -1)]
 
 
 def test_words_become_light_and_colour_maps_and_white_stay():

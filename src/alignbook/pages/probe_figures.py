@@ -1,6 +1,5 @@
 """The probe's figures, as SVG."""
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -57,7 +56,7 @@ def _features(ax, rows):
     part = whole.get("network", rows[rows["network"] == rows["network"].iloc[0]])
     layers = list(dict.fromkeys(part["layer"]))
     chosen = np.linspace(0, len(layers) - 1, min(SHOWN, len(layers))).round().astype(int)
-    for colour, i in zip(mpl.colormaps["viridis"](np.linspace(0, 0.85, len(chosen))), chosen, strict=True):
+    for colour, i in zip(style.ordered(len(chosen)), chosen, strict=True):
         curve = part[part["layer"] == layers[i]]
         ax.plot(curve["k"], curve["share"], color=colour, label=plain(layers[i]))
     last = layers[-2:][0]  # before the outputs, which are few

@@ -67,7 +67,7 @@ SHOWS = {
     "filters": "Standard deviation τ of the filters over that of the patches, σ, along each eigenvector of "
     "the patches' covariance.",
     "features": "Share of the labels that lies along the first k singular vectors, for at most six of the "
-    "layers, from the input (violet) to the outputs (green).",
+    "layers, from the input (light) to the outputs (dark).",
     "tangent": "Alignment of each layer's tangent kernel with the labels, from the input to the outputs; "
     "dotted: with shuffled labels.",
     "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",

@@ -41,7 +41,7 @@ def _included(table):
             "the largest Hessian eigenvalue, all of which change most between steps 30 and 300.",
             ":width: 100%",
             "",
-            "What the loop above recorded. A line is a layer, violet the first and green the last; "
+            "What the loop above recorded. A line is a layer, light the first and dark the last; "
             "`(output)` is the network's output.",
             "```",
             "",
@@ -64,9 +64,8 @@ def _drawn(table):
     for panel, (name, (heading, _)) in zip(panels.flat, SHOWN.items(), strict=True):
         rows = table[table["instrument"] == name]
         layers = list(dict.fromkeys(rows["layer"]))
-        for i, layer in enumerate(layers):
+        for layer, colour in zip(layers, style.ordered(len(layers)), strict=True):
             line = rows[rows["layer"] == layer]
-            colour = plt.cm.viridis(0.85 * i / max(1, len(layers) - 1))
             label = layer if layer in ("", "(output)") else f"layer {layer}"
             panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label)
         panel.set_xscale("symlog", linthresh=1)

@@ -1,10 +1,15 @@
-"""How every figure looks: vector output, colour-blind-safe colours, one colour per series, light and dark."""
+"""How every figure looks: vector output, colour-blind-safe colours, light and dark.
+
+What has no order (data sets, starts, methods) takes its colour from ``COLOURS`` or ``SEQUENCE``, a series the
+same on every page; what has one (depth, width, epoch, rate) from :func:`ordered`.
+"""
 
 import colorsys
 import io
 import re
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.transforms import Affine2D, TransformedBbox
 
@@ -33,6 +38,8 @@ SEQUENCE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87800", "#2F93CC", "#
 PRINTED = {"marker": "x", "color": "black", "ms": 8, "mew": 2, "ls": "none", "label": "printed", "zorder": 5}
 
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
+# Of the 256 colours of viridis: the ends of what a white ground takes, and how far a dark one moves them.
+_DARKEST, _PALEST, _SHIFT = 20, 150, 100
 
 
 def apply():
@@ -54,6 +61,41 @@ def apply():
             "svg.fonttype": "path",
         }
     )
+
+
+def ordered(n):
+    """``n`` colours, light to dark, for the values of an ordered quantity from the smallest to the largest.
+
+    Parameters
+    ----------
+    n : int
+        How many; of one, it is the darkest.
+
+    Returns
+    -------
+    list of str
+        ``#rrggbb``, from the part of viridis that leaves out its palest and darkest ends.
+
+    Notes
+    -----
+    A test checks that on white each has a contrast of at least 3:1. In the dark mode, :func:`darkened` puts a
+    colour further up the map in its place, which has at least 3:1 on ``#121212``; light to dark stays so.
+    Printed grey they stay in order: of up to 12, neighbours are at least 3 apart in CIE lightness.
+
+    Examples
+    --------
+    >>> ordered(3)
+    ['#21a585', '#31688e', '#481d6f']
+    """
+    found = np.linspace(_PALEST, _DARKEST, n) if n > 1 else np.full(n, _DARKEST)
+    return [_viridis(place) for place in found.round().astype(int)]
+
+
+def _viridis(place):
+    return mpl.colors.to_hex(mpl.colormaps["viridis"](int(place)))
+
+
+_IN_THE_DARK = {_viridis(place): _viridis(place + _SHIFT) for place in range(_DARKEST, _PALEST + 1)}
 
 
 def svg(figure):
@@ -85,8 +127,9 @@ def darkened(svg):
     """The text of a figure drawn for a dark ground.
 
     Greys change places with their opposites, so that black becomes nearly white; colours that a dark ground
-    would swallow become lighter and keep their hue. What has no colour of its own is black in SVG. Cells of
-    a colour map (quad meshes and embedded images) and what is drawn on them stay as they are.
+    would swallow become lighter and keep their hue; those of :func:`ordered` keep their order. What has no
+    colour of its own is black in SVG. Cells of a colour map (quad meshes and embedded images) and what is
+    drawn on them stay as they are.
     """
     svg = svg.replace("<svg ", '<svg fill="#000000" ', 1)
     kept = re.split(r'(<g id="QuadMesh_.*?</g>\n? *</g>|<image .*?/>)', svg, flags=re.DOTALL)
@@ -96,6 +139,8 @@ def darkened(svg):
 def _opposite(found):
     if found[0] == "#ffffff":  # on no ground, white is only drawn upon colours
         return found[0]
+    if found[0].lower() in _IN_THE_DARK:
+        return _IN_THE_DARK[found[0].lower()]
     red, green, blue = (int(found[0][i : i + 2], 16) / 255 for i in (1, 3, 5))
     hue, light, saturation = colorsys.rgb_to_hls(red, green, blue)
     if saturation < 0.1:
