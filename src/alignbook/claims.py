@@ -87,6 +87,8 @@ class Claim:
         Whether what is judged is ours, a bound, a reading or a coefficient, and not the paper's.
     headline : bool
         Whether the figure or table exists for this claim; one per notebook.
+    half : bool
+        Whether it is another half of the claim that the page says the paper makes.
     matters : float or None
         The smallest effect that matters, in ``unit``; None where nothing is directional.
     unit : str
@@ -133,6 +135,7 @@ class Claim:
     group: str | None = None
     ours: bool = False
     headline: bool = False
+    half: bool = False
     matters: float | None = None
     unit: str = ""
     because: str = ""

@@ -210,12 +210,15 @@ class Statement:
         return judge(*about, values, target, matters=self.matters, what=what)
 
 
-def judged(statements, table, parameters):
+def judged(statements, table, parameters, halves=()):
     """The claims of ``statements`` on a stored ``table`` (DataFrame): a list of :class:`Claim`.
 
     One statement, with all its cases, is the headline. Raises AlignbookError where none or several are, where
     it has no case, or where two claims have the same id.
+    halves : ids of the statements that are other halves of what the page says that the paper claims
     """
+    if unknown := set(halves) - {statement.id for statement in statements if not statement.headline}:
+        raise AlignbookError(f"halves of the claim are no further statements: {', '.join(sorted(unknown))}")
     heads = [statement for statement in statements if statement.headline]
     if len(heads) != 1:
         raise AlignbookError(f"one statement must be the headline, not {len(heads)}")
@@ -224,7 +227,10 @@ def judged(statements, table, parameters):
         found = statement.claims(table, parameters)
         if statement.headline and not found:
             raise AlignbookError(f"{statement.id} is the headline and has no case at these parameters")
-        claims += [replace(claim, headline=statement.headline and claim is found[0]) for claim in found]
+        claims += [
+            replace(claim, headline=statement.headline and claim is found[0], half=statement.id in halves)
+            for claim in found
+        ]
     ids = [claim.id for claim in claims]
     twice = sorted({id for id in ids if ids.count(id) > 1})
     if twice:

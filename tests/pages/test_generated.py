@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from alignbook.claims import Claim
-from alignbook.pages import contents, download, executed, glance, kernels, record, scorecard
+from alignbook.pages import claim_tables, contents, download, executed, glance, kernels, record, scorecard
 from alignbook.runs import notebooks
 
 PAPERS = {"one": "The first paper", "two": "The second paper"}
@@ -100,6 +100,23 @@ def test_findings_stand_where_the_headline_came_out(outcomes, section):
     assert [known for known in glance.SECTIONS if f"## {known}\n" in text] == [section]
     assert "## Where a paper contradicts itself" not in text
     assert "## Further statements that are contradicted" not in text  # the headline's own are told above
+
+
+@pytest.mark.parametrize(
+    ("head", "half", "section", "shown"),
+    [
+        ("holds", "contradicted", glance.PART, True),
+        ("holds", "not judged", glance.PART, True),
+        ("holds", "holds", glance.HOLDS, False),
+        ("absent", "holds", glance.NOT, True),  # what the figure exists for is not found
+        ("undecided", "holds", glance.OPEN, True),
+    ],
+)
+def test_another_half_of_the_claim_is_not_hidden_by_its_verdict(head, half, section, shown):
+    found = [*claims(head), replace(claims(half, headline=False)[0], id="half", half=True)]
+    text = glance.findings(PAPERS, [made(found=found)])
+    assert f"## {section}\n" in text and [s for s in glance.SECTIONS if f"## {s}\n" in text] == [section]
+    assert ("other parts of the claim" in text) == shown == ("other parts" in claim_tables.verdict(found))
 
 
 def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():

@@ -138,22 +138,24 @@ MORE = DECIDED | {UNDECIDED: "maybe more (undecided){}", NOT_JUDGED: "maybe more
 
 
 def finding(table, parameters, claims):
-    """Whether alignment ranks layers by what they change: under Equation 4, in fact, and along the labels."""
+    """Whether alignment ranks layers by what they change: in fact, along the labels, and under Equation 4."""
     found = replicates(claims, "would")
     if not found:
         return "No layer was trained."
-    said = "If untrained networks found all classes equally likely, steps on better aligned layers would "
-    said += f"change outputs {changes(claims, found)}."
-    found = replicates(claims, "controls")
+    would, found = changes(claims, found), replicates(claims, "controls")
+    said = f"If it found all classes equally likely, as the paper assumes, they would change outputs {would}."
+    steps = "Steps on the better aligned layers of an untrained network change its outputs "
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
         sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
-        said += " In fact, such steps change outputs "
-        said += f"{MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
+        said = f"{steps}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}. {said}"
     elif HOLDS in found:
-        where = counted(found[HOLDS], sum(map(len, found.values())))
-        said += f" In fact, such steps change outputs more{where}."
+        said = f"{steps}more{counted(found[HOLDS], sum(map(len, found.values())))}. {said}"
+    else:
+        said = said.replace("If it", "If an untrained network").replace(
+            "they", "steps on better aligned layers"
+        )
     return fitting(f"{said} On {parameters['images']} images.", said)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from alignbook.claims import NOT_JUDGED, NOT_RUN, OUTCOMES
+from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, OUTCOMES
 from alignbook.pages.tables import badge, folded, marked, measured, number, table
 from alignbook.statements import asked, came_out, condition
 
@@ -26,6 +26,21 @@ def spread(group):
         if those:
             parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
     return ", ".join(parts) + own(group)
+
+
+def main(claims):
+    """(claims of the headline's statement, those of the other halves of what the paper is said to claim)."""
+    head = grouped(claims)[0][1]
+    return head, [claim for claim in claims if claim.half]
+
+
+def verdict(claims):
+    """HTML of how a page's main claim came out, its other halves where they came out otherwise."""
+    head, halves = main(claims)
+    found = {claim.outcome for claim in head}
+    if {claim.outcome for claim in halves} <= (found if len(found) == 1 else {HOLDS}):
+        return spread(head)
+    return f'{spread(head)}; <small class="ab-half">other parts of the claim:</small> {spread(halves)}'
 
 
 def own(group):
@@ -109,6 +124,8 @@ def _claim_row(claim, apart, letters, anchored):
     cells = claim_cells(claim, apart, letters)
     if claim.headline:
         cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
+    elif claim.half:
+        cells["Claim"] = f'<span class="ab-headline">Part of the claim</span> {cells["Claim"]}'
     anchor = {"id": f"claim-{claim.id}"} if anchored else {}
     return {**anchor, **cells, "Outcome": outcome}
 

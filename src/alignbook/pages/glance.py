@@ -20,7 +20,7 @@ HOME = (
 HOLDS, PART, NOT, OPEN = "What holds", "What holds in part", "What does not hold", "What is not decided"
 SECTIONS = {
     HOLDS: "The main claim holds on every data set and setting that we tried.",
-    PART: "The main claim holds on some data sets or settings and not, or not clearly, on others.",
+    PART: "The main claim holds in one half or in some settings and not, or not clearly, in the others.",
     NOT: "The main claim is contradicted, or the effect is too small to matter, and it holds nowhere.",
     OPEN: "Seeds or sizes do not decide the main claim, or something that it requires is not met.",
 }
@@ -113,8 +113,8 @@ def thumbnail(record, up):
 
 
 def verdict(record):
-    """HTML of the outcome of the headline, or of the replicates of its statement, where they differ."""
-    return f'<span class="ab-verdict">{claim_tables.spread(record.headline)}</span>'
+    """HTML of the outcome of the headline, its replicates and the claim's other halves, where they differ."""
+    return f'<span class="ab-verdict">{claim_tables.verdict(record.claims)}</span>'
 
 
 def findings(papers, records):
@@ -162,12 +162,17 @@ def findings(papers, records):
 
 
 def _section(record):
-    return section_of(record.headline)
+    return section_of(*claim_tables.main(record.claims))
 
 
-def section_of(group):
-    """Where claims of one statement stand among the findings, one of ``SECTIONS``."""
+def section_of(group, halves=()):
+    """Where claims of one statement stand among the findings, one of ``SECTIONS``.
+
+    halves : claims of the other halves of what the paper is said to claim: it holds where these do, too
+    """
     found = {claim.outcome for claim in group}
+    if found == {claims.HOLDS} != found | {claim.outcome for claim in halves}:
+        return PART
     if claims.HOLDS in found:
         return HOLDS if found == {claims.HOLDS} else PART
     return NOT if found & {claims.CONTRADICTED, claims.ABSENT} else OPEN

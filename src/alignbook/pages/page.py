@@ -14,7 +14,8 @@ from alignbook import paths
 from alignbook.claims import NOT_JUDGED
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
-from alignbook.pages.claim_tables import claims_table, grouped, spread
+from alignbook.pages.claim_tables import claims_table
+from alignbook.pages.claim_tables import verdict as verdict_of
 from alignbook.pages.names import spoken
 from alignbook.pages.tables import folded, lettered_prose, marked, number, table, typeset
 from alignbook.runs import engine, notebooks, parameters, plans, results
@@ -193,9 +194,8 @@ def in_the_paper(notebook):
 
 
 def verdicts(run):
-    """HTML of the outcome of the headline, or of all replicates of its statement."""
-    _, group = grouped(run.claims)[0]
-    return spread(group)
+    """HTML of the outcome of the headline, of its replicates and of the claim's other halves."""
+    return verdict_of(run.claims)
 
 
 def banner(run):

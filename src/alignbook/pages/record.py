@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from alignbook.claims import Claim
-from alignbook.pages.claim_tables import grouped
+from alignbook.pages.claim_tables import main
 from alignbook.pages.page import SAID
 from alignbook.runs import notebooks
 
@@ -62,7 +62,7 @@ class Record:
     @property
     def headline(self):
         """The claims of the headline's statement: one, or its replicates."""
-        return grouped(self.claims)[0][1]
+        return main(self.claims)[0]
 
     def of_statement(self, statement):
         """The claims of the statement called ``statement``: one, its replicates, or none."""

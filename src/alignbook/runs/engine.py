@@ -133,14 +133,18 @@ class Run:
     @cached_property
     def claims(self):
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
-        reading = notebooks.find(self.name).reading
+        notebook = notebooks.find(self.name)
         with self._told("claims"):
-            claims = judged(reading.STATEMENTS, self.judged_table, self.parameters)
+            statements, halves = notebook.reading.STATEMENTS, notebook.halves
+            claims = judged(statements, self.judged_table, self.parameters, halves)
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
         claims = [replace(claim, needed=self._needed(claim)) for claim in claims]
         planned = self._judged_elsewhere()
-        return [replace(planned.get(claim.id, claim), headline=claim.headline) for claim in claims]
+        return [
+            replace(planned.get(claim.id, claim), headline=claim.headline, half=claim.half)
+            for claim in claims
+        ]
 
     def _judged_elsewhere(self):
         """{id: claim} of those that runs of a plan judge in place of a page's own, see :mod:`plans`."""

@@ -68,6 +68,14 @@ class Notebook:
             ) from None
 
     @property
+    def halves(self):
+        """Ids of the statements that, beside the headline, make up ``claim``: its other halves.
+
+        ``alignbook: halves:`` of the front matter.
+        """
+        return self._told("halves") or []
+
+    @property
     def data(self):
         """What of the paper's data stands here, where it is not all, or None.
 

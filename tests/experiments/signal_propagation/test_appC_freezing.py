@@ -124,8 +124,9 @@ def test_claims_hold():
     found = outcomes(made_up())
     assert found.pop("turns-mnist") == NOT_JUDGED  # its seeds had been seen
     assert set(found.values()) == {HOLDS} and len(found) == 12
-    assert said(made_up()).startswith("If untrained networks found all classes equally likely, steps on")
-    assert "outputs more. In fact, such steps change outputs more (corr" in said(made_up())
+    assert said(made_up()).startswith("Steps on the better aligned layers of an untrained network change")
+    assert "change its outputs more (corr" in said(made_up())
+    assert "they would change outputs more." in said(made_up())
     heads = {id for id, claim in claims(made_up()).items() if claim.headline}
     assert heads == {"would-mnist"}  # with the premise; without it the statement is ours
     assert {"controls-mnist-0"} < {id for id, claim in claims(made_up()).items() if claim.ours}
@@ -137,10 +138,10 @@ def test_claims_are_contradicted():
     found = outcomes(table)
     assert found.pop("would-mnist") == HOLDS and found.pop("turns-mnist") == NOT_JUDGED
     assert set(found.values()) == {CONTRADICTED}
-    assert "outputs more. In fact, such steps change outputs less (corr" in said(table)
+    assert "change its outputs less (corr" in said(table) and "would change outputs more" in said(table)
     table.loc[table["kind"] == "uniform", "by_labels"] **= -1
     assert outcomes(table)["would-mnist"] == CONTRADICTED
-    assert "would change outputs less. In fact, such steps change outputs less" in said(table)
+    assert "change its outputs less (corr" in said(table) and "would change outputs less." in said(table)
 
 
 @pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED), (0, ABSENT)])
@@ -166,9 +167,7 @@ def test_other_verdicts():
     assert "No layer" in said(nothing) and said(made_up(-1, cosine=0))
     assert "(undecided)" in said(made_up(seeds=2)) and outcomes(made_up(seeds=2))["would-mnist"] == UNDECIDED
     none = made_up(norm=0, seeds=30)
-    assert outcomes(none)[
-        "controls-mnist-0"
-    ] == ABSENT and "In fact, such steps change outputs no more" in said(none)
+    assert outcomes(none)["controls-mnist-0"] == ABSENT and "change its outputs no more" in said(none)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 
 
@@ -183,11 +182,11 @@ def test_a_finding_names_the_data_sets_of_each_verdict():
         return judging.finding(reading, table, asked, judging.turned(known, turned))
 
     mixed = would(HOLDS, UNDECIDED, CONTRADICTED)
-    assert "outputs more on MNIST and less on CIFAR-10; Fashion-MNIST is undecided. In fact" in mixed
+    assert "outputs more on MNIST and less on CIFAR-10; Fashion-MNIST is undecided." in mixed
     assert "less on MNIST; Fashion-MNIST and CIFAR-10 are not judged." in would(
         CONTRADICTED, *2 * [NOT_JUDGED]
     )
-    assert "outputs maybe more (undecided). In fact" in would(*3 * [UNDECIDED])
+    assert "outputs maybe more (undecided)." in would(*3 * [UNDECIDED])
 
 
 def test_smoke_jobs_give_what_is_read():
