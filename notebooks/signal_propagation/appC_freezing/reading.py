@@ -156,7 +156,8 @@ def finding(table, parameters, claims):
         said = said.replace("If it", "If an untrained network").replace(
             "they", "steps on better aligned layers"
         )
-    return fitting(f"{said} On {parameters['images']} images.", said)
+    short = said.replace(", as the paper assumes,", ",")
+    return fitting(f"{said} On {parameters['images']} images.", said, short)
 
 
 def changes(claims, found):
