@@ -75,10 +75,10 @@ def test_slopes_decide():
     assert "A line fitted over the number of layers rises" in said(made_up(up)) and "loses" not in said(
         made_up(up)
     )
-    assert "it gains 10 points of mean accuracy. Images" in said(made_up(up))
+    assert "it gains 10 points of mean accuracy. Our images" in said(made_up(up))
     down = said(made_up(up | {"resnet": -0.1}))
     assert "slows at least one" in down
-    assert "ResNet-18 loses 2 points of mean accuracy with 1 layer and loses 10 points with" in down
+    assert "More layers lower ResNet-18's gain in mean accuracy from −2 to −10 points." in down
 
 
 def test_what_larger_weights_gain_comes_out_either_way():
@@ -97,10 +97,10 @@ def test_a_line_rises_over_a_step_that_goes_down():
     assert outcomes["steps-cnn-real"] == outcomes["steps-vgg-random"] == HOLDS
     ends = table[(table["layers"] != 1) | (table["labels"] == "random")]
     assert judged(ends)["steps-vgg-real"] == NOT_JUDGED  # no more than the line has
-    assert "SimpleCNN loses 0 points of mean accuracy with 0 layers and loses 4" in said(table)
+    assert "lowers SimpleCNN's gain in mean accuracy from 0 to −4 points" in said(table)
     first = (table["column"] == "vgg") & (table["layers"] == 1) & (table["labels"] == "random")
     peaked = said(table.assign(accuracy=table["accuracy"] + 0.3 * first))
-    assert "VGG-16 gains 32 points of mean accuracy with 1 layer and only 20 with 13." in peaked
+    assert "more layers lower VGG-16's gain in mean accuracy from 32 to 20 points." in peaked
     assert "One gains most with only some layers." in peaked
     ours = {statement.id for statement in reading.STATEMENTS if statement.ours}
     assert ours == {f"steps-{column}" for column in design.COLUMNS} | {

@@ -159,7 +159,7 @@ def test_data_sets_are_no_sample():
     assert found["rate-gram-1.0"].seeds == 4 and found["rate-gram-1.0"].measured == pytest.approx(
         0.4, abs=0.02
     )
-    assert "on 1 of 2 data sets (1 contradicted)" in reading.finding(both, parameters, found)
+    assert "on 1 of 2 data sets (the other contradicted)" in reading.finding(both, parameters, found)
     wide = replace(found["falls-two"], outcome=UNDECIDED)
     text = reading.finding(both, parameters, found | {"falls-two": wide})
     assert "we allow 0.1, and an interval reaches past that." in text
