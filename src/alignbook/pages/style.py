@@ -101,8 +101,8 @@ _IN_THE_DARK = {_viridis(place): _viridis(place + _SHIFT) for place in range(_DA
 def svg(figure):
     """The text of the matplotlib ``figure`` as SVG, which names its :mod:`~alignbook.pages.panels`.
 
-    Its first tag says which dash styles no legend shows. It has no date: two builds of one commit are the same. A figure of one column becomes narrow,
-    and data sets have their proper names.
+    Its first tag says which dash styles no legend shows. It has no date: two builds of one commit are the
+    same. A figure of one column becomes narrow, and data sets have their proper names.
     """
     panels.narrowed(figure)
     names.speak(figure)
