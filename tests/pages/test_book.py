@@ -172,6 +172,18 @@ def test_every_picture_is_described_and_drawn_as_vectors(built):
 
 
 @BOTH
+def test_legends_show_every_dash_style(built):
+    html, _ = built
+    told = []
+    for name in NAMES:
+        shown = set(re.findall(r'_images/([^"]*\.svg)"', (html / f"{name}.html").read_text()))
+        texts = [(html / "_images" / picture).read_text() for picture in shown]
+        told += [(name, style) for text in texts for style in re.findall(r'data-unexplained="(.*?)"', text)]
+        assert shown, name
+    assert told == []
+
+
+@BOTH
 def test_plots_are_counted_on_each_page(built):
     html, _ = built
     for name in NAMES:

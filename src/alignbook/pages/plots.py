@@ -63,10 +63,15 @@ def plain_log(axis, *times):
     axis.set_minor_formatter(NullFormatter())
 
 
-def legend_below(fig, *axes, ncols=3):
+def key(ax, line, name, **style):
+    """An entry of ``ax``'s legend for the look ``line`` ("--", "o") that lines of several colours share."""
+    ax.plot([], [], line, **{"color": "0.3", "ms": 4, "label": name} | style)
+
+
+def legend_below(fig, *axes, ncols=3, **style):
     """What is named in ``axes``, each name once, as a legend below the whole ``fig``; none of no names."""
     named = {}
     for ax in axes:
         named |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     if named:
-        fig.legend(named.values(), named, loc="outside lower center", ncols=ncols, fontsize=10)
+        fig.legend(named.values(), named, loc="outside lower center", ncols=ncols, fontsize=10, **style)

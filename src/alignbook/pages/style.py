@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.transforms import Affine2D, TransformedBbox
 
-from alignbook.pages import names, panels
+from alignbook.pages import legends, names, panels
 
 # Okabe and Ito's palette, its two lightest colours darkened to stand out on white (3:1 at least); a series
 # keeps its colour on every page.
@@ -101,8 +101,8 @@ _IN_THE_DARK = {_viridis(place): _viridis(place + _SHIFT) for place in range(_DA
 def svg(figure):
     """The text of the matplotlib ``figure`` as SVG, which names its :mod:`~alignbook.pages.panels`.
 
-    It has no date: two builds of one commit are the same. A figure of one column becomes narrow,
-    and data sets have their proper names.
+    Its first tag says which dash styles no legend shows. It has no date: two builds of one commit are the
+    same. A figure of one column becomes narrow, and data sets have their proper names.
     """
     panels.narrowed(figure)
     names.speak(figure)
@@ -120,7 +120,7 @@ def svg(figure):
         figure.savefig(out, format="svg", bbox_inches=shown, metadata={"Date": None})
     finally:
         figure.dpi = dpi
-    return panels.named(out.getvalue(), parts)
+    return legends.told(panels.named(out.getvalue(), parts), figure)
 
 
 def darkened(svg):
