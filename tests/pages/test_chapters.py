@@ -99,6 +99,7 @@ def test_an_answer_follows_the_verdicts(paper, statements):
     assert len(sentences) == 3
     for sentence in sentences:
         assert len({sentence[word] for word in chapter.WORDS}) == len(chapter.WORDS)
+        assert all(len(re.findall(r"[.!?](?=\s|$)", sentence[word])) == 1 for word in chapter.WORDS)
         slug, _, statement = sentence["by"].partition("#")
         page = f"{paper}/{slug}"
         assert statement in {known.id for known in statements[page]}
@@ -113,6 +114,32 @@ def test_an_answer_follows_the_verdicts(paper, statements):
             text = "\n".join(chapter.answer(paper, [made(page, given)]))
             assert chapter.marked(sentence[word]) in text
             assert sum(chapter.marked(sentence[other]) in text for other in chapter.WORDS) == 1
+
+
+def test_an_answer_names_a_statement_that_is_not_its_pages_main_claim():
+    def answer(*main):
+        claims = [
+            Claim(
+                name,
+                f"{name} rises",
+                "",
+                None,
+                None,
+                1.0,
+                None,
+                "undecided",
+                3,
+                "rule",
+                headline=name in main,
+            )
+            for name in ("slope", "equilibrium")
+        ]
+        return "\n".join(
+            chapter.answer("signal_propagation", [made("signal_propagation/fig03_peak_law", claims)])
+        )
+
+    assert "</a>, its statement “equilibrium rises”)" in answer("slope")
+    assert "its statement" not in answer("equilibrium")
 
 
 def test_an_answer_without_words_for_a_verdict_is_refused(tmp_path, monkeypatch):
