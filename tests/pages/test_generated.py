@@ -130,13 +130,14 @@ def test_a_verdict_stands_before_what_was_found():
         assert 0 < text.index("ab-verdict") < text.index("It rises to 3.")
 
 
-def test_the_table_of_outcomes_counts_the_papers_main_claims_alone():
+def test_the_table_of_outcomes_counts_the_main_claim_of_every_page():
     failed = made("one/b", claims("contradicted", "holds"))
     own = made(f"{notebooks.OWN}/a", claims("undecided", ours=True))
-    papers = {**PAPERS, notebooks.OWN: "Ours"}
-    text = glance.outcomes(papers, [made(), made("one/c"), failed, own])
+    records = [made(), made("one/c"), failed, own]
+    text = glance.outcomes({**PAPERS, notebooks.OWN: "Ours"}, records)
     assert 'findings.html#what-holds">2</a>' in text and 'findings.html#what-does-not-hold">1</a>' in text
-    assert "not decided" in text and "second" not in text and "Ours" not in text
+    assert "not decided" in text and "second" not in text and ">Ours</a>" in text
+    assert sum(map(int, re.findall(r">(\d+)<", text))) == len(records)
 
 
 def test_the_scorecard_has_a_sign_for_every_claim_and_a_fold_for_every_statement():
