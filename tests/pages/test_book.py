@@ -535,6 +535,13 @@ def test_every_page_says_in_its_head_what_it_shows(built):
         assert name not in NAMES or f"share/{name}.png" in image
 
 
+@BOTH
+def test_every_page_that_speaks_of_claims_leads_to_the_glossary(built):
+    html, _ = built
+    for name in (*NAMES, *CHAPTERS, "findings", "scorecard", "ideas", "index"):
+        assert '<a class="ab-term' in (html / f"{name}.html").read_text(), name
+
+
 def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
     chapters = {}
     for part in yaml.safe_load((paths.root() / "_toc.yml").read_text())["parts"]:
