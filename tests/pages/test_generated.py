@@ -70,8 +70,8 @@ def made(name="one/a", found=(), finding="It rises to 3. It falls after that."):
     return record.Record(
         name=name, title=f"Paper Fig. 1 · subject of {name}", statement="c_l rises", profile="quick",
         shown_profile="quick", finding=finding, claims=list(found) or claims("holds"),
-        figure={"file": "f.svg", "alt": "A <line>"}, seeds=3, runs=4, stale=0, diverged=0, computing=5.0,
-        rendering=1.0, devices=["a processor"],
+        figure={"file": "f.svg", "alt": "A <line>", "panel": 2}, seeds=3, runs=4, stale=0, diverged=0,
+        computing=5.0, rendering=1.0, devices=["a processor"],
     )  # fmt: skip
 
 
@@ -123,6 +123,16 @@ def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
     text = glance.home([made(), made("two/x", finding="At 0.5. Then more.")])
     assert re.findall(r'href="([^"]*)" tabindex', text) == ["two/x.html", "one/a.html"]
     assert "<br>It rises to 3.</p>" in text and "falls" not in text and "Then more" not in text
+
+
+def test_a_card_shows_the_panel_that_the_study_names():
+    assert 'loading="lazy" data-panel="2"></a>' in glance.card(made())
+    named = {book.name: book.thumbnail for book in notebooks.every()}
+    assert named["representation_alignment/fig10_peaks_alignment"] == 2  # the related task
+    assert named["signal_propagation/fig03_peak_law"] == 2  # Fashion-MNIST
+    assert named["random_labels/fig01_transfer"] == 1 and all(
+        type(number) is int for number in named.values()
+    )
 
 
 def test_a_verdict_stands_before_what_was_found():

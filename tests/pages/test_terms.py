@@ -65,7 +65,8 @@ SHOWN = """# Shown
 A <b>Hessian</b> &lt; 1 <small>NTK</small></p>
 <p>An NTK elsewhere.</p>
 <p><span class="ab-word">We find</span> an NTK and the Hessian.</p>
-<ul class="ab-lines"><li><a href="x">A landscape</a> <b>holds</b><br>A landscape.<small>A landscape.</small></li></ul>
+<ul class="ab-lines">
+<li><a href="x">A landscape</a> <b>holds</b><br>A landscape.<small>A landscape.</small></li></ul>
 ```
 
 ```{figure} picture.svg
