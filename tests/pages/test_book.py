@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from alignbook import paths
-from alignbook.pages import reference
+from alignbook.pages import panels, reference
 from alignbook.runs import notebooks, parameters
 
 pytestmark = pytest.mark.book
@@ -545,6 +545,22 @@ def test_every_page_says_in_its_head_what_it_shows(built):
         (image,) = re.findall(r'<meta property="og:image" content="([^"]*)">', head)
         assert ((html / f"{name}.html").parent / image).is_file() and image.endswith(".png"), name
         assert name not in NAMES or f"share/{name}.png" in image
+
+
+@pytest.mark.parametrize("built", ["stored"], indirect=True)
+def test_every_thumbnail_that_a_study_names_is_a_panel_of_its_figure(built):
+    html, _ = built
+    for book in (book for book in notebooks.every() if book.thumbnail > 1):
+        card = (html / book.paper / "index.html").read_text().split(f'class="ab-card" id="{book.slug}"')[1]
+        (figure,) = set(re.findall(r'src="\.\./(_images/\w+\.svg)"', card.split("</a>")[0]))
+        assert book.thumbnail <= len(panels.read((html / figure).read_text())["panels"]), book.name
+
+
+@BOTH
+def test_every_page_that_speaks_of_claims_leads_to_the_glossary(built):
+    html, _ = built
+    for name in (*NAMES, *CHAPTERS, "findings", "scorecard", "ideas", "index"):
+        assert '<a class="ab-term' in (html / f"{name}.html").read_text(), name
 
 
 def test_the_table_of_contents_lists_every_notebook_in_its_chapter():

@@ -6,11 +6,12 @@ import shlex
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from alignbook import cli, paths
 from alignbook.claims import Claim
 from alignbook.errors import AlignbookError
-from alignbook.pages import chapter, coverage
+from alignbook.pages import chapter, contents, coverage
 from alignbook.runs import notebooks
 from tests.pages.test_generated import made
 
@@ -99,6 +100,7 @@ def test_an_answer_follows_the_verdicts(paper, statements):
     assert len(sentences) == 3
     for sentence in sentences:
         assert len({sentence[word] for word in chapter.WORDS}) == len(chapter.WORDS)
+        assert all(len(re.findall(r"[.!?](?=\s|$)", sentence[word])) == 1 for word in chapter.WORDS)
         slug, _, statement = sentence["by"].partition("#")
         page = f"{paper}/{slug}"
         assert statement in {known.id for known in statements[page]}
@@ -113,6 +115,32 @@ def test_an_answer_follows_the_verdicts(paper, statements):
             text = "\n".join(chapter.answer(paper, [made(page, given)]))
             assert chapter.marked(sentence[word]) in text
             assert sum(chapter.marked(sentence[other]) in text for other in chapter.WORDS) == 1
+
+
+def test_an_answer_names_a_statement_that_is_not_its_pages_main_claim():
+    def answer(*main):
+        claims = [
+            Claim(
+                name,
+                f"{name} rises",
+                "",
+                None,
+                None,
+                1.0,
+                None,
+                "undecided",
+                3,
+                "rule",
+                headline=name in main,
+            )
+            for name in ("slope", "equilibrium")
+        ]
+        return "\n".join(
+            chapter.answer("signal_propagation", [made("signal_propagation/fig03_peak_law", claims)])
+        )
+
+    assert "</a>, its statement “equilibrium rises”)" in answer("slope")
+    assert "its statement" not in answer("equilibrium")
 
 
 def test_an_answer_without_words_for_a_verdict_is_refused(tmp_path, monkeypatch):
@@ -139,6 +167,24 @@ def test_a_landing_argues_answers_shows_and_counts():
         argument = (paths.root() / "book" / "chapters" / f"{paper}.md").read_text(encoding="utf-8")
         first = argument.split("\n\n")[1]
         assert len(re.findall(r"[.:](?=\s|$)", first)) == 5, paper
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_cards_stand_in_the_order_of_the_argument_as_the_sidebar_does(paper):
+    toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
+    listed = [
+        name for name in contents.files(toc) if name.startswith(f"{paper}/") and name != f"{paper}/index"
+    ]
+    books = [book for book in notebooks.every() if book.paper == paper]
+    assert sorted(listed) == sorted(book.name for book in books)  # each once
+    records = [made(book.name) for book in contents.in_order(toc, books)]
+    cards = re.findall(r'class="ab-card" id="(\w+)"', chapter.write(paper, "", "", records))
+    assert [f"{paper}/{slug}" for slug in cards] == listed
+    parts = yaml.safe_load(contents.staged(toc, books))["parts"]
+    (sections,) = [
+        entry["sections"] for part in parts for entry in part["chapters"] if entry["file"] == f"{paper}/index"
+    ]
+    assert [section["file"] for section in sections] == listed
 
 
 def test_no_line_of_printed_code_is_wider_than_a_page():

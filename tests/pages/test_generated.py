@@ -70,8 +70,8 @@ def made(name="one/a", found=(), finding="It rises to 3. It falls after that."):
     return record.Record(
         name=name, title=f"Paper Fig. 1 · subject of {name}", statement="c_l rises", profile="quick",
         shown_profile="quick", finding=finding, claims=list(found) or claims("holds"),
-        figure={"file": "f.svg", "alt": "A <line>"}, seeds=3, runs=4, stale=0, diverged=0, computing=5.0,
-        rendering=1.0, devices=["a processor"],
+        figure={"file": "f.svg", "alt": "A <line>", "panel": 2}, seeds=3, runs=4, stale=0, diverged=0,
+        computing=5.0, rendering=1.0, devices=["a processor"],
     )  # fmt: skip
 
 
@@ -142,18 +142,29 @@ def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
     assert "<br>It rises to 3.</p>" in text and "falls" not in text and "Then more" not in text
 
 
+def test_a_card_shows_the_panel_that_the_study_names():
+    assert 'loading="lazy" data-panel="2"></a>' in glance.card(made())
+    named = {book.name: book.thumbnail for book in notebooks.every()}
+    assert named["representation_alignment/fig10_peaks_alignment"] == 2  # the related task
+    assert named["signal_propagation/fig03_peak_law"] == 2  # Fashion-MNIST
+    assert named["random_labels/fig01_transfer"] == 1 and all(
+        type(number) is int for number in named.values()
+    )
+
+
 def test_a_verdict_stands_before_what_was_found():
     for text in (glance.home([made(glance.HOME[0])]), glance.card(made()), glance.told([made()])):
         assert 0 < text.index("ab-verdict") < text.index("It rises to 3.")
 
 
-def test_the_table_of_outcomes_counts_the_papers_main_claims_alone():
+def test_the_table_of_outcomes_counts_the_main_claim_of_every_page():
     failed = made("one/b", claims("contradicted", "holds"))
     own = made(f"{notebooks.OWN}/a", claims("undecided", ours=True))
-    papers = {**PAPERS, notebooks.OWN: "Ours"}
-    text = glance.outcomes(papers, [made(), made("one/c"), failed, own])
+    records = [made(), made("one/c"), failed, own]
+    text = glance.outcomes({**PAPERS, notebooks.OWN: "Ours"}, records)
     assert 'findings.html#what-holds">2</a>' in text and 'findings.html#what-does-not-hold">1</a>' in text
-    assert "not decided" in text and "second" not in text and "Ours" not in text
+    assert "not decided" in text and "second" not in text and ">Ours</a>" in text
+    assert sum(map(int, re.findall(r">(\d+)<", text))) == len(records)
 
 
 def test_the_scorecard_has_a_sign_for_every_claim_and_a_fold_for_every_statement():

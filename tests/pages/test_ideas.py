@@ -46,6 +46,14 @@ def test_the_code_of_the_chapter_prints_what_it_shows():
     assert not failed, "".join(report)
 
 
+def test_the_chapter_defines_what_it_measures_by_a_formula():
+    shown = "".join(
+        re.findall(r"^\$\$\n(.*?)\n\$\$", CHAPTER.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    )
+    for measure in (r"\text{Alignment}(\Phi, y, \tau) =", "M(A, B) =", r"f(\sigma_i) =", "A_l ="):
+        assert measure in shown
+
+
 def test_the_chapter_includes_every_picture_and_what_was_found():
     included = re.findall(r"```\{include\} (\S+)\.txt", CHAPTER.read_text(encoding="utf-8"))
     assert included == [f"{what}-{idea}" for idea in ideas.PICTURES for what in ("idea", "found")]

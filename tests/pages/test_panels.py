@@ -96,10 +96,11 @@ def test_a_page_shows_a_figure_whole_or_in_parts_and_reads_its_text_once(drawn):
     assert found == {("only-light", "../a.svg", *sizes), ("only-dark", "../a-dark.svg", *sizes)}
 
 
-def test_a_thumbnail_is_the_first_panel_alone(drawn):
+@pytest.mark.parametrize(("named", "number"), [(1, 1), (3, 3), (9, 1)])
+def test_a_thumbnail_is_the_panel_that_a_study_names_alone(drawn, named, number):
     images = '<img class="only-light" src="a.svg"><img class="only-dark" src="a-dark.svg">'
-    shown = panels.cropped(drawn[2], images)
-    width, (x, y, w, h, *_) = panels.size(drawn[2])[0], panels.read(drawn[2])["panels"][0][2]
+    shown = panels.cropped(drawn[2], images, named)
+    width, (x, y, w, h, *_) = panels.size(drawn[2])[0], panels.read(drawn[2])["panels"][number - 1][2]
     places = re.findall(r'<img style="width: ([\d.]+)%; left: ([-\d.]+)%; top: ([-\d.]+)%"', shown)
     assert len(places) == 2 and places[0] == places[1]
     scale, left, top = (float(part) / 100 for part in places[0])

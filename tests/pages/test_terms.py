@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 
 from alignbook import paths
 from alignbook.pages import terms
+from alignbook.runs import notebooks
 
 GLOSSARY = """# Words
 
@@ -64,6 +65,8 @@ SHOWN = """# Shown
 A <b>Hessian</b> &lt; 1 <small>NTK</small></p>
 <p>An NTK elsewhere.</p>
 <p><span class="ab-word">We find</span> an NTK and the Hessian.</p>
+<ul class="ab-lines">
+<li><a href="x">A landscape</a> <b>holds</b><br>A landscape.<small>A landscape.</small></li></ul>
 ```
 
 ```{figure} picture.svg
@@ -118,7 +121,8 @@ def test_the_first_use_in_prose_is_linked_and_no_other(built):
 
 def test_the_first_use_in_a_claim_a_finding_or_a_caption_is_linked(built):
     found = [words for *_, words in links(built["shown"])]
-    assert found == ["Hessian", "NTK", "principal axes", "landscape"]
+    assert found == ["Hessian", "NTK", "landscape", "principal axes"]
+    assert '</b><br>A <a class="ab-term' in built["shown"] and "<small>A landscape.</small>" in built["shown"]
     claim, finding = re.findall(r'<p[^>]*><span class="ab-word">.*?</p>', built["shown"], re.DOTALL)
     assert claim.endswith("Hessian</a></b> &lt; 1 <small>NTK</small></p>")
     assert finding.startswith('<p><span class="ab-word">We find</span> an <a class="ab-term')
@@ -150,3 +154,13 @@ def test_every_name_in_the_books_glossary_is_found():
     for name in names:
         found = terms._pattern(names).fullmatch(name)
         assert found and names[found.lastindex - 1] == name
+
+
+def test_every_page_says_a_term_that_is_linked():
+    """In its claim or, where that has none, in its prose."""
+    text = (paths.root() / "book" / "glossary.md").read_text(encoding="utf-8")
+    (entries,) = re.findall(r"```\{glossary\}(.*?)```", text, re.DOTALL)
+    term = terms._pattern(re.findall(r"^(\w.*)$", entries, re.MULTILINE))
+    for book in notebooks.every():
+        prose = re.sub(r"^(```|:::).*?^\1|^(#|\|).*?$|\$[^$]*\$|`[^`]*`", "", book.text, flags=re.M | re.S)
+        assert term.search(book.claim) or term.search(prose.split("\n---", 1)[1]), book.name

@@ -79,5 +79,7 @@ def _sentence(sentence, record, claims):
     section = glance.section_of(claims)
     words = next(sentence[key] for key, known in WORDS.items() if known == section)
     link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
+    if claims and claims != record.headline:  # the card below has another verdict
+        link += f", its statement “{marked(claims[0].group or claims[0].statement)}”"
     verdict = f'<span class="ab-verdict">{claim_tables.spread(claims)}</span>'
     return f"<li>{marked(words)} {verdict} <small>({link})</small></li>"

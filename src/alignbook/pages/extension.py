@@ -19,6 +19,7 @@ from alignbook.pages.style import darkened
 _FIGURE = re.compile(
     r'<img (?P<before>[^>]*?)src="(?P<place>[^"]*_images/(?P<name>[^"/]+))\.svg"(?P<after>[^>]*)>'
 )
+_PANEL = re.compile(r'data-panel="(\d+)"')  # of a thumbnail
 _ALT = re.compile(r'alt="([^"]*)"')
 _FORMULA = re.compile(r'([(“‘]*)(<span class="math [^>]*>[^<]*</span>)([.,;:!?)’”]*)')
 DARK = "-dark.svg"
@@ -107,12 +108,12 @@ def keep_numbers(app, pagename, templatename, context, doctree):
 
 def _pair(found, files):
     svg = files[found["name"] + ".svg"].read_text(encoding="utf-8")
-    thumbnail = 'loading="lazy"' in found[0]
+    thumbnail = _PANEL.search(found[0])
     places = {"light": f"{found['place']}.svg", "dark": found["place"] + DARK}
     drawn = {mode: _shown(found, mode, "" if thumbnail else svg) for mode in places}
     twins = "".join(f"<img {drawn[mode]}>".replace(SOURCE, places[mode]) for mode in places)
     if thumbnail:
-        return panels.cropped(svg, twins)
+        return panels.cropped(svg, twins, int(thumbnail[1]))
     alt = _ALT.search(found[0])
     stack = panels.stack(svg, **places, alt=alt[1] if alt else "")
     return f'<span class="ab-whole">{twins}</span>{stack}' if stack else twins

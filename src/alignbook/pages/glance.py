@@ -7,7 +7,6 @@ from collections import Counter
 from alignbook import claims
 from alignbook.pages import claim_tables, page
 from alignbook.pages.tables import folded, marked, table
-from alignbook.runs import notebooks
 
 # What the home page shows: notebooks, in this order.
 HOME = (
@@ -58,7 +57,7 @@ def told(records):
 
 
 def outcomes(papers, records):
-    """HTML of the home page's table: how many headlines of each paper came out how.
+    """HTML of the home page's table: how many headlines of each chapter came out how.
 
     papers : {key: title}
     """
@@ -66,8 +65,8 @@ def outcomes(papers, records):
     rows = []
     for paper, title in papers.items():
         counts = Counter(_section(record) for record in records if record.paper == paper)
-        if counts and paper != notebooks.OWN:  # a chapter of ours has no claims of a paper
-            row = {"Paper": f'<a href="{paper}/index.html">{html.escape(title)}</a>'}
+        if counts:
+            row = {"Chapter": f'<a href="{paper}/index.html">{html.escape(title)}</a>'}
             rows.append(row | {SHORT[word]: _linked(counts[word], word) for word in columns})
     return table(rows, "outcomes") + "\n"
 
@@ -102,13 +101,14 @@ def _link(record, page):
 
 
 def thumbnail(record, up):
-    """HTML of the page's first figure, small, as a link; ``up`` leads from the page to the book's root."""
+    """HTML of a panel of the page's first figure as a link; ``up`` leads from the page to the book's root."""
     if record.figure is None:
         return '<span class="ab-thumbnail ab-none"></span>'
     alt = html.escape(record.figure["alt"] or f"The first figure of {record.title}")
     return (
         f'<a class="ab-thumbnail" href="{up}{record.name}.html" tabindex="-1">'
-        f'<img src="{up}_images/{record.figure["file"]}" alt="{alt}" loading="lazy"></a>'
+        f'<img src="{up}_images/{record.figure["file"]}" alt="{alt}" loading="lazy" '
+        f'data-panel="{record.figure["panel"]}"></a>'
     )
 
 

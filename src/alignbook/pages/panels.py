@@ -79,15 +79,17 @@ def stack(svg, light, dark, alt):
     return f'<span class="ab-stack" role="img" aria-label="{alt}">{"".join(groups)}</span>'
 
 
-def cropped(svg, images):
-    """HTML of ``images``, twins of a figure, cut to its first panel: what a thumbnail can still show.
+def cropped(svg, images, number=1):
+    """HTML of ``images``, twins of a figure, cut to one of its panels: what a thumbnail can still show.
 
-    Where the figure has one part alone, the images as they are.
+    Where the figure has one part alone, the images as they are. Where it has fewer than ``number`` panels, as
+    with fewer data sets, the first is shown.
     """
     parts = read(svg)
     if not parts:
         return images
-    width, (x, y, w, h, *_) = size(svg)[0], parts["panels"][0][2]
+    shown = parts["panels"][number - 1 if number <= len(parts["panels"]) else 0]
+    width, (x, y, w, h, *_) = size(svg)[0], shown[2]
     place = f"width: {100 * width / w:.1f}%; left: {-100 * x / w:.1f}%; top: {-100 * y / h:.1f}%"
     cut = images.replace("<img ", f'<img style="{place}" ')
     most = f"min(100%, {TALLEST * w / h:.1f}rem, {LARGEST * w:.0f}px)"

@@ -19,7 +19,8 @@ class Record:
     name, title, statement : the notebook's name, its first heading, what the paper claims
     profile, shown_profile : of the results, the second in words
     finding : one or two sentences; claims : list of Claim
-    figure : the first figure, {"file": its name in the built book, "alt": str}, or None
+    figure : the first figure, {"file": its name in the built book, "alt": str, "panel": the number of the one
+        that a thumbnail shows}, or None
     seeds, runs, stale, diverged : counts (``seeds`` None without randomness)
     computing, rendering : seconds of the stored runs and of executing the notebook
     devices : names of what computed the runs
@@ -93,7 +94,7 @@ def of(run, executed, rendering):
         shown_profile=run.shown_profile,
         finding=said["finding"],
         claims=[_claim(**claim) for claim in said["claims"]],
-        figure=_first_figure(page),
+        figure=_first_figure(page, notebook.thumbnail),
         seeds=run.parameters.get("seeds"),
         runs=len(provenances),
         stale=len(run.stale),
@@ -126,12 +127,12 @@ def _said(notebook):
     return json.loads(next(filter(None, said)))
 
 
-def _first_figure(notebook):
+def _first_figure(notebook, panel):
     for cell, output in _outputs(notebook):
         svg = output.get("data", {}).get(_SVG)
         if svg:
             svg = "\n".join("".join(svg).splitlines())  # MyST-NB names the file of an output by this
             image = cell["metadata"].get("mystnb", {}).get("image", {})
             digest = hashlib.sha256(svg.encode()).hexdigest()
-            return {"file": f"{digest}.svg", "alt": image.get("alt", "")}
+            return {"file": f"{digest}.svg", "alt": image.get("alt", ""), "panel": panel}
     return None

@@ -23,8 +23,10 @@ SKIPPED = (
     addnodes.pending_xref,
 )
 
-# A claim or a finding in HTML; and its texts, apart from tags and from what is a link or small print.
-_SAID = re.compile(r'<p[^>]*><span class="ab-word">.*?</p>', re.DOTALL)
+# A claim, a finding or a list of them in HTML; and its texts, apart from tags, links and small print.
+_SAID = re.compile(
+    r'<p[^>]*><span class="ab-word">.*?</p>|<ul class="ab-(?:lines|answer)">.*?</ul>', re.DOTALL
+)
 _TEXTS = re.compile(r"<(a|small)\b.*?</\1>|<[^>]*>|(?P<text>[^<]+)", re.DOTALL)
 
 

@@ -91,6 +91,14 @@ class Notebook:
         """
         return self._told("paper_page")
 
+    @property
+    def thumbnail(self):
+        """The number of the panel of its first figure that shows what was found, from 1.
+
+        ``alignbook: thumbnail:`` of the front matter; without it, the first.
+        """
+        return self._told("thumbnail") or 1
+
     def _told(self, field):
         """A field of the front matter's ``alignbook``, or None."""
         import yaml
