@@ -54,6 +54,18 @@ def changed(table, parameters, end, **which):
     return change(growth(table, **which), end)
 
 
+def first_fall(tau):
+    """The first row of ``tau``, (epoch, direction), at which f(σ) visibly rises and then falls, else the last.
+
+    Visible is a largest growth of a tenth of the largest of all epochs; it falls where less than half of it is
+    left at the largest σ.
+    """
+    growth = tau - tau.iloc[0]
+    peak = growth.max(axis=1)
+    falls = (peak > 0.1 * peak.max()) & (growth.iloc[:, -1] < 0.5 * peak)
+    return int(falls.to_numpy().argmax()) if falls.any() else len(tau) - 1
+
+
 def steps(table, parameters, **given):
     """Steps of training on images."""
     return parameters["epochs"] * (parameters["images"] // parameters["batch_size"])
