@@ -349,7 +349,7 @@ def test_reads_on_a_phone_without_asking_for_anything_outside(reader):
         assert width <= PHONE["width"], (name, width)
         cut = page.evaluate(
             "[...document.querySelectorAll('.bd-article [class*=highlight-] pre')]"
-            ".filter(code => code.offsetParent && code.scrollWidth > code.clientWidth).map(c => c.textContent)"
+            ".filter(e => e.offsetParent && e.scrollWidth > e.clientWidth).map(e => e.textContent)"
         )
         assert cut == [], name
         unseen = page.evaluate(
