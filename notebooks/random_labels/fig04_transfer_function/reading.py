@@ -55,10 +55,10 @@ def changed(table, parameters, end, **which):
 
 
 def first_fall(tau):
-    """The first row of ``tau``, (epoch, direction), at which f(σ) visibly rises and then falls, else the last.
+    """The number of the first epoch at which f(σ) visibly rises and then falls; the last if there is none.
 
-    Visible is a largest growth of a tenth of the largest of all epochs; it falls where less than half of it is
-    left at the largest σ.
+    ``tau`` is a frame (epoch × direction), σ ascending. Visibly: the curve has grown at its peak by a tenth at
+    least of what it grows in any epoch, and at the largest σ by less than half of what it has at its peak.
     """
     growth = tau - tau.iloc[0]
     peak = growth.max(axis=1)
