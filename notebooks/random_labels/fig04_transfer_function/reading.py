@@ -57,8 +57,8 @@ def changed(table, parameters, end, **which):
 def first_fall(tau):
     """The number of the first epoch at which f(σ) visibly rises and then falls; the last if there is none.
 
-    ``tau`` is a frame (epoch × direction), σ ascending. Visibly: the curve has grown at its peak by a tenth at
-    least of what it grows in any epoch, and at the largest σ by less than half of what it has at its peak.
+    ``tau`` is a frame (epoch × direction), σ ascending. Visibly: at its peak the curve has grown by a tenth
+    or more of its largest growth in any epoch, and at the largest σ by less than half of that at its peak.
     """
     growth = tau - tau.iloc[0]
     peak = growth.max(axis=1)
