@@ -30,6 +30,8 @@ def test_the_citation_names_this_version_and_the_papers():
     titles = {reference["title"] for reference in citation["references"]}
     printed = (paths.root() / "book" / "bibliography.bib").read_text()
     assert titles <= set(re.findall(r"title += \{(.*)\}", printed)) and len(titles) == 4
+    addresses = {reference["url"] for reference in citation["references"]}
+    assert addresses <= set(re.findall(r"url += \{(.*)\}", printed)) and len(addresses) == 4
 
 
 def test_what_is_changed_stands_under_this_version():

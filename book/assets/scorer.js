@@ -1,6 +1,14 @@
-// Which pages a search shows first: what was found, then the rest; bookkeeping last.
+// Which pages a search shows first: what is called as the query, then what was found, then the rest; bookkeeping last.
 var Scorer = {
-  score: ([page, , , , score]) => {
+  /* Whether a result is the public object, or the term of the glossary, of that very name. */
+  named: (page, title, anchor) => {
+    const query = (new URLSearchParams(location.search).get("q") || "").trim().toLowerCase();
+    if (page === "glossary") return (anchor || "").toLowerCase() === `#term-${query.replace(/\s+/g, "-")}`;
+    const name = title.toLowerCase().replace(/^alignbook\./, "");
+    return page.startsWith("reference/") && name === query.replace(/^alignbook\./, "");
+  },
+  score: ([page, title, anchor, , score]) => {
+    if (Scorer.named(page, title, anchor)) return score + 1000;
     if (/^(findings|(random_labels|representation_alignment|signal_propagation|transferability|synthesis)\/)/.test(page))
       return score + 100;
     return /^(status|scorecard|benchmarks|references|about)$/.test(page) ? score - 100 : score;

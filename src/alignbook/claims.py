@@ -112,6 +112,13 @@ class Claim:
     runs : str
         How the planned runs on which it rests differ from the page's; empty where it rests on the page's.
 
+    Raises
+    ------
+    ValueError
+        By :meth:`greater`, :meth:`less` and the other constructors with a verdict: for values that are not
+        finite or are no list of one number per seed, a negative margin, and an interval that ends before it
+        begins.
+
     Examples
     --------
     >>> from alignbook import Claim

@@ -359,6 +359,11 @@ def test_reads_on_a_phone_without_asking_for_anything_outside(reader):
         page = phone.open(name)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= PHONE["width"], (name, width)
+        cut = page.evaluate(
+            "[...document.querySelectorAll('.bd-article [class*=highlight-] pre')]"
+            ".filter(e => e.offsetParent && e.scrollWidth > e.clientWidth).map(e => e.textContent)"
+        )
+        assert cut == [], name
         unseen = page.evaluate(
             "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
         )
@@ -415,6 +420,19 @@ def test_search_finds_a_page(reader):
     desktop.page.get_by_text("Search finished").wait_for()
     links = desktop.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
     assert any("signal_propagation/fig02_hierarchy" in link for link in links)
+    # What bears the very name comes first.
+    for query, first in {
+        "NTK": "/glossary.html#term-NTK",
+        "tangent kernel": "/glossary.html#term-tangent-kernel",
+        "tangent_alignment": "/reference/tangent_alignment.html",
+        "alignbook.load": "/reference/load.html",
+        "load": "/reference/load.html",
+        "hessian_eigenvalues": "/reference/hessian_eigenvalues.html",
+    }.items():
+        desktop.page.goto(f"{desktop.base}search.html?q={query}")
+        desktop.page.get_by_text("Search finished").wait_for()
+        link = desktop.page.locator("#search-results li a").first.evaluate("a => a.href")
+        assert first in link, (query, link)
     assert desktop.outside == [] and desktop.errors == []
 
 

@@ -54,6 +54,18 @@ def changed(table, parameters, end, **which):
     return change(growth(table, **which), end)
 
 
+def first_fall(tau):
+    """The number of the first epoch at which f(σ) visibly rises and then falls; the last if there is none.
+
+    ``tau`` is a frame (epoch × direction), σ ascending. Visibly: at its peak the curve has grown by a tenth
+    or more of its largest growth in any epoch, and at the largest σ by less than half of that at its peak.
+    """
+    growth = tau - tau.iloc[0]
+    peak = growth.max(axis=1)
+    falls = (peak > 0.1 * peak.max()) & (growth.iloc[:, -1] < 0.5 * peak)
+    return int(falls.to_numpy().argmax()) if falls.any() else len(tau) - 1
+
+
 def steps(table, parameters, **given):
     """Steps of training on images."""
     return parameters["epochs"] * (parameters["images"] // parameters["batch_size"])

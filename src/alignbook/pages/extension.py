@@ -173,9 +173,13 @@ def tell_excerpts(app, error):
 
 
 def lead_to_the_source(app, pagename, templatename, context, doctree):
-    """Below a page's heading: links to its folder, to report an error, to edit and to run it, if any."""
+    """Below a page's heading: links to its folder, to report an error, to edit and to run it, if any.
+
+    Each plot's caption leads to the folder, too.
+    """
     if "body" in context and (links := repository.links(pagename, repository.address())):
         context["body"] = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
+        context["body"] = repository.marked(context["body"], pagename, repository.address())
 
 
 def _first_paragraph(doctree):

@@ -15,6 +15,9 @@ import re
 import shlex
 import sys
 from collections import Counter, namedtuple
+from pathlib import Path
+
+import yaml
 
 import alignbook
 from alignbook import paths
@@ -40,6 +43,7 @@ _SAYS = {
 _TYPED = ("book --profile smoke", "sign --base HEAD~1", "new random_labels/fig30_something", "fetch cifar10")
 _PRINTS = ("list", "show signal_propagation/cor01")  # the commands whose output stands below them
 _LINES = 9  # of an output at most
+_KEPT = Path(__file__).with_name("printed.yaml")
 _RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
 _DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in the help of an argument
 _SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
@@ -212,7 +216,7 @@ def _index(used):
 def commands():
     """MyST of the page on the command line: every command with its arguments, defaults and examples.
 
-    Of the commands in ``_PRINTS`` it has what they print today.
+    Of the commands in ``_PRINTS`` it has what they print today, of those in ``_KEPT`` what a test has seen.
     """
     from alignbook.cli import _parser
 
@@ -230,10 +234,17 @@ def commands():
         parts += ["```text", usage, "```", "", table(_arguments(command), "arguments"), ""]
         if given.get(name):
             parts += ["```text", *(f".venv/bin/alignbook {line}" for line in given[name]), "```", ""]
-        for line in (line for line in given.get(name, ()) if line in _PRINTS):
-            if said := printed(line):
+        shown = [(line, printed(line)) for line in given.get(name, ()) if line in _PRINTS]
+        shown += [(line, text.splitlines()) for line, text in kept() if line.split()[0] == name]
+        for line, said in shown:
+            if said:
                 parts += [f"`{line}` prints", "", "```text", *said, "```", ""]
     return "\n".join(parts)
+
+
+def kept():
+    """[(line, what it printed)] of commands that take seconds, or whose output depends on the store."""
+    return [(each["line"], each["prints"]) for each in yaml.safe_load(_KEPT.read_text(encoding="utf-8"))]
 
 
 def printed(line):

@@ -4,6 +4,7 @@ Everything that leads there asks this module, and shows nothing where there is n
 """
 
 import html
+import re
 import subprocess
 import tomllib
 from functools import cache
@@ -13,6 +14,16 @@ from alignbook import paths
 
 BINDER = "https://mybinder.org/v2"
 BRANCH = "main"  # where changes go
+MADE = "The folder that made this plot"
+ICON = (
+    '<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">'
+    '<path fill="currentColor" d="M1 3.5C1 2.7 1.7 2 2.5 2h3.3l1.6 1.8h6.1c.8 0 1.5.7 1.5 1.5v7.2c0 '
+    '.8-.7 1.5-1.5 1.5h-11C1.7 14 1 13.3 1 12.5z"/></svg>'
+)
+_CAPTION = re.compile(
+    r"(<figcaption>\s*<p>(?:(?!</figcaption>).)*?)((?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</p>)",
+    re.DOTALL,
+)
 
 
 @cache
@@ -67,6 +78,19 @@ def links(page, url):
         found["Run on Binder"] = f"{BINDER}/gh/{owner}/{shown}{place}"
     told = " · ".join(f'<a href="{html.escape(link)}">{word}</a>' for word, link in found.items())
     return f'<p class="ab-source">{told}</p>'
+
+
+def marked(body, page, url):
+    """The HTML ``body`` of a page whose plots' captions lead to the folder that made them, at its commit.
+
+    As :func:`links`; without an address or a folder of studies, ``body`` as it is.
+    """
+    _, folder = sources(page)
+    if not url or not folder or "<figcaption>" not in body:
+        return body
+    link = html.escape(f"{url}/tree/{commit(folder)}/{folder}")
+    icon = f'<a class="ab-made" href="{link}" title="{MADE}" aria-label="{MADE}">{ICON}</a>'
+    return _CAPTION.sub(lambda found: f"{found[1]} {icon}{found[2]}", body)
 
 
 def commit(place):

@@ -11,9 +11,9 @@ from alignbook.pages.names import spoken
 from alignbook.wording import digits
 
 _TAG = re.compile(r"<[^>]*>")
-# A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l; not fashion_mnist.
+# A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l, σ_max^2; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
-_LETTER = re.compile(rf"(?<![^\W_])([^\W\d_]₀?)(?:{_POWER})?(?:_(ij|[\w∞]))?(?![^\W_ᵀ])")
+_LETTER = re.compile(rf"(?<![^\W_])([^\W\d_]₀?)(?:{_POWER})?(?:_(ij|max|min|[\w∞])(?:{_POWER})?)?(?![^\W_ᵀ])")
 _BRACKET = re.compile(rf"\){_POWER}")
 _VERBATIM = re.compile(
     r'<(code|pre|script|style|svg|dt)\b.*?</\1>|<(span|div) class="math.*?</\2>|<[^>]*>|[^<]+', re.DOTALL
@@ -101,12 +101,13 @@ def _power_of_ten(found):
 
 
 def _letter(found):
-    power, index = found[2] or found[3], found[4]
+    power, index, last = found[2] or found[3], found[4], found[5] or found[6]
     if not power and not index:
         return found[0]
     power = f"<sup>{_minus(power)}</sup>" if power else ""
     index = f"<sub>{index}</sub>" if index else ""
-    return f'<span class="ab-letter">{found[1]}{power}{index}</span>'
+    last = f"<sup>{_minus(last)}</sup>" if last else ""
+    return f'<span class="ab-letter">{found[1]}{power}{index}{last}</span>'
 
 
 def _minus(text):

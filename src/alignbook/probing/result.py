@@ -36,6 +36,16 @@ class Probe:
     data : str
         Digits that are the same for two probes of the same examples.
 
+    Raises
+    ------
+    AlignbookError
+        By :meth:`from_dict` and :meth:`from_json`, for what is no stored probe.
+
+    Notes
+    -----
+    Cost: nothing is measured again; :func:`alignbook.probe` says what measuring costs. The tables are kept in
+    memory, at most a few numbers for each layer, parameter or step of a slice.
+
     Examples
     --------
     >>> import torch, alignbook

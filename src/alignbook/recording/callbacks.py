@@ -37,9 +37,11 @@ def lightning(recorder):
     Examples
     --------
     >>> import torch, alignbook
-    >>> from lightning.pytorch import Trainer
+    >>> from lightning.pytorch import Callback
     >>> recorder = alignbook.Recorder((torch.randn(60, 8), torch.randint(0, 3, (60,))))
-    >>> trainer = Trainer(callbacks=[alignbook.recording.lightning(recorder)], logger=False)
+    >>> callback = alignbook.recording.lightning(recorder)  # Trainer(..., callbacks=[callback])
+    >>> isinstance(callback, Callback)
+    True
     """
 
     class Recording(_base(("lightning.pytorch", "pytorch_lightning"), "Callback")):

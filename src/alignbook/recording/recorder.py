@@ -32,69 +32,76 @@ class Recorder:
     Parameters
     ----------
     data : (inputs, targets), dict, Dataset, DataLoader or other iterable of batches
-        A batch is (inputs, targets), with tensors (n, …) or arrays, or a dict with the targets as ``labels``.
-        Inputs may be several, in a tuple: ((input, another), targets) or (input, another, targets); the
-        network is called with all of them, and with a dict's entries by name. Targets are classes (n,), with
-        −100 for none, numbers (n,) or (n, k), or classes of positions (n, T) or (n, H, W), for outputs
-        (n, T, classes) or (n, classes, H, W), as :func:`alignbook.probe` has them. Where the network returns
-        a loss for its labels, as those of Hugging Face do, and this is that of the next token, so is the
-        recorder's. Copies of the first ``examples`` are kept. Held-out data measure what was learned,
+        A batch is a pair (inputs, targets) of tensors (n, …) or arrays, or a dict with the targets under
+        ``labels``. A network with several inputs takes ((input, another), targets) or
+        (input, another, targets); the entries of a dict are passed by name. As in :func:`alignbook.probe`,
+        targets are classes (n,), where −100 marks an example without one, numbers (n,) or (n, k), or classes
+        of positions: (n, T) for outputs (n, T, classes), (n, H, W) for outputs (n, classes, H, W). If the
+        network itself returns the loss of the next token, as Hugging Face's language models do, the recorder
+        uses the same loss. The first ``examples`` are copied and kept. Held-out data show what was learned,
         training data what was memorised.
     instruments : names, or callables
-        Of :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (features with labels),
-        ``tangent`` (layer tangent kernels with labels), ``curvature`` (largest Hessian eigenvalue),
-        ``misalignment`` (first layer with its inputs) and ``deviation`` (of the weights from the start). A
-        callable (model, inputs, targets) returns a number, or a dict of them by layer; it finds the model in
-        evaluation mode.
+        Names from :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (of features with labels),
+        ``tangent`` (alignment of layer tangent kernels with labels), ``curvature`` (largest Hessian
+        eigenvalue), ``misalignment`` (of the first layer with its inputs) and ``deviation`` (of the weights
+        from the start). A callable (model, inputs, targets) returns a number, or a dict of numbers by layer;
+        the model is in evaluation mode when it is called.
     at : int, iterable of int, or "logarithmic"
-        Every so many steps, at these steps, or at eight steps to a decade.
+        When to record: every ``at`` steps, at the steps listed, or at eight steps per decade.
     share : float, optional
-        Recording may take this share of the time of training, after ten seconds that are free; an
-        instrument that would take more is skipped at that step. How long its first look takes is foretold
-        from a trial on a few examples, which is always made (of ``curvature`` one product with the Hessian).
-        The first look of a callable is always taken. None: no bound.
+        The largest fraction of the training time that recording may take, once it has used ten seconds. An
+        instrument that would exceed it is skipped at that step. Before an instrument is used for the first
+        time, its cost is estimated from a short trial on a few examples (for ``curvature``, from one product
+        with the Hessian); this trial always runs. A callable always runs the first time. With None there is
+        no limit.
     examples : int
-        How many are kept and measured.
+        Number of examples that are kept and measured.
     loss : callable (outputs, targets) → scalar, optional
-        A mean over examples; by default cross-entropy of classes, mean squared error of numbers.
+        The mean over examples; by default cross-entropy for classes and mean squared error for numbers.
     forward : callable (model, inputs) → outputs, optional
-        For a network that is called otherwise, or returns something else than a tensor, ``.logits``,
-        ``["out"]`` or a tuple that begins with one.
+        How to call the network. Needed if ``model(inputs)`` is not the right call, or if it returns something
+        other than a tensor, an object with ``.logits``, a dict with ``"out"``, or a tuple that starts with
+        one of these.
     start : torch.nn.Module or state dict, optional
-        Where ``deviation`` counts from; by default the network at the first step.
+        The weights from which ``deviation`` is measured; by default those at the first step.
     seed : int
-        Of the coordinates of wide features, and of the curvature's start.
+        Seed for the coordinates drawn from wide features and for the starting vector of ``curvature``.
 
     Attributes
     ----------
     table : pandas.DataFrame
-        A row per step, instrument, layer (a module's name; empty for the whole network) and parameter (where
-        one is meant), with its ``value``. Layers and parameters are called as in the tables of
-        :func:`alignbook.probe`: ``(output)`` is what the network returns, ``(network)`` the module itself.
+        One row per step, instrument, layer (the module's name, empty for the whole network) and parameter
+        (empty unless the value belongs to one), with its ``value``. Layers and parameters are named as in the
+        tables of :func:`alignbook.probe`: ``(output)`` is what the network returns, ``(network)`` the module
+        itself.
     costs : pandas.DataFrame
-        Per instrument how often it was recorded and skipped, its seconds and their share of training.
+        For each instrument, how often it was recorded and skipped, the seconds it took, and their share of
+        the training time.
     left_out : dict of str to str
-        Why an instrument has no number at a step, or does not apply at all.
+        For each instrument without a value, at some step or at all, the reason.
     said : tuple of str
-        What a reader should know about how the network and the data were understood, a line each.
+        How the network and the data were understood, one line per remark.
 
     Raises
     ------
     ValueError
-        For data, instruments or steps of another form. Nothing is raised once training has begun.
+        If data, instruments or steps have none of the forms above. Once training has begun, nothing
+        is raised.
 
     Notes
     -----
-    The network is measured in evaluation mode and left as it was: modes, buffers, gradients and all random
-    states, so that training goes on exactly as it would without a recorder. What DistributedDataParallel
-    and torch.compile put around it is taken off, and only rank 0 records. An instrument that does not apply
-    or fails in whatever way is left out, and so is a tracker that fails; ``left_out`` says why.
+    The network is measured in evaluation mode. Afterwards its modes, buffers, gradients and all random states
+    are restored, so training continues exactly as it would without a recorder. The wrappers of
+    DistributedDataParallel and torch.compile are removed for measuring, and only rank 0 records. An
+    instrument that does not apply or fails is left out, and so is a tracker that fails; ``left_out`` gives
+    the reason.
 
-    The instruments are the probe's, on one number of examples all the time: ``tangent`` on 64 at most,
-    ``curvature`` on 128, ``alignment`` with 1,024 coordinates of what a layer reads, drawn at random.
+    The instruments are those of the probe, always on the same number of examples: at most 64 for ``tangent``
+    and 128 for ``curvature``. ``alignment`` uses at most 1,024 coordinates of a layer's input, drawn at
+    random.
 
-    Cost: what is due at a step, as :func:`alignbook.probe` has it; ``share`` bounds it, and :attr:`costs`
-    says what it was. ``deviation`` keeps the weights of the first step.
+    Cost: at each recorded step, that of the instruments used, as given by :func:`alignbook.probe`. ``share``
+    limits it and :attr:`costs` reports it. ``deviation`` keeps a copy of the weights of the first step.
 
     Examples
     --------

@@ -182,3 +182,13 @@ def test_the_fall_is_not_judged_of_the_network_that_only_rises_in_figure_20():
     assert found["falls-gaussian-2000"].outcome == NOT_JUDGED and found["falls-gaussian-2000"].measured > 0
     assert found["rises-gaussian-2000"].outcome == HOLDS
     assert outcomes(table, **named | {"dimension": 31})["falls-gaussian-2000"] == HOLDS
+
+
+def test_the_slider_starts_where_the_curve_first_rises_and_falls():
+    start = [1.0, 1.0, 1.0]
+    hardly = [1.0, 1.01, 1.0]
+    rising = [1.1, 1.5, 1.9]
+    falling = [1.1, 1.6, 1.2]
+    assert reading.first_fall(pd.DataFrame([start, hardly, rising, falling, falling])) == 3
+    assert reading.first_fall(pd.DataFrame([start, hardly, rising])) == 2  # it never falls: the last
+    assert reading.first_fall(pd.DataFrame([start])) == 0
