@@ -156,7 +156,9 @@ def _probe_arguments(probe):
         "network", metavar="NETWORK", help="module:callable, or a file (weights, safetensors, TorchScript)"
     )
     probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
-    probe.add_argument("--arch", help="torchvision's name of the network that weights belong to")
+    probe.add_argument(
+        "--arch", help="the network that weights belong to: torchvision's name, or module:callable"
+    )
     probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
     probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
     probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
@@ -398,8 +400,9 @@ def _probe(options):
 
     if why := system.unwritable(options.out):
         raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
-    model = sources.network(options.network, options.arch, options.trust)
-    before = options.before and sources.earlier(options.before, options.arch, options.trust)
+    asked = options.arch, options.trust, engine.to_stderr
+    model = sources.network(options.network, *asked)
+    before = options.before and sources.earlier(options.before, *asked)
     inputs, targets = sources.examples(
         options.data, options.count, split=options.split, size=options.size, seed=options.seed,
         mean=options.mean, std=options.std, transform=options.transform and sources.named(options.transform),

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -61,9 +62,11 @@ def probe(
     targets : tensor or array, optional
         Classes (n,) or numbers (n,) or (n, k); classes of positions (n, T) or (n, H, W), for outputs
         (n, T, classes) or (n, classes, H, W). −100 stands for no class.
-    before : nn.Module, state dict, or dict of name → either, optional
-        The network at other times, measured beside it. Where the weights of a state dict do not fit, as with
-        another head, those that both have are compared, and the rest is named.
+    before : nn.Module, state dict, checkpoint, path, or dict of name → any of these, optional
+        The network at other times, measured beside it. A checkpoint is a trainer's dict with the weights
+        under ``state_dict``, ``model_state_dict`` or ``model``; a path is a file of weights, never read as
+        code. What all names begin with, as in ``net.0.weight``, need not be the network's. Where the weights
+        do not fit, as with another head, those that both have are compared, and the rest is named.
     forward : callable, optional
         ``forward(model, inputs) → outputs`` for a network that is called otherwise, or returns something else
         than a tensor, ``.logits``, ``["out"]`` or a tuple that begins with one.
@@ -135,8 +138,9 @@ def probe(
     left_out = dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
     states = {"network": network.state_dict()}
     for who, earlier in _earlier(before).items():
-        made, state, why = _before(earlier, network, where)
+        made, state, why, left = _before(earlier, network, where)
         states[who] = state
+        said += [f"{who}: {left}"] if left else []
         if made is not None:
             networks[who] = Network(made, given, forward)
         else:
@@ -173,10 +177,11 @@ def _device(device):
 
 
 def _earlier(before):
-    """{name: module or state dict}."""
+    """{name: module, state dict, checkpoint or path}."""
     if before is None:
         return {}
-    if isinstance(before, Mapping) and not any(isinstance(v, torch.Tensor) for v in before.values()):
+    tensors = isinstance(before, Mapping) and any(isinstance(v, torch.Tensor) for v in before.values())
+    if isinstance(before, Mapping) and not tensors and not weights.is_checkpoint(before):
         if taken := {"network", FRESH} & {*before}:
             raise ValueError(f"a network before cannot be called {taken.pop()!r}")
         return dict(before)
@@ -184,15 +189,19 @@ def _earlier(before):
 
 
 def _before(earlier, network, device):
-    """(a copy to be measured or None, its weights, why it is None)."""
+    """(a copy to be measured or None, its weights, why it is None, a line on weights left over or None)."""
     if isinstance(earlier, nn.Module):
         made = copied(earlier, device)
-        return made, made.state_dict(), None
-    if not isinstance(earlier, Mapping):
-        raise ValueError(f"before must be an nn.Module or a state dict, not {type(earlier).__name__}")
-    state = weights.plain(earlier)
+        state, left = weights.matched(made.state_dict(), network.state_dict())
+        return made, state, None, left
+    state = weights.read(earlier) if isinstance(earlier, str | Path) else weights.unpacked(earlier)
+    if not isinstance(state, Mapping):
+        raise ValueError(
+            f"before must be an nn.Module, a state dict, a checkpoint or its path, not {type(state).__name__}"
+        )
+    state, left = weights.matched(state, network.state_dict())
     made, why = weights.fitted(network, state)
-    return made, state, why
+    return made, state, why, left
 
 
 def _fresh(networks, without, seed, limits, left_out, given, forward):
