@@ -28,7 +28,7 @@ PUBLIC = {
     "probe": "alignbook.probing",
     "compare": "alignbook.probing",
     "Probe": "alignbook.probing",
-    "Recorder": "alignbook.recording",
+    "Recorder": "alignbook.recording.public",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
 }

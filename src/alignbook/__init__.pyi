@@ -18,7 +18,7 @@ from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing import Probe as Probe
-from alignbook.recording import Recorder as Recorder
+from alignbook.recording.public import Recorder as Recorder
 from alignbook.runs.engine import Run
 
 __version__: str

@@ -12,8 +12,8 @@ from alignbook.errors import AlignbookError, on_one_line
 from . import budget, features, instruments, weights
 from .budget import Limits
 from .curvature import curvature
-from .data import read
 from .errors import DoesNotApply
+from .gathering import gathered
 from .measure import Session
 from .network import Network, copied, initialised, measurable
 from .ranges import ranges
@@ -57,8 +57,10 @@ def probe(
         the network, its buffers and the data are never changed.
     data : tensor, array, tuple, dict, Dataset, DataLoader or iterable of batches
         The inputs, floats or integers (n, …), with ``targets``; ``(inputs, targets)``; a dict such as Hugging
-        Face's, with the targets under ``labels``; or batches of these. The network is called with a tensor,
-        with a tuple's parts, or with a dict's entries by name.
+        Face's, with the targets under ``labels``; batches of these, or a sequence of examples. The network is
+        called with a tensor, with a tuple's parts, or with a dict's entries by name. Of data with a length
+        examples are read that lie evenly from first to last, the same ones each time, also where a DataLoader
+        shuffles; of others the first ones.
     targets : tensor or array, optional
         Classes (n,) or numbers (n,) or (n, k); classes of positions (n, T) or (n, H, W), for outputs
         (n, T, classes) or (n, classes, H, W). −100 stands for no class.
@@ -76,9 +78,10 @@ def probe(
     layers : str or list of str, optional
         Names of modules, or patterns such as ``"encoder.*.attention.*"``; None: all.
     examples : int, optional
-        How many examples each instrument sees (1,000 at most for features and filters, 256 for the slice, 128
-        for curvature, 100 for tangent kernels), so that two networks see the same. None: as many as the time
-        allows, at least eight, evenly from first to last.
+        How many examples are read and each instrument sees (1,000 at most for features and filters, 256 for
+        the slice, 128 for curvature, 100 for tangent kernels), so that two networks see the same. None: 1,000
+        are read, and each instrument sees as many as the time allows, at least eight, evenly from first to
+        last.
     without : list of str
         Names of ``INSTRUMENTS`` to leave out; ``initialisation`` leaves the network at random weights out.
     seed : int
@@ -129,7 +132,7 @@ def probe(
     if unknown:
         raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {', '.join(INSTRUMENTS)}")
     end = budget.clock() + limits.seconds
-    given = read(data, targets, examples)
+    given, total = gathered(data, targets, examples)
     network = copied(model, _device(device))
     said = [*given.said, *ranges(given, network)]
     where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
@@ -148,7 +151,7 @@ def probe(
     _fresh(networks, without, seed, limits, left_out, given, forward)
     layers = _layers(layers, networks["network"])
     with measurable():
-        session = Session(networks, given, limits, layers, seed, end, left_out, said, report)
+        session = Session(networks, given, limits, layers, seed, end, left_out, said, report, total)
         session.begin(loss)
         for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
             session.measure(name, *MEASURES[name], len(todo) - position)

@@ -38,7 +38,8 @@ class Recorder:
         −100 for none, numbers (n,) or (n, k), or classes of positions (n, T) or (n, H, W), for outputs
         (n, T, classes) or (n, classes, H, W), as :func:`alignbook.probe` has them. Where the network returns
         a loss for its labels, as those of Hugging Face do, and this is that of the next token, so is the
-        recorder's. Copies of the first ``examples`` are kept. Held-out data measure what was learned,
+        recorder's. Copies of ``examples`` are kept: evenly from first to last where the data have a length,
+        also where a DataLoader shuffles; else the first ones. Held-out data measure what was learned,
         training data what was memorised.
     instruments : names, or callables
         Of :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (features with labels),
