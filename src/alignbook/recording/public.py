@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.probing.gathering import gathered
 
@@ -38,8 +39,9 @@ class Recorder(recorder.Recorder):
         self.said = (*found.said, *self.said)
 
     def plot(self) -> "Figure":
-        """A figure with a panel per instrument, a line per layer; needs matplotlib."""
-        return super().plot()
+        """A figure with a panel per instrument, a line per layer; needs matplotlib: ``alignbook[report]``."""
+        with extras():
+            return super().plot()
 
     def log_to(self, tracker: Any) -> None:
         super().log_to(tracker)
