@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 import alignbook
-from alignbook import paths
+from alignbook import paths, recording
+from alignbook.runs import engine
 
 PROJECT = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"]
 
@@ -52,6 +53,37 @@ def test_the_types_of_the_public_face_are_those_of_its_functions():
             assert told.annotation is not inspect.Parameter.empty, name
 
 
+TYPED = [
+    alignbook.Claim,
+    alignbook.Probe,
+    alignbook.Recorder,
+    engine.Run,
+    recording.lightning,
+    recording.hugging_face,
+]
+
+
+def public_functions(thing):
+    """The function itself; or the public methods and properties of a class, and its constructor."""
+    if inspect.isfunction(thing):
+        return [thing]
+    named = {name: inspect.getattr_static(thing, name) for name in dir(thing) if not name.startswith("_")}
+    named["__init__"] = thing.__init__
+    inner = {
+        name: getattr(v, "__func__", getattr(v, "fget", getattr(v, "func", v))) for name, v in named.items()
+    }
+    return [function for function in inner.values() if inspect.isfunction(function)]
+
+
+@pytest.mark.parametrize("thing", TYPED, ids=lambda thing: thing.__name__)
+def test_methods_of_the_public_face_have_types(thing):
+    for function in public_functions(thing):
+        told = inspect.signature(function)
+        assert told.return_annotation is not inspect.Signature.empty, function
+        for name, parameter in told.parameters.items():
+            assert name in ("self", "cls") or parameter.annotation is not inspect.Parameter.empty, function
+
+
 def test_the_types_of_the_public_face_pass_mypy_and_find_a_fault(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     (tmp_path / "good.py").write_text(
@@ -59,6 +91,10 @@ def test_the_types_of_the_public_face_pass_mypy_and_find_a_fault(tmp_path):
         "net = torch.nn.Linear(4, 2)\n"
         "found: alignbook.Probe = alignbook.probe(net, torch.ones(20, 4), torch.arange(20) % 2)\n"
         "page: str = alignbook.compare(found, other=found).to_html()\n"
+        "recorder = alignbook.Recorder((torch.ones(20, 4), torch.arange(20) % 2))\n"
+        "recorder.log_to(object())\n"
+        "claim = alignbook.Claim.greater('a', 'A.', 'Figure 1', [1.0, 1.1, 0.9])\n"
+        "same: alignbook.Claim = claim.within(0, 1)\n"
     )
     (tmp_path / "bad.py").write_text(
         "import torch, alignbook\nalignbook.probe(torch.nn.Linear(4, 2), 1, minute=3)\n"

@@ -68,13 +68,20 @@ def test_what_needs_a_checkout_says_so_in_one_line(run):
     assert line in found.stderr and "(None)" not in found.stderr
 
 
+def test_run_says_in_one_line_that_it_needs_a_checkout(run):
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('yaml', 'matplotlib', 'PIL')))"
+    found = run("-c", f"{blocked}; import alignbook; alignbook.run('random_labels/fig02')")
+    last = found.stderr.splitlines()[-1]
+    assert "AlignbookError: alignbook.run works on the book's notebooks, which the installed package" in last
+
+
 def test_every_public_name_can_be_had_without_the_frame(run):
     code = f"""
 import sys
 for name in ("yaml", "matplotlib", "PIL", "sklearn", "skimage", "torchvision", "IPython", "distributed"):
     sys.modules[name] = None
 import alignbook
-for name in {sorted(set(PUBLIC) - {"run"})}:
+for name in {sorted(PUBLIC)}:
     assert callable(getattr(alignbook, name)), name
 import torch
 record = alignbook.Recorder((torch.randn(9, 4), torch.arange(9) % 3), at=1)
