@@ -26,15 +26,27 @@ def test_the_licence_is_named_and_there():
 
 def test_the_citation_names_this_version_and_the_papers():
     citation = yaml.safe_load((paths.root() / "CITATION.cff").read_text())
-    assert citation["version"] == alignbook.__version__ and citation["license"] == PROJECT["license"]
+    assert citation["version"] == released() and citation["license"] == PROJECT["license"]
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     titles = {reference["title"] for reference in citation["references"]}
     printed = (paths.root() / "book" / "bibliography.bib").read_text()
     assert titles <= set(re.findall(r"title += \{(.*)\}", printed)) and len(titles) == 4
 
 
+def released():
+    """This version, or under development the last one that the changelog has a date of."""
+    if "dev" not in alignbook.__version__:
+        return alignbook.__version__
+    text = (paths.root() / "CHANGELOG.md").read_text()
+    return re.search(r"^## (\S+) \([0-9-]+\)$", text, re.MULTILINE)[1]
+
+
 def test_what_is_changed_stands_under_this_version():
-    assert f"## {alignbook.__version__}" in (paths.root() / "CHANGELOG.md").read_text()
+    version, text = alignbook.__version__, (paths.root() / "CHANGELOG.md").read_text()
+    heading = "Unreleased" if "dev" in version else version
+    assert re.findall("^## (.*)$", text, re.MULTILINE)[0].split()[0] == heading
+    numbers = [[*map(int, v.split(".")[:3])] for v in (version, released())]
+    assert numbers[0] > numbers[1] if "dev" in version else numbers[0] == numbers[1]
 
 
 def test_the_types_of_the_public_face_are_those_of_its_functions():
