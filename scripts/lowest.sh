@@ -9,7 +9,8 @@ import tomllib
 
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)["project"]
-stated = project["dependencies"] + project["optional-dependencies"]["data"]
+extras = project["optional-dependencies"]
+stated = dict.fromkeys(project["dependencies"] + extras["data"] + extras["report"])
 print(*(text.replace(">=", "==") for text in stated))
 PY
 )

@@ -38,7 +38,7 @@ def test_hashes_are_of_the_pinned_versions():
     )
     pinned = {name.replace("_", "-"): version for name, version in pins().items()}
     assert {name: version.split("+")[0] for name, version in found.items()}.items() <= pinned.items()
-    asked = [*PROJECT["dependencies"], *OPTIONAL["book"], *OPTIONAL["test"]]
+    asked = [*PROJECT["dependencies"], *OPTIONAL["report"], *OPTIONAL["book"], *OPTIONAL["test"]]
     assert {name_of(text) for text in asked} - {"alignbook"} <= found.keys()
 
 
@@ -59,9 +59,11 @@ def test_every_package_that_is_imported_is_declared_and_the_other_way_round():
     needed = {name_of(text) for text in PROJECT["dependencies"]}
     extras = {name: {name_of(text) for text in texts} - {"alignbook"} for name, texts in OPTIONAL.items()}
     used = imported("src/alignbook/metrics", "src/alignbook/recording", "src/alignbook/kernels")
-    assert used - {"triton"} <= needed
+    assert used - {"triton", "matplotlib"} <= needed  # for .plot() alone
     everything = imported("src", "notebooks", "tests", "book")
-    declared = needed | extras["data"] | extras["book"] | extras["test"] | extras["cluster"]
+    declared = (
+        needed | extras["report"] | extras["data"] | extras["book"] | extras["test"] | extras["cluster"]
+    )
     assert everything - extras["imagenet"] - extras["bench"] - extras["others"] <= declared
     assert declared - everything <= USED_OTHERWISE
     assert not {"joblib", "seaborn"} & everything

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 import alignbook
-from alignbook import paths
+from alignbook import paths, recording
+from alignbook.runs import engine
 
 PROJECT = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"]
 
@@ -25,7 +26,7 @@ def test_the_licence_is_named_and_there():
 
 def test_the_citation_names_this_version_and_the_papers():
     citation = yaml.safe_load((paths.root() / "CITATION.cff").read_text())
-    assert citation["version"] == alignbook.__version__ and citation["license"] == PROJECT["license"]
+    assert citation["version"] == released() and citation["license"] == PROJECT["license"]
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     titles = {reference["title"] for reference in citation["references"]}
     printed = (paths.root() / "book" / "bibliography.bib").read_text()
@@ -34,8 +35,20 @@ def test_the_citation_names_this_version_and_the_papers():
     assert addresses <= set(re.findall(r"url += \{(.*)\}", printed)) and len(addresses) == 4
 
 
+def released():
+    """This version, or under development the last one that the changelog has a date of."""
+    if "dev" not in alignbook.__version__:
+        return alignbook.__version__
+    text = (paths.root() / "CHANGELOG.md").read_text()
+    return re.search(r"^## (\S+) \([0-9-]+\)$", text, re.MULTILINE)[1]
+
+
 def test_what_is_changed_stands_under_this_version():
-    assert f"## {alignbook.__version__}" in (paths.root() / "CHANGELOG.md").read_text()
+    version, text = alignbook.__version__, (paths.root() / "CHANGELOG.md").read_text()
+    heading = "Unreleased" if "dev" in version else version
+    assert re.findall("^## (.*)$", text, re.MULTILINE)[0].split()[0] == heading
+    numbers = [[*map(int, v.split(".")[:3])] for v in (version, released())]
+    assert numbers[0] > numbers[1] if "dev" in version else numbers[0] == numbers[1]
 
 
 def test_the_types_of_the_public_face_are_those_of_its_functions():
@@ -54,6 +67,37 @@ def test_the_types_of_the_public_face_are_those_of_its_functions():
             assert told.annotation is not inspect.Parameter.empty, name
 
 
+TYPED = [
+    alignbook.Claim,
+    alignbook.Probe,
+    alignbook.Recorder,
+    engine.Run,
+    recording.lightning,
+    recording.hugging_face,
+]
+
+
+def public_functions(thing):
+    """The function itself; or the public methods and properties of a class, and its constructor."""
+    if inspect.isfunction(thing):
+        return [thing]
+    named = {name: inspect.getattr_static(thing, name) for name in dir(thing) if not name.startswith("_")}
+    named["__init__"] = thing.__init__
+    inner = {
+        name: getattr(v, "__func__", getattr(v, "fget", getattr(v, "func", v))) for name, v in named.items()
+    }
+    return [function for function in inner.values() if inspect.isfunction(function)]
+
+
+@pytest.mark.parametrize("thing", TYPED, ids=lambda thing: thing.__name__)
+def test_methods_of_the_public_face_have_types(thing):
+    for function in public_functions(thing):
+        told = inspect.signature(function)
+        assert told.return_annotation is not inspect.Signature.empty, function
+        for name, parameter in told.parameters.items():
+            assert name in ("self", "cls") or parameter.annotation is not inspect.Parameter.empty, function
+
+
 def test_the_types_of_the_public_face_pass_mypy_and_find_a_fault(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     (tmp_path / "good.py").write_text(
@@ -61,6 +105,10 @@ def test_the_types_of_the_public_face_pass_mypy_and_find_a_fault(tmp_path):
         "net = torch.nn.Linear(4, 2)\n"
         "found: alignbook.Probe = alignbook.probe(net, torch.ones(20, 4), torch.arange(20) % 2)\n"
         "page: str = alignbook.compare(found, other=found).to_html()\n"
+        "recorder = alignbook.Recorder((torch.ones(20, 4), torch.arange(20) % 2))\n"
+        "recorder.log_to(object())\n"
+        "claim = alignbook.Claim.greater('a', 'A.', 'Figure 1', [1.0, 1.1, 0.9])\n"
+        "same: alignbook.Claim = claim.within(0, 1)\n"
     )
     (tmp_path / "bad.py").write_text(
         "import torch, alignbook\nalignbook.probe(torch.nn.Linear(4, 2), 1, minute=3)\n"

@@ -55,7 +55,7 @@ def test_it_holds_every_module_and_says_what_it_needs(wheel):
     assert kept <= names and "alignbook/py.typed" in names
     assert not [name for name in names - kept if ".dist-info/" not in name]
     needed = {text.partition(">")[0] for text in told.get_all("Requires-Dist") if "extra ==" not in text}
-    assert needed == {"matplotlib", "numpy", "pandas", "pillow", "pyyaml", "scipy", "torch"}
+    assert needed == {"numpy", "pandas", "scipy", "torch"}
     assert told["License-Expression"] == "BSD-3-Clause" and "Typing :: Typed" in told.get_all("Classifier")
 
 
@@ -68,13 +68,20 @@ def test_what_needs_a_checkout_says_so_in_one_line(run):
     assert line in found.stderr and "(None)" not in found.stderr
 
 
+def test_run_says_in_one_line_that_it_needs_a_checkout(run):
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('yaml', 'matplotlib', 'PIL')))"
+    found = run("-c", f"{blocked}; import alignbook; alignbook.run('random_labels/fig02')")
+    last = found.stderr.splitlines()[-1]
+    assert "AlignbookError: alignbook.run works on the book's notebooks, which the installed package" in last
+
+
 def test_every_public_name_can_be_had_without_the_frame(run):
     code = f"""
 import sys
-for name in ("yaml", "matplotlib", "sklearn", "skimage", "torchvision", "IPython", "distributed"):
+for name in ("yaml", "matplotlib", "PIL", "sklearn", "skimage", "torchvision", "IPython", "distributed"):
     sys.modules[name] = None
 import alignbook
-for name in {sorted(set(PUBLIC) - {"run"})}:
+for name in {sorted(PUBLIC)}:
     assert callable(getattr(alignbook, name)), name
 import torch
 record = alignbook.Recorder((torch.randn(9, 4), torch.arange(9) % 3), at=1)
@@ -83,7 +90,7 @@ try:
     alignbook.load("digits")
 except Exception as error:
     print(type(error).__name__, error)
-del sys.modules["yaml"], sys.modules["matplotlib"]
+del sys.modules["yaml"], sys.modules["matplotlib"], sys.modules["PIL"]
 import alignbook.pages.probe_page  # the report: without IPython
 from alignbook import cli
 cli.main(["fetch"])
@@ -93,3 +100,33 @@ cli.main(["fetch"])
     said = "DataError digits lie inside scikit-learn: pip install 'alignbook[data]'"
     assert found.stdout.startswith(f"{said}\ncifar10 ")
     assert "cache/alignbook/cifar10.npz (missing)" in found.stdout
+
+
+def test_without_the_extra_for_reports_all_else_works_and_the_rest_says_what_to_install(run):
+    code = """
+import sys
+for name in ("yaml", "matplotlib", "PIL", "sklearn", "skimage", "torchvision", "IPython"):
+    sys.modules[name] = None
+import numpy, torch, alignbook
+from alignbook import cli
+x, y = torch.randn(20, 4), torch.arange(20) % 2
+net = torch.nn.Linear(4, 2)
+found = alignbook.probe(net, x, y, without=["tangent", "curvature", "slice", "initialisation"])
+recorder = alignbook.Recorder((x, y), ["loss"])
+recorder.step(net, 0)
+for action in (found.to_html, recorder.plot, lambda: print(found._repr_html_())):
+    try:
+        action()
+    except ModuleNotFoundError as error:
+        print(error)
+numpy.savez("data.npz", x=x, y=y)
+found.to_json("report.json")
+print(cli.main(["fetch"]), cli.main(["compare", "data.npz", "data.npz"]))
+print(cli.main(["probe", "torch.nn:Identity", "--data", "data.npz", "--out", "report"]))
+"""
+    found = run("-W", "error", "-c", code)
+    assert found.returncode == 0, found.stderr
+    line = "this needs matplotlib: pip install 'alignbook[report]'"
+    said = found.stdout.splitlines()
+    assert said[:3] == [line, line, f"<p>{line}</p>"] and said[-1] == "2"
+    assert found.stderr.splitlines()[-1] == f"alignbook: {line}"

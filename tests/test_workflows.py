@@ -1,5 +1,6 @@
 """What runs on a forge and in containers: every script that is named is there, and versions agree."""
 
+import copy
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import sys
 import tarfile
 import tomllib
 
+import jsonschema
 import pytest
 import yaml
 
@@ -19,6 +21,51 @@ ROOT = paths.root()
 CI = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
 SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "tests" / "workflow.schema.json").read_text()))
+
+
+def faults(workflow):
+    """What the schema has against a workflow; YAML 1.1 reads its key ``on`` as true."""
+    named = {"on" if name is True else name: value for name, value in workflow.items()}
+    return [error.json_path for error in SCHEMA.iter_errors(json.loads(json.dumps(named)))]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.name
+)
+def test_workflows_fit_the_schema(path):
+    assert faults(yaml.safe_load(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda flow: flow.update(job={}),
+        lambda flow: flow.pop("jobs"),
+        lambda flow: flow["jobs"]["test"].update(step=[]),
+        lambda flow: flow["jobs"]["test"].pop("runs-on"),
+        lambda flow: flow["jobs"]["test"].update(steps=[]),
+        lambda flow: flow["jobs"]["test"]["steps"][0].update(run="make"),
+        lambda flow: flow["jobs"]["test"]["steps"][0].pop("uses"),
+        lambda flow: flow["jobs"]["test"]["steps"][1].update(wiht={}),
+        lambda flow: flow["jobs"]["pages"].update(needs=3),
+        lambda flow: flow["permissions"].update(contents="all"),
+        lambda flow: flow["jobs"]["pages"]["permissions"].update(content="read"),
+        lambda flow: flow["jobs"]["test"].update({"timeout-minutes": "sixty"}),
+    ],
+)
+def test_wrong_keys_do_not_fit_the_schema(wrong):
+    flow = copy.deepcopy(CI)
+    wrong(flow)
+    assert faults(flow)
+
+
+def test_every_job_that_is_needed_is_there():
+    for job in CI["jobs"].values():
+        needs = job.get("needs", [])
+        assert {needs} if isinstance(needs, str) else set(needs) <= CI["jobs"].keys()
 
 
 def steps():
@@ -55,14 +102,26 @@ def test_a_release_is_refused_with_its_reason_before_anything_runs(tmp_path):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     commit = [*git, "commit", "--quiet", "--all", "--message", "x"]
     assert "commit or remove" in refused(["git", "init", "--quiet"])
-    changes.write_text(
-        re.sub(r"^## 0.*$", f"## {alignbook.__version__} (unreleased)", whole, count=1, flags=re.MULTILINE)
-    )
-    assert "needs the heading" in refused(["git", "add", "."], commit)
-    citation = tmp_path / "CITATION.cff"
-    citation.write_text(citation.read_text().replace(f"version: {alignbook.__version__}", "version: 0.0.0"))
+    package, citation = tmp_path / "src" / "alignbook" / "__init__.py", tmp_path / "CITATION.cff"
+    given = package.read_text()
+    package.write_text(given.replace(alignbook.__version__, "9.0.0.dev0"))
+    assert "9.0.0.dev0 is no release" in refused(["git", "add", "."], commit)
+    package.write_text(given.replace(alignbook.__version__, "9.0.0"))
     assert "CITATION.cff has another version" in refused(commit)
-    assert "is tagged already" in refused([*git, "tag", f"v{alignbook.__version__}"])
+    citation.write_text(re.sub("^version: .*$", "version: 9.0.0", citation.read_text(), flags=re.MULTILINE))
+    changes.write_text(whole.replace("## Unreleased", "## 9.0.0 (unreleased)"))
+    assert "needs the heading" in refused(commit)
+    changes.write_text(whole.replace("## Unreleased", "## 9.0.0 (2027-01-31)"))
+    assert "is tagged already" in refused(commit, [*git, "tag", "v9.0.0"])
+
+
+def test_a_release_lints_and_tries_everything():
+    text = (ROOT / ".ci" / "release").read_text()
+    for script in ("scripts/lint.sh", ".ci/run", "scripts/lowest.sh", "scripts/others.sh", "scripts/book.sh"):
+        assert re.search(rf"^{re.escape(script)}$", text, re.MULTILINE), script
+    lint = (ROOT / "scripts" / "lint.sh").read_text()
+    assert 'ruff" check .' in lint and 'ruff" format --check .' in lint
+    assert [step["run"] for step in CI["jobs"]["lint"]["steps"] if "run" in step] == ["scripts/lint.sh"]
 
 
 def test_the_workflow_covers_what_the_project_promises():
@@ -111,3 +170,15 @@ def test_a_source_distribution_has_every_tracked_file(tmp_path):
     with tarfile.open(archive) as content:
         held = {name.partition("/")[2] for name in content.getnames()}
     assert set(names) <= held and "data/results/.checkpoints" not in held
+    with tarfile.open(archive) as content:
+        content.extractall(tmp_path / "unpacked", filter="data")
+    (whole,) = (tmp_path / "unpacked").iterdir()
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("ALIGNBOOK_")}
+    command = ["show", "signal_propagation/cor01", "--json"]
+    code = f"import sys; from alignbook import cli; sys.exit(cli.main({command}))"
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=whole, env=environment | {"PYTHONPATH": str(whole / "src")},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)

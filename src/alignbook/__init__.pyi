@@ -1,5 +1,6 @@
 # Types of the public face, which is imported on first use. Arrays may be NumPy's, tensors or nested lists.
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing import Probe as Probe
-from alignbook.recording import Recorder as Recorder
+from alignbook.recording.public import Recorder as Recorder
 from alignbook.runs.engine import Run
 
 __version__: str
@@ -95,7 +96,7 @@ def probe(
     data: Any,
     targets: _Array | None = None,
     *,
-    before: nn.Module | Mapping[str, Any] | None = None,
+    before: nn.Module | Mapping[str, Any] | str | Path | None = None,
     forward: Callable[[nn.Module, Any], Any] | None = None,
     loss: _Loss | None = None,
     layers: str | Sequence[str] | None = None,

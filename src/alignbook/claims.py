@@ -20,9 +20,12 @@ not run
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 HOLDS, CONTRADICTED, ABSENT, UNDECIDED = "holds", "contradicted", "absent", "undecided"
 NOT_JUDGED, NOT_RUN = "not judged", "not run"
@@ -156,28 +159,28 @@ class Claim:
     runs: str = ""
 
     @property
-    def case(self):
+    def case(self) -> str:
         """Which replicate of ``group`` it is, as its sentence says at its end; empty where it is none."""
         before, after = with_case(self.group or "", "\n").split("\n")
         whole = self.group and self.statement.startswith(before) and self.statement.endswith(after)
         return self.statement.removeprefix(before).removesuffix(after) if whole else ""
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """The claim as a JSON-ready dict."""
         return asdict(self)
 
-    def tagged(self, group=None, ours=False):
+    def tagged(self, group: str | None = None, ours: bool = False) -> "Claim":
         """The same claim as one of several of the statement ``group``, or as one of ours."""
         return replace(self, group=group, ours=ours)
 
-    def not_judged(self, why):
+    def not_judged(self, why: str) -> "Claim":
         """The same claim, measured, without a verdict: it cannot decide; ``why`` is one line.
 
         A claim for which nothing was measured stays *not run*.
         """
         return replace(self, outcome=NOT_RUN if self.measured is None else NOT_JUDGED, test=why)
 
-    def within(self, low=-math.inf, high=math.inf):
+    def within(self, low: float = -math.inf, high: float = math.inf) -> "Claim":
         """The same claim, its interval cut to ``low`` … ``high``, and its test says so.
 
         A t interval of few seeds knows nothing of the bounds of a correlation or an accuracy. The outcome
@@ -191,7 +194,7 @@ class Claim:
         return replace(self, interval=cut, test=f"{self.test}; shown up to the bound of the quantity")
 
     @property
-    def p_value(self):
+    def p_value(self) -> float | None:
         """Two-sided p of the t test of the mean against ``against``; None of a claim without one."""
         if self.outcome not in (HOLDS, CONTRADICTED, UNDECIDED) or self.tolerance is not None:
             return None
@@ -203,12 +206,17 @@ class Claim:
         return float(2 * special.stdtr(self.seeds - 1, -t))
 
     @classmethod
-    def missing(cls, id, statement, source, why, paper=None):
+    def missing(
+        cls, id: str, statement: str, source: str, why: str, paper: float | str | None = None
+    ) -> "Claim":
         """A claim for which nothing was measured; ``why`` is one line."""
         return cls(id, statement, source, paper, None, None, None, NOT_RUN, 0, why)
 
     @classmethod
-    def greater(cls, id, statement, source, values, than=0.0, paper=None, what="seed", matters=None):
+    def greater(
+        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, than: float = 0.0,
+        paper: float | str | None = None, what: str = "seed", matters: float | None = None,
+    ) -> "Claim":  # fmt: skip
         """``values`` (one per seed, or per ``what``) lie above ``than``: two-sided t interval of their mean.
 
         Absent when the whole interval is within ``than`` ± ``matters``, if given; holds when it is above
@@ -218,7 +226,10 @@ class Claim:
         return cls._directed(id, statement, source, values, than, 1, paper, what, matters)
 
     @classmethod
-    def less(cls, id, statement, source, values, than=0.0, paper=None, what="seed", matters=None):
+    def less(
+        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, than: float = 0.0,
+        paper: float | str | None = None, what: str = "seed", matters: float | None = None,
+    ) -> "Claim":  # fmt: skip
         """Like :meth:`greater`, the other way round: ``values`` lie below ``than``."""
         return cls._directed(id, statement, source, values, than, -1, paper, what, matters)
 
@@ -241,7 +252,10 @@ class Claim:
         )  # fmt: skip
 
     @classmethod
-    def equals(cls, id, statement, source, values, paper, tolerance, what="seed"):
+    def equals(
+        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, paper: float,
+        tolerance: float, what: str = "seed",
+    ) -> "Claim":  # fmt: skip
         """The mean of ``values`` (one per seed, or ``what``) is ``paper`` within ``tolerance`` (same unit).
 
         Holds when the t interval lies within the margin (an equivalence test), contradicted when it
@@ -258,7 +272,10 @@ class Claim:
         )  # fmt: skip
 
     @classmethod
-    def covers(cls, id, statement, source, measured, interval, paper, tolerance, seeds):
+    def covers(
+        cls, id: str, statement: str, source: str, measured: float, interval: tuple[float, float],
+        paper: float, tolerance: float, seeds: int,
+    ) -> "Claim":  # fmt: skip
         """A 95 % ``interval`` made elsewhere (a bootstrap, say) covers ``paper``.
 
         Holds when it does and lies within ``paper`` ± ``tolerance``, contradicted when it does not,
@@ -283,7 +300,10 @@ class Claim:
         )
 
     @classmethod
-    def one_run(cls, id, statement, source, values, paper, tolerance=None, what="seed"):
+    def one_run(
+        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, paper: float,
+        tolerance: float | None = None, what: str = "seed",
+    ) -> "Claim":  # fmt: skip
         """The printed value ``paper``, of one run, is what one more run like ours could give.
 
         Values are one per seed, or per ``what``. The interval is the 95 % prediction interval of one run,
@@ -308,7 +328,9 @@ class Claim:
         return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test, what=what)
 
     @classmethod
-    def computed(cls, id, statement, source, measured, paper, tolerance):
+    def computed(
+        cls, id: str, statement: str, source: str, measured: float, paper: float, tolerance: float
+    ) -> "Claim":
         """A quantity without randomness: ``measured`` is ``paper`` within ``tolerance``."""
         measured = float(measured)
         paper, tolerance = _checked(paper, tolerance)

@@ -156,7 +156,9 @@ def _probe_arguments(probe):
         "network", metavar="NETWORK", help="module:callable, or a file (weights, safetensors, TorchScript)"
     )
     probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
-    probe.add_argument("--arch", help="torchvision's name of the network that weights belong to")
+    probe.add_argument(
+        "--arch", help="the network that weights belong to: torchvision's name, or module:callable"
+    )
     probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
     probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
     probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
@@ -297,7 +299,8 @@ def _expect(notebook, values, options):
         return _print_json({"jobs": len(jobs), "missing": rows, "core_hours": hours})
     print(f"{notebook.name}: {len(jobs)} jobs, {len(waiting)} to compute")
     if waiting and unknown:
-        print("expected: not known, since no job of this notebook is stored")
+        some = "" if unknown == len(waiting) else f" for {unknown} of them"
+        print(f"expected: not known{some}, since no stored job is of a similar size")
     elif waiting:
         print(f"expected: {hours:.2g} core hours, by the stored jobs that are most like these")
 
@@ -398,8 +401,9 @@ def _probe(options):
 
     if why := system.unwritable(options.out):
         raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
-    model = sources.network(options.network, options.arch, options.trust)
-    before = options.before and sources.earlier(options.before, options.arch, options.trust)
+    asked = options.arch, options.trust, engine.to_stderr
+    model = sources.network(options.network, *asked)
+    before = options.before and sources.earlier(options.before, *asked)
     inputs, targets = sources.examples(
         options.data, options.count, split=options.split, size=options.size, seed=options.seed,
         mean=options.mean, std=options.std, transform=options.transform and sources.named(options.transform),
@@ -476,14 +480,18 @@ def _status(options):
         counts = f"{row['stale']:5}  {row['drifted']:7}  {row['diverged']:8}"
         print(f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {counts}")
     for row in rows:
-        for reason in dict.fromkeys(reason for why in row["why"].values() for reason in why):
-            names = [name for name, why in row["why"].items() if reason in why]
-            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-            shown = ", ".join(names[:NAMED]) + more
-            print(f"stale: {row['notebook']}, {row['profile']}: {reason} ({shown})")
-    for text in sorted({text for row in rows for text in row["drift"]}):
-        print(f"drifted: {text}")
+        _print_reasons("stale", row, row["why"])
+    for row in rows:
+        _print_reasons("drifted", row, row["drift"])
     return status
+
+
+def _print_reasons(what, row, why):
+    """A line for each reason in {job: its reasons}, with the first jobs that it holds of."""
+    for reason in dict.fromkeys(reason for reasons in why.values() for reason in reasons):
+        names = [name for name, reasons in why.items() if reason in reasons]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        print(f"{what}: {row['notebook']}, {row['profile']}: {reason} ({', '.join(names[:NAMED])}{more})")
 
 
 def _claims(options):

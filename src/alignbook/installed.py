@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 from alignbook import paths
@@ -14,6 +15,7 @@ EXTRAS = {
     "distributed": "cluster", "IPython": "book", "ipykernel": "book", "jupyter_client": "book",
     "jupytext": "book", "nbclient": "book", "nbformat": "book", "papermill": "book", "pygments": "book",
     "skimage": "data", "sklearn": "data", "threadpoolctl": "book", "torchvision": "data",
+    "matplotlib": "report", "PIL": "report", "yaml": "report",
 }  # fmt: skip
 
 
@@ -41,8 +43,21 @@ def require_checkout(command):
 
 def missing(error):
     """One line for a ModuleNotFoundError of an optional package; None where it is another one."""
-    extra = EXTRAS.get((error.name or "").partition(".")[0])
-    return extra and f"this needs {error.name}: pip install 'alignbook[{extra}]'"
+    name = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(name)
+    return extra and f"this needs {name}: pip install 'alignbook[{extra}]'"
+
+
+@contextmanager
+def extras():
+    """Inside, an optional package that is missing is told in one line, still as a ModuleNotFoundError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        line = missing(error)
+        if line is None or str(error) == line:
+            raise
+        raise ModuleNotFoundError(line, name=error.name) from None
 
 
 def address(label):

@@ -5,11 +5,13 @@ import itertools
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from alignbook import cka, layer_cka
+from alignbook import cka, layer_cka, weight_deviation
 
 
 def plain_hsic(x, y, debiased):
@@ -135,3 +137,93 @@ def test_networks_that_cannot_be_measured_are_refused():
 
 def test_the_examples_in_the_docstrings_run():
     assert doctest.testmod(sys.modules["alignbook.metrics.cka"]) == (0, 11)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_layers_are_called_as_the_probe_calls_them():
+    net, inputs = network(0), torch.randn(30, 12)
+    expected = layer_cka(net, inputs)
+    for wrapped in (nn.DataParallel(net), torch.compile(net), nn.DataParallel(torch.compile(net))):
+        pd.testing.assert_frame_equal(layer_cka(wrapped, inputs), expected)
+        assert list(layer_cka(net, inputs, wrapped)) == ["1", "4", "5"]
+        assert weight_deviation(wrapped, net).layers == weight_deviation(net, wrapped.state_dict()).layers
+        assert list(weight_deviation(wrapped, net).layers) == ["1.weight", "4.weight", "5.weight"]
+    assert list(layer_cka(net[1], inputs)) == ["(network)"]
+    assert layer_cka(net, inputs, net[1]).shape == (3, 1)
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = network(0)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = network(0)
+
+    def forward(self, one, another):
+        return self.inner(one - another)
+
+
+def test_inputs_in_every_form_that_the_probe_takes():
+    net, x, y = network(0), torch.randn(30, 12), torch.arange(30) % 3
+    expected = layer_cka(net, x, batch_size=8)
+    pairs = TensorDataset(x, y)
+    rows = [{"x": row.tolist(), "labels": 1} for row in x]
+    once = [(x, y), [x, y], x.numpy(), x.double(), x.tolist(), (x.numpy(), y.numpy()), (x,)]
+    for form in once:
+        pd.testing.assert_frame_equal(layer_cka(net, form, batch_size=8), expected)
+    two = layer_cka(Both(), (2 * x, x, y), batch_size=8)
+    np.testing.assert_allclose(two, expected, rtol=1e-3)
+    for form in ({"x": x, "labels": y}, ({"x": x, "unknown": y}, y)):
+        assert np.array_equal(layer_cka(Named(), form, batch_size=8), expected)
+    cut = layer_cka(net, list(x.split(10)))
+    for form in (pairs, list(pairs), DataLoader(pairs, 10), [(part,) for part in x.split(10)]):
+        np.testing.assert_allclose(layer_cka(net, form, batch_size=10), cut, rtol=1e-6)
+    np.testing.assert_allclose(layer_cka(Named(), rows, batch_size=10), cut, rtol=1e-5)
+    with pytest.raises(ValueError, match="not int"):
+        layer_cka(net, 3)
+
+
+def test_a_short_last_batch_is_left_out_and_told():
+    net, x = network(0), torch.randn(23, 12)
+    found = layer_cka(net, DataLoader(TensorDataset(x, torch.zeros(23)), 10))
+    pd.testing.assert_frame_equal(found, layer_cka(net, list(x[:20].split(10))))
+    assert found.attrs["said"] == ["batches of fewer than 4 examples are left out: 3 examples"]
+    assert layer_cka(net, x).attrs["said"] == []
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_attention_has_its_last_projection(batch_first):
+    torch.manual_seed(0)
+    net = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)
+    x = torch.randn(12, 12, 8)
+
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = net
+
+        def forward(self, x):
+            return (self.block(x) if batch_first else self.block(x.transpose(0, 1)).transpose(0, 1)).flatten(
+                1
+            )
+
+    found = layer_cka(Positions(), x)
+    names = {"block.self_attn", "block.self_attn.out_proj", "block.linear1", "block.linear2"}
+    if batch_first:
+        assert set(found) == names and not found.attrs["left_out"]
+    direct, _ = net.eval().self_attn(*[x if batch_first else x.transpose(0, 1)] * 3)
+    direct = direct if batch_first else direct.transpose(0, 1)
+    linear = net.linear1(net.norm1(x + direct)).detach()
+    own = cka(direct.detach(), linear) if batch_first else None
+    assert set(found) >= {"block.self_attn.out_proj"}
+    assert found.loc["block.self_attn", "block.self_attn.out_proj"] == pytest.approx(1)
+    if batch_first:
+        assert found.loc["block.self_attn.out_proj", "block.linear1"] == pytest.approx(own, rel=1e-4)
+    assert torch.backends.mha.get_fastpath_enabled()

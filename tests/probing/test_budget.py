@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -266,3 +267,11 @@ def test_an_efficientnet_of_torchvisions(models):
     net = EfficientNet(stages, dropout=0.2, stochastic_depth_prob=0.2, num_classes=3, last_channel=32)
     found = probe(net, torch.randn(12, 3, 16, 16), torch.arange(12) % 3)
     assert {*found.left_out} == {"deviation"} and {*found.examples.values()} == {12}
+
+
+def test_what_starting_up_takes_is_not_foretold_of_every_product(monkeypatch):
+    took = iter([4.0, 0.01, 0.01, 0.01])
+    monkeypatch.setattr(curvature, "product_cost", lambda *_: (next(took), 1e3))
+    rows, task = torch.arange(40), SimpleNamespace(labelled=lambda rows: rows)
+    plan = curvature.planned_on(small(), task, rows, 0, 60, 60, budget.Limits())
+    assert plan.n == 40 and plan.products == curvature.PRODUCTS and plan.seconds < 60

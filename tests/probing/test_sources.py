@@ -66,6 +66,18 @@ def test_networks_by_callable_weights_and_script(mine):
         sources.network("script.pt")
 
 
+def test_weights_of_a_network_of_the_readers(mine):
+    net = sources.network("my_network:make")
+    state = {f"net.{name}": values + 1 for name, values in net.state_dict().items()}
+    torch.save({**state, "loss.weight": torch.ones(2)}, "weights.pt")
+    said = []
+    found = sources.network("weights.pt", "my_network:make", say=said.append)
+    assert torch.equal(found[0].weight, net[0].weight + 1)
+    assert said == ["weights.pt: of its weights those under net. are taken; left over: loss.weight"]
+    with pytest.raises(AlignbookError, match="my_network:number returns no nn.Module but a int"):
+        sources.network("weights.pt", "my_network:number")
+
+
 def test_a_module_of_the_readers_may_import_torchvision(mine):
     """In a process of its own: beside a CPU-only PyTorch a plain import fails."""
     (mine / "theirs.py").write_text(

@@ -53,6 +53,38 @@ def test_wrappers_prefixes_go(tmp_path, prefix):
     assert weights.fitted(inner, net.state_dict())[0] is None  # "0.0.weight" is no wrapper's name
 
 
+def lightning(prefix):
+    """A checkpoint whose network has a name of its own, with a weight of the loss beside it."""
+    state = {prefix + name: values for name, values in make().state_dict().items()}
+    return {"epoch": 3, "state_dict": {**state, "loss.weight": torch.ones(3)}, "optimizer_states": [{}]}
+
+
+@pytest.mark.parametrize("prefix", ["net.", "model.", "lit.net._orig_mod.", "0."])
+def test_whatever_names_begin_with_goes_where_the_network_fits(tmp_path, prefix):
+    torch.save(lightning(prefix), tmp_path / "a.ckpt")
+    x, y = data()
+    only = ["features", "tangent", "curvature", "initialisation"]
+    for before in (lightning(prefix), str(tmp_path / "a.ckpt"), tmp_path / "a.ckpt"):
+        found = alignbook.probe(make(), x, y, before=before, without=only)
+        assert f"before: of its weights those under {prefix} are taken; left over: loss.weight" in found.said
+        assert found.network["before"]["loss"] == found.network["network"]["loss"]
+        assert found.tables["deviation"]["deviation"].tolist() == [0, 0]
+    named = alignbook.probe(make(), x, y, before={"a": lightning(prefix), "b": make()}, without=only)
+    assert set(named.network) == {"network", "a", "b"} and len(named.tables["deviation"]) == 4
+    inside = nn.ModuleDict({"net": make()})
+    state, left = weights.matched(inside.state_dict(), make().state_dict())
+    assert left is None and list(state) == list(make().state_dict())
+
+
+def test_a_dict_of_networks_may_call_one_model():
+    x, y = data()
+    only = ["features", "tangent", "curvature", "slice", "initialisation"]
+    found = alignbook.probe(make(), x, y, before={"model": make().state_dict()}, without=only)
+    assert "model" in found.network
+    found = alignbook.probe(make(), x, y, before={"model": make().state_dict(), "epoch": 3}, without=only)
+    assert "before" in found.network
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 import alignbook
 from alignbook import Recorder
+from alignbook.probing.gathering import positions
 from alignbook.recording import INSTRUMENTS, recorder, schedule
 
 EVERYTHING = list(INSTRUMENTS)
@@ -200,12 +201,15 @@ def test_networks_that_take_dicts_and_batches_of_them():
     record = Recorder(batches, ["loss", "alignment", "tangent", "curvature"], at=1, examples=25)
     net = Tokens()
     record.step(net, 0)
-    logits = net(ids[:25], torch.ones(25, 4)).logits.detach()
+    some = torch.tensor(positions(30, 25))
+    ids, labels = ids[some], labels[some]
+    logits = net(ids, torch.ones(25, 4)).logits.detach()
     values = record.table.set_index(["instrument", "layer"])["value"]
     assert values["loss", ""] == pytest.approx(float(functional.cross_entropy(logits, labels[:25])), rel=1e-6)
     assert 0 < values["alignment", "head"] < 1 and values["curvature", ""] > 0
     assert set(record.table.query("instrument == 'tangent'")["layer"]) == {"embed", "head"}
-    assert record.left_out == {} and record.said == ()
+    assert record.left_out == {}
+    assert record.said == ("25 of 30 examples are read, evenly from first to last",)
 
 
 def test_other_ranks_record_nothing_and_wrappers_come_off(monkeypatch):
@@ -374,7 +378,8 @@ def test_a_loader_that_shuffles_draws_from_no_state_of_the_readers():
 def test_the_examples_are_copies():
     x, y = examples()
     record = Recorder((x, y), ["loss"], at=1, examples=5)
-    expected = functional.cross_entropy(network().eval()(x[:5]), y[:5]).item()
+    some = torch.tensor(positions(len(x), 5))
+    expected = functional.cross_entropy(network().eval()(x[some]), y[some]).item()
     x.zero_()
     record.step(network(), 0)
     assert record.table["value"].item() == pytest.approx(expected, rel=1e-6)

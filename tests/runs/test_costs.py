@@ -28,8 +28,18 @@ def test_a_batch_pays_once_for_a_checkpoint_and_one_job_in_full(stored):
 
 
 def test_another_setting_is_judged_by_the_most_alike_alone(stored, tmp_path):
-    assert costs.expected([stored(width=9, seed=0)]) == [90.0]
+    assert costs.expected([stored(width=9, seed=0)]) == [90.0 * 9 / 8]
     assert costs.with_other_seeds([stored(width=9, seed=0)]) == [None]
     for path in tmp_path.iterdir():
         path.write_text("{")
     assert costs.expected([stored(width=8, seed=0)]) == [None]
+
+
+def test_cost_grows_with_size_and_is_not_known_from_far_away(stored):
+    of = costs.expected([stored(width=width, seed=0) for width in (2, 4, 32, 40)])
+    assert of == [90 / 4, 45, 360, None]
+    assert costs.expected([stored(width=8, seed=2, steps=18)]) == [1400.0]
+    assert costs.expected([stored(width=8, seed=2, steps=90)]) == [None]
+    assert costs._size({"widths": [8, 16], "images": 3, "rate": 0.1, "augment_steps": True}) == {
+        "widths": 24, "images": 3,
+    }  # fmt: skip

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import time
 from threading import Timer
@@ -400,7 +401,8 @@ def test_versions_and_features_that_are_others_here_are_drift_and_not_stale(chec
     def quick(**environment):
         rows = json.loads(checkout.run("status", "--json", **environment)[1])
         row = next(row for row in rows if row["profile"] == "quick")
-        return row["stale"], row["drifted"], row["drift"]
+        assert len(row["drift"]) == row["drifted"]
+        return row["stale"], row["drifted"], sorted({text for why in row["drift"].values() for text in why})
 
     assert quick(MKL_CBWR="COMPATIBLE") == (0, 0, [])
     assert quick() == (0, 3, ["MKL_CBWR COMPATIBLE there, unset here"])
@@ -415,7 +417,9 @@ def test_versions_and_features_that_are_others_here_are_drift_and_not_stale(chec
     stale, drifted, drift = quick(MKL_CBWR="COMPATIBLE")
     assert (stale, drifted) == (0, 1) and [text.split()[0] for text in drift] == ["kind", "numpy"]
     text = checkout.run("status", MKL_CBWR="COMPATIBLE")[1]
-    assert "drifted: kind cuda there, cpu here" in text
+    (named,) = re.findall(r"^drifted: toy/fig99_toy, quick: kind cuda there, cpu here \((\S+)\)$", text, re.M)
+    rows = json.loads(checkout.run("status", "--json", MKL_CBWR="COMPATIBLE")[1])
+    assert [list(row["drift"]) for row in rows if row["profile"] == "quick"] == [[named]]
 
 
 def test_a_named_device_that_did_not_make_what_is_stored_is_warned_about(checkout):

@@ -15,7 +15,11 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+
+try:
+    from PIL import Image
+except ModuleNotFoundError:  # scikit-image, which holds photographs, brings it
+    pass
 
 from ..seeding import numpy_stream
 

@@ -108,32 +108,35 @@ def layer_cka(
     ----------
     model : torch.nn.Module
         Measured in evaluation mode, without gradients, and left as it was.
-    inputs : tensor (n, ...), or an iterable of batches
-        A batch is a tensor, a dict, which is handed over by name, or a tuple whose first entry is one of
-        these, as a DataLoader gives it with the labels. A tensor is cut into batches of at least
+    inputs : tensor or array (n, ...), tuple, dict, Dataset, DataLoader or iterable of batches
+        As :func:`alignbook.probe` takes them, targets or none: of a tuple the last entry, which counts as the
+        targets, is left out, and so are entries of a dict that the network does not take. A list of tensors
+        that are alike is a list of batches. Arrays and datasets are cut into batches of at least
         ``batch_size`` examples. Both networks see the same ones.
     other : torch.nn.Module, optional
         The network for the columns; ``model`` itself if it is left out.
     layers : names or patterns, optional
         Of modules, as in ``["blocks.*.mlp"]``; by default all that own a weight of two or more dimensions.
     batch_size : int
-        The least number of examples in a batch that is cut from a tensor.
+        The least number of examples in a batch that is cut from arrays or a dataset.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each layer of ``model``, a column for each of ``other``, in the order of the modules.
-        ``.attrs["left_out"]`` says which layers have no number and why: those that tell no examples apart,
-        are not called, or whose output's first axis is not the examples.
+        A row for each layer of ``model``, a column for each of ``other``, in the order of the modules, called
+        as :func:`alignbook.probe` calls them: ``(network)`` is the module itself. ``.attrs["left_out"]`` says
+        which layers have no number and why: those that tell no examples apart, are not called, or whose
+        output's first axis is not the examples. ``.attrs["said"]`` is a list of lines on the data.
 
     Raises
     ------
     ValueError
-        Where no layer is left, fewer than four examples are in a batch, or features are not finite.
+        Where no layer is left, no batch has four examples or more, or features are not finite.
 
     Notes
     -----
-    As :func:`cka` over batches. Of a module that is called more than once the last output counts.
+    As :func:`cka` over batches; batches of fewer than four examples, as a last one may be, are left out. Of a
+    module that is called more than once the last output counts.
 
     Cost, for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer with d
     outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram matrices,
@@ -151,14 +154,16 @@ def layer_cka(
     networks = [model] if other is None else [model, other]
     patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
     watched = [_chosen(network, patterns) for network in networks]
-    sums, faults, scales = 0.0, {}, {}
+    sums, faults, scales, short = 0.0, {}, {}, []
     for batch in _batches(inputs, batch_size):
+        if (count := _count(batch)) < LEAST:
+            short.append(count)
+            continue
         grams = []
         for place, (network, modules) in enumerate(zip(networks, watched, strict=True)):
-            outputs, n = _outputs(network, modules, batch)
-            _enough(n)
+            outputs, n = _outputs(network, modules, batch), count
             for name in modules:
-                gram, why = _gram(outputs.get(name), n, name)
+                gram, why = _gram(outputs, n, name)
                 if why:
                     faults.setdefault((place, name), why)
                 scale = scales.setdefault((place, name), np.abs(gram).max() or 1.0)  # one for all batches
@@ -166,8 +171,12 @@ def layer_cka(
         flat = np.stack(grams)
         sums = sums + flat @ flat.T
     if np.ndim(sums) == 0:
-        raise ValueError("there are no examples")
-    return _table(sums, watched, faults)
+        _enough(max(short, default=0))
+    table = _table(sums, watched, faults)
+    table.attrs["said"] = [
+        f"batches of fewer than {LEAST} examples are left out: {sum(short)} examples"
+    ] * bool(short)
+    return table
 
 
 def _features(values, name):
@@ -185,9 +194,7 @@ def _least(values):
 
 def _enough(n):
     if n < LEAST:
-        raise ValueError(
-            f"CKA needs at least {LEAST} examples, in every batch, not {n}: leave a short last batch out"
-        )
+        raise ValueError(f"CKA needs at least {LEAST} examples in a batch, not {n}")
 
 
 def _similarities(x, y, least, debiased):
@@ -224,14 +231,21 @@ def _gram_product(x, y):
 
 
 def _batches(inputs, batch_size):
-    if not isinstance(inputs, torch.Tensor):
-        return inputs
-    return inputs.tensor_split(max(1, len(inputs) // batch_size))
+    """Inputs as a tensor, a tuple or a dict of tensors, batch by batch."""
+    from alignbook.probing.gathering import batches  # which imports the metrics
+
+    return batches(inputs, batch_size)
+
+
+def _count(batch):
+    from alignbook.probing.data import leaves
+
+    return len(leaves(batch)[0])
 
 
 def _chosen(network, patterns):
     """{name: module} of the layers that are looked at."""
-    modules = {name: module for name, module in network.named_modules() if name}
+    modules = {name or "(network)": module for name, module in network.named_modules()}
     if patterns is None:
         found = {
             name: module for name, module in modules.items()
@@ -246,43 +260,56 @@ def _chosen(network, patterns):
 
 @torch.no_grad()
 def _outputs(network, modules, batch):
-    """{name: the module's output} on a batch, and the number of its examples."""
-    seen = {}
+    """{name: the output, or None for one that is no tensor} of the modules that are called on a batch."""
+    from alignbook.probing.data import cast, mapped, taken
+
+    seen, fast = {}, torch.backends.mha.get_fastpath_enabled()
+    weights = [*network.parameters(), *network.buffers()]
+    device = weights[0].device if weights else torch.device("cpu")
+    kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
 
     def keep(name):
         def hook(module, given, output):
             if isinstance(output, tuple | list):
                 output = output[0]
+            if not isinstance(output, torch.Tensor):
+                seen[name] = None
+                return
+            if isinstance(module, nn.MultiheadAttention) and not module.batch_first and output.ndim == 3:
+                output = output.transpose(0, 1)
             # A copy: an activation that works in place must not change what is kept.
-            seen[name] = output.detach().clone() if isinstance(output, torch.Tensor) else None
+            seen[name] = output.detach().clone()
 
         return hook
 
-    handles = [module.register_forward_hook(keep(name)) for name, module in modules.items()]
+    # Attention uses the weights of its last projection without calling it: what it returns is the output.
+    called = {id(m.out_proj): m for m in network.modules() if isinstance(m, nn.MultiheadAttention)}
+    handles = [called.get(id(m), m).register_forward_hook(keep(name)) for name, m in modules.items()]
+    batch = mapped(
+        lambda v: v.to(device) if v.dtype in kinds else cast(v.to(device), (*kinds, None)[0]), batch
+    )
+    torch.backends.mha.set_fastpath_enabled(False)  # which calls no modules
     try:
         with evaluation_mode(network):
-            if isinstance(batch, tuple | list):
-                batch = batch[0]  # the labels do not count
             if isinstance(batch, Mapping):
-                network(**batch)
-                first = next(iter(batch.values()))
+                network(**taken(network.forward, batch)[0])
             else:
-                network(batch)
-                first = batch
+                network(*(batch if isinstance(batch, tuple) else (batch,)))
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         for handle in handles:
             handle.remove()
-    return seen, len(first)
+    return seen
 
 
-def _gram(output, n, name):
+def _gram(outputs, n, name):
     """The U-centred Gram matrix (n, n) of a layer's output, and why it is zero, else None.
 
     Inner products of such matrices are n(n - 3) times the unbiased HSIC.
     """
-    nothing = np.zeros((n, n))
+    nothing, output = np.zeros((n, n)), outputs.get(name)
     if output is None:
-        return nothing, "it is not called"
+        return nothing, "its output is no tensor" if name in outputs else "it is not called"
     if output.ndim < 2 or len(output) != n:
         return nothing, f"its output is {tuple(output.shape)}, not (examples, features)"
     x = arrays.float64(output, name).reshape(n, -1)

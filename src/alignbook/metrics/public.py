@@ -119,13 +119,20 @@ def _network(value, name):
         _numbers(tensor, place)
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise ValueError(f"{place} of the {name} has entries that are not finite")
-    return value
+    return _unwrapped(value)
+
+
+def _unwrapped(network):
+    """The network inside of wrappers for several devices or compilation: its layers have plain names."""
+    from alignbook.probing.network import unwrapped  # which imports the metrics
+
+    return unwrapped(network)
 
 
 def _weights(value, name):
     if not isinstance(value, nn.Module | dict):
         raise TypeError(f"{name} must be a torch.nn.Module or a state dict, not {_kind(value)}")
-    return value
+    return _unwrapped(value) if isinstance(value, nn.Module) else value
 
 
 def _directions(value, name):
@@ -271,6 +278,21 @@ def _array(value):
     return value.detach().double().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
 
 
+def _with_plain_names(weight_deviation):
+    """``weight_deviation``, where the names in one of the state dicts may begin with those of wrappers."""
+
+    @functools.wraps(weight_deviation)
+    def checked(before, after, n=None):
+        from alignbook.probing.weights import plain  # which imports the metrics
+
+        states = [part.state_dict() if isinstance(part, nn.Module) else part for part in (before, after)]
+        if states[0].keys() != states[1].keys():
+            states = [plain(state) for state in states]
+        return weight_deviation(*states, n)
+
+    return checked
+
+
 def _with_middle(landscape):
     """``landscape``, whose loss may leave the range of numbers, but not at the network itself."""
 
@@ -318,7 +340,9 @@ hessian_eigenvalues = _public(
     max_products=_integer(1),
     seed=_integer(0, 2**63 - 1),
 )
-weight_deviation = _public(metrics.weight_deviation, before=_weights, after=_weights, n=_perhaps(_integer(1)))
+weight_deviation = _public(
+    _with_plain_names(metrics.weight_deviation), before=_weights, after=_weights, n=_perhaps(_integer(1))
+)
 filter_normalised_directions = _public(
     metrics.filter_normalised_directions,
     model=_network,

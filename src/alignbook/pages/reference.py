@@ -141,7 +141,7 @@ def _page(name, called):
     if name in _SAYS:
         parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name)]
     elif inspect.isclass(thing):
-        parts += [f".. autoclass:: alignbook.{name}", "   :members:"]
+        parts += [f".. autoclass:: alignbook.{name}", "   :members:", "   :inherited-members:"]
     else:
         parts.append(f".. autofunction:: alignbook.{name}")
         kind = returned(thing)

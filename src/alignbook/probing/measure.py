@@ -24,13 +24,14 @@ class Session:
     """Measures instrument by instrument: ``begin``, ``measure`` for each, ``deviations``, ``found``.
 
     networks : {name: Network}, ``network`` first, on whose time the number of examples is planned.
+    total : how many examples there are, of which ``data`` holds some; None: not known.
     A failure of one instrument on one network goes to ``left_out``, and the others go on.
     """
 
-    def __init__(self, networks, data, limits, layers, seed, end, left_out, said, report):
+    def __init__(self, networks, data, limits, layers, seed, end, left_out, said, report, total=None):
         self.networks, self.data, self.limits = networks, data, limits
         self.layers, self.seed, self.end = layers, seed, end
-        self.left_out, self.said, self.report = left_out, said, report
+        self.left_out, self.said, self.report, self.total = left_out, said, report, total
         self.facts, self.tables, self.taken, self.notes = {}, {}, {}, {}
         self.broken, self.failed, self.task, self.each = {}, None, None, 0.0
         device = data.targets.device
@@ -172,7 +173,12 @@ class Session:
     def _note(self, n, given, most, fit=math.inf):
         """How many examples were seen, and why no more."""
         if n == min(given, most):
-            return f"{n:,} examples, " + ("the most it takes" if n == most else "all there are")
+            if n < min(most, len(self.rows)):
+                return f"{n:,} examples, all that have a class"
+            if n == self.total:
+                return f"{n:,} examples, " + ("the most it takes" if n == most else "all there are")
+            some = f"the first {n:,} examples" if self.total is None else f"{n:,} of {self.total:,} examples"
+            return f"{some}, " + ("as asked" if n == self.limits.examples else "the most it takes")
         if n == self.limits.examples:
             return f"{n:,} of {min(given, most):,} examples, as asked"
         why = f"more do not fit into {budget.gigabytes(self.limits.memory)}"

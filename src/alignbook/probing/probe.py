@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -11,8 +12,8 @@ from alignbook.errors import AlignbookError, on_one_line
 from . import budget, features, instruments, weights
 from .budget import Limits
 from .curvature import curvature
-from .data import read
 from .errors import DoesNotApply
+from .gathering import gathered
 from .measure import Session
 from .network import Network, copied, initialised, measurable
 from .ranges import ranges
@@ -56,14 +57,18 @@ def probe(
         the network, its buffers and the data are never changed.
     data : tensor, array, tuple, dict, Dataset, DataLoader or iterable of batches
         The inputs, floats or integers (n, …), with ``targets``; ``(inputs, targets)``; a dict such as Hugging
-        Face's, with the targets under ``labels``; or batches of these. The network is called with a tensor,
-        with a tuple's parts, or with a dict's entries by name.
+        Face's, with the targets under ``labels``; batches of these, or a sequence of examples. The network is
+        called with a tensor, with a tuple's parts, or with a dict's entries by name. Of data with a length
+        examples are read that lie evenly from first to last, the same ones each time, also where a DataLoader
+        shuffles; of others the first ones.
     targets : tensor or array, optional
         Classes (n,) or numbers (n,) or (n, k); classes of positions (n, T) or (n, H, W), for outputs
         (n, T, classes) or (n, classes, H, W). −100 stands for no class.
-    before : nn.Module, state dict, or dict of name → either, optional
-        The network at other times, measured beside it. Where the weights of a state dict do not fit, as with
-        another head, those that both have are compared, and the rest is named.
+    before : nn.Module, state dict, checkpoint, path, or dict of name → any of these, optional
+        The network at other times, measured beside it. A checkpoint is a trainer's dict with the weights
+        under ``state_dict``, ``model_state_dict`` or ``model``; a path is a file of weights, never read as
+        code. What all names begin with, as in ``net.0.weight``, need not be the network's. Where the weights
+        do not fit, as with another head, those that both have are compared, and the rest is named.
     forward : callable, optional
         ``forward(model, inputs) → outputs`` for a network that is called otherwise, or returns something else
         than a tensor, ``.logits``, ``["out"]`` or a tuple that begins with one.
@@ -73,9 +78,10 @@ def probe(
     layers : str or list of str, optional
         Names of modules, or patterns such as ``"encoder.*.attention.*"``; None: all.
     examples : int, optional
-        How many examples each instrument sees (1,000 at most for features and filters, 256 for the slice, 128
-        for curvature, 100 for tangent kernels), so that two networks see the same. None: as many as the time
-        allows, at least eight, evenly from first to last.
+        How many examples are read and each instrument sees (1,000 at most for features and filters, 256 for
+        the slice, 128 for curvature, 100 for tangent kernels), so that two networks see the same. None: 1,000
+        are read, and each instrument sees as many as the time allows, at least eight, evenly from first to
+        last.
     without : list of str
         Names of ``INSTRUMENTS`` to leave out; ``initialisation`` leaves the network at random weights out.
     seed : int
@@ -126,7 +132,7 @@ def probe(
     if unknown:
         raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {', '.join(INSTRUMENTS)}")
     end = budget.clock() + limits.seconds
-    given = read(data, targets, examples)
+    given, total = gathered(data, targets, examples)
     network = copied(model, _device(device))
     said = [*given.said, *ranges(given, network)]
     where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
@@ -135,8 +141,9 @@ def probe(
     left_out = dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
     states = {"network": network.state_dict()}
     for who, earlier in _earlier(before).items():
-        made, state, why = _before(earlier, network, where)
+        made, state, why, left = _before(earlier, network, where)
         states[who] = state
+        said += [f"{who}: {left}"] if left else []
         if made is not None:
             networks[who] = Network(made, given, forward)
         else:
@@ -144,7 +151,7 @@ def probe(
     _fresh(networks, without, seed, limits, left_out, given, forward)
     layers = _layers(layers, networks["network"])
     with measurable():
-        session = Session(networks, given, limits, layers, seed, end, left_out, said, report)
+        session = Session(networks, given, limits, layers, seed, end, left_out, said, report, total)
         session.begin(loss)
         for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
             session.measure(name, *MEASURES[name], len(todo) - position)
@@ -173,10 +180,11 @@ def _device(device):
 
 
 def _earlier(before):
-    """{name: module or state dict}."""
+    """{name: module, state dict, checkpoint or path}."""
     if before is None:
         return {}
-    if isinstance(before, Mapping) and not any(isinstance(v, torch.Tensor) for v in before.values()):
+    tensors = isinstance(before, Mapping) and any(isinstance(v, torch.Tensor) for v in before.values())
+    if isinstance(before, Mapping) and not tensors and not weights.is_checkpoint(before):
         if taken := {"network", FRESH} & {*before}:
             raise ValueError(f"a network before cannot be called {taken.pop()!r}")
         return dict(before)
@@ -184,15 +192,19 @@ def _earlier(before):
 
 
 def _before(earlier, network, device):
-    """(a copy to be measured or None, its weights, why it is None)."""
+    """(a copy to be measured or None, its weights, why it is None, a line on weights left over or None)."""
     if isinstance(earlier, nn.Module):
         made = copied(earlier, device)
-        return made, made.state_dict(), None
-    if not isinstance(earlier, Mapping):
-        raise ValueError(f"before must be an nn.Module or a state dict, not {type(earlier).__name__}")
-    state = weights.plain(earlier)
+        state, left = weights.matched(made.state_dict(), network.state_dict())
+        return made, state, None, left
+    state = weights.read(earlier) if isinstance(earlier, str | Path) else weights.unpacked(earlier)
+    if not isinstance(state, Mapping):
+        raise ValueError(
+            f"before must be an nn.Module, a state dict, a checkpoint or its path, not {type(state).__name__}"
+        )
+    state, left = weights.matched(state, network.state_dict())
     made, why = weights.fitted(network, state)
-    return made, state, why
+    return made, state, why, left
 
 
 def _fresh(networks, without, seed, limits, left_out, given, forward):

@@ -9,6 +9,7 @@ import pandas as pd
 
 from alignbook import system
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.installed import extras
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,9 @@ class Probe:
         return cls.from_dict(stored)
 
     def to_html(self, path: str | Path | None = None, title: str = "A probe") -> str:
-        """The page of the report as text, written to ``path`` where one is given."""
-        from alignbook.pages import probe_page
+        """The page of the report as text, written to ``path`` where one is given: ``alignbook[report]``."""
+        with extras():
+            from alignbook.pages import probe_page
 
         page = probe_page.page(self, title)
         if path is not None:
@@ -114,8 +116,11 @@ class Probe:
         return page
 
     def _repr_html_(self) -> str:
-        from alignbook.pages import probe_page
-
+        try:
+            with extras():
+                from alignbook.pages import probe_page
+        except ModuleNotFoundError as error:
+            return f"<p>{error}</p>"
         return probe_page.summary(self)
 
 

@@ -24,12 +24,14 @@ from .data import cast, tensor
 SIDE = 224  # pixels of a folder's images, unless the reader says otherwise
 
 
-def network(source, arch=None, trust=False):
+def network(source, arch=None, trust=False, say=None):
     """The network that ``source`` names.
 
     source : ``module:callable`` that returns an nn.Module (the working directory is searched first), or a
         file: TorchScript, or weights (see :func:`alignbook.probing.weights.read`).
-    arch : a network of torchvision that the weights belong to, e.g. ``resnet18``.
+    arch : the network that the weights belong to: torchvision's name, e.g. ``resnet18``, or
+        ``module:callable``.
+    say : callable (line), for weights that are left over.
     trust : whether a file of TorchScript may be read: it is code, which may write files and more.
 
     Raises AlignbookError, one line, for whatever goes wrong.
@@ -43,24 +45,33 @@ def network(source, arch=None, trust=False):
         state = weights.read(path)
         if arch is None:
             raise AlignbookError(
-                f"{source} holds weights only: say of which network, by --arch or module:callable"
+                f"{source} holds weights only: say of which network, by --arch, a name of torchvision's or "
+                "module:callable"
             )
-        made, why = weights.fitted(_torchvision(arch, state), state)
+        plain = _called(arch) if ":" in arch else _torchvision(arch, state)
+        made, why = weights.fitted(plain, state)
         if made is None:
             raise AlignbookError(f"{source} does not fit the network: {why}")
+        left = weights.matched(state, plain.state_dict())[1]
+        if left and say is not None:
+            say(f"{source}: {left}")
         return made
+    return _called(source)
+
+
+def _called(source):
     made = _tried(lambda: named(source)(), f"{source} cannot be called")
     if not isinstance(made, nn.Module):
         raise AlignbookError(f"{source} returns no nn.Module but a {type(made).__name__}")
     return made
 
 
-def earlier(source, arch=None, trust=False):
+def earlier(source, arch=None, trust=False, say=None):
     """The network before: as :func:`network` has it, or of a file of weights the state dict alone."""
     path = Path(source)
     if arch is None and path.is_file() and not _is_script(path):
         return weights.read(path)
-    return network(source, arch, trust)
+    return network(source, arch, trust, say)
 
 
 def named(source):

@@ -29,14 +29,34 @@ def read(path):
     path = Path(path)
     if path.suffix == ".safetensors":
         return plain(_tried(lambda: safetensors(path), path))
-    state = _tried(lambda: torch.load(path, map_location="cpu", weights_only=True), path)
-    for key in CHECKPOINT_KEYS:
-        if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
-            state = state[key]
-    tensors = isinstance(state, Mapping) and all(isinstance(v, torch.Tensor) for v in state.values())
-    if not tensors or not state:
+    state = unpacked(_tried(lambda: torch.load(path, map_location="cpu", weights_only=True), path))
+    if not _is_state(state):
         raise AlignbookError(f"{path} holds no state dict: names with tensors")
     return plain(state)
+
+
+def unpacked(checkpoint):
+    """The state dict inside of a trainer's checkpoint; anything else is returned as it is."""
+    for key in CHECKPOINT_KEYS:
+        if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get(key), Mapping):
+            checkpoint = checkpoint[key]
+    return checkpoint
+
+
+def is_checkpoint(given):
+    """Whether a dict is a trainer's checkpoint, and not networks by name, one of which may be ``model``."""
+    if not isinstance(given, Mapping) or not _is_state(unpacked(given)):
+        return False
+    networks = all(isinstance(v, nn.Module | str | Path) or _is_state(unpacked(v)) for v in given.values())
+    return any(key in given for key in CHECKPOINT_KEYS[:2]) or not networks
+
+
+def _is_state(given):
+    return (
+        isinstance(given, Mapping)
+        and bool(given)
+        and all(isinstance(v, torch.Tensor) for v in given.values())
+    )
 
 
 def _tried(action, path):
@@ -111,6 +131,29 @@ def shared(state, other):
     return finite, lines
 
 
+def matched(state, own):
+    """(the state dict under the names of ``own``, a line on what is left over or None).
+
+    Of the components that names begin with, those are taken off that make the most names fit, first in shape,
+    too: Lightning's modules call their network as they like, and may hold other weights beside it.
+    """
+    state = plain(state)
+    fits = {"": [0, 0]}
+    for name, values in state.items():
+        parts = name.split(".")
+        for prefix, rest in ((".".join([*parts[:i], ""]), ".".join(parts[i:])) for i in range(len(parts))):
+            if rest in own:
+                count = fits.setdefault(prefix, [0, 0])
+                count[0] += own[rest].shape == values.shape
+                count[1] += 1
+    best = max(fits, key=lambda prefix: (*fits[prefix], -len(prefix)))
+    if not best:
+        return state, None
+    left = [name for name in state if not name.startswith(best)]
+    line = f"of its weights those under {best} are taken; left over: {_some(left)}" if left else None
+    return {name.removeprefix(best): v for name, v in state.items() if name.startswith(best)}, line
+
+
 def fitted(network, state):
     """(a copy of the network with these weights, None), or (None, why they do not fit).
 
@@ -120,7 +163,7 @@ def fitted(network, state):
     if isinstance(network, torch.jit.ScriptModule):
         return None, "the weights of a TorchScript network are not exchanged"
     made = copy.deepcopy(network)
-    state, own = _alike(plain(state), made.state_dict())
+    state, own = _alike(matched(state, made.state_dict())[0], made.state_dict())
     missing = [name for name in own if name not in state and own[name].is_floating_point()]
     extra = [name for name in state if name not in own and state[name].is_floating_point()]
     if missing or extra:

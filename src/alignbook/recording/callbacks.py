@@ -2,15 +2,19 @@
 
 import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .instruments import why
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
 STATE = "alignbook-recorder.pt"  # in a checkpoint's folder
 
 
-def lightning(recorder):
+def lightning(recorder: "Recorder") -> Any:
     """A ``lightning.pytorch.Callback`` that records before the first step and after every one.
 
     Checkpoints of the Trainer hold the recorder's state, so that a resumed run goes on with its table. In one
@@ -62,7 +66,7 @@ def lightning(recorder):
     return Recording()
 
 
-def hugging_face(recorder):
+def hugging_face(recorder: "Recorder") -> Any:
     """A ``transformers.TrainerCallback`` that records before the first step and after every one.
 
     With every checkpoint the recorder's state is written into its folder, as ``alignbook-recorder.pt``. A run

@@ -26,8 +26,8 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
-from alignbook import checkpoints, paths, resuming, system
-from alignbook.claims import needed
+from alignbook import checkpoints, installed, paths, resuming, system
+from alignbook.claims import Claim, KeyNumber, needed
 from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
 from alignbook.over_seeds import SEED
 from alignbook.runs import digest, notebooks, parameters, plans, results, verified
@@ -82,18 +82,18 @@ class Run:
     joined_profile: tuple = (None, 0)
 
     @property
-    def shown_profile(self):
+    def shown_profile(self) -> str:
         """``quick``, ``quick, in part paper`` or, for values of one's own, ``custom``."""
         own = self.profile or "custom"
         return f"{own}, in part {self.joined_profile[0]}" if self.joined else own
 
     @property
-    def shown(self):
+    def shown(self) -> list["results.Stored"]:
         """Everything that the page shows, ``stored`` and ``joined``."""
         return [*self.stored, *self.joined]
 
     @cached_property
-    def table(self):
+    def table(self) -> pd.DataFrame:
         """All finished jobs, one below the other, with their scalar arguments as columns.
 
         Where jobs of another profile are shown beside, a column ``joined`` tells them.
@@ -120,18 +120,18 @@ class Run:
         return pd.concat(tables, ignore_index=True).assign(**columns)
 
     @property
-    def diverged(self):
+    def diverged(self) -> list[str]:
         """Names of the jobs whose loss stopped being finite."""
         return [item.job.name for item in self.shown if item.diverged]
 
     @property
-    def stale(self):
+    def stale(self) -> dict[str, list[str]]:
         """Reasons by file name, of the jobs whose code or data have changed since."""
         reasons = {results.location(item.job).name: item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
 
     @cached_property
-    def claims(self):
+    def claims(self) -> list[Claim]:
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
         notebook = notebooks.find(self.name)
         with self._told("claims"):
@@ -161,7 +161,7 @@ class Run:
         return found
 
     @property
-    def judged_table(self):
+    def judged_table(self) -> pd.DataFrame:
         """The rows that verdicts rest on, of a plan's new seeds alone where these are the plan's values."""
         plan = plans.of_run(self)
         if plan is None or plan.new_seeds is None or "seed" not in self.table:
@@ -179,17 +179,17 @@ class Run:
         return need | {"core_hours": round(need["seeds"] * spent / seeds / 3600, 2)}
 
     @property
-    def headline(self):
+    def headline(self) -> Claim:
         """The claim that the notebook exists for."""
         return next(claim for claim in self.claims if claim.headline)
 
     @cached_property
-    def finding(self):
+    def finding(self) -> str:
         """What was found, one or two sentences with their numbers from the results."""
         return self._of_reading("finding", {claim.id: claim for claim in self.claims})
 
     @property
-    def key_numbers(self):
+    def key_numbers(self) -> list[KeyNumber]:
         """At most three :class:`claims.KeyNumber`, ours beside the paper's."""
         return self._of_reading("key_numbers")
 
@@ -248,7 +248,7 @@ def run(
     Raises
     ------
     AlignbookError
-        For bad input, missing data or a job that fails.
+        For bad input, missing data or a job that fails; and where there is no checkout of the book.
 
     Notes
     -----
@@ -265,6 +265,7 @@ def run(
     >>> sorted(run.table["kind"].unique())[:2]
     ['backward', 'equilibrium']
     """
+    installed.require_checkout("alignbook.run")
     notebook = notebooks.find(name)
     values = parameters.resolve(notebook, profile, overrides)
     jobs = jobs_of(notebook, values)

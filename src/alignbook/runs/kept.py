@@ -74,7 +74,7 @@ def _status(notebook):
     for profile in parameters.PROFILES:
         jobs = engine.jobs_of(notebook, parameters.resolve(notebook, profile))
         stored = [item for item in map(results.peek, jobs) if item]
-        drifts = [item.drift(kind) for item in stored]
+        drifts = {item.job.name: why for item in stored if (why := item.drift(kind))}
         reasons = {item.job.name: why for item in stored if (why := item.stale())}
         rows.append(
             {
@@ -84,8 +84,8 @@ def _status(notebook):
                 "stored": len(stored),
                 "stale": len(reasons),
                 "why": reasons,
-                "drifted": sum(map(bool, drifts)),
-                "drift": sorted({text for drift in drifts for text in drift}),
+                "drifted": len(drifts),
+                "drift": {name: list(why) for name, why in drifts.items()},
                 "diverged": sum(item.diverged for item in stored),
             }
         )

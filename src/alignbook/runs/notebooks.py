@@ -11,7 +11,7 @@ from pathlib import Path
 
 from alignbook import paths
 from alignbook.errors import AlignbookError, fault
-from alignbook.runs.parameters import UNREADABLE
+from alignbook.runs.parameters import UNREADABLE, read_yaml
 
 SOURCE = "notebook.md"
 OWN = "synthesis"  # the chapter that has no paper: what it asks and claims is ours
@@ -57,10 +57,8 @@ class Notebook:
 
         In the chapter ``OWN``: what we ask.
         """
-        import yaml
-
         try:
-            front = yaml.safe_load(self.text.removeprefix("---").split("\n---", 1)[0])
+            front = read_yaml(self.text.removeprefix("---").split("\n---", 1)[0], plain=True)
             return str(front["alignbook"]["claim"])
         except UNREADABLE:
             raise AlignbookError(
@@ -101,10 +99,8 @@ class Notebook:
 
     def _told(self, field):
         """A field of the front matter's ``alignbook``, or None."""
-        import yaml
-
         try:
-            front = yaml.safe_load(self.text.removeprefix("---").split("\n---", 1)[0])
+            front = read_yaml(self.text.removeprefix("---").split("\n---", 1)[0], plain=True)
             return front["alignbook"].get(field)
         except UNREADABLE:
             return None

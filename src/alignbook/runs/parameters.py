@@ -20,8 +20,6 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cache
 
-import yaml
-
 from alignbook import paths
 from alignbook.errors import AlignbookError, on_one_line
 
@@ -29,51 +27,10 @@ PROFILES = ("paper", "quick", "smoke")  # most faithful first
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool}
 _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"#\s*(?:(\{.*?\}|[\[(].*?[\])])\s*:\s*)?(.+)")
-# What reading YAML raises: no UTF-8 and too many digits are ValueErrors, the others come from tags.
-UNREADABLE = (yaml.YAMLError, ValueError, RecursionError, AttributeError, LookupError, TypeError)
+# What reading YAML raises: what is no YAML or no UTF-8, and too many digits, are ValueErrors, the others come
+# from tags.
+UNREADABLE = (ValueError, RecursionError, AttributeError, LookupError, TypeError)
 _NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing it raises
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 reads 1e-4 as a string, 010 as 8 and 1:30 as 90; here numbers are what they look like.
-
-    And of a name that stands twice it takes the last; here that is an error.
-    """
-
-    def construct_object(self, node, deep=False):
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, TypeError, AttributeError, LookupError):  # of a tag, as in !!int x
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(
-                None, None, f"{_short(node.value)} is no {kind}", node.start_mark
-            ) from None
-
-    def construct_mapping(self, node, deep=False):
-        if not isinstance(node, yaml.MappingNode):
-            return super().construct_mapping(node, deep)  # which says so
-        names = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for place, name in enumerate(names):
-            if name in names[:place]:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{name} stands there twice", node.value[place][0].start_mark
-                )
-        return super().construct_mapping(node, deep)
-
-
-_REPLACED = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9]\d*)$"), list("-+0123456789")
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$"),
-    list("-+0123456789."),
-)
 
 
 @dataclass(frozen=True)
@@ -221,6 +178,13 @@ def read_profile(notebook, profile):
     return entries.get(profile, {})
 
 
+def read_yaml(text, plain=False):
+    """What YAML says; ``plain``: as YAML 1.1 has numbers. PyYAML is imported when it is needed."""
+    from . import loader
+
+    return loader.plain(text) if plain else loader.numbers(text)
+
+
 def loaded(text, where):
     """What the YAML ``text`` of the file ``where`` says. Raises AlignbookError, one line."""
     try:
@@ -231,7 +195,7 @@ def loaded(text, where):
 
 @cache  # of the text: every notebook asks for the same few files
 def _loaded(text):
-    return yaml.load(text, _Loader)
+    return read_yaml(text)
 
 
 def profile_of(notebook, values):
@@ -259,7 +223,7 @@ def from_text(assignments):
         if not separator or not name.strip():
             raise AlignbookError(f"a parameter is written name=value, not {assignment!r}")
         try:
-            values[name.strip()] = yaml.load(text, _Loader)
+            values[name.strip()] = read_yaml(text)
         except UNREADABLE as error:
             raise AlignbookError(f"cannot read the value of {name.strip()}: {_short(text)}") from error
     return values
@@ -309,7 +273,7 @@ def _split_metadata(cell, where):
         skipped = next((i for i, line in enumerate(lines) if not re.match(r":[\w-]+:", line)), len(lines))
         text = "\n".join(line[1:] for line in lines[:skipped])
     try:
-        metadata = yaml.safe_load(text) or {}
+        metadata = read_yaml(text, plain=True) or {}
     except UNREADABLE as error:
         raise AlignbookError(f"{where}: the cell's metadata are no YAML ({on_one_line(error)})") from error
     if not isinstance(metadata, dict):

@@ -1,0 +1,52 @@
+"""The recorder as :mod:`alignbook` hands it out.
+
+Studies use that of :mod:`.recorder`, whose code counts for their stored results. Here, around it, data are
+read as the probe reads them: a spread of examples, in more forms.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from alignbook.installed import extras
+from alignbook.metrics.checks import integer
+from alignbook.probing.gathering import gathered
+
+from . import recorder
+from .untouched import untouched
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Recorder(recorder.Recorder):
+    __doc__ = recorder.Recorder.__doc__
+
+    def __init__(
+        self, data: Any, instruments: Iterable[str | Callable] = recorder.DEFAULT,
+        at: str | int | Iterable[int] = "logarithmic", share: float | None = 0.05, examples: int = 256,
+        loss: Callable | None = None, start: nn.Module | Mapping[str, torch.Tensor] | None = None,
+        seed: int = 0, *, forward: Callable | None = None,
+    ) -> None:  # fmt: skip
+        integer(examples, "examples", 1)
+        with untouched(nn.Module()):  # a DataLoader draws from the global generator
+            found, _ = gathered(data, examples=examples, least=1, floats=None)
+        inputs, targets = found.inputs, found.targets
+        whole = (inputs, targets) if found.key is None else {**inputs, found.key: targets}
+        super().__init__(whole, instruments, at, share, examples, loss, start, seed, forward=forward)
+        self.said = (*found.said, *self.said)
+
+    def plot(self) -> "Figure":
+        """A figure with a panel per instrument, a line per layer; needs matplotlib: ``alignbook[report]``."""
+        with extras():
+            return super().plot()
+
+    def log_to(self, tracker: Any) -> None:
+        super().log_to(tracker)
+
+    log_to.__doc__ = recorder.Recorder.log_to.__doc__
+
+
+Recorder.__module__ = "alignbook.recording"
