@@ -38,8 +38,8 @@ class Recorder:
         targets are classes (n,), where −100 marks an example without one, numbers (n,) or (n, k), or classes
         of positions: (n, T) for outputs (n, T, classes), (n, H, W) for outputs (n, classes, H, W). If the
         network itself returns the loss of the next token, as Hugging Face's language models do, the recorder
-        uses the same loss. Copies of ``examples`` are kept: evenly from first to last if the data have a length,
-        also if a DataLoader shuffles; otherwise the first ones. Held-out data show what was learned,
+        uses the same loss. Copies of ``examples`` are kept: evenly from first to last if the data have a
+        length, also if a DataLoader shuffles; otherwise the first ones. Held-out data show what was learned,
         training data what was memorised.
     instruments : names, or callables
         Names from :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (of features with labels),
