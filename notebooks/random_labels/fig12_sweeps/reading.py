@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from alignbook.claims import KeyNumber, interval
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting
 
@@ -186,6 +186,10 @@ SAID = by_verdict(
 )
 
 
+# How many of the groups train faster, by the outcome of the statement that it often helps.
+HELPED = {HOLDS: "more than half", ABSENT: "about half", CONTRADICTED: "fewer than half"}
+
+
 def arrived(points):
     """{architecture: (points of which the better network ends at ``ARRIVED``, points)}."""
     if points.empty:
@@ -195,7 +199,7 @@ def arrived(points):
 
 
 def finding(table, parameters, claims):
-    """Whether networks train faster, by how much on average, and how many groups are slower."""
+    """Whether networks train faster, by how much on average, and how many groups are faster or slower."""
     outcome, good = claims["faster"].outcome, compared(table, parameters, *SWEEPS)
     if outcome not in SAID:
         return "No network of the sweeps learned both tasks: there is nothing to compare."
@@ -203,13 +207,15 @@ def finding(table, parameters, claims):
         return f"{SAID[outcome]}."
     gain, slower = sweep.by_group(good), slowed(table, parameters)
     text = f"{SAID[outcome]}: pre-training {'adds' if gain.mean() > 0 else 'takes'} {abs(gain.mean()):.1f} "
-    text += "points of accuracy on average over our groups of networks. "
-    text += f"It slows {100 * slower.mean():.0f} % of them by more than a point"
+    text += "points of accuracy on average. It "
+    if claims["often"].outcome in HELPED:
+        text += f"helps {HELPED[claims['often'].outcome]} of our groups of networks and "
+    text += f"slows {100 * slower.mean():.0f} % of them by more than a point"
     text += f", {slowest(good, slower)} most often." if slower.any() else "."
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
     caveat = ""
     if parameters["vgg_scales"][0] > parameters["scales_12"][0]:
-        caveat = " VGG-16 was run at large initial scales only."
+        caveat = " VGG-16 ran at large initial scales only."
     if there < points / 2:
         caveat = " VGG-16 is stopped before it has learned."
     return fitting(text + caveat, text)
