@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.claims import KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, opening
+from alignbook.wording import OTHERWISE, by_verdict, fitting, opening
 
 from .design import PRETRAINING, VARIATIONS
 
@@ -188,23 +188,34 @@ MATCHED = by_verdict(
     contradicted=" They do not match layers pre-trained on random labels.",
     absent="",
     undecided=" Whether they match layers pre-trained on random labels is undecided.",
-    not_judged=" Whether they match layers pre-trained on random labels is not judged: ours did not fit "
-    "their random labels.",
+    not_judged=" Whether they match pre-trained layers is not judged: ours did not fit their random labels.",
 )
 
 
+def further(claims):
+    """In how many of the steps to one more computed layer accuracy rises, and what became of the others."""
+    steps = [claim.outcome for id, claim in claims.items() if "-rises-" in id]
+    steps = [outcome for outcome in steps if outcome not in (NOT_JUDGED, NOT_RUN)]
+    if not steps:
+        return ""
+    rest = [f"{steps.count(one)} {word}" for one, word in OTHERWISE.items() if one in steps]
+    rest = f" ({', '.join(rest)})" if rest else ""
+    return f" Accuracy rises in {steps.count(HOLDS)} of {len(steps)} steps to a further layer{rest}."
+
+
 def finding(table, parameters, claims):
-    """Computed filters against He's, and against pre-trained layers; words follow both verdicts."""
+    """Computed filters against He's, from layer to layer, and against pre-trained layers."""
     claim, match = claims["f1-above-standard"], claims["f1-like-pretrained-100"]
     said = opening(
-        claim, "Three layers of filters computed from the data, without training, beat random initialisation",
+        claim, "Three layers of filters computed from the data beat random initialisation",
         contradicted="Three layers of computed filters are worse than random initialisation",
         absent="Three layers of computed filters are no better than random initialisation",
     )  # fmt: skip
     if said is None:
         return "Not all runs to be compared have finished."
     points = f"{100 * claim.measured:+.1f} points of accuracy, in the paper {100 * claim.paper:+.1f}"
-    return f"{said}: the difference is {points}.{MATCHED.get(match.outcome, '')}"
+    said, matched = f"{said}: the difference is {points}.", MATCHED.get(match.outcome, "")
+    return fitting(said + further(claims) + matched, said + matched)
 
 
 def key_numbers(table, parameters):
