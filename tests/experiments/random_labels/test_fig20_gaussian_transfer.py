@@ -58,7 +58,7 @@ def test_the_printed_shapes_hold():
     assert said.startswith(
         "What training adds to the transfer function has the paper's shape in all three settings."
     )
-    assert said.endswith("The function as drawn shows 6 of the 6 rises and falls.")
+    assert said.endswith("where it should in 6 of 6 checks.")
 
 
 def test_one_other_shape_decides_the_headline():
@@ -66,7 +66,7 @@ def test_one_other_shape_decides_the_headline():
     found = judged(table)
     assert found["shapes"].outcome == found["right-no-fall"].outcome == CONTRADICTED
     assert finding(table).startswith("In at least one of the three settings")
-    assert "shows 5 of the 6 rises and falls; the sixth is " in finding(table)
+    assert "in 5 of 6 checks; the sixth is " in finding(table)
     flat = judged(made_up(SHAPES | {"left": lambda s: 1.0}, noise=0.01))
     assert flat["shapes"].outcome == UNDECIDED
 
