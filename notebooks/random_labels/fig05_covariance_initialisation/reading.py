@@ -144,7 +144,7 @@ WHOLE = by_verdict(
     absent="They also gain no less than the whole network",
     contradicted="They and the whole network do not gain equally",
     undecided="Whether they gain as much as the whole network is undecided",
-    not_judged="Beside the whole network{} they are not judged",
+    not_judged="They are not compared with the whole network{}",
 )
 
 
@@ -159,7 +159,7 @@ def finding(table, parameters, claims):
     text += f"ones {trained:.1f}{', too noisy for our margin' * (outcome == UNDECIDED)}."
     text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest}, BESIDE)
     whole = claims[f"all-{first}"]
-    why = first_unmet(whole, {PRETRAINED.text: ", which fits too few random labels,"}, "")
+    why = first_unmet(whole, {PRETRAINED.text: ", which fits too few random labels"}, "")
     beside = f" {WHOLE[whole.outcome]}." if whole.outcome in WHOLE else ""
     return fitting(text + beside.format(why), text + beside.format(""), text)
 

@@ -172,7 +172,7 @@ def test_the_whole_network_is_judged_where_it_knows_its_labels():
     whole = {"all-random", "gains-random", "scale-random", "ell1-random"}
     assert {id for id, outcome in found.items() if outcome == NOT_JUDGED} == whole
     assert {outcome for id, outcome in found.items() if id not in whole} == {HOLDS}
-    assert said(table).endswith("the whole network, which fits too few random labels, they are not judged.")
+    assert said(table).endswith("the whole network, which fits too few random labels.")
     assert outcomes(table.assign(upstream_accuracy=1.0))["ell1-random"] == HOLDS
 
 
