@@ -116,7 +116,7 @@ def finding(table, parameters, claims):
     if outcome not in (HOLDS, NOT_JUDGED):
         text += f" {by_labels(claims)}."
     _, labels, sign = EXPERIMENTS[number]
-    text += f" In the {'positive' if sign > 0 else 'negative'} experiment with {labels} labels it "
+    text += f" In the {'positive' if sign > 0 else 'negative'} case with {labels} labels it "
     text += f"{words[0]} {abs(mean):.0f} points of mean accuracy"
     if outcome == UNDECIDED:
         text += f", but {words[1]} in {(values * values.mean() < 0).sum()} of {len(values)} seeds"

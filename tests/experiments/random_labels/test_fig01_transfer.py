@@ -84,7 +84,7 @@ def test_a_seed_that_goes_the_other_way_is_told():
     table.loc[one & (table["classes"] == 5), "accuracy"] -= 0.23
     assert judged(table)["experiment-1"] == judged(table)["signs"] == UNDECIDED
     assert (
-        "In the positive experiment with real labels it gains 2 points of mean accuracy, "
+        "In the positive case with real labels it gains 2 points of mean accuracy, "
         "but loses in 1 of 6 seeds." in found(table)
     )
 
