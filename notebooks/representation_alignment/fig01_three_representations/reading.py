@@ -85,8 +85,8 @@ def other_bandwidth(table, parameters):
         apart = f"training errors differ by less than our margin of {by_error['matters']:g}"
         apart = apart if slight else "RBF network is ahead"
         said += (
-            f" The {apart}, although the RBF network's features align less: alignment alone does not set the "
-            "speed."
+            f" The {apart}, although the RBF network's features align less by area: the area alone does not "
+            "say how fast labels are learned."
         )
     return said
 

@@ -239,7 +239,10 @@ def finding(table, parameters, claims):
     for outcome, words in SAID.items():
         stages = [case for case, one in zip(OVER_STAGES, outcomes, strict=True) if one == outcome]
         if stages:
-            size = f" ({_size(outcome, last(found).mean())} in the last)" * (OVER_STAGES[-1] in stages)
+            size = _size(outcome, last(found).mean())
+            most = {*outcomes, claims["later"].outcome} == {HOLDS}
+            size = f", most in the last ({size})" if most else f" ({size} in the last)"
+            size *= OVER_STAGES[-1] in stages
             parts.append(f"{words} in {_listed(stages)}{size}")
             kinds += _kinds(stages, claims) * (outcome == HOLDS)
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]

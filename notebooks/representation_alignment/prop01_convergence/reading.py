@@ -188,7 +188,7 @@ def finding(table, parameters, claims):
     """Whether Equation 3 is gradient descent, how far off, and whether Figure 9's curves cross."""
     claim = claims["equation-3"]
     said = opening(
-        claim, "Gradient descent follows the paper's formula at every step",
+        claim, "Gradient descent follows the paper's formula at every step, at the step sizes it allows",
         contradicted="Gradient descent does not follow the paper's formula",
         absent="Gradient descent departs from the paper's formula by too little to matter",
     )  # fmt: skip

@@ -64,7 +64,7 @@ def test_what_the_paper_shows_holds():
     assert claims(table)["tuned-natural"].paper == pytest.approx(4.06)
     assert claims(table)["tuned-artificial"].paper == pytest.approx(1.44)
     said = finding(table)
-    assert "align with the target better in all three stages (by 40 % in the last). Animals and" in said
+    assert "align with the target better in all three stages, most in the last (by 40 %). Animals and" in said
     assert "accuracy is higher on both kinds" in said
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[0].here == "+10 % / +20 % / +30 % / +40 %" and keys[1].here[:2] in ("+4", "+3")
@@ -142,7 +142,7 @@ def test_the_finding_tells_layers_and_targets_apart():
 
 
 def test_the_finding_tells_in_which_stages_either_kind_shows_it():
-    better = "better in all three stages (by 40 % in the last)."
+    better = "better in all three stages, most in the last (by 40 %)."
     shown = "Animals and objects both show the gain"
     assert f"{better} {shown}. Fine-tuned" in finding(made_up())
     # Before the last stage, the claims on the two kinds are not judged on the seeds that had been seen.
