@@ -211,7 +211,7 @@ SAID = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """What like inputs and labels gain, what is undecided, and which networks have not learned their target."""
+    """What like inputs and like labels gain, what is undecided, which networks have not learned theirs."""
     both = claims["both"]
     if both.measured is None:
         return "The results do not include both panels, (a) and (b)."
