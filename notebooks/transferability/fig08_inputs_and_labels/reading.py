@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import LEARNED as SOURCE_LEARNED
@@ -211,7 +211,7 @@ SAID = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """What like inputs and like labels gain, and which networks had not learned their target."""
+    """What like inputs and like labels gain, what is undecided, which networks have not learned theirs."""
     both = claims["both"]
     if both.measured is None:
         return "The results do not include both panels, (a) and (b)."
@@ -231,6 +231,9 @@ def finding(table, parameters, claims):
         texts = [f"{text} Colours help, too, against the paper.", f"{text} Colours help, too."]
     else:
         texts = [text]
+    if open_ := [name for name in ("clothes", "colours") if claims[f"{name}-help"].outcome == UNDECIDED]:
+        whether = f"It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
+        texts = [f"{texts[0]} {whether}", *texts]
     return fitting(
         *(own + crossed.format(kinds) for own in texts for kinds in ("natural and artificial ", ""))
     )

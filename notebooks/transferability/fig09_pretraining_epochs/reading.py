@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting
@@ -175,7 +175,11 @@ def finding(table, parameters, claims):
                 seen = f": up to {wrong} are wrong; we allow {FITTED:.0f} %."
         said.append(f"{SAID[plain.outcome]}{by}{seen}")
     if over is not None and over.measured is not None:
-        said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}.")
+        rise = claims[f"rises-{OVER_FITTED}"].outcome
+        first = (
+            ", but whether it rises first is undecided" if {over.outcome, rise} == {HOLDS, UNDECIDED} else ""
+        )
+        said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}{first}.")
     if not said:
         return "With fewer than three epochs there is nothing to compare."
     small, curve = "Our network is small", by_epoch(table, PLAIN, "accuracy")

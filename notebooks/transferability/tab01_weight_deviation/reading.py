@@ -186,7 +186,17 @@ def finding(table, parameters, claims):
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
     text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})."
-    return fitting(f"{text}{from_imagenet(claims)} Our network is small.", text + from_imagenet(claims))
+    told, alike = text + from_imagenet(claims), of_similar(parameters, claims)
+    small = " Our network is small."
+    return fitting(told + alike + small, told + alike, told + small, told)
+
+
+def of_similar(parameters, claims):
+    """That similar targets are not compared with others where they have more classes; else ""."""
+    found = [claims[f"nearer-{case.id}"] for case in OWN(parameters)]
+    if not all(first_unmet(claim, {ALIKE.text: "unlike"}, otherwise="") for claim in found):
+        return ""
+    return " Whether similar targets move our weights less is not judged: they have more classes."
 
 
 def from_imagenet(claims):

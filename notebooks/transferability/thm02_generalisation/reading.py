@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import NOT_JUDGED, KeyNumber
 from alignbook.over_seeds import at, difference, exponent
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
@@ -275,7 +275,9 @@ def finding(table, parameters, claims):
     moved = f"{said}. At the largest width shown the weights move {worst.mean():.2f} times the bound "
     moved += "after the worst source on average"
     told = f". {TEST[test]}." if test in TEST else "."
-    rest = f"; the theorem is about far wider networks{told}"
+    bounds = {claims[f"bound-{name}"].outcome for name in parameters["datasets"]}
+    open_ = "we do not judge this, as " if bounds == {NOT_JUDGED} else ""
+    rest = f"; {open_}the theorem is about far wider networks{told}"
     return fitting(f"{moved}, {worst.max():.2f} times at most{rest}", moved + rest, moved + told)
 
 

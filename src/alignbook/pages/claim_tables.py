@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from string import ascii_lowercase
 from typing import NamedTuple
 
@@ -87,12 +88,14 @@ def claims_table(claims, anchored=True):
         if len(group) == 1:
             rows.append(_claim_row(group[0], (), letters, anchored))
             continue
-        inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in group]), "claims")
+        inside = [replace(claim, half=False) for claim in group]  # which the group's row says once
+        inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in inside]), "claims")
         source = ", ".join(sources(group))
         unfolded = len(group) <= UNFOLDED and (not anchored or any(claim.headline for claim in group))
         rows.append(
             {
-                "Claim": f"{marked(statement)} <small>({marked(source)})</small>{shown(common, letters)}",
+                "Claim": f"{_part(group[0])}{marked(statement)} <small>({marked(source)})</small>"
+                f"{shown(common, letters)}",
                 "Paper": "",
                 "Here": "",
                 "Outcome": tally(group),
@@ -124,10 +127,15 @@ def _claim_row(claim, apart, letters, anchored):
     cells = claim_cells(claim, apart, letters)
     if claim.headline:
         cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
-    elif claim.half:
-        cells["Claim"] = f'<span class="ab-headline">Part of the claim</span> {cells["Claim"]}'
+    else:
+        cells["Claim"] = f"{_part(claim)}{cells['Claim']}"
     anchor = {"id": f"claim-{claim.id}"} if anchored else {}
     return {**anchor, **cells, "Outcome": outcome}
+
+
+def _part(claim):
+    """HTML that marks another part of what the page says that the paper claims."""
+    return '<span class="ab-headline">Part of the claim</span> ' if claim.half else ""
 
 
 def claim_cells(claim, apart=(), letters=None):

@@ -19,7 +19,7 @@ HOME = (
 HOLDS, PART, NOT, OPEN = "What holds", "What holds in part", "What does not hold", "What is not decided"
 SECTIONS = {
     HOLDS: "The main claim holds on every data set and setting that we tried.",
-    PART: "The main claim holds in one half or in some settings and not, or not clearly, in the others.",
+    PART: "The main claim holds in one part or in some settings and not, or not clearly, in the others.",
     NOT: "The main claim is contradicted, or the effect is too small to matter, and it holds nowhere.",
     OPEN: "Seeds or sizes do not decide the main claim, or something that it requires is not met.",
 }

@@ -84,7 +84,9 @@ class Page:
             run = engine.load_values(self.notebook, plan.values) if asked else None
             if run and any(item.job not in here for item in run.stored):
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
-                claims = [replace(claim, headline=False) for claim in run.claims if claim.id in asked]
+                claims = [
+                    replace(claim, headline=False, half=False) for claim in run.claims if claim.id in asked
+                ]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
                 parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
         return HTML("".join(parts))
