@@ -322,6 +322,10 @@ def finding(table, parameters, claims):
     if not parts:
         return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
     parts = [parts[0], *(part.replace("the early peak", "it") for part in parts[1:])]
+    if len(parts) > 1:  # which way is said by "deeper" and "nearer the input"
+        parts = [
+            part.replace("towards the centre, ", "").replace("towards the input, ", "") for part in parts
+        ]
     said = f"In fully connected networks, {'; '.join(parts)}."
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []
