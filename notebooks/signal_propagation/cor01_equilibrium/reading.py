@@ -221,11 +221,11 @@ def finding(table, parameters, claims):
 
 
 def nearest(values):
-    """``at least 0.74`` or ``at most 0.55``: the end nearest to the paper's; :func:`span` around it."""
+    """``at least 0.735`` or ``at most 0.55``: the end nearest to the paper's, as the key numbers print it."""
     low, high = min(values), max(values)
     if span(values) == f"{low:.2f}" or low <= PAPER_SLOPE <= high:
         return span(values)
-    return f"at least {low:.2f}" if low > PAPER_SLOPE else f"at most {high:.2f}"
+    return f"at least {low:.3g}" if low > PAPER_SLOPE else f"at most {high:.3g}"
 
 
 def span(values):

@@ -295,8 +295,8 @@ AXES = {
     "rate": ("doubling of the rate", "higher rates"),
 }
 SAID = {
-    HOLDS: "the early peak moves {} as Section 4 says, unlike Figure 8",
-    CONTRADICTED: "the early peak moves {} as Figure 8 says, unlike Section 4",
+    HOLDS: "the early peak moves towards the centre, {} as Section 4 says, unlike Figure 8",
+    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says, unlike Section 4",
     ABSENT: "{} hardly move the early peak, while the paper says that they do",
     UNDECIDED: "whether {} move the early peak is undecided",
 }
@@ -322,6 +322,10 @@ def finding(table, parameters, claims):
     if not parts:
         return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
     parts = [parts[0], *(part.replace("the early peak", "it") for part in parts[1:])]
+    if len(parts) > 1:  # which way is said by "deeper" and "nearer the input"
+        parts = [
+            part.replace("towards the centre, ", "").replace("towards the input, ", "") for part in parts
+        ]
     said = f"In fully connected networks, {'; '.join(parts)}."
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []
@@ -341,13 +345,12 @@ def finding(table, parameters, claims):
 
 
 def how_far(judged, axes):
-    """``28 % deeper per halving of the batch and 34 % deeper per doubling of the rate,``."""
+    """``28 % deeper per halving of the batch and 34 % per doubling of the rate,``: all in one direction."""
     moves = []
     for axis in axes:
         change = 2 ** judged[axis].measured - 1
-        moves.append(
-            f"{100 * abs(change):.0f} % {'deeper' if change > 0 else 'nearer the input'} per {AXES[axis][0]}"
-        )
+        where = "" if moves else " deeper" if change > 0 else " nearer the input"
+        moves.append(f"{100 * abs(change):.0f} %{where} per {AXES[axis][0]}")
     return f"{listed(moves)},"
 
 

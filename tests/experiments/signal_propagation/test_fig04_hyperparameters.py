@@ -258,9 +258,10 @@ def test_the_finding_follows_the_verdicts():
     right, wrong = (said(made_up(*as_claimed(sign))) for sign in (1, -1))
     found = claims(made_up(*as_claimed(1)))
     batch, rate = (100 * (1 - 2 ** found[f"centre-dense-{axis}"].measured) for axis in ("batch", "rate"))
-    assert f"moves {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % nearer" in right
-    assert "per doubling of the rate, as Figure 8 says" in right
-    assert "% deeper per halving of the batch and 3" in wrong and "rate, as Section 4 says" in wrong
+    moved = f"the input, {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % per"
+    assert moved in right and "per doubling of the rate, as Figure 8 says" in right
+    assert "the centre, " in wrong and "% deeper per halving of the batch and 3" in wrong
+    assert "rate, as Section 4 says" in wrong
     assert right.endswith("unlike Section 4. It becomes higher.")
     assert wrong.endswith("unlike Figure 8. It becomes lower.")
     flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
