@@ -143,15 +143,19 @@ def finding(table, parameters, claims):
     if not found:
         return "No layer was trained."
     would, found = changes(claims, found), replicates(claims, "controls")
-    said = "If an untrained network found all classes equally likely, as the paper assumes, "
-    said += f"steps on better aligned layers would change its outputs {would}."
+    said = f"If it found all classes equally likely, as the paper assumes, they would change outputs {would}."
+    steps = "Steps on the better aligned layers of an untrained network change its outputs "
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
         sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
-        said += f" In fact they change outputs {MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
+        said = f"{steps}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}. {said}"
     elif HOLDS in found:
-        said += f" In fact they change outputs more{counted(found[HOLDS], sum(map(len, found.values())))}."
+        said = f"{steps}more{counted(found[HOLDS], sum(map(len, found.values())))}. {said}"
+    else:
+        said = said.replace("If it", "If an untrained network").replace(
+            "they", "steps on better aligned layers"
+        )
     short = said.replace(", as the paper assumes,", ",")
     return fitting(f"{said} On {parameters['images']} images.", said, short)
 

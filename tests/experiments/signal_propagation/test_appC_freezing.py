@@ -124,8 +124,9 @@ def test_claims_hold():
     found = outcomes(made_up())
     assert found.pop("turns-mnist") == NOT_JUDGED  # its seeds had been seen
     assert set(found.values()) == {HOLDS} and len(found) == 12
-    assert said(made_up()).startswith("If an untrained network found all classes equally likely, as the")
-    assert "would change its outputs more. In fact they change outputs more (corr" in said(made_up())
+    assert said(made_up()).startswith("Steps on the better aligned layers of an untrained network change")
+    assert "change its outputs more (corr" in said(made_up())
+    assert "they would change outputs more." in said(made_up())
     heads = {id for id, claim in claims(made_up()).items() if claim.headline}
     assert heads == {"would-mnist"}  # with the premise; without it the statement is ours
     assert {"controls-mnist-0"} < {id for id, claim in claims(made_up()).items() if claim.ours}
@@ -137,10 +138,10 @@ def test_claims_are_contradicted():
     found = outcomes(table)
     assert found.pop("would-mnist") == HOLDS and found.pop("turns-mnist") == NOT_JUDGED
     assert set(found.values()) == {CONTRADICTED}
-    assert "they change outputs less (corr" in said(table) and "would change its outputs more" in said(table)
+    assert "change its outputs less (corr" in said(table) and "would change outputs more" in said(table)
     table.loc[table["kind"] == "uniform", "by_labels"] **= -1
     assert outcomes(table)["would-mnist"] == CONTRADICTED
-    assert "they change outputs less (corr" in said(table) and "would change its outputs less." in said(table)
+    assert "change its outputs less (corr" in said(table) and "would change outputs less." in said(table)
 
 
 @pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED), (0, ABSENT)])
@@ -166,7 +167,7 @@ def test_other_verdicts():
     assert "No layer" in said(nothing) and said(made_up(-1, cosine=0))
     assert "(undecided)" in said(made_up(seeds=2)) and outcomes(made_up(seeds=2))["would-mnist"] == UNDECIDED
     none = made_up(norm=0, seeds=30)
-    assert outcomes(none)["controls-mnist-0"] == ABSENT and "they change outputs no more" in said(none)
+    assert outcomes(none)["controls-mnist-0"] == ABSENT and "change its outputs no more" in said(none)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 
 
