@@ -72,7 +72,7 @@ def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(checkout, tmp_pat
     file = tmp_path / "values.yaml"
     file.write_text("seeds: 2\nrate: 1e-1\n")
     run = ("run", "fig99", "-f", str(file), "--no-notebook")
-    assert checkout.run(*run, "--dry-run")[1].splitlines()[1].endswith("no job of this notebook is stored")
+    assert checkout.run(*run, "--dry-run")[1].splitlines()[1].endswith("no job of a similar size is stored")
     assert json.loads(checkout.run(*run, "--json")[1])["parameters"]["rate"] == 0.1
     for path in checkout.results.glob("toy/fig99_toy/*.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"cost_s": 1800.0}))

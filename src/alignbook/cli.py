@@ -300,7 +300,7 @@ def _expect(notebook, values, options):
     print(f"{notebook.name}: {len(jobs)} jobs, {len(waiting)} to compute")
     if waiting and unknown:
         some = "" if unknown == len(waiting) else f" for {unknown} of them"
-        print(f"expected: not known{some}, since no stored job is of a similar size")
+        print(f"expected: not known{some}, since no job of a similar size is stored")
     elif waiting:
         print(f"expected: {hours:.2g} core hours, by the stored jobs that are most like these")
 
