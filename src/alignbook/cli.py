@@ -395,7 +395,6 @@ def _sign(options):
 
 
 def _probe(options):
-    from alignbook.pages import probe_page
     from alignbook.probing import probe, sources
     from alignbook.runs import engine
 
@@ -418,7 +417,24 @@ def _probe(options):
         raise AlignbookError(on_one_line(error)) from None
     for line in [*found.said, *(f"{name}: {why}" for name, why in found.left_out.items())]:
         print(line, file=sys.stderr)
-    print(probe_page.write(found, options.out, f"{options.network} on {options.data}"))
+    print(_written(found, options.out, f"{options.network} on {options.data}"))
+
+
+def _written(found, folder, title):
+    """Where a probe's page is; or its numbers alone, where what draws the page is not installed."""
+    try:
+        from alignbook.pages import probe_page
+
+        return probe_page.write(found, folder, title)
+    except ModuleNotFoundError as error:
+        line = installed.missing(error)
+        if line is None:
+            raise
+        print(f"no page, the numbers alone: {line}", file=sys.stderr)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "report.json"
+    found.to_json(path)
+    return path
 
 
 def _decide(options):
