@@ -50,7 +50,7 @@ def test_the_chapter_defines_what_it_measures_by_a_formula():
     shown = "".join(
         re.findall(r"^\$\$\n(.*?)\n\$\$", CHAPTER.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     )
-    for measure in (r"\text{Alignment}(\Phi, y, \tau) =", "M(A, B) =", r"f(\sigma_i) =", "A_l ="):
+    for measure in (r"\text{Alignment}(\Phi, y, \tau) =", "M(A, B) &=", r"f(\sigma_i) =", "A_l ="):
         assert measure in shown
 
 
@@ -65,7 +65,7 @@ def test_only_pages_of_the_book_are_listed_with_their_verdict(tmp_path):
     claim = Claim("c", "s", "Fig. 1", None, None, 1.0, (0.5, 1.5), "contradicted", 3, "rule")
     record = SimpleNamespace(
         name="random_labels/fig02_misalignment", label="Fig. 2", subject="filters",
-        finding="They align: 4 against 48. A caveat.", headline=[claim],
+        finding="They align: 4 against 48. A caveat.", claims=[claim],
     )  # fmt: skip
     ideas.tell([record], tmp_path)
     found = (tmp_path / "found-misalignment.txt").read_text()

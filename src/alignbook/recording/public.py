@@ -44,9 +44,21 @@ class Recorder(recorder.Recorder):
             return super().plot()
 
     def log_to(self, tracker: Any) -> None:
-        super().log_to(tracker)
+        """Send all rows, past and future, to a tracker of yours.
 
-    log_to.__doc__ = recorder.Recorder.log_to.__doc__
+        Parameters
+        ----------
+        tracker : object
+            One with ``add_scalar(name, value, step)`` (TensorBoard's SummaryWriter),
+            ``log_metrics(values, step=)`` (the module ``mlflow``, Lightning's loggers) or
+            ``log(values, step=)`` (the module ``wandb``, or one of its runs).
+
+        Raises
+        ------
+        ValueError
+            If the tracker has none of these.
+        """
+        super().log_to(tracker)
 
 
 Recorder.__module__ = "alignbook.recording"

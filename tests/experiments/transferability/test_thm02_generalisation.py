@@ -282,10 +282,7 @@ def test_claims_on_nothing_and_on_little():
 
 
 def test_finding_follows_the_numbers(table):
-    assert (
-        "the weights move 0.98 times the bound after the worst source on average, 0.98 times at"
-        in finding(made_up())
-    )
+    assert "the weights move 0.98 times the bound after the worst source on average" in finding(made_up())
     assert finding(made_up()).startswith(
         "Whether the excess over the bound falls with the width was not measured."
     )
