@@ -20,7 +20,7 @@ from alignbook.pages import executed
 MARK = ".made-from"  # a file in the built book: the digest of its pages
 EXTENSION = (
     "extension.py", "accessibility.py", "repository.py", "terms.py", "style.py", "download.py",
-    "panels.py", "share.py", "excerpts.py",
+    "panels.py", "share.py", "excerpts.py", "tables.py",
 )  # fmt: skip
 PAGES = {".md", ".ipynb", ".txt", ".json", ".svg", ".png"}  # any other file renders the whole book
 WHOLE = ("glossary.md",)  # its terms are linked on every page
