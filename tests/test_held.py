@@ -105,31 +105,20 @@ def test_any_content_replaces_any_other(before, after):
     "thing",
     [
         itertools.count(),
-        open,
         np.random.default_rng(0),
         torch.eye(2).to_sparse(),
         {torch.zeros(1): 1},
         iter([]),
     ],
-    ids=[
-        "iterator",
-        "builtin of a module is fine",
-        "numpy's generator",
-        "sparse",
-        "a tensor as a key",
-        "of a list",
-    ],
+    ids=["iterator", "numpy's generator", "sparse", "a tensor as a key", "of a list"],
 )
 def test_what_is_not_known_is_refused(thing):
-    if thing is open:
-        held.digest((thing,))
-        return
     with pytest.raises(held.Unknown):
         held.digest((thing,))
 
 
-def other_network():
-    return nn.Linear(2, 2)
+def test_a_builtin_function_is_known():
+    held.digest((open,))
 
 
 @pytest.mark.parametrize(

@@ -118,9 +118,8 @@ class _Walk:
     def _tensor(self, x):
         if x.layout is not torch.strided or type(x) not in (torch.Tensor, nn.Parameter):
             raise Unknown(f"a tensor of type {type(x).__name__}")
-        if x.nbytes >= LARGE:
-            if not self.changed(x):
-                return ("large", tuple(x.shape), _sha256(x))
+        if x.nbytes >= LARGE and not self.changed(x):
+            return ("large", tuple(x.shape), _sha256(x))
         return ("tensor", self.content(x), x.device.type)
 
     def _frame(self, x):

@@ -14,8 +14,7 @@ from alignbook import paths
 from alignbook.claims import NOT_JUDGED
 from alignbook.errors import AlignbookError
 from alignbook.pages import share, style
-from alignbook.pages.claim_tables import claims_table
-from alignbook.pages.claim_tables import verdict as verdict_of
+from alignbook.pages.claim_tables import claims_table, verdict
 from alignbook.pages.names import spoken
 from alignbook.pages.tables import folded, lettered_prose, marked, number, table, typeset
 from alignbook.runs import engine, notebooks, parameters, plans, results
@@ -172,14 +171,14 @@ def head(run):
     """HTML of a page's first lines: what it shows, what the paper claims, the verdict, what was found."""
     notebook = notebooks.find(run.name)
     target = f"#claim-{html.escape(run.headline.id)}"
-    verdict, word = f'<a class="ab-verdict" href="{target}">{verdicts(run)}</a>', says(notebook.paper)
+    judged, word = f'<a class="ab-verdict" href="{target}">{verdict(run.claims)}</a>', says(notebook.paper)
     if address := address_of(notebook.paper):
         word = word.replace("The paper", f'<a href="{html.escape(address)}">The paper</a>')
     return (
         f"{banner(run)}"
         f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}'
         f"{in_the_paper(notebook)}</p>"
-        f'<p class="ab-finding"><span class="ab-word">We find</span> {verdict}<br>{marked(run.finding)}</p>'
+        f'<p class="ab-finding"><span class="ab-word">We find</span> {judged}<br>{marked(run.finding)}</p>'
     )
 
 
@@ -193,11 +192,6 @@ def in_the_paper(notebook):
     place, said = (f"#page={page}", f", page {page}") if page else ("", "")
     link = f'<a href="{html.escape(address + place)}">{html.escape(what)} in the PDF{said}</a>'
     return f' <small class="ab-place">({link})</small>'
-
-
-def verdicts(run):
-    """HTML of the outcome of the headline, of its replicates and of the claim's other halves."""
-    return verdict_of(run.claims)
 
 
 def banner(run):

@@ -43,21 +43,7 @@ class Recorder(recorder.Recorder):
         with extras():
             return super().plot()
 
-    def log_to(self, tracker: Any) -> None:
-        """Send all rows, past and future, to a tracker of yours.
-
-        Parameters
-        ----------
-        tracker : object
-            One with ``add_scalar(name, value, step)`` (TensorBoard's SummaryWriter),
-            ``log_metrics(values, step=)`` (the module ``mlflow``, Lightning's loggers) or
-            ``log(values, step=)`` (the module ``wandb``, or one of its runs).
-
-        Raises
-        ------
-        ValueError
-            If the tracker has none of these.
-        """
+    def log_to(self, tracker: Any) -> None:  # its docstring is inherited
         super().log_to(tracker)
 
 
