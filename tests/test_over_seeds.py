@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 from alignbook.claims import t_interval
 from alignbook.over_seeds import (
     across,
+    agree,
     area,
     at,
     correlation,
@@ -280,6 +281,14 @@ def test_the_weakest_of_several_is_the_one_that_a_conjunction_stands_with():
     alone = pd.Series([7.0])
     assert weakest(clear, weak, alone) is alone
     assert weakest().empty
+
+
+def test_samples_agree_where_their_verdicts_are_the_same():
+    up, down, flat = (pd.Series([1.0, 1.1, 0.9]) * factor for factor in (1, -1, 1e-3))
+    assert agree(up, 2 * up, matters=0.1) is True and agree(flat, -flat, matters=0.1) is True
+    assert agree(up, down, matters=0.1) is False and agree(up, flat, matters=0.1) is False
+    assert agree(up, flat, matters=1e-9) is True and agree(up, flat, above=0.5, matters=0.1) is False
+    assert agree(matters=0.1) is None and agree(up, pd.Series(dtype=float), matters=0.1) is None
 
 
 def test_nothing_gives_nothing():

@@ -8,7 +8,7 @@ there; runs that diverged are in no table.
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import t_interval
+from alignbook.claims import Claim, t_interval
 
 SEED = "seed"
 _ROUNDING = 1e-9  # of the largest: values that differ by less are the same
@@ -178,8 +178,10 @@ def means(rows, column):
 def weakest(*samples):
     """Of several samples, each to lie above 0, the one that shows it least: with the lowest interval's end.
 
-    A statement that joins several by *and* stands or falls with it (an intersection-union test, which needs
-    no correction). Empty of none, or where one is empty; a sample without an interval is the weakest.
+    A statement that joins several by *and* holds if it holds of this one (an intersection-union test, which
+    needs no correction). The test licenses no more: *contradicted* and *absent* then speak of this part.
+    Where the paper means one of several without saying which, see :func:`agree`.
+    Empty of none, or where one is empty; a sample without an interval is the weakest.
     """
     if not samples or any(len(values) == 0 for values in samples):
         return _none()
@@ -189,6 +191,16 @@ def weakest(*samples):
         return -np.inf if interval is None else interval[0]
 
     return min(samples, key=lower_end)
+
+
+def agree(*samples, matters, above=0.0):
+    """Whether "above ``above``" has the same verdict on each sample; None of none, or where one is empty.
+
+    For a requirement, where the paper leaves open which of several times or sets of networks it means.
+    """
+    if not samples or any(len(values) == 0 for values in samples):
+        return None
+    return len({Claim.greater("", "", "", values, above, matters=matters).outcome for values in samples}) == 1
 
 
 def _none():
