@@ -92,7 +92,9 @@ def test_steps_that_are_looked_at():
     assert experiment.steps_to_look_at(2, 3) == [0, 1, 2]
 
 
-def made_up(order=1, moved=0.0, grown=0.0, label=1.0, gain=(1.0, -1.0), factor=1.0, fourth=0.1, seeds=7):
+def made_up(
+    order=1, moved=0.0, grown=0.0, label=1.0, gain=(1.0, -1.0), factor=1.0, fourth=0.1, seeds=7, unsure=0.0
+):
     rng, rows = np.random.default_rng(0), []
     for seed in range(seeds):
         for step in (0, 10, 100):
@@ -111,7 +113,7 @@ def made_up(order=1, moved=0.0, grown=0.0, label=1.0, gain=(1.0, -1.0), factor=1
                     growth = -2 * rate * ratio * factor if order > 0 else 2 * rate * (ratio + 0.7)
                     if order == 0:
                         growth = rate * (3, 1, 4, 1.5, 5, 2)[(layer + 5 * seed + step) % 6]
-                    row = {"alignment": 0.01, "growth": growth * odd, "third": ratio}
+                    row = {"alignment": 0.01, "growth": growth * odd, "third": ratio, "unsure": unsure}
                     row["by_25"] = -2 * rate * ratio * (1 + fourth * wobble)
                     rows.append({"kind": "layer", "rate": rate, "layer": layer, **here, **row})
                 for sign, value in zip((-1, 1), gain, strict=True):
@@ -163,6 +165,9 @@ def test_other_verdicts():
     assert outcomes(few)["hierarchy-short"] == UNDECIDED and "undecided" in said(few)
     none = made_up(0, moved=0.9, seeds=24)
     assert outcomes(none)["hierarchy-short"] == ABSENT and "moments do not order the layers" in said(none)
+    noisy = made_up(0, moved=0.9, seeds=24, unsure=0.33)
+    assert outcomes(noisy)["hierarchy-short"] == UNDECIDED
+    assert "undecided in very short steps: with our errors, even an exact order would read as" in said(noisy)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
     assert max(map(len, (said(none), said(made_up(-1, moved=0.9)), said(few)))) <= 300
     known = claims(made_up(-1, moved=0.9))
@@ -170,6 +175,32 @@ def test_other_verdicts():
         turned = {"hierarchy-short": one, "hierarchy-rate": other}
         turned = {id: replace(known[id], outcome=outcome, measured=-0.2) for id, outcome in turned.items()}
         assert len(reading.finding(few, PARAMETERS, known | turned)) <= 300
+
+
+def test_a_rank_correlation_is_held_against_what_errors_leave_of_an_exact_one():
+    short = reading.rates(PARAMETERS)[-1]
+    assert reading.if_exact(made_up(), short) == pytest.approx(1)  # no errors
+    mild, strong = (reading.if_exact(made_up(unsure=error, seeds=40), short) for error in (0.1, 0.3))
+    assert 0.2 < strong < mild - 0.2 < 0.8
+    # Errors drawn as they are in a table: its exact order reads as if_exact says.
+    table, rng = made_up(seeds=200), np.random.default_rng(3)
+    errors = 0.2 * rng.standard_normal(len(table))
+    table = table.assign(third=table["third"] + errors, by_25=table["by_25"] - 2 * table["rate"] * errors)
+    table["unsure"] = 0.2
+    read, exact = reading.ranks(table, short).mean(), reading.if_exact(table, short)
+    assert exact == pytest.approx(read, abs=0.1)
+    (of_one,) = {reading.if_exact(table, short), exact}  # the generator is fixed
+    assert reading.beside_exact(table, PARAMETERS, short).mean() == pytest.approx(read / of_one)
+
+
+def test_errors_of_the_traces_are_no_size():
+    table, short = made_up(seeds=30), reading.rates(PARAMETERS)[-1]
+    clean = reading.size(table, short, "factor").mean()
+    errors = 0.4 * np.random.default_rng(3).standard_normal(len(table))
+    noisy = table.assign(third=table["third"] + errors, by_25=table["by_25"] - 2 * table["rate"] * errors)
+    noisy["unsure"] = 0.4
+    assert reading.size(noisy, short, "factor").mean() == pytest.approx(clean, abs=0.05)
+    assert reading.size(noisy.assign(unsure=0.0), short, "factor").mean() > clean + 0.1
 
 
 def test_smoke_job_gives_what_is_read():
