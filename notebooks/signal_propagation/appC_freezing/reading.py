@@ -138,24 +138,21 @@ MORE = DECIDED | {UNDECIDED: "maybe more (undecided){}", NOT_JUDGED: "maybe more
 
 
 def finding(table, parameters, claims):
-    """Whether alignment ranks layers by what they change: in fact, along the labels, and under Equation 4."""
+    """Whether alignment ranks layers by what they change: under Equation 4, in fact, and along the labels."""
     found = replicates(claims, "would")
     if not found:
         return "No layer was trained."
-    would, found = changes(claims, found), replicates(claims, "controls")
-    said = f"If it found all classes equally likely, as the paper assumes, they would change outputs {would}."
-    steps = "Steps on the better aligned layers of an untrained network change its outputs "
+    said = "If all classes were equally likely, as the paper assumes, steps on better aligned layers of an "
+    said += f"untrained network would change its outputs {changes(claims, found)}."
+    found = replicates(claims, "controls")
+    steps = " With its own probabilities, such steps change them "
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
         sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
-        said = f"{steps}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}. {said}"
+        said += f"{steps}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}."
     elif HOLDS in found:
-        said = f"{steps}more{counted(found[HOLDS], sum(map(len, found.values())))}. {said}"
-    else:
-        said = said.replace("If it", "If an untrained network").replace(
-            "they", "steps on better aligned layers"
-        )
+        said += f"{steps}more{counted(found[HOLDS], sum(map(len, found.values())))}."
     short = said.replace(", as the paper assumes,", ",")
     return fitting(f"{said} On {parameters['images']} images.", said, short)
 

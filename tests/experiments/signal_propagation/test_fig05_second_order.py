@@ -194,6 +194,19 @@ def test_how_short_a_step_first_order_needs():
     assert reading.reach(one) is None
 
 
+def test_how_near_far_shorter_steps_come_is_said_where_steps_of_training_do_not():
+    table = made_up(predicted=-0.1)
+    early = (table["kind"] == "step") & (table["epoch"] == 0.5)
+    table.loc[early, "swapped"] = 0.85
+    table.loc[table["epoch"] == 4, "swapped"] = 0.95  # not in the first epoch
+    assert reading.best(table) == pytest.approx(0.85)
+    assert said(table).startswith("At the training's rate, steps do not move the tangent features as the")
+    assert "far shorter steps, which reach 0.85 early on (not judged)." in said(table)
+    assert "early on" not in said(made_up()) and len(said(table)) <= 300
+    cited = next(one for one in reading.STATEMENTS if one.id == "correlated").source
+    assert "Approximation 1" in cited and "Figure 5" not in cited  # whose times and images are not known
+
+
 def test_early_is_a_mean_over_the_first_epoch():
     table = pd.DataFrame({"kind": "step", "seed": 0, "epoch": [0, 0.5, 1, 4], "predicted": [0, 1, 1, 9]})
     assert reading.early(table, "predicted")[0] == pytest.approx(0.75)
