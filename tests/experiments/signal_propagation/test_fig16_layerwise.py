@@ -159,11 +159,23 @@ def test_one_stopping_time_and_little_patience_decide_nothing():
     judged = outcomes(made_up())
     assert judged["several-mnist-32"] == judged["lower-mnist-32"] == NOT_JUDGED
     assert judged["worse-mnist-32"] == HOLDS
-    # Of two stopping times the one that says so less counts.
+
+
+def test_stopping_times_that_disagree_decide_nothing():
+    """The one of two that shows it less does not contradict what the paper may say of the other."""
     table = two_stops(made_up())
     early = (table["kind"] == "end to end") & (table["epochs"] == 1)
     table.loc[early, "alignment"] /= 4
+    claim = claims_of(table)["lower-mnist-32"]
+    assert claim.outcome == NOT_JUDGED and "the same at each stopping time" in claim.test
+    found = reading.by_stop(reading.lower, table, PARAMETERS, "mnist", 32)
+    assert list(found) == [1, 3] and reading.verdicts(found) == {HOLDS, CONTRADICTED}
+    table.loc[table["kind"] == "end to end", "alignment"] /= 4
     assert outcomes(table)["lower-mnist-32"] == CONTRADICTED
+    flat = two_stops(made_up()).reset_index(drop=True)
+    early = (flat["kind"] == "end to end") & (flat["epochs"] == 1)
+    flat.loc[early, "alignment"] = 0.2 + 0.01 * flat["layer"].eq(3) * (1 + 0.1 * flat["seed"])
+    assert outcomes(flat)["several-mnist-32"] == NOT_JUDGED
 
 
 def test_as_many_layers_is_a_result():
