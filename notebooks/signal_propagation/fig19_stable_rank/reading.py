@@ -188,7 +188,8 @@ STATEMENTS = [
     ),
     Statement(
         "fisher-below", "The Fisher information has a lower stable rank than the layer's kernel.",
-        source="Figures 21 and 22, Appendix G.4", of=apart("log_rank", "log_fisher"), **OF_LN,
+        source="Appendix G.4, an argument about any network", of=apart("log_rank", "log_fisher"),
+        **OF_LN | {"requires": ()},
     ),
     Statement(
         "fisher-even", "The Fisher information's stable rank varies less over the layers than the kernel's.",
@@ -237,6 +238,10 @@ def finding(table, parameters, claims):
                 f"the paper's up to {100 * BEST:.0f} %",
             },
         )
+        low, high = claims["rank"].interval or (0, 0)
+        if low > 0 or high < 0:
+            said += f". In ours the direction {'agrees' if low > 0 else 'is opposite'} (correlation "
+            said += f"{claims['rank'].measured:.2f})"
     elif claims["rank"].measured is not None:
         said += f" (correlation {claims['rank'].measured:.2f})"
     said += ALIGNED.get(claims["correlation"].outcome, "")

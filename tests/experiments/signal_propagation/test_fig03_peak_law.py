@@ -274,7 +274,7 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
 
 
 def test_inaccurate_networks_that_turn_a_slope_decide_none():
-    """Two far networks a seed, each in a layer far out: on average the accuracies are near the printed ones."""
+    """Two far networks a seed, far out: on average the accuracies are near the printed ones."""
     depths, far = range(10, 90, 10), (90, 100)
     good = made_up({(d, s): round(1.5 * d**0.6) + s for d in depths for s in range(3)}, accuracy=0.97)
     lost = made_up({(d, s): d - 7 * s for d in far for s in range(3)}, accuracy=0.87)
