@@ -331,8 +331,8 @@ def finding(table, parameters, claims):
     exact, more, short = most(table, parameters, "mean", judged), unjudged(found), unjudged(found, False)
     theory = ""
     if math.isfinite(exact):
-        theory = " At these depths, the paper's recursion gives "
-        theory += f"{'at most ' * (len(judged) > 1)}{exact:.1f} there."
+        theory = " There, exact theory gives "
+        theory += f"{'at most ' * (len(judged) > 1)}{exact:.1f}, averaged over pairs."
     tried = (f"{said}{theory} {more}", f"{said}{theory} {short}", f"{said} {short}")
     return fitting(*map(str.rstrip, tried))
 
