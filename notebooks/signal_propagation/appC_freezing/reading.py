@@ -154,7 +154,8 @@ def finding(table, parameters, claims):
     elif HOLDS in found:
         said += f"{steps}more{counted(found[HOLDS], sum(map(len, found.values())))}."
     short = said.replace(", as the paper assumes,", ",")
-    return fitting(f"{said} On {parameters['images']} images.", said, short)
+    shortest = short.replace("With its own probabilities", "In fact")
+    return fitting(f"{said} On {parameters['images']} images.", said, short, shortest)
 
 
 def changes(claims, found):

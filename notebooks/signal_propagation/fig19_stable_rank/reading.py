@@ -9,7 +9,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, correlation, curves, difference, means, sample
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import first_unmet
+from alignbook.wording import first_unmet, fitting
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 BEST = PRINTED["test_accuracy"].max()
@@ -227,7 +227,7 @@ def finding(table, parameters, claims):
     outcome = claims["rank"].outcome
     if outcome not in SAID:
         return "Too few networks were trained to correlate accuracy and stable rank."
-    said = SAID[outcome]
+    said, ours = SAID[outcome], ""
     if outcome == NOT_JUDGED:
         count, best = networks_a_seed(table, parameters), BEST - points_short(table, parameters) / 100
         said += first_unmet(
@@ -240,17 +240,18 @@ def finding(table, parameters, claims):
         )
         low, high = claims["rank"].interval or (0, 0)
         if low > 0 or high < 0:
-            said += f". In ours the direction {'agrees' if low > 0 else 'is opposite'} (correlation "
-            said += f"{claims['rank'].measured:.2f})"
+            ours = f". In ours the direction {'agrees' if low > 0 else 'is opposite'} (correlation "
+            ours += f"{claims['rank'].measured:.2f})"
     elif claims["rank"].measured is not None:
         said += f" (correlation {claims['rank'].measured:.2f})"
-    said += ALIGNED.get(claims["correlation"].outcome, "")
+    more = ALIGNED.get(claims["correlation"].outcome, "")
     rate, noise = claims["rate"], LABELS.get(claims["noise"].outcome)
     if rate.outcome in (HOLDS, CONTRADICTED):
-        said += f". The lowest learning rate makes the rank {math.exp(rate.measured):.1f} times as large"
-        said += f"; {noise}" if noise else ""
+        more += f". The lowest learning rate makes the rank {math.exp(rate.measured):.1f} times as large"
+        more += f"; {noise}" if noise else ""
     small = parameters["width"] < 64 or parameters["images"]
-    return f"{said}.{' Our VGG-19 is narrow and saw few images.' if small else ''}"
+    more += f".{' Our VGG-19 is narrow and saw few images.' if small else ''}"
+    return fitting(said + ours + more, said + more)
 
 
 def key_numbers(table, parameters):
