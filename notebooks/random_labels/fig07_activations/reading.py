@@ -217,11 +217,9 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Where pre-training hurts, the last hidden layer is less active after fine-tuning on random labels",
-    contradicted="Where pre-training hurts, the last hidden layer is more active after fine-tuning on random "
-    "labels",
-    absent="Where pre-training hurts, the last hidden layer is about as active after fine-tuning on random "
-    "labels",
+    holds="Where pre-training hurts, the last hidden layer ends less active with random labels",
+    contradicted="Where pre-training hurts, the last hidden layer ends more active with random labels",
+    absent="Where pre-training hurts, the last hidden layer ends about as active with random labels",
     undecided="It is undecided whether the last hidden layer ends less active where pre-training hurts",
     not_judged="We do not judge whether the last hidden layer ends less active in the paper's negative "
     "setting than in its positive one",
@@ -243,7 +241,8 @@ def finding(table, parameters, claims):
     if claim.outcome == NOT_JUDGED:
         return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
-    text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, on {helps:.0f} % in the other setting."
+    text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, "
+    text += f"on {helps:.0f} % in the other setting."
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
     died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
     deaths = " At the switch of tasks, more neurons die where it hurts." * (set(died) == {HOLDS})

@@ -231,7 +231,7 @@ def test_deaths_in_the_negative_case_alone():
     table = made_up(**PRINTED)
     found = outcomes(table)  # without histograms nothing is known of neurons that fire rarely
     assert {outcome for id, outcome in found.items() if not id.startswith("rare")} == {HOLDS}
-    assert said(table).startswith("Where pre-training hurts, the last hidden layer is less active after")
+    assert said(table).startswith("Where pre-training hurts, the last hidden layer ends less active")
     assert "fires on 10 % of images, on 41 % in the other setting. At the switch" in said(table)
     found = [key.here for key in reading.key_numbers(table, PARAMETERS)]
     assert found[1] == "50 → 40 → 10"
@@ -243,7 +243,7 @@ def test_the_other_way_round_all_disagree():
     for id in ("dies", "ends", "falls", "stays", "spared", "intact"):
         assert found[f"{id}-random"] == CONTRADICTED, id
     assert found["falls-cnn1"] == found["stays-cnn1"] == CONTRADICTED
-    assert "the last hidden layer is more active" in said(table)
+    assert "the last hidden layer ends more active" in said(table)
 
 
 def test_what_is_left_and_what_was_learned():
@@ -318,7 +318,7 @@ def test_the_finding_names_the_layers_that_agree_with_the_paper():
     other = made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1))
     table = with_histograms(other, lambda case, layer: 0.5 if case == "negative" and 1 < layer < 13 else 0.2)
     assert reading.with_the_paper(table, "random") == list(range(2, 13))
-    assert "the last hidden layer is more active" in said(table)
+    assert "the last hidden layer ends more active" in said(table)
     assert "Layers 2 to 12 agree with the paper: more neurons fire rarely (looked at afterwards)." in said(
         table
     )
