@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, CONTRADICTED, HOLDS, KeyNumber, t_interval
+from alignbook.claims import CONFIDENCE, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, t_interval
 from alignbook.over_seeds import across, at, curves, difference, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, listed
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..seen_seeds import seen
@@ -184,10 +184,22 @@ def finding(table, parameters, claims):
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
         text += f". {COLUMNS[column].name} is the least clear: with all of its layers it "
         text += f"{gained(found[column].iloc[-1])} of mean accuracy."
-    peaks = sum(gain.max() > 0 and gain.idxmax() < depth(column) for column, gain in found.items())
-    if peaks:
-        text += f" {('One gains', 'Two gain', 'All three gain')[peaks - 1]} most with only some layers."
+    text += _lost(claims, losing)
     return text + " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
+
+
+def _lost(claims, losing):
+    """In how many networks a step to more layers surely takes away, where several do, and which are open."""
+    if len(losing) < 2:
+        return ""
+    outcomes = {setting.name: claims[f"steps-{column}-random"].outcome for column, setting in COLUMNS.items()}
+    undecided = [name for name, outcome in outcomes.items() if outcome == UNDECIDED]
+    which = "All three networks" if len(losing) == len(outcomes) else "Two networks"
+    return (
+        f" {which} lose with some further layer"
+        + f"; {listed(undecided)} is undecided" * bool(undecided)
+        + "."
+    )
 
 
 def _points(mean):

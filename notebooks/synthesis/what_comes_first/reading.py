@@ -1,4 +1,4 @@
-"""Whether features align before filters, and whether they need the first layer to learn. All is ours."""
+"""Whether features change before filters, and whether they need the first layer to learn. All is ours."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,10 @@ CELL = ["scale", "rate", "width"]
 
 
 def amount(run):
-    """The filters' alignment, of a run: misalignment with random bases less that with the data."""
+    """The filters' preference for the data's axes, of a run: misalignment with random bases less that with them.
+
+    It grows where the misalignment with the data does, too, but less than that with random bases.
+    """
     return run["random_bases"] - run["misalignment"]
 
 
@@ -125,7 +128,8 @@ LATER = {"source": "ours", "seen": 5, "post_hoc": "added after the planned runs,
 STATEMENTS = [
     Statement(
         "order", "The features complete half of their change towards the labels before the first layer's "
-        "weights complete half of theirs towards the data.", headline=True, **TIME,
+        "weights complete half of the change in their preference for the data's axes over random ones.",
+        headline=True, **TIME,
         source="compare Maennel Figure 2 and Imani Figure 2", of=lambda t, p, layers: lags(t, layers),
     ),
     Statement(
@@ -166,8 +170,10 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 SAYS = by_verdict(
-    "features align first{}", "filters align first{}", "both align at once{}",
-    undecided="which aligns first is undecided{}", not_judged="we do not judge which aligns first{}",
+    "features align before filters prefer the data's axes to random ones{}",
+    "filters prefer the data's axes to random ones before features align{}",
+    "both change at once{}", undecided="which changes first is undecided{}",
+    not_judged="we do not judge which changes first{}",
 )  # fmt: skip
 LATE = {HOLDS: "filters", CONTRADICTED: "features"}  # what the verdict on an order says comes later
 
@@ -178,14 +184,29 @@ def finding(table, parameters, claims):
     if not text:
         return "Nothing was measured: every run diverged."
     order = replicates(claims, "order")
-    outcome, alike = next(iter(order)), len(order) == 1
-    if alike and outcome in LATE:
-        times = [2 ** abs(claim.measured) for claim in order[outcome]]
-        text += f": {LATE[outcome]} take {_least(times, 1)} times as long"
-    text, frozen = f"{text[0].upper()}{text[1:]}.", _frozen(claims) * alike
-    turned = _turned(parameters, claims)
+    text, frozen = f"{text[0].upper()}{text[1:]}.", _frozen(claims) * (len(order) == 1)
+    turned, growth = _turned(parameters, claims), _growth(table, parameters)
     caveat = " All initial filters were small."
-    return fitting(f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{caveat}")
+    return fitting(
+        f"{text}{growth}{turned}{frozen}{caveat}",
+        f"{text}{growth}{turned}{caveat}",
+        f"{text}{turned}{caveat}",
+    )
+
+
+def grown(table, parameters):
+    """Whether the misalignment with the data's axes grew, by run with all layers trained; True or False."""
+    rows = at(table, trained="all", layer=parameters["layers"])
+    runs = rows.sort_values("step").groupby(["layer", "seed", *CELL])["misalignment"]
+    return runs.last() > runs.first()
+
+
+def _growth(table, parameters):
+    """In how many runs the filters also grow less aligned with the data's axes, a sentence or none."""
+    found = grown(table, parameters)
+    if not found.any():
+        return ""
+    return f" Filters grow more misaligned with both in {found.sum()} of {len(found)} runs."
 
 
 def _frozen(claims):

@@ -187,7 +187,7 @@ LONG |= {"seeds": 3}
 def made_up(
     gain, figures=("12", "13"), groups=12, labels=("real", "random"), noise=0.005, reached=0.95, known=1.0
 ):
-    """Learning curves 0.1 → ``reached`` from scratch; ``gain(group, factors)`` higher when pre-trained; three seeds.
+    """Learning curves 0.1 → ``reached`` from scratch; ``gain(group, factors)`` higher when pre-trained.
 
     known : share of the random labels that pre-training learned, or a function of the group's number.
     """
@@ -339,7 +339,7 @@ def test_groups_that_did_not_learn_their_labels_are_counted_and_not_judged():
 
 @pytest.mark.parametrize(("slow", "outcome"), [(1, HOLDS), (5, UNDECIDED), (20, CONTRADICTED)])
 def test_it_rarely_hurts_where_few_groups_are_slower(slow, outcome):
-    """Of sixty groups of a kind ``slow`` lose seven points, the others less than one, which does not count."""
+    """Of sixty groups of a kind ``slow`` lose seven points, the others less than one."""
 
     def gain(figure, factors):
         return -0.09 if int(factors["unit"].split("-")[2]) < slow else -0.002

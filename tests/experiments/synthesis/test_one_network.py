@@ -84,12 +84,13 @@ def test_claims_of_one_seed_or_of_nothing():
 
 def test_the_finding_follows_the_order():
     first, later = made_up((200, 40, 20, 10)), made_up((10, 40, 100, 200))
-    assert said(first).count("features align first") == 2
-    assert said(later).count("filters align first") == 2
+    assert said(first).count("features come first") == 2
+    assert said(later).count("filters come first") == 2
     mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
     assert said(mixed).startswith(
-        "We expected features to align before filters: in the convolutional network filters align first; in "
-        "the fully connected network, measured differently, features align first. With real"
+        "We expected features to align before filters prefer the data's axes to random ones: in the "
+        "convolutional network filters come first; in the fully connected network, measured differently, "
+        "features come first."
     )
     # An order that is not sure is called undecided, whatever its sign.
     assert said(made_up((200, 40, 20, 10), seeds=2)).count("the order is undecided") == 2
