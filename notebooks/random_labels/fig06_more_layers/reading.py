@@ -195,11 +195,8 @@ def _lost(claims, losing):
     outcomes = {setting.name: claims[f"steps-{column}-random"].outcome for column, setting in COLUMNS.items()}
     undecided = [name for name, outcome in outcomes.items() if outcome == UNDECIDED]
     which = "All three networks" if len(losing) == len(outcomes) else "Two networks"
-    return (
-        f" {which} lose with some further layer"
-        + f"; {listed(undecided)} is undecided" * bool(undecided)
-        + "."
-    )
+    rest = f"; {listed(undecided)} is undecided" if undecided else ""
+    return f" {which} lose with some further layer{rest}."
 
 
 def _points(mean):

@@ -210,8 +210,8 @@ TIME = {
 STATEMENTS = [
     Statement(
         "features-first", "The features of the last hidden layer complete half of their change towards the "
-        "labels before the first layer's weights complete half of the change in their preference for the data's "
-        "axes over random ones.",
+        "labels before the first layer's weights complete half of the change in their preference for the "
+        "data's axes over random ones.",
         source="compare Maennel Figure 2 and Imani Figure 2", of=later("features", "filters"), each=cases,
         headline=True, **TIME,
     ),
@@ -266,8 +266,8 @@ def finding(table, parameters, claims):
     turned = turned_by_the_end(table, parameters)
     early = ""
     if turned:
-        early = f" Stopped after {early_end(table, parameters)} steps, the order turns in {len(turned)} of "
-        early += f"{len(cases(parameters))} cases."
+        count = f"{len(turned)} of {len(cases(parameters))} cases turn{'s' * (len(turned) == 1)}"
+        early = f" Stopped after {early_end(table, parameters)} steps, {count}."
     return fitting(*(f"{text}{more}" for more in (f"{early} Both networks are small.", early, "")))
 
 
@@ -282,7 +282,7 @@ def up_to(table, end):
 
 
 def turned_by_the_end(table, parameters):
-    """The cases in which features and filters have surely one order up to :func:`early_end`, and the other."""
+    """The cases in which features and filters surely have the opposite order up to :func:`early_end`."""
     early, found, later_by = up_to(table, early_end(table, parameters)), [], later("features", "filters")
     for case in cases(parameters):
         both = [t_interval(later_by(rows, parameters, **case.given))[2] for rows in (early, table)]

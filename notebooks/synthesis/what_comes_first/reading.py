@@ -17,7 +17,7 @@ CELL = ["scale", "rate", "width"]
 
 
 def amount(run):
-    """The filters' preference for the data's axes, of a run: misalignment with random bases less that with them.
+    """The filters' preference for the data's axes: misalignment with random bases less that with these.
 
     It grows where the misalignment with the data does, too, but less than that with random bases.
     """
@@ -185,13 +185,9 @@ def finding(table, parameters, claims):
         return "Nothing was measured: every run diverged."
     order = replicates(claims, "order")
     text, frozen = f"{text[0].upper()}{text[1:]}.", _frozen(claims) * (len(order) == 1)
-    turned, growth = _turned(parameters, claims), _growth(table, parameters)
+    turned = _turned(parameters, claims)
     caveat = " All initial filters were small."
-    return fitting(
-        f"{text}{growth}{turned}{frozen}{caveat}",
-        f"{text}{growth}{turned}{caveat}",
-        f"{text}{turned}{caveat}",
-    )
+    return fitting(f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{frozen}", f"{text}{turned}{caveat}")
 
 
 def grown(table, parameters):
@@ -199,14 +195,6 @@ def grown(table, parameters):
     rows = at(table, trained="all", layer=parameters["layers"])
     runs = rows.sort_values("step").groupby(["layer", "seed", *CELL])["misalignment"]
     return runs.last() > runs.first()
-
-
-def _growth(table, parameters):
-    """In how many runs the filters also grow less aligned with the data's axes, a sentence or none."""
-    found = grown(table, parameters)
-    if not found.any():
-        return ""
-    return f" Filters grow more misaligned with both in {found.sum()} of {len(found)} runs."
 
 
 def _frozen(claims):

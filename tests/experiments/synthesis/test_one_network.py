@@ -242,3 +242,18 @@ def test_a_run_records_every_task(network):
     assert before == after and real["random_bases"].iloc[0] == random["random_bases"].iloc[0] != before
     whole = pd.concat(tables.values())
     assert all(len(reading.times(whole, network, task)) == 1 for task in reading.TASKS)
+
+
+def test_an_order_that_an_earlier_end_turns_is_counted():
+    """Filters that change early and late: half of their change is done sooner where training stops sooner."""
+    table = made_up((40, 20, 20, 10))
+    assert not reading.turned_by_the_end(table, PARAMETERS) and "Stopped after" not in said(table)
+    end = reading.early_end(table, PARAMETERS)
+    late = (table["step"] > end) & (table["network"] == "dense") & (table["task"] == "real")
+    table.loc[late, "random_bases"] += 100 * np.log2(table["step"][late] / end)
+    first = made_up((10, 100, 20, 10))
+    early = table["network"].eq("dense") & table["task"].eq("real") & table["step"].le(end)
+    table.loc[early, "random_bases"] = first.loc[early, "random_bases"]
+    turned = reading.turned_by_the_end(table, PARAMETERS)
+    assert [case.id for case in turned] == ["dense-real"]
+    assert f"Stopped after {end} steps, 1 of 6 cases turns." in said(table)
