@@ -212,12 +212,8 @@ def finding(table, parameters, claims):
     repair = REPAIR * (parameters["tune_learning_rate"] > PAPER_RATE)
     stand_in = _stand_in(parameters)
     short = stand_in.split(",")[0].rstrip(".") + "."
-    return fitting(
-        said + across + repair + stand_in,
-        said + across + repair + short,
-        said + across + repair,
-        said + stand_in,
-    )
+    longest = said + across + repair
+    return fitting(longest + stand_in, longest + short, longest.rstrip(), said + stand_in)
 
 
 def _printed_falls():

@@ -170,10 +170,8 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 SAYS = by_verdict(
-    "features align before filters prefer the data's axes to random ones{}",
-    "filters prefer the data's axes to random ones before features align{}",
-    "both change at once{}", undecided="which changes first is undecided{}",
-    not_judged="we do not judge which changes first{}",
+    "features come first{}", "filters come first{}", "both come at once{}",
+    undecided="which comes first is undecided{}", not_judged="we do not judge which comes first{}",
 )  # fmt: skip
 LATE = {HOLDS: "filters", CONTRADICTED: "features"}  # what the verdict on an order says comes later
 
@@ -184,10 +182,13 @@ def finding(table, parameters, claims):
     if not text:
         return "Nothing was measured: every run diverged."
     order = replicates(claims, "order")
-    text, frozen = f"{text[0].upper()}{text[1:]}.", _frozen(claims) * (len(order) == 1)
+    text = f"Of features aligning and filters preferring the data's axes to random ones, {text}."
+    frozen = _frozen(claims) * (len(order) == 1)
     turned = _turned(parameters, claims)
     caveat = " All initial filters were small."
-    return fitting(f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{frozen}", f"{text}{turned}{caveat}")
+    return fitting(
+        f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{frozen}", f"{text}{turned}{caveat}", text
+    )
 
 
 def grown(table, parameters):
