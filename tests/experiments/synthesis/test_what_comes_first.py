@@ -61,12 +61,10 @@ def test_every_statement_can_come_out_either_way():
     assert {claim.outcome for claim in found} == {HOLDS} and all(claim.ours for claim in found)
     assert set(outcomes(against).values()) == {CONTRADICTED}
     assert said(held) == (
-        "Features align before filters prefer the data's axes to random ones with both kinds of first layer. "
-        "With the first layer frozen, features reach 80 % of their gain. All initial filters were small."
+        "Of features aligning and filters preferring the data's axes to random ones, features come first with "
+        "both kinds of first layer. With the first layer frozen, features reach 80 % of their gain. All initial filters were small."
     )
-    assert said(against).startswith(
-        "Filters prefer the data's axes to random ones before features align with both"
-    )
+    assert "to random ones, filters come first with both kinds" in said(against)
     assert "frozen, features reach 34 % of" in said(against)
     assert reading.by_share(PARAMETERS, claims(held)) == "By the share, in all cases features come first."
     assert reading.at_equal_loss(claims(held)).startswith("Within 0.02 of the labels, with the convolution")
@@ -90,16 +88,15 @@ def test_what_grows_is_the_preference_and_the_finding_says_so():
     assert reading.grown(table, PARAMETERS).groupby(level="layer").sum().to_dict() == {
         "convolutional": 8, "dense": 8,
     }  # fmt: skip
-    assert "prefer the data's axes to random ones" in said(table) and "times as long" not in said(table)
+    assert "preferring the data's axes to random ones" in said(table) and "times as long" not in said(table)
 
 
 def test_orders_that_differ_are_named():
     first, later = made_up(), AGAINST
     mixed = pd.concat([first[first["layer"] == "dense"], later[later["layer"] == "convolutional"]])
     assert said(mixed) == (
-        "Features align before filters prefer the data's axes to random ones with the dense layer; filters "
-        "prefer the data's axes to random ones before features align with the convolution. All initial "
-        "filters were small."
+        "Of features aligning and filters preferring the data's axes to random ones, features come first with "
+        "the dense layer; filters come first with the convolution. All initial filters were small."
     )
 
 
