@@ -1,9 +1,10 @@
 """The recorder as :mod:`alignbook` hands it out.
 
 Studies use that of :mod:`.recorder`, whose code counts for their stored results. Here, around it, data are
-read as the probe reads them: a spread of examples, in more forms.
+read as the probe reads them: a spread of examples, in more forms, and more kinds of targets.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from torch import nn
 
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
+from alignbook.probing import square
 from alignbook.probing.gathering import gathered
 
 from . import recorder
@@ -37,6 +39,11 @@ class Recorder(recorder.Recorder):
         whole = (inputs, targets) if found.key is None else {**inputs, found.key: targets}
         super().__init__(whole, instruments, at, share, examples, loss, start, seed, forward=forward)
         self.said = (*found.said, *self.said)
+
+    def _network(self, model):
+        network = super()._network(model)
+        network.task = functools.partial(square.task, network)
+        return network
 
     def plot(self) -> "Figure":
         """A figure with a panel per instrument, a line per layer; needs matplotlib: ``alignbook[report]``."""
