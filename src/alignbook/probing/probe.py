@@ -192,19 +192,17 @@ def _earlier(before):
 
 
 def _before(earlier, network, device):
-    """(a copy to be measured or None, its weights, why it is None, a line on weights left over or None)."""
+    """:class:`.weights.Fitted`: a copy to be measured, its weights, and lines."""
     if isinstance(earlier, nn.Module):
         made = copied(earlier, device)
         state, left = weights.matched(made.state_dict(), network.state_dict())
-        return made, state, None, left
+        return weights.Fitted(made, state, None, left)
     state = weights.read(earlier) if isinstance(earlier, str | Path) else weights.unpacked(earlier)
     if not isinstance(state, Mapping):
         raise ValueError(
             f"before must be an nn.Module, a state dict, a checkpoint or its path, not {type(state).__name__}"
         )
-    state, left = weights.matched(state, network.state_dict())
-    made, why = weights.fitted(network, state)
-    return made, state, why, left
+    return weights.fitted(network, state)
 
 
 def _fresh(networks, without, seed, limits, left_out, given, forward):

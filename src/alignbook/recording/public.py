@@ -16,7 +16,7 @@ from alignbook.metrics.checks import integer
 from alignbook.probing import square
 from alignbook.probing.gathering import gathered
 
-from . import recorder
+from . import recorder, wandb
 from .untouched import untouched
 
 if TYPE_CHECKING:
@@ -51,7 +51,13 @@ class Recorder(recorder.Recorder):
             return super().plot()
 
     def log_to(self, tracker: Any) -> None:  # its docstring is inherited
-        super().log_to(tracker)
+        if not callable(getattr(tracker, "define_metric", None)):
+            return super().log_to(tracker)
+        rows = wandb.Rows(tracker)
+        super().log_to(rows)
+        rows.past = False
+        if rows.late:
+            self.left_out["log_to"] = f"{rows.late} rows of steps that the run has passed are not sent to it"
 
 
 Recorder.__module__ = "alignbook.recording"
