@@ -108,7 +108,7 @@ def test_as_many_positions_as_classes_are_no_riddle_where_tokens_come_in():
     plain = functional.cross_entropy(scores(ids).flatten(0, 1), labels.flatten()).item()
     for net, expected in ((causal, own), (scores, plain)):
         record = recorded(net, {"input_ids": ids, "labels": labels} if net is causal else (ids, labels),
-                          ["loss", "alignment", "tangent", "curvature"])  # fmt: skip
+                          ["loss", "alignment", "tangent", "curvature"], share=None)  # fmt: skip
         assert record.left_out == {} and values(record)["loss", ""] == pytest.approx(expected, rel=1e-5)
     found = alignbook.probe(scores, ids, labels, without=["curvature", "initialisation"])
     assert found.network["network"]["loss"] == pytest.approx(plain, rel=1e-5)

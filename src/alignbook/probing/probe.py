@@ -10,6 +10,7 @@ from torch import nn
 from alignbook.errors import AlignbookError, on_one_line
 
 from . import budget, features, instruments, weights
+from . import given as functions
 from .budget import Limits
 from .curvature import curvature
 from .errors import DoesNotApply
@@ -126,7 +127,7 @@ def probe(
     'the network has no two-dimensional convolution'
     """
     limits = Limits(minutes, memory, examples)
-    seed = _seed(seed)
+    seed, forward, loss = _seed(seed), functions.forward(forward), functions.loss(loss)
     without = [without] if isinstance(without, str) else list(without)
     unknown = set(without) - {*INSTRUMENTS, FRESH}
     if unknown:
@@ -223,10 +224,12 @@ def _layers(layers, network):
     """The patterns, of which each must be some module's. Raises ValueError with the nearest name."""
     if layers is None:
         return None
-    patterns = [layers] if isinstance(layers, str) else list(layers)
+    patterns = [layers] if isinstance(layers, str) else layers
+    if not isinstance(patterns, list | tuple | set) or not patterns:
+        raise ValueError(f"layers must be names of modules, or patterns of them, not {layers!r}")
     names = list(network.names().values())
     for pattern in patterns:
         if not any(features.selected(name, [pattern]) for name in [*names, features.OUTPUT]):
             near = difflib.get_close_matches(str(pattern), names, 1)
             raise ValueError(f"no layer {pattern!r}" + (f"; the nearest is {near[0]!r}" if near else ""))
-    return patterns
+    return list(patterns)

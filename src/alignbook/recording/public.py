@@ -13,7 +13,7 @@ from torch import nn
 
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
-from alignbook.probing import square
+from alignbook.probing import given, square
 from alignbook.probing.gathering import gathered
 
 from . import recorder, wandb
@@ -33,6 +33,7 @@ class Recorder(recorder.Recorder):
         seed: int = 0, *, forward: Callable | None = None,
     ) -> None:  # fmt: skip
         integer(examples, "examples", 1)
+        loss, forward = given.loss(loss), given.forward(forward)
         with untouched(nn.Module()):  # a DataLoader draws from the global generator
             found, _ = gathered(data, examples=examples, least=1, floats=None)
         inputs, targets = found.inputs, found.targets
