@@ -104,6 +104,18 @@ def test_what_is_no_function_is_refused_by_probe_and_recorder(given, said):
         alignbook.Recorder(vectors(), **given)
 
 
+def test_one_output_for_classes_is_told_what_to_do_and_that_works():
+    net, (x, y) = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)), vectors()
+    with pytest.raises(AlignbookError, match="one output tells no classes apart: give targets as floats"):
+        alignbook.probe(net, x, (y > 0).long(), without=QUICK)
+
+    def logit(o, t):
+        return functional.binary_cross_entropy_with_logits(o[:, 0], t)
+
+    found = alignbook.probe(net, x, (y > 0).float(), loss=logit, without=QUICK)
+    assert found.network["network"]["loss"] == pytest.approx(logit(net(x), (y > 0).float()).item(), rel=1e-5)
+
+
 def test_a_loss_of_every_example_and_no_layers_are_one_line():
     each = nn.CrossEntropyLoss(reduction="none")
     said = r"loss must return a tensor of one number, the mean of the examples, not \(24,\)"

@@ -13,7 +13,7 @@ from torch import nn
 
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
-from alignbook.probing import given, square
+from alignbook.probing import given, settling
 from alignbook.probing.gathering import gathered
 
 from . import recorder, wandb
@@ -43,7 +43,7 @@ class Recorder(recorder.Recorder):
 
     def _network(self, model):
         network = super()._network(model)
-        network.task = functools.partial(square.task, network)
+        network.task = functools.partial(settling.task, network)
         return network
 
     def plot(self) -> "Figure":

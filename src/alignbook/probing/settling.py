@@ -1,6 +1,6 @@
-"""Classes of as many positions as there are classes: which axis of such outputs (n, T, T) is which.
+"""What a network is asked, where strangers' networks need more than :mod:`.task`, which studies reach.
 
-Studies reach the code of :mod:`.task`, which refuses these.
+As many positions as there are classes: which axis of outputs (n, T, T) is which. One output for classes.
 """
 
 import torch
@@ -17,9 +17,14 @@ IMPOSSIBLE = -1e9  # the score of a class that is nobody's
 def task(network, rows, loss, seed):
     """As :meth:`.network.Network.task`; of tokens, and with Hugging Face's networks, classes come last.
 
-    Raises ValueError where neither tells.
+    Raises ValueError where neither tells, and for one output without a loss of its own.
     """
     outputs, targets = outputs_of(returned := network.answer(rows)), network.data.targets
+    if loss is None and not targets.is_floating_point() and outputs.shape[1:] == (1,) and targets.ndim == 1:
+        raise ValueError(
+            "one output tells no classes apart: give targets as floats (then its squared error counts), and "
+            "for a logit loss=, e.g. lambda o, t: binary_cross_entropy_with_logits(o[:, 0], t)"
+        )
     length = tuple(targets.shape[1:])
     if targets.is_floating_point() or len(length) != 1 or tuple(outputs.shape[1:]) != 2 * length:
         return Network.task(network, rows, loss, seed)
