@@ -154,7 +154,8 @@ def _page(name, called):
     # The mark makes the page another one where a docstring has changed.
     parts = [f"# {name}", "", f"% {mark}", "", "```{eval-rst}", ".. currentmodule:: alignbook", ""]
     if name in _SAYS:
-        parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name)]
+        parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name), ""]
+        parts += [f"   >>> list(alignbook.{name})", f"   {list(thing)!r}"]  # what it prints today
     elif inspect.isclass(thing):
         parts += [f".. autoclass:: alignbook.{name}", "   :members:", "   :inherited-members:"]
     else:
