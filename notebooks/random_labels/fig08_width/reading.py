@@ -153,7 +153,8 @@ def key_numbers(table, parameters):
     """Over the epochs shown, the gap at the narrowest and the widest layer; the narrowest's dead units."""
     kind, over = parameters["labels"][0], f" over {parameters['epochs']} epochs"
     frame, made = 100 * by_width(table, parameters, kind, gap), []
-    for width, words in zip(dict.fromkeys(frame.columns[[0, -1]]), ("narrowest", "widest"), strict=False):
+    ends = dict.fromkeys(frame.columns[[0, -1]]) if len(frame) else ()
+    for width, words in zip(ends, ("narrowest", "widest"), strict=False):
         what = f"gap{over}, {KINDS[kind]}, {words} layer (points)"
         made.append(KeyNumber(what, interval(frame[width], "{:+.1f}", (-100, 100))))
     dead = 100 * by_width(table, parameters, kind, dead_after)
