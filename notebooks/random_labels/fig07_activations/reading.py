@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber
+from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, others
+from alignbook.wording import by_verdict, others
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
@@ -177,7 +177,8 @@ STATEMENTS = [
 
 SAID = by_verdict(
     holds="After fine-tuning on random labels fewer neurons are active where pre-training hurts",
-    contradicted="After fine-tuning on random labels more neurons are active where pre-training hurts",
+    contradicted="After fine-tuning on random labels more, not fewer, neurons are active where pre-training "
+    "hurts",
     absent="After fine-tuning on random labels about as many neurons are active where pre-training hurts",
     undecided="It is undecided whether fewer neurons are active in the end where pre-training hurts",
     not_judged="We do not judge whether fewer neurons are active in the end in the paper's negative setting "
@@ -201,11 +202,9 @@ def finding(table, parameters, claims):
         return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
     text = f"{SAID[claim.outcome]}: in the last hidden layer a neuron fires on {hurts:.0f} % of images, "
-    text += f"on {helps:.0f} % in the paper's positive setting."
+    text += f"on {helps:.0f} % in the paper's positive setting"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
-    died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
-    deaths = " When the task changes, more neurons die where it hurts." * (set(died) == {HOLDS})
-    return fitting(text + deaths + width, text + deaths, text)
+    return f"{text}.{width}"
 
 
 def _unmet(table, labels, claim):
@@ -219,12 +218,11 @@ def _unmet(table, labels, claim):
 
 
 def key_numbers(table, parameters):
-    """Activation of both cases at first, after pre-training and in the end, as means over the seeds."""
+    """Activation of both cases before the first task and in the end, as means over the seeds."""
     kind, made = in_order(parameters)[0], []
     for case in CASES:
-        task, frame = curve(table, case, "upstream"), curve(table, case, kind)
-        found = [100 * values.mean() for values in (first(task), last(task), last(frame))]
-        if np.isfinite(found).all():
-            what = f"images on which a neuron is active, {case} case (%): initial → pre-trained → final"
-            made.append(KeyNumber(what, " → ".join(f"{value:.0f}" for value in found)))
+        ends = 100 * last(curve(table, case, kind))
+        if len(ends) and np.isfinite(ends).all():
+            what = f"images on which a neuron of the last hidden layer is active in the end, {case} case (%)"
+            made.append(KeyNumber(what, interval(ends, "{:.1f}", (0, 100))))
     return made

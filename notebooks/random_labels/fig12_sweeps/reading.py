@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
+from alignbook.claims import KeyNumber, interval
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
-from .design import ARCHITECTURES, SECOND, SWEEPS
+from .design import SECOND, SWEEPS
 
 FIGURES = (*SWEEPS, *SECOND)
 GUESS = {"12": 0.1, "13": 0.1, "14": 0.01, "15": 0.01, "17": 0.01}  # of CIFAR-10's and CIFAR-100's labels
@@ -186,10 +186,6 @@ SAID = by_verdict(
 )
 
 
-# How many of the groups train faster, by the outcome of the statement that it often helps.
-HELPED = {HOLDS: "more than half", ABSENT: "about half", CONTRADICTED: "fewer than half"}
-
-
 def arrived(points):
     """{architecture: (points of which the better network ends at ``ARRIVED``, points)}."""
     if points.empty:
@@ -207,11 +203,8 @@ def finding(table, parameters, claims):
         return f"{SAID[outcome]}."
     gain, slower = sweep.by_group(good), slowed(table, parameters)
     text = f"{SAID[outcome]}: pre-training {'adds' if gain.mean() > 0 else 'takes'} {abs(gain.mean()):.1f} "
-    text += "points of accuracy on average. It "
-    if claims["often"].outcome in HELPED:
-        text += f"helps {HELPED[claims['often'].outcome]} of our groups of networks and "
-    text += f"slows {100 * slower.mean():.0f} % of them by more than a point"
-    text += f", {slowest(good, slower)} most often." if slower.any() else "."
+    text += "points of accuracy on average and slows "
+    text += f"{100 * slower.mean():.0f} % of our groups of networks by more than a point."
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
     caveat = ""
     if parameters["vgg_scales"][0] > parameters["scales_12"][0]:
@@ -219,12 +212,6 @@ def finding(table, parameters, claims):
     if there < points / 2:
         caveat = " VGG-16 is stopped before it has learned."
     return fitting(text + caveat, text)
-
-
-def slowest(points, slower):
-    """The architecture of which pre-training slows the largest share of groups."""
-    kinds = points.groupby("group")["architecture"].first()
-    return ARCHITECTURES[slower.groupby(kinds[slower.index]).mean().idxmax()]
 
 
 def key_numbers(table, parameters):

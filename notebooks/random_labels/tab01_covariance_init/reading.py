@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import OTHERWISE, by_verdict, fitting, opening
+from alignbook.wording import by_verdict, opening
 
 from .design import PRETRAINING, VARIATIONS
 
@@ -193,14 +193,15 @@ MATCHED = by_verdict(
 
 
 def further(claims):
-    """In how many of the steps to one more computed layer accuracy rises, and what became of the others."""
-    steps = [claim.outcome for id, claim in claims.items() if "-rises-" in id]
-    steps = [outcome for outcome in steps if outcome not in (NOT_JUDGED, NOT_RUN)]
+    """Whether every further computed layer raises accuracy, a clause; "" where none is judged."""
+    steps = {claim.outcome for id, claim in claims.items() if "-rises-" in id} - {NOT_JUDGED, NOT_RUN}
     if not steps:
         return ""
-    rest = [f"{steps.count(one)} {word}" for one, word in OTHERWISE.items() if one in steps]
-    rest = f" ({', '.join(rest)})" if rest else ""
-    return f" Accuracy rises in {steps.count(HOLDS)} of {len(steps)} steps to a further layer{rest}."
+    if steps == {HOLDS}:
+        return "; every further layer raises it"
+    return (
+        f"; {'some further layer lowers' if CONTRADICTED in steps else 'not every further layer raises'} it"
+    )
 
 
 def finding(table, parameters, claims):
@@ -213,9 +214,10 @@ def finding(table, parameters, claims):
     )  # fmt: skip
     if said is None:
         return "Not all runs to be compared have finished."
-    points = f"{100 * claim.measured:+.1f} points of accuracy, in the paper {100 * claim.paper:+.1f}"
-    said, matched = f"{said}: the difference is {points}.", MATCHED.get(match.outcome, "")
-    return fitting(said + further(claims) + matched, said + matched)
+    said += (
+        f": accuracy differs by {100 * claim.measured:+.1f} points, in the paper by {100 * claim.paper:+.1f}"
+    )
+    return f"{said}{further(claims)}.{MATCHED.get(match.outcome, '')}"
 
 
 def key_numbers(table, parameters):

@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, rank_correlation, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting
+from alignbook.wording import by_verdict, fitting, joined
 
 from ..curve_order import percent_above
 from .design import DOMAINS, NONE
@@ -173,11 +173,11 @@ UNFIT = (
 
 
 ACROSS = by_verdict(
-    holds="Where alignment falls more, accuracy falls more, too. ",
-    contradicted="Where alignment falls more, accuracy falls less, contrary to the paper. ",
-    absent="How far alignment falls says little about accuracy. ",
-    undecided="Whether both falls go together is undecided. ",
-    not_judged="Whether both falls go together is not judged. ",
+    holds="where alignment falls more, accuracy falls more, too",
+    contradicted="where alignment falls more, accuracy falls less, contrary to the paper",
+    absent="how far alignment falls says little about accuracy",
+    undecided="whether both falls go together is undecided",
+    not_judged="whether both falls go together is not judged",
 )
 
 
@@ -198,8 +198,8 @@ def finding(table, parameters, claims):
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + _stand_in(parameters)
     said = _tallies(one, other)
-    across, stand_in = ACROSS.get(claims["ranks"].outcome, ""), _stand_in(parameters)
-    return fitting(f"{said}{across}{stand_in}", f"{said}{stand_in}")
+    across, stand_in = ACROSS.get(claims["ranks"].outcome), _stand_in(parameters)
+    return fitting(f"{joined(said, across)}. {stand_in}", f"{said}. {stand_in}")
 
 
 def _printed_falls():
@@ -223,7 +223,7 @@ def _tallies(one, other):
     rest = rest * (rest != more)  # said once where it is the same
     return (
         f"Random labels of another domain lower alignment with the target in {aligned} of domains{rest} and "
-        f"accuracy in {accurate}{more}. "
+        f"accuracy in {accurate}{more}"
     )
 
 
@@ -253,8 +253,8 @@ def key_numbers(table, parameters):
             "change of accuracy, points, mean over the pairs", f"{-accurate.mean().mean():+.1f}", printed
         ),
         KeyNumber(
-            f"random labels fitted, {' / '.join(domains.values())}",
-            " / ".join(f"{one:.0f} %" for one in fitted),
+            "random labels fitted, the source with fewest (%)",
+            f"{min(fitted):.0f}",
         ),
     ]
 

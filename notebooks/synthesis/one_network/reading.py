@@ -10,10 +10,10 @@ import re
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber
+from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement, over
-from alignbook.wording import by_verdict, fitting, over_cases
+from alignbook.wording import by_verdict, over_cases
 
 from ..clocks import octaves, path
 
@@ -250,39 +250,26 @@ ORDER = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """Which of features and filters is first, by network, and by how much with real labels."""
-    said, factors = [], []
+    """Which of features and filters is first, by network; words follow the verdicts."""
+    said = []
     for network in parameters["networks"]:
         ids = [f"features-first-{network}-{task}" for task in TASKS]
-        order, octave = over_cases(claims, ids, ORDER, "in {} tasks"), claims[ids[0]].measured
-        if order is not None and octave is not None:
+        order = over_cases(claims, ids, ORDER, "in {} tasks")
+        if order is not None and claims[ids[0]].measured is not None:
             other = ", measured differently," * bool(said)
             said.append(f"in the {NETWORKS[network]} network{other} {order}")
-            factors += [2 ** abs(octave)] * (claims[ids[0]].outcome in (HOLDS, CONTRADICTED))
     if not said:
         return "Nothing was measured: every run diverged or was too short."
-    text = f"We expected features to align before filters: {'; '.join(said)}."
-    later = ""
-    if "tasks" not in said[0] and len(factors) == len(said):  # all tasks of the first network agree
-        least = f"{'at least ' * (len(factors) > 1)}{min(factors):.1f}"
-        later = f" With real labels the later one takes {least} times as long."
-    return fitting(*(f"{text}{more} Both networks are small." for more in (later, "")))
+    return f"We expected features to align before filters: {'; '.join(said)}. Both networks are small."
 
 
 def key_numbers(table, parameters):
-    """Half-times of all instruments with real labels, and the layers that lead at the end."""
-    made, leads = [], []
+    """The filters' half-time over the features' with real labels, by network."""
+    made = []
     for network in parameters["networks"]:
         halves = times(table, network, "real").dropna()
         if len(halves):
-            order = halves.apply(steps_of).sort_values()
-            listed = ", ".join(f"{name} {steps:.0f}" for name, steps in order.items())
-            made.append(
-                KeyNumber(f"mean half-times in steps, {NETWORKS[network]} network, real labels", listed)
-            )
-        layers = pd.concat([leaders(table, network, task)["leader"] for task in TASKS])
-        if len(layers):
-            leads.append(f"{NETWORKS[network]} {layers.min():.0f} to {layers.max():.0f}")
-    if leads:
-        made.append(KeyNumber("layer whose tangent kernel leads, all labels and seeds", ", ".join(leads)))
+            steps = halves.apply(steps_of)
+            what = f"half-time of filters over that of features, {NETWORKS[network]} network, real labels"
+            made.append(KeyNumber(what, f"{steps['filters'] / steps['features']:.1f}"))
     return made

@@ -182,18 +182,17 @@ def finding(table, parameters, claims):
     if alike and outcome in LATE:
         times = [2 ** abs(claim.measured) for claim in order[outcome]]
         text += f": {LATE[outcome]} take {_least(times, 1)} times as long"
-    text, frozen = f"{text[0].upper()}{text[1:]}.", _frozen(claims) * alike
-    turned = _turned(parameters, claims)
-    caveat = " All initial filters were small."
-    return fitting(f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{caveat}")
+    text = f"{text[0].upper()}{text[1:]}"
+    caveat = _turned(parameters, claims) or " All initial filters were small."
+    return fitting(f"{text}{_frozen(claims) * alike}.{caveat}", f"{text}.{caveat}")
 
 
 def _frozen(claims):
-    """What the features reach without the first layer, in percent of their gain, a sentence or none."""
+    """What the features reach without the first layer, in percent of their gain, a clause or none."""
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     if not left:
         return ""
-    return f" With the first layer frozen, features reach {_least(left)} % of their gain."
+    return f"; with the first layer frozen, features reach {_least(left)} % of their gain"
 
 
 def _least(values, places=0):
@@ -277,11 +276,11 @@ def _difference(claim):
 
 
 def key_numbers(table, parameters):
-    """Half-times in steps of features and filters, by kind of first layer."""
+    """The filters' half-time over the features', by kind of first layer."""
     made = []
     for layer in (layer for layer in parameters["layers"] if len(at(table, layer=layer))):
         features = mean_of(table, layer, "all", half_time).mean()
         filters = features + lags(table, layer).mean()
-        steps = f"{2**features - 1:.0f} and {2**filters - 1:.0f}"
-        made.append(KeyNumber(f"half-times of features and filters in steps, {LAYERS[layer]}", steps))
+        times = f"{(2**filters - 1) / (2**features - 1):.1f}"
+        made.append(KeyNumber(f"half-time of filters over that of features, {LAYERS[layer]}", times))
     return made

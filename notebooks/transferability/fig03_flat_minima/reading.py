@@ -230,13 +230,12 @@ def finding(table, parameters, claims):
     if scaled.outcome in (HOLDS, CONTRADICTED, ABSENT):
         but = "but " * (scaled.outcome != claim.outcome)
         text += f", {but}relative to the weights' size {2**scaled.measured:.1f} times"
-    text += "."
     if not len(settled(table, first)):
-        return fitting(f"{text} Training had not settled in a minimum.{small}", text)
+        return f"{text}. Training had not settled in a minimum."
     around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in parameters["radii"]}
     around = {radius: RISES[outcome] for radius, outcome in sorted(around.items()) if outcome in RISES}
-    longest = f"{text} The loss around them rises {_by_radius(around)}.{small}" if around else text + small
-    return fitting(longest, text + small, text)
+    longest = f"{text}; the loss around them rises {_by_radius(around)}.{small}" if around else ""
+    return fitting(longest or f"{text}.{small}", f"{text}.{small}", f"{text}.")
 
 
 def _by_radius(around):

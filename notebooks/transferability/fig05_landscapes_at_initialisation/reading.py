@@ -217,10 +217,9 @@ def finding(table, parameters, claims):
         return "Nothing was measured from both starts."
     if near.outcome == NOT_JUDGED:
         return (
-            f"{SAID[near.outcome]}: our maps are flat at the paper's scale. At its radius, "
-            "the loss around random weights varies by "
-            f"{span(own_middle(table, parameters)):.2g} nats; the paper's contours lie {CONTOUR:g} apart. "
-            "Our network is small."
+            f"{SAID[near.outcome]}: at the paper's radius our maps are flat, as the loss around random "
+            f"weights varies by {span(own_middle(table, parameters)):.2g} nats and the paper's contours lie "
+            f"{CONTOUR:g} apart. Our network is small."
         )
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (

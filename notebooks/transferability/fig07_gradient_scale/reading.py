@@ -7,7 +7,7 @@ from alignbook.over_seeds import across, at, curves, difference, first, last, sa
 from alignbook.statements import Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import LEARNED, STARTS, each, of_target, words
-from alignbook.wording import IT, by_verdict, fitting, over_cases
+from alignbook.wording import IT, by_verdict, fitting, joined, over_cases
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "with respect to the layer's input",
@@ -218,15 +218,12 @@ def finding(table, parameters, claims):
     shrunk, projected = (claims[f"{id}-{names[0]}"].outcome for id in ("shrunk", "suppressed-both"))
     cause = PROJECTED.get(projected) if shrunk == NOT_RUN else SHRUNK[shrunk]
     lower = [f"steeper-lower-{name}" for name in names]
+    parts = [cause]
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
-        parts = [f"{part}." for part in (cause, over_cases(claims, lower, LOWER)) if part]
-    else:
-        parts = [f"{cause}."] if cause else []
-    fold = (
-        f"a fitted {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}."
-    )
-    small = "Our network is small."
-    return fitting(*(" ".join((f"{said}: {fold}", *some, small)) for some in (parts, parts[:1], [])))
+        parts.append(over_cases(claims, lower, LOWER))
+    fold = f"a fitted {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
+    told = (joined(f"{said}: {fold}", *some) for some in (parts, parts[:1], []))
+    return fitting(*(f"{one}. Our network is small." for one in told))
 
 
 def key_numbers(table, parameters):

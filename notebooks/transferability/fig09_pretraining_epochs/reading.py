@@ -7,7 +7,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting
+from alignbook.wording import by_verdict, fitting, joined
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {
@@ -167,19 +167,19 @@ def finding(table, parameters, claims):
     if plain.measured is not None:
         by = f", by {plain.measured:.1f} points" if plain.outcome == HOLDS else ""
         right, wrong = learned(table, parameters, PLAIN), unfitted_past(table, parameters)
-        seen = f", with {right:.0f} % of the source's training images learned."
+        seen = f", with {right:.0f} % of the source's training images learned"
         if plain.outcome == NOT_JUDGED:
-            seen = f": the network gets {right:.0f} % of its source's training images right."
+            seen = f": the network gets {right:.0f} % of its source's training images right"
             if right >= LEARNED:
                 wrong = f"{wrong:.0f} % of the target's training images"
-                seen = f": up to {wrong} are wrong; we allow {FITTED:.0f} %."
+                seen = f": up to {wrong} are wrong, where we allow {FITTED:.0f} %"
         said.append(f"{SAID[plain.outcome]}{by}{seen}")
     if over is not None and over.measured is not None:
         rise = claims[f"rises-{OVER_FITTED}"].outcome
         first = (
             ", but whether it rises first is undecided" if {over.outcome, rise} == {HOLDS, UNDECIDED} else ""
         )
-        said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}{first}.")
+        said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}{first}")
     if not said:
         return "With fewer than three epochs there is nothing to compare."
     small, curve = "Our network is small", by_epoch(table, PLAIN, "accuracy")
@@ -187,7 +187,7 @@ def finding(table, parameters, claims):
     if curve.shape[1] >= 3:
         beyond = curve.columns[-1] / peaks(curve).median()
         caveats.insert(0, f"{small}, and we look only as far as {beyond:.0f} times the peak's epoch.")
-    return fitting(*(" ".join([*said, caveat]) for caveat in caveats))
+    return fitting(*(f"{joined(*said)}. {caveat}" for caveat in caveats))
 
 
 def key_numbers(table, parameters):

@@ -9,7 +9,7 @@ from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict, fitting, listed, over_cases
+from alignbook.wording import by_verdict, fitting, joined, listed, over_cases
 
 HELD_OUT = "held-out"  # the target that is like the source in inputs and labels; others are in inputs alone
 EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
@@ -120,11 +120,6 @@ STAYS = by_verdict(
     undecided="Whether the new images lead out is undecided",
     not_judged="Whether the new images lead out is not judged",
 )  # fmt: skip
-FURTHER = by_verdict(
-    " and move the weights less", " and move the weights further", " and move the weights as far",
-    undecided="; how far they move the weights is undecided",
-    not_judged="; how far they move the weights is not judged",
-)  # fmt: skip
 INPUTS = by_verdict(
     "leads less far", "leads farther than the others", "leads as far as the others",
     undecided="leaves this undecided", not_judged="is not judged",
@@ -132,27 +127,21 @@ INPUTS = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """The verdict with the two rises that decide it, whether the most similar target stays, and how far the
-    weights move after it.
-    """
+    """The verdict with the two rises that decide it, and whether the most similar target stays."""
     kinds = of_kinds(parameters)
     head = next((claims[f"farther-out-{name}"] for name in kinds["alike"]), None)
     if head is None or head.measured is None:
         return "Nothing has finished."
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, HELD_OUT).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    rises = f"they raise its loss {far} of the way to guessing, new images of its classes {near}."
-    stays, further = (claims[f"{id}-{HELD_OUT}"].outcome for id in ("stays", "further"))
-    texts = [f" {STAYS[stays]}{FURTHER[further]}.", f" {STAYS[stays]}."]
-    texts = [f"{SAID[head.outcome]}: {rises}{more}" for more in texts]
+    rises = f"they raise its loss {far} of the way to guessing, new images of its classes {near}"
+    text = joined(f"{SAID[head.outcome]}: {rises}", STAYS[claims[f"stays-{HELD_OUT}"].outcome])
     if head.outcome == NOT_JUDGED:
-        texts = [f"{SAID[head.outcome]}, since some network has not learned its task well enough."]
+        text = f"{SAID[head.outcome]}, since some network has not learned its task well enough"
     other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)
-    more = (
-        "" if other is None else f" {listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}."
-    )
-    small = " Our network is small."
-    return fitting(*(f"{text}{more}{small}" for text in texts), f"{texts[-1]}{small}")
+    small = "Our network is small."
+    alone = f"{listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}; {small.lower()}"
+    return fitting(f"{text}. {alone if other else small}", f"{text}. {small}")
 
 
 def key_numbers(table, parameters):

@@ -185,10 +185,10 @@ def finding(table, parameters, claims):
     claim = claims["ordering-fine-tuned"]
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
-    text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})."
-    told, alike = text + from_imagenet(claims), of_similar(parameters, claims)
-    small = " Our network is small."
-    return fitting(told + alike + small, told + alike, told + small, told)
+    text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})"
+    text += from_imagenet(claims)
+    caveat = of_similar(parameters, claims) or "Our network is small."
+    return fitting(f"{text}. {caveat}", f"{text}.")
 
 
 def of_similar(parameters, claims):
@@ -196,7 +196,7 @@ def of_similar(parameters, claims):
     found = [claims[f"nearer-{case.id}"] for case in OWN(parameters)]
     if not all(first_unmet(claim, {ALIKE.text: "unlike"}, otherwise="") for claim in found):
         return ""
-    return " Whether similar targets move our weights less is not judged: they have more classes."
+    return "Whether similar targets move our weights less is not judged: they have more classes."
 
 
 def from_imagenet(claims):
@@ -210,7 +210,7 @@ def from_imagenet(claims):
         said + f" if {settings[0]}" * (len(settings) < len(SETTINGS)) + because
         for (said, because), settings in found.items()
     ]
-    return f" With ImageNet's weights {' and '.join(told)}." if told else ""
+    return f"; with ImageNet's weights {' and '.join(told)}" if told else ""
 
 
 def key_numbers(table, parameters):

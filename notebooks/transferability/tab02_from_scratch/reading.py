@@ -5,7 +5,7 @@ from alignbook.over_seeds import at, curves, means, sample
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.deviations import ALIKE, NEAR, ends, others_less_near, printed, series
 from alignbook.studies.transferability.targets import LEARNED, each
-from alignbook.wording import by_verdict, fitting, over_cases
+from alignbook.wording import by_verdict, fitting, joined, over_cases
 
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
 MEASURED = ("test_error", "train_error", "deviation")
@@ -151,15 +151,11 @@ def finding(table, parameters, claims):
     if said is None or moved is None or ratio.empty:
         return "Nothing was measured."
     gained = GAINED.get(claims["nearer-gains"].outcome)
-    gained = f" {gained}." if gained else ""
     theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
-    far = f"{said}. {moved}; from scratch they move {ratio.mean():.2f} times as far on average"
-    small = "Our networks are small."
-    return fitting(
-        f"{far} ({theirs}, at a rate that it does not print).{gained} {small}",
-        f"{far} ({theirs}).{gained} {small}",
-        f"{far} ({theirs}). {small}",
-    )
+    far = f"{joined(said, moved)}, and from scratch they move {ratio.mean():.2f} times as far on average"
+    small = "Our networks are small"
+    longest = joined(gained, small) if gained else small
+    return fitting(f"{far} ({theirs}). {longest}.", f"{far} ({theirs}). {small}.")
 
 
 def key_numbers(table, parameters):

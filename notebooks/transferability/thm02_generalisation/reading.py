@@ -11,7 +11,7 @@ from alignbook.over_seeds import at, difference, exponent
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, fitting, over_cases
+from alignbook.wording import by_verdict, fitting, joined, over_cases
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 HALF = 0.5  # share of labels turned around at which they are random
@@ -272,13 +272,14 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     said = said or "Whether the excess over the bound falls with the width was not measured"
     worst, test = per_seed(rows, lambda part: ratio(part).max()), claims["test-loss"].outcome
-    moved = f"{said}. At the largest width shown the weights move {worst.mean():.2f} times the bound "
+    moved = f"{said}: at the largest width shown the weights move {worst.mean():.2f} times the bound "
     moved += "after the worst source on average"
-    told = f". {TEST[test]}." if test in TEST else "."
     bounds = {claims[f"bound-{name}"].outcome for name in parameters["datasets"]}
-    open_ = "we do not judge this, as " if bounds == {NOT_JUDGED} else ""
-    rest = f"; {open_}the theorem is about far wider networks{told}"
-    return fitting(f"{moved}, {worst.max():.2f} times at most{rest}", moved + rest, moved + told)
+    wide = "The theorem is about far wider networks"
+    if bounds == {NOT_JUDGED}:
+        wide = f"We do not judge the bound itself, as {wide[0].lower()}{wide[1:]}"
+    told = joined(moved, TEST.get(test))
+    return fitting(f"{told}. {wide}.", f"{told}.")
 
 
 def key_numbers(table, parameters):

@@ -72,11 +72,11 @@ def test_what_the_paper_shows_holds():
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 19
     said = finding(table)
     assert (
-        "lower alignment with the target in all 6 pairs of domains and accuracy in all 6 pairs. Where" in said
+        "lower alignment with the target in all 6 pairs of domains and accuracy in all 6 pairs; where" in said
     )
     assert "falls more, accuracy falls more, too. Digits stand in" in said and len(said) <= 300
     keys = reading.key_numbers(table, PARAMETERS)
-    assert keys[1].paper is None and keys[2].here == "95 % / 95 % / 95 %"
+    assert keys[1].paper is None and keys[2].here == "95"
     shown = reading.accuracy_table(table, PARAMETERS)
     assert list(shown.index) == ["none", "street digits", "handwritten digits", "coarse digits"]
     assert shown.loc["street digits", "street digits"] == "–" and shown.loc["none", "street digits"] == "90.0"
@@ -132,7 +132,7 @@ def test_the_finding_counts_pairs():
     assert "the target in 2 of 6 pairs of domains (raised or unchanged in the rest) and" in said
     assert len(said) <= 300
     same = reading._tallies(*[Counter({HOLDS: 4, UNDECIDED: 2})] * 2)
-    assert same.endswith("in 4 of 6 pairs of domains and accuracy in 4 of 6 pairs (undecided in the rest). ")
+    assert same.endswith("in 4 of 6 pairs of domains and accuracy in 4 of 6 pairs (undecided in the rest)")
     assert "undecided in the rest)" in finding(made_up(noise=20.0))
     assert finding(pd.DataFrame({"unit": []})) == "No run has finished."
 

@@ -95,7 +95,7 @@ def test_settled_minima_are_judged_where_they_fit_all_images():
     assert found["rise-cifar10-0.3"].outcome == HOLDS
     said = finding(table)
     assert "are larger, not smaller" in said and "had not settled" not in said
-    assert "The loss around them rises less." in said
+    assert "the loss around them rises less." in said
     names = [number.what.split()[0] for number in reading.key_numbers(table, PARAMETERS)]
     assert names == ["mean", "mean", "largest"]
 

@@ -56,7 +56,7 @@ def test_a_target_that_is_not_learned_decides_nothing_about_rise_and_fall():
     found = claims(table)
     assert found["rises"].outcome == found["falls"].outcome == NOT_JUDGED
     assert "at most 5; here 12" in found["rises"].test and found["upstream"].outcome == HOLDS
-    assert "up to 12 % of the target's training images are wrong; we allow 5 %." in finding(table)
+    assert "up to 12 % of the target's training images are wrong, where we allow 5 %." in finding(table)
     # The rise compares epoch 0 with the peak, the fall the peak with the end.
     for epoch, unfit in ((0, "rises"), (8, "falls")):
         table = made_up([40, 50, 60, 55, 45])
