@@ -199,9 +199,9 @@ def further(claims):
         return ""
     if steps == {HOLDS}:
         return "; every further layer raises it"
-    return (
-        f"; {'some further layer lowers' if CONTRADICTED in steps else 'not every further layer raises'} it"
-    )
+    if CONTRADICTED in steps:
+        return "; some further layer lowers it"
+    return "; not every further layer is shown to raise it"
 
 
 def finding(table, parameters, claims):
