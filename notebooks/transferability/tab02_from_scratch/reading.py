@@ -75,7 +75,7 @@ def unfitted(rate="scratch_rate"):
 
 
 def without_head(table, rate):
-    """{what: sample, mean over the targets}: the new head's share of either sum in %, and the ratio without."""
+    """{what: sample, mean over the targets}: the head's share of both sums in %, and the ratio without it."""
     both = pairs(table, rate)
     parts = {
         "tuned": 100 * both["head"] / both["deviation"],

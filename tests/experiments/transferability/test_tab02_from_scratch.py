@@ -162,7 +162,11 @@ def test_the_head_s_part_of_the_deviation_and_the_ratio_without_it():
     table = made().assign(deviation=2.0, head=1.0)
     table.loc[table["setting"] == "scratch", "head"] = 0.5
     parts = reading.without_head(table, 0.02)
-    assert {what: set(part) for what, part in parts.items()} == {"tuned": {50.0}, "scratch": {25.0}, "ratio": {1.5}}
+    assert {what: set(part) for what, part in parts.items()} == {
+        "tuned": {50.0},
+        "scratch": {25.0},
+        "ratio": {1.5},
+    }
 
 
 def test_improving_more_on_near_targets_comes_out_either_way():
