@@ -168,7 +168,8 @@ OVER = by_verdict(
 UNMET = {
     SOURCE_LEARNED[0].text: "the network gets {:.0f} % of its source's training images right",
     KNOWN.text: "the network gets {:.0f} % of its source's test images right",
-    TARGET_LEARNED.text: f"up to {{:.0f}} % of the target's training images are wrong; we allow {FITTED:.0f} %",
+    TARGET_LEARNED.text: "up to {:.0f} % of the target's training images are wrong; we allow "
+    f"{FITTED:.0f} %",
 }
 
 
@@ -204,7 +205,7 @@ def finding(table, parameters, claims):
 
 
 def _why_not(claim):
-    """``: the network gets …``, the condition of ``claim`` that its runs do not meet; "" where they meet all."""
+    """``: the network gets …``, the condition of ``claim`` that its runs do not meet; else ""."""
     need = next((need for need in claim.requires if not need["met"]), None)
     if need is None:
         return ""
