@@ -124,8 +124,8 @@ SAID = by_verdict(
     "less similar targets lead farther out of the source's flat region",
 )
 STAYS = by_verdict(
-    "The new images stay within our edge, a tenth", "Even the new images pass our edge, a tenth",
-    "The new images end at our edge, a tenth",
+    "The new images stay within our edge of a tenth", "Even the new images pass our edge of a tenth",
+    "The new images end at our edge of a tenth",
     undecided="Whether the new images lead out is undecided",
     not_judged="Whether the new images lead out is not judged",
 )  # fmt: skip

@@ -145,10 +145,12 @@ def test_the_headline_is_about_the_target_alike_in_inputs_and_labels():
     assert found["farther-out-held-out"].outcome == HOLDS and found["farther-out-held-out"].headline
     assert found["farther-out-cifar100"].outcome == CONTRADICTED
     assert "50 % of the way to guessing, new images of its classes 2 %." in said(table)
-    assert "The new images stay within our edge, a tenth and move the weights" in said(table)
+    assert "The new images stay within our edge of a tenth and move the weights" in said(table)
     assert "CIFAR-100, alike in inputs alone, leads farther still." in said(table)
     assert "CIFAR-100, alike in inputs alone, leads less far." in said(made_up())
-    assert "pass our edge" not in said(table) and "the new images pass our edge" in said(made_up(0.3, 0.8))
+    assert "pass our edge" not in said(table) and "the new images pass our edge of a tenth" in said(
+        made_up(0.3, 0.8)
+    )
     turned = made_up(held_out=0.8)
     assert outcomes(turned)["farther-out-held-out"] == CONTRADICTED and "less far out" in said(turned)
 
