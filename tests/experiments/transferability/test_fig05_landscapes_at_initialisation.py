@@ -20,7 +20,7 @@ PARAMETERS = {
     "source_accuracy": False,
     "imagenet_weights": "random", "imagenet_layers": 3, "imagenet_images": 9, "imagenet_points": 3,
 }  # fmt: skip
-OF_IMAGENET = {"middle-imagenet", "grows-more-imagenet"}
+OF_IMAGENET = {"middle-imagenet", "middle-imagenet-scaled", "grows-more-imagenet"}
 LAYERS = ["stem", "one", "two", "three", "four"]
 
 
