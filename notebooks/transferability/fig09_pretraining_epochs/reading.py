@@ -183,7 +183,7 @@ def finding(table, parameters, claims):
             seen = f", with {right:.0f} % of the source's test images right."
         else:
             seen = f"{_why_not(plain)}."
-            if claims["rises"].outcome == HOLDS:
+            if claims["rises"].outcome == HOLDS and (over is None or over.outcome == NOT_JUDGED):
                 seen += f" Up to its peak it rises by {claims['rises'].measured:.1f} points."
         said.append(f"{SAID[plain.outcome]}{by}{seen}")
     if over is not None and over.measured is not None:
