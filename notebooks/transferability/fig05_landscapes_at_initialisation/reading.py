@@ -174,6 +174,12 @@ STATEMENTS = [
         requires=_varies(lambda t, p: imagenet_middle(imagenet_rows.trained(t))),
     ),
     Statement(
+        "middle-imagenet-scaled", f"{SMOOTHER}curvature, random over pre-trained, with heads scaled to equal "
+        f"logits{IN}.", **MIDDLE,
+        of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t), "scaled")),
+        requires=_varies(lambda t, p: imagenet_middle(imagenet_rows.trained(t), "scaled")),
+    ),
+    Statement(
         "grows", "With random weights the curvature grows from the last layer to the middle one: slope of "
         "its log2.", source="Figure 13, B.4", **PER_LAYER,
         of=lambda t, p: growth(own_layers(t, p), "scratch"), requires=LAYERS_VARY,

@@ -7,7 +7,15 @@ from alignbook.claims import UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.deviations import ALIKE, NEAR, ends, others_less_near, printed, series
+from alignbook.studies.transferability.deviations import (
+    ALIKE,
+    FITTED,
+    NEAR,
+    ends,
+    others_less_near,
+    printed,
+    series,
+)
 from alignbook.studies.transferability.targets import LEARNED as SOURCE_LEARNED
 from alignbook.wording import IT, by_verdict, first_unmet, fitting, over_cases
 
@@ -16,7 +24,6 @@ SOURCES = {"own": "", "imagenet": f"{imagenet_rows.NAME} from ImageNet, "}
 LATE = 3 / 4  # share of the steps at which convergence is read
 CONVERGED = 90.0  # percent of the final deviation that must be there after LATE of the steps
 PROPORTIONAL = 0.5  # smallest deviation per test error over the largest: above, we call them proportional
-FITTED = 5.0  # percent of a target's training images that may be wrong; the paper prints at most 0.15
 
 
 def final(end, column):

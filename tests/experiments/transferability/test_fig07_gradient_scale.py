@@ -28,6 +28,8 @@ def made_up(random=0.2, trained=0.0, lead=0.5, seeds=4, learned=80.0):
             for start, rate in (("scratch", random), ("pretrained", trained)):
                 for step in (0, 30):
                     about = {"dataset": dataset, "part": part, "seed": seed, "start": start, "step": step}
+                    for decade, count in ((-1.0, 50), (0.1, seed), (rate, 50)):
+                        rows.append(about | {"kind": "histogram", "decade": decade, "count": count})
                     for position, layer in enumerate(LAYERS):
                         size = 10 ** (rate * (4 - position) + 0.01 * rng.standard_normal())
                         own = {"kind": "scale", "layer": layer, "position": position, "inputs": size}
@@ -75,6 +77,23 @@ def test_the_halves_of_the_layers_are_told_apart():
 def test_growth_and_suppression_hold():
     assert set(outcomes(made_up()).values()) == {HOLDS}
     assert set(outcomes(made_up(learned=34.0)).values()) == {NOT_JUDGED}
+
+
+def test_the_width_is_judged_on_the_absolute_axis_and_the_relative_spread_beside_it():
+    """Larger gradients scatter more where their logarithms scatter less."""
+    table = made_up()
+    scale, random = table["kind"] == "scale", table["start"] == "scratch"
+    table.loc[scale, "spread"] = 0.2 - 0.1 * random[scale] + 0.001 * table.loc[scale, "seed"] * random[scale]
+    found = judged(table)
+    assert found["narrower-mnist"].outcome == HOLDS and found["narrower-mnist"].post_hoc
+    assert found["narrower-relative-mnist"].outcome == CONTRADICTED
+
+
+def test_the_width_of_a_histogram_by_hand():
+    values = 10 ** (np.array([-1.0, 0.0, 0.5]) + reading.BIN / 2)
+    rows = pd.DataFrame({"seed": 3, "decade": [-1.0, 0.0, 0.5], "count": [1, 2, 3]})
+    expected = np.std(np.repeat(values, [1, 2, 3]))
+    assert reading.width(rows)[3] == pytest.approx(np.log2(expected))
 
 
 def test_growth_with_pretrained_weights_disagrees():
