@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, t_interval
+from alignbook.claims import NOT_JUDGED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting, listed, others
@@ -242,12 +242,9 @@ def finding(table, parameters, claims):
         return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
     text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, "
-    text += f"on {helps:.0f} % in the other setting."
+    text += f"on {helps:.0f} % in the other setting"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
-    died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
-    deaths = " At the switch of tasks, more neurons die where it hurts." * (set(died) == {HOLDS})
-    earlier = _earlier(table, kind)
-    return fitting(text + earlier + deaths, text + earlier, text + deaths, text)
+    return fitting(f"{text}.{_earlier(table, kind) or width}", f"{text}.{width}")
 
 
 def _earlier(table, kind):
@@ -272,12 +269,11 @@ def _unmet(table, labels, claim):
 
 
 def key_numbers(table, parameters):
-    """Activation of both cases at first, after pre-training and in the end, as means over the seeds."""
+    """Activation of both cases before the first task and in the end, as means over the seeds."""
     kind, made = in_order(parameters)[0], []
     for case in CASES:
-        task, frame = curve(table, case, "upstream"), curve(table, case, kind)
-        found = [100 * values.mean() for values in (first(task), last(task), last(frame))]
-        if np.isfinite(found).all():
-            what = f"images on which a neuron is active, {case} case (%): initial → pre-trained → final"
-            made.append(KeyNumber(what, " → ".join(f"{value:.0f}" for value in found)))
+        ends = 100 * last(curve(table, case, kind))
+        if len(ends) and np.isfinite(ends).all():
+            what = f"images on which a neuron of the last hidden layer is active in the end, {case} case (%)"
+            made.append(KeyNumber(what, interval(ends, "{:.1f}", (0, 100))))
     return made

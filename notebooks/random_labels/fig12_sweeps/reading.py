@@ -3,7 +3,7 @@
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, listed
+from alignbook.wording import by_verdict, fitting, joined, listed
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
@@ -198,8 +198,8 @@ SAID = by_verdict(
     not_judged="whether it speeds up {} is left to longer runs",
 )  # fmt: skip
 RARE = by_verdict(
-    holds=" It rarely slows {}.",
-    contradicted=" It slows more than a tenth of the networks of {}.",
+    holds="it rarely slows {}",
+    contradicted="it slows more than a tenth of the networks of {}",
     absent="", undecided="", not_judged="",
 )  # fmt: skip
 
@@ -231,14 +231,15 @@ def finding(table, parameters, claims):
     if not named:
         return "No network of the sweeps learned both tasks: there is nothing to compare."
     said = [SAID[one].format(listed(names)) for one, names in by_outcome(claims, "faster", named).items()]
-    text = f"Where pre-training has learned its random labels, {'; '.join(said)}."
+    text = f"Where pre-training has learned its random labels, {'; '.join(said)}"
     plain = {key: ARCHITECTURES[key] for key in named}
-    rare = "".join(RARE[o].format(listed(n)) for o, n in by_outcome(claims, "rarely-hurts", plain).items())
+    slows = by_outcome(claims, "rarely-hurts", plain).items()
+    rare = joined(text, *(RARE[outcome].format(listed(names)) for outcome, names in slows))
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
     caveat = f" The sample is {parameters['seeds']} draws of images and labels."
     if there < points / 2:
         caveat = " VGG-16 is stopped before it has learned."
-    return fitting(text + rare + caveat, text + rare, text)
+    return fitting(f"{rare}.{caveat}", f"{text}.{caveat}", f"{text}.")
 
 
 def key_numbers(table, parameters):

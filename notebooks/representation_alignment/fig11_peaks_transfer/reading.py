@@ -189,11 +189,11 @@ STATEMENTS = [
 ]  # fmt: skip
 
 HURT = {
-    HOLDS: "On an unrelated task they hurt",
-    CONTRADICTED: "On an unrelated task they do not hurt",
-    ABSENT: "On an unrelated task they hurt too little to matter",
-    UNDECIDED: "It is undecided whether they hurt on an unrelated task",
-    NOT_JUDGED: "We do not judge whether they hurt on an unrelated task",
+    HOLDS: "on an unrelated task they hurt",
+    CONTRADICTED: "on an unrelated task they do not hurt",
+    ABSENT: "on an unrelated task they hurt too little to matter",
+    UNDECIDED: "it is undecided whether they hurt on an unrelated task",
+    NOT_JUDGED: "we do not judge whether they hurt on an unrelated task",
 }
 
 
@@ -216,7 +216,7 @@ def finding(table, parameters, claims):
         change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
     return (
-        f"{said} (early test error {changes[0]} than on untrained ones). {hurt} ({changes[1]})."
+        f"{said} (early test error {changes[0]} than on untrained ones); {hurt} ({changes[1]})."
         f"{_choice(table, parameters)}"
     )
 
@@ -234,15 +234,14 @@ def _choice(table, parameters):
 
 
 def key_numbers(table, parameters):
-    """Test errors after the fast phase by task, and the share of the loss that this phase removes."""
+    """Test errors after the fast phase by task, and what this phase removes of the related task's loss."""
     if "kind" not in table:
         return []
     made, steps = [], parameters["fast_phase"]
     for task in TASKS:
         errors = values(table, parameters, task, "test_error", "fast")
-        shown = " / ".join(f"{errors[name].mean():.3f}" for name in ("transfer", "init", "original"))
-        what = f"test error after {steps} steps, {task} task: transferred / initial features / inputs"
-        made.append(KeyNumber(what, shown))
-    shares = [100 * fast_share(table, parameters, task).mean() for task in TASKS]
-    what = f"training loss removed in {steps} steps with transferred features: related / unrelated task"
-    return [*made, KeyNumber(what, " / ".join(f"{share:.0f} %" for share in shares))]
+        what = f"test error after {steps} steps, {task} task, transferred over initial features"
+        made.append(KeyNumber(what, f"{(errors['transfer'] / errors['init']).mean():.2f}"))
+    share = 100 * fast_share(table, parameters, TASKS[0]).mean()
+    what = f"training loss removed in {steps} steps with transferred features, {TASKS[0]} task (%)"
+    return [*made, KeyNumber(what, f"{share:.0f}")]

@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, over_cases
+from alignbook.wording import by_verdict, fitting, joined, over_cases
 
 from ..curve_order import percent_above
 from .design import DOMAINS, NONE
@@ -179,14 +179,14 @@ UNFIT = (
 
 
 ACROSS = by_verdict(
-    holds="Within a target, both falls go together",
-    contradicted="Within a target, the two falls go opposite ways",
-    absent="Within a target, sources lower accuracy about alike",
-    undecided="Within a target, whether both falls go together is undecided",
-    not_judged="Within a target, whether both falls go together is not judged",
+    holds="within a target, both falls go together",
+    contradicted="within a target, the two falls go opposite ways",
+    absent="within a target, sources lower accuracy about alike",
+    undecided="within a target, whether both falls go together is undecided",
+    not_judged="within a target, whether both falls go together is not judged",
 )
 # Fine-tuning ran at ten times the paper's rate in batches an eighth as large.
-REPAIR = "Our larger fine-tuning steps may repair harm. "
+REPAIR = "; our larger fine-tuning steps may repair harm."
 
 
 def finding(table, parameters, claims):
@@ -207,13 +207,10 @@ def finding(table, parameters, claims):
         return UNFIT.format(falls=said) + _stand_in(parameters)
     said = _tallies(one, other)
     ids = [f"ranks-{case.id}" for case in targets(parameters)]
-    across = over_cases(claims, ids, ACROSS)
-    across = f"{across}. " if across else ""
-    repair = REPAIR * (parameters["tune_learning_rate"] > PAPER_RATE)
-    stand_in = _stand_in(parameters)
-    short = stand_in.split(",")[0].rstrip(".") + "."
-    longest = said + across + repair
-    return fitting(longest + stand_in, longest + short, longest.rstrip(), said + stand_in)
+    text = joined(said, over_cases(claims, ids, ACROSS))
+    plain = _stand_in(parameters)
+    caveat = plain.rstrip(".") + REPAIR if parameters["tune_learning_rate"] > PAPER_RATE else plain
+    return fitting(f"{text}. {caveat}", f"{text}. {plain}", f"{said}. {plain}")
 
 
 def _printed_falls():
@@ -237,7 +234,7 @@ def _tallies(one, other):
     rest = rest * (rest != more)  # said once where it is the same
     return (
         f"Random labels of another domain lower alignment with the target in {aligned} of domains{rest} and "
-        f"accuracy in {accurate}{more}. "
+        f"accuracy in {accurate}{more}"
     )
 
 
@@ -267,8 +264,8 @@ def key_numbers(table, parameters):
             "change of accuracy, points, mean over the pairs", f"{-accurate.mean().mean():+.1f}", printed
         ),
         KeyNumber(
-            f"random labels fitted, {' / '.join(domains.values())}",
-            " / ".join(f"{one:.0f} %" for one in fitted),
+            "random labels fitted, the source with fewest (%)",
+            f"{min(fitted):.0f}",
         ),
     ]
 

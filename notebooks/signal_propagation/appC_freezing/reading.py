@@ -144,7 +144,8 @@ def finding(table, parameters, claims):
         return "No layer was trained."
     would, found = changes(claims, found), replicates(claims, "controls")
     said = f"If it found all classes equally likely, as the paper assumes, they would change outputs {would}."
-    steps = "Steps on the better aligned layers of an untrained network change its outputs "
+    images = f"On {parameters['images']} images, "
+    steps = f"{images}steps on the better aligned layers of an untrained network change its outputs "
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
@@ -157,7 +158,7 @@ def finding(table, parameters, claims):
             "they", "steps on better aligned layers"
         )
     short = said.replace(", as the paper assumes,", ",")
-    return fitting(f"{said} On {parameters['images']} images.", said, short)
+    return fitting(said, short, short.removeprefix(images).replace("steps", "Steps", 1))
 
 
 def changes(claims, found):

@@ -194,10 +194,10 @@ PEAK = {
     NOT_JUDGED: "it is not judged{}",
 }
 RISE = {
-    HOLDS: "Most of the gain comes in the first two epochs{}",
-    CONTRADICTED: "Most change comes after the first two epochs{}",
-    ABSENT: "Alignment changes as much later as in the first two epochs{}",
-    UNDECIDED: "Whether most of the gain comes in the first two epochs is undecided{}",
+    HOLDS: "; most of the gain comes in the first two epochs{}",
+    CONTRADICTED: "; most change comes after the first two epochs{}",
+    ABSENT: "; alignment changes as much later as in the first two epochs{}",
+    UNDECIDED: "; whether most of the gain comes in the first two epochs is undecided{}",
 }
 
 
@@ -227,13 +227,13 @@ def finding(table, parameters, claims):
 
     said = clauses(claims, "hierarchy-hidden", PEAK, at_kinds)
     text = f"At a training loss of {GOAL:g} and at the end, {said}"
-    for sentence in (
-        f"{outer_at_end(table, parameters, claims, every)}.",
+    momentum = ". The momentum is our choice."
+    for more in (
+        outer_at_end(table, parameters, claims, every),
         rising(replicates(claims, "hierarchy-rises")),
-        " The momentum is our choice.",
     ):
-        text = fitting(text + sentence, text.removesuffix(".") + ".")
-    return text
+        text = fitting(text + more + momentum, text + momentum).removesuffix(momentum)
+    return fitting(text + momentum, f"{text}.")
 
 
 def outer_at_end(table, parameters, claims, every):
@@ -253,16 +253,16 @@ def _end(lead):
 
 
 def rising(found):
-    """`` Most of the gain comes in the first two epochs, but not on CIFAR-10.``, of {outcome: claims}."""
+    """``; most of the gain comes in the first two epochs, but not on CIFAR-10``, of {outcome: claims}."""
     if len(found) == 1:
         ((outcome, claims),) = found.items()
-        return f" {RISE[outcome].format(counted(claims, len(claims)))}." if outcome in RISE else ""
+        return RISE[outcome].format(counted(claims, len(claims))) if outcome in RISE else ""
     if HOLDS not in found:
         return ""
     every = [claim.case for some in found.values() for claim in some]
     if set(found) == {HOLDS, CONTRADICTED}:
-        return f" {RISE[HOLDS].format(f', but not{on_kinds(found[CONTRADICTED], every)}')}."
-    return f" {RISE[HOLDS].format(counted(found[HOLDS], len(every)))}."
+        return RISE[HOLDS].format(f", but not{on_kinds(found[CONTRADICTED], every)}")
+    return RISE[HOLDS].format(counted(found[HOLDS], len(every)))
 
 
 def on_kinds(claims, every):

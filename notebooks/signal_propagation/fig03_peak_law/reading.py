@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, exponent, slope
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, fitting, listed, named, replicates
+from alignbook.wording import clauses, first_unmet, listed, named, replicates
 
 from ..names import LEARNED, called
 from .design import CROPPED, PAPER_TABLES, SETTINGS
@@ -304,21 +304,13 @@ WHY_NOT = {  # the first that is not met
 
 
 def finding(table, parameters, claims):
-    """How the layer of largest alignment grows with depth, and what exact theory gives at these depths."""
+    """How the layer of largest alignment grows with depth, and where this is not judged."""
     found = replicates(claims, "slope")
     if not found:
         return "Too few networks learned for a slope."
     if not (law := clauses(claims, "slope", LAW, where)):
         return unjudged(found)
-    said = f"The layer that aligns most {law.replace('; ', '; it ')}."
-    judged = [claim.id.removeprefix("slope-") for outcome in LAW for claim in found.get(outcome, ())]
-    exact, more = most(table, parameters, "mean", judged), unjudged(found)
-    if math.isfinite(exact):
-        theory = (
-            f" There, exact theory gives {'at most ' * (len(judged) > 1)}{exact:.1f}, averaged over pairs."
-        )
-        return fitting(f"{said}{theory} {more}".rstrip(), f"{said} {more}".rstrip())
-    return f"{said} {more}".rstrip()
+    return f"The layer that aligns most {law.replace('; ', '; it ')}. {unjudged(found)}".rstrip()
 
 
 def unjudged(found):
@@ -334,12 +326,6 @@ def unjudged(found):
         parts.append(f"nor {verb} {listed(some)}" if parts else f"{listed(some)} {verb} not judged")
         parts[-1] += f", because {why}"
     return f"{', '.join(parts)}." if parts else ""
-
-
-def most(table, parameters, statistic, datasets):
-    """The largest slope of exact theory on any of these data sets; NaN where there is none."""
-    exact = [theory_slope(table, parameters, dataset, statistic) for dataset in datasets]
-    return max(filter(math.isfinite, exact), default=math.nan)
 
 
 def where(claims, total):

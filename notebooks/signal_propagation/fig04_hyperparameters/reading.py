@@ -326,7 +326,7 @@ def finding(table, parameters, claims):
         parts = [
             part.replace("towards the centre, ", "").replace("towards the input, ", "") for part in parts
         ]
-    said = f"In fully connected networks, {'; '.join(parts)}."
+    said = f"In fully connected networks, {'; '.join(parts)}"
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []
     for outcome, words in RISES.items():
@@ -334,14 +334,13 @@ def finding(table, parameters, claims):
             rises.append(words.format(f" with {changes(axes)}" if len(axes) < len(AXES) else ""))
     why = ""
     if rises:
-        said += f" {'; '.join(rises).capitalize()}"
+        said += f"; {'; '.join(rises)}"
         if all(claims[f"higher-dense-{axis}"].test.startswith(SAME.text) for axis in AXES):
-            why = ": the answer depends on which networks count"
-    end = "." * bool(rises)
-    small = " Our convolutional networks are too small to judge."
-    if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
-        return fitting(said + why + end + small, said + end + small, said + end)
-    return fitting(said + why + end, said + end)
+            why = ", as the answer depends on which networks count"
+    small = ". Our convolutional networks are too small to judge."
+    if not ("moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT):
+        small = "."
+    return fitting(said + why + small, said + small, f"{said}.")
 
 
 def how_far(judged, axes):

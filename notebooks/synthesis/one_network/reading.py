@@ -255,20 +255,19 @@ def finding(table, parameters, claims):
     said = []
     for network in parameters["networks"]:
         ids = [f"features-first-{network}-{task}" for task in TASKS]
-        order, octave = over_cases(claims, ids, ORDER, "in {} tasks"), claims[ids[0]].measured
-        if order is not None and octave is not None:
+        order = over_cases(claims, ids, ORDER, "in {} tasks")
+        if order is not None and claims[ids[0]].measured is not None:
             other = ", measured differently," * bool(said)
             said.append(f"in the {NETWORKS[network]} network{other} {order}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."
     text = "We expected features to align before filters prefer the data's axes to random ones: "
-    text += f"{'; '.join(said)}."
-    turned = turned_by_the_end(table, parameters)
-    early = ""
-    if turned:
+    text += "; ".join(said)
+    if turned := turned_by_the_end(table, parameters):
         count = f"{len(turned)} of {len(cases(parameters))} cases turn{'s' * (len(turned) == 1)}"
-        early = f" Stopped after {early_end(table, parameters)} steps, {count}."
-    return fitting(*(f"{text}{more}" for more in (f"{early} Both networks are small.", early, "")))
+        early = f"stopped after {early_end(table, parameters)} steps, {count}"
+        return fitting(f"{text}. Both networks are small; {early}.", f"{text}. Both networks are small.")
+    return f"{text}. Both networks are small."
 
 
 def early_end(table, parameters):
@@ -292,19 +291,12 @@ def turned_by_the_end(table, parameters):
 
 
 def key_numbers(table, parameters):
-    """Half-times of all instruments with real labels, and the layers that lead at the end."""
-    made, leads = [], []
+    """The filters' half-time over the features' with real labels, by network."""
+    made = []
     for network in parameters["networks"]:
         halves = times(table, network, "real").dropna()
         if len(halves):
-            order = halves.apply(steps_of).sort_values()
-            listed = ", ".join(f"{name} {steps:.0f}" for name, steps in order.items())
-            made.append(
-                KeyNumber(f"mean half-times in steps, {NETWORKS[network]} network, real labels", listed)
-            )
-        layers = pd.concat([leaders(table, network, task)["leader"] for task in TASKS])
-        if len(layers):
-            leads.append(f"{NETWORKS[network]} {layers.min():.0f} to {layers.max():.0f}")
-    if leads:
-        made.append(KeyNumber("layer whose tangent kernel leads, all labels and seeds", ", ".join(leads)))
+            steps = halves.apply(steps_of)
+            what = f"half-time of filters over that of features, {NETWORKS[network]} network, real labels"
+            made.append(KeyNumber(what, f"{steps['filters'] / steps['features']:.1f}"))
     return made

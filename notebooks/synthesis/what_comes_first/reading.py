@@ -182,13 +182,9 @@ def finding(table, parameters, claims):
     if not text:
         return "Nothing was measured: every run diverged."
     order = replicates(claims, "order")
-    text = f"Of features aligning and filters preferring the data's axes to random ones, {text}."
-    frozen = _frozen(claims) * (len(order) == 1)
-    turned = _turned(parameters, claims)
-    caveat = " All initial filters were small."
-    return fitting(
-        f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{frozen}", f"{text}{turned}{caveat}", text
-    )
+    text = f"Of features aligning and filters preferring the data's axes to random ones, {text}"
+    caveat = _turned(parameters, claims) or " All initial filters were small."
+    return fitting(f"{text}{_frozen(claims) * (len(order) == 1)}.{caveat}", f"{text}.{caveat}", f"{text}.")
 
 
 def grown(table, parameters):
@@ -199,11 +195,11 @@ def grown(table, parameters):
 
 
 def _frozen(claims):
-    """What the features reach without the first layer, in percent of their gain, a sentence or none."""
+    """What the features reach without the first layer, in percent of their gain, a clause or none."""
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     if not left:
         return ""
-    return f" With the first layer frozen, features reach {_least(left)} % of their gain."
+    return f"; with the first layer frozen, features reach {_least(left)} % of their gain"
 
 
 def _least(values, places=0):
@@ -287,11 +283,11 @@ def _difference(claim):
 
 
 def key_numbers(table, parameters):
-    """Half-times in steps of features and filters, by kind of first layer."""
+    """The filters' half-time over the features', by kind of first layer."""
     made = []
     for layer in (layer for layer in parameters["layers"] if len(at(table, layer=layer))):
         features = mean_of(table, layer, "all", half_time).mean()
         filters = features + lags(table, layer).mean()
-        steps = f"{2**features - 1:.0f} and {2**filters - 1:.0f}"
-        made.append(KeyNumber(f"half-times of features and filters in steps, {LAYERS[layer]}", steps))
+        times = f"{(2**filters - 1) / (2**features - 1):.1f}"
+        made.append(KeyNumber(f"half-time of filters over that of features, {LAYERS[layer]}", times))
     return made

@@ -180,10 +180,10 @@ def test_the_finding_gives_the_gap_of_the_runs_that_judge_it():
         found[own.id] = replace(own, outcome=outcome, measured=gap, runs="epochs = 200")
     text = judging.finding(reading, drawn, both, found)
     assert (
-        "In longer runs with real labels" in text
+        ": in longer runs with real labels" in text
         and "0.2 points ahead, too little to matter on average: both are at 100 % for most" in text
     )
-    assert "With random labels it is undecided." in text and " 7 points" not in text
+    assert "; with random labels it is undecided." in text and " 7 points" not in text
 
 
 def test_the_planned_runs_spend_most_of_training_at_all_images_right():

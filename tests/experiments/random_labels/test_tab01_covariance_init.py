@@ -294,7 +294,7 @@ def test_claims_judge_only_what_was_run():
 
 def test_the_finding_says_how_both_halves_came_out():
     said = finding(as_printed(noise=1e-5))
-    assert "the difference is +8.0 points of accuracy, in the paper +8.0." in said
+    assert "accuracy differs by +8.0 points, in the paper by +8.0;" in said
     assert "They match" in said
     said = finding(as_printed(fitted=0.22))
     assert "is not judged: ours did not fit" in said
@@ -337,4 +337,4 @@ def test_what_the_caption_of_table_1_claims_is_the_rise_of_table_1():
     claims = {claim.id: claim for claim in judged(reading.STATEMENTS, as_printed(noise=1e-5), PARAMETERS)}
     claims["f3-rises-2"] = replace(claims["f3-rises-2"], outcome=UNDECIDED)
     claims |= {f"f1-rises-{k}": replace(claims[f"f1-rises-{k}"], outcome=HOLDS) for k in (1, 2, 3)}
-    assert reading.further(claims) == " Accuracy rises in 3 of 3 steps to a further layer."
+    assert reading.further(claims) == "; every further layer raises it"

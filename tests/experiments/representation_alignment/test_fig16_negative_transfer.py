@@ -72,13 +72,14 @@ def test_what_the_paper_shows_holds():
     table = made_up()
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 21
     said = finding(table)
+    assert "lower alignment with the target in all 6 pairs of domains and accuracy in all 6 pairs" in said
     assert (
-        "lower alignment with the target in all 6 pairs of domains and accuracy in all 6 pairs. Within"
-        in said
+        "; within a target, both falls go together." in said
+        and "may repair harm" in said
+        and len(said) <= 300
     )
-    assert "Within a target, both falls go together. Our" in said and len(said) <= 300
     keys = reading.key_numbers(table, PARAMETERS)
-    assert keys[1].paper is None and keys[2].here == "95 % / 95 % / 95 %"
+    assert keys[1].paper is None and keys[2].here == "95"
     shown = reading.accuracy_table(table, PARAMETERS)
     assert list(shown.index) == ["none", "street digits", "handwritten digits", "coarse digits"]
     assert shown.loc["street digits", "street digits"] == "–" and shown.loc["none", "street digits"] == "90.0"
@@ -139,7 +140,7 @@ def test_the_finding_counts_pairs():
     assert "the target in 2 of 6 pairs of domains (raised or unchanged in the rest) and" in said
     assert len(said) <= 300
     same = reading._tallies(*[Counter({HOLDS: 4, UNDECIDED: 2})] * 2)
-    assert same.endswith("in 4 of 6 pairs of domains and accuracy in 4 of 6 pairs (undecided in the rest). ")
+    assert same.endswith("in 4 of 6 pairs of domains and accuracy in 4 of 6 pairs (undecided in the rest)")
     assert "undecided in the rest)" in finding(made_up(noise=20.0))
     assert finding(pd.DataFrame({"unit": []})) == "No run has finished."
 
@@ -286,6 +287,6 @@ def test_sources_are_compared_for_one_target():
     )  # which lowers alignment more
 
 
-def test_fine_tuning_that_may_repair_harm_is_named():
+def test_what_happens_within_targets_is_not_said_against_the_paper():
     said = finding(made_up(harm={"street": -3.0, "handwritten": 2.0, "coarse": 0.01}))
-    assert "contrary to the paper" not in said and "fine-tuning steps may repair harm" in said
+    assert "contrary to the paper" not in said

@@ -124,7 +124,9 @@ def test_claims_hold():
     found = outcomes(made_up())
     assert found.pop("turns-mnist") == NOT_JUDGED  # its seeds had been seen
     assert set(found.values()) == {HOLDS} and len(found) == 12
-    assert said(made_up()).startswith("Steps on the better aligned layers of an untrained network change")
+    assert said(made_up()).startswith(
+        "On 300 images, steps on the better aligned layers of an untrained network change"
+    )
     assert "change its outputs more (corr" in said(made_up())
     assert "they would change outputs more." in said(made_up())
     heads = {id for id, claim in claims(made_up()).items() if claim.headline}

@@ -232,14 +232,14 @@ def test_networks_that_did_not_learn_are_left_out():
 
 def test_the_finding_says_both_halves():
     said = found(made_up(HILL, HILL))
-    assert said.startswith("At a training loss of 0.1 and at the end, a hidden layer aligns best. Most of")
+    assert said.startswith("At a training loss of 0.1 and at the end, a hidden layer aligns best; most of")
     late = found(made_up(np.array(HILL) / 4, HILL))
-    assert "Most change comes after" in late
+    assert "most change comes after" in late
     outer = made_up([0.6, 0.5, 0.4, 0.3, 0.2, 0.1], [0.6, 0.5, 0.4, 0.3, 0.2, 0.1], dataset="fashion_mnist")
     both = pd.concat([made_up(HILL, HILL), outer])
     said = found(both, datasets=["mnist", "fashion_mnist"])
     assert (
-        " a hidden layer aligns best on MNIST; the first or last layer aligns best on Fashion-MNIST." in said
+        " a hidden layer aligns best on MNIST; the first or last layer aligns best on Fashion-MNIST;" in said
     )
     kinds = [
         made_up(HILL, HILL, dataset="cifar10"),
@@ -258,20 +258,20 @@ def test_a_lead_at_the_end_alone_is_said_where_the_claim_is_undecided():
     at_loss = (table["epoch"] == 2) & table["layer"].eq(3) & table["seed"].eq(0)
     table.loc[at_loss, "alignment"] += 0.6
     assert judged(table)["hierarchy-hidden-mnist-6"].outcome == UNDECIDED
-    assert "it is undecided, though at the end the first layer leads on MNIST. Most" in found(table)
+    assert "it is undecided, though at the end the first layer leads on MNIST; most" in found(table)
     assert found(table).endswith("The momentum is our choice.")
     both = pd.concat([table, made_up(HILL, HILL, dataset="cifar10", losses=early)])
     said = found(both, datasets=["mnist", "cifar10"])
     assert "best on CIFAR-10; it is undecided elsewhere, though at the end the first" in said
     # Not where a hidden layer leads on a seed at the end, too.
     mixed = table.assign(alignment=table["alignment"] + 0.6 * (table["layer"].eq(3) & table["seed"].eq(0)))
-    assert "though" not in found(mixed) and "it is undecided." in found(mixed)
+    assert "though" not in found(mixed) and "it is undecided;" in found(mixed)
 
 
 def test_where_the_rise_is_late_is_said():
     late = made_up(np.array(HILL) / 4, HILL, dataset="cifar10")
     said = found(pd.concat([made_up(HILL, HILL), late]), datasets=["mnist", "cifar10"])
-    assert "Most of the gain comes in the first two epochs, but not on CIFAR-10." in said
+    assert "most of the gain comes in the first two epochs, but not on CIFAR-10." in said
 
 
 def test_jobs_are_unique_and_share_the_figures_rate():
