@@ -101,10 +101,10 @@ def test_a_line_rises_over_a_step_that_goes_down():
     first = (table["column"] == "vgg") & (table["layers"] == 1) & (table["labels"] == "random")
     peaked = said(table.assign(accuracy=table["accuracy"] + 0.3 * first))
     assert "more layers lower VGG-16's gain in mean accuracy from 32 to 20 points" in peaked
-    assert "two networks lose with some further layer." in peaked  # SimpleCNN and VGG-16; ResNet-18 does not
+    assert "two networks lose with some further layer" in peaked  # SimpleCNN and VGG-16; ResNet-18 does not
     assert "networks lose" not in said(table)  # a peak before the last layer is no proof of a loss
     open_one = judging.turned(claims(table), {"steps-resnet-random": UNDECIDED})
-    assert reading._lost(open_one, ["cnn", "vgg"]).endswith("further layer; ResNet-18 is undecided.")
+    assert reading._lost(open_one, ["cnn", "vgg"]).endswith("further layer, ResNet-18 is undecided")
     ours = {statement.id for statement in reading.STATEMENTS if statement.ours}
     assert ours == {f"steps-{column}" for column in design.COLUMNS} | {
         "larger",
