@@ -149,8 +149,10 @@ def finding(table, parameters, claims):
         text = f"{SAID[head.outcome]}, since some network has not learned its task well enough"
     other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)
     small = "Our network is small."
-    alone = f"{listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}; {small.lower()}"
-    return fitting(f"{text}. {alone if other else small}", f"{text}. {small}")
+    if not other:
+        return f"{text}. {small}"
+    alone = f"{listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}"
+    return fitting(f"{text}. {alone}; {small.lower()}", f"{text}. {small}")
 
 
 def key_numbers(table, parameters):
