@@ -66,3 +66,14 @@ def test_a_notebook_that_a_killed_run_left_is_cleared_and_others_are_not(tmp_pat
     book._clear_partial(tmp_path)
     assert {name: (tmp_path / name).exists() for name in names} == names
     assert not system.runs(10**30)
+
+
+def test_a_system_without_locks_says_so_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(system, "fcntl", None)
+    system._say_that_nothing_is_locked.cache_clear()
+    for _ in range(2):
+        with system.locked(tmp_path / "lock"):
+            pass
+    assert capsys.readouterr().err.splitlines() == [
+        "alignbook: files cannot be locked on this system: run one command at a time"
+    ]

@@ -117,7 +117,7 @@ def test_words_joined_by_and_show_what_the_weaker_claim_shows():
 
 def test_replicates_that_came_out_otherwise_are_named():
     assert others(HOLDS, {"real labels": HOLDS, "random labels": CONTRADICTED, "none": NOT_RUN}) == (
-        " With random labels the opposite holds."
+        "; with random labels the opposite holds"
     )
 
 

@@ -86,6 +86,25 @@ def comparisons(table):
     return points.drop(columns="above_chance")
 
 
+@once
+def per_seed(table):
+    """:func:`comparisons` of each seed's runs, with ``seed``: one row per point and seed."""
+    if not {"start", "seed"} <= set(table):
+        return pd.DataFrame()
+    found = [comparisons.__wrapped__(rows).assign(seed=seed) for seed, rows in table.groupby("seed")]
+    return pd.concat(found, ignore_index=True)
+
+
+def by_seed(points, measure):
+    """Mean of ``measure(points)`` over its groups, a sample by seed.
+
+    Groups with the same seed share images, labels and their order, so that they are no sample of these:
+    seeds are.
+    """
+    found = {seed: measure(part).mean() for seed, part in points.groupby("seed")} if len(points) else {}
+    return pd.Series(found, dtype=float).rename_axis("seed").dropna()
+
+
 def judged(points, *figures, what="train"):
     """The points of ``figures`` in which either network learned: what may be drawn and counted."""
     if points.empty:
@@ -102,7 +121,7 @@ def fitted(points, *figures, what="train", **values):
 
 
 def by_group(points):
-    """Mean gain (points) of each group, a Series: groups are independent, points of a group are not."""
+    """Mean gain (points) of each group, a Series: the points of a group share its networks from scratch."""
     return points.groupby("group")["gain"].mean() if len(points) else pd.Series(dtype=float)
 
 
@@ -156,14 +175,7 @@ def effect(points, factor):
 
 def detail(table, figure, labels, what="train"):
     """:func:`comparisons` of one of Figures 16 to 18, seed by seed (``seed``), where a network learned."""
-    if "start" not in table:
-        return pd.DataFrame()
-    found = []
-    for seed, rows in table[table["unit"].astype(str).str.startswith(f"{figure}-")].groupby("seed"):
-        points = comparisons.__wrapped__(rows)  # not kept: the whole table is
-        points = at(judged(points, figure, what=what), labels=labels)
-        found.append(points.assign(seed=seed))
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    return at(judged(per_seed(table), figure, what=what), labels=labels)
 
 
 def detail_gains(table, figure, labels, what="train"):

@@ -11,13 +11,13 @@ from torch import Generator, Tensor, nn
 from alignbook.claims import Claim as Claim
 from alignbook.data.images import ImageSet
 from alignbook.metrics.cka import cka as cka
-from alignbook.metrics.cka import layer_cka as layer_cka
 from alignbook.metrics.hessian_eigenvalues import HessianEigenvalues
 from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing import Probe as Probe
+from alignbook.probing.layer_cka import layer_cka as layer_cka
 from alignbook.recording.public import Recorder as Recorder
 from alignbook.runs.engine import Run
 

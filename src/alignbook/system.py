@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import platform
 import secrets
+import sys
 import tempfile
 from contextlib import contextmanager
 from functools import cache
@@ -12,7 +13,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where nothing is locked
+except ImportError:  # not on Windows
     fcntl = None
 
 _PACKAGES = ("numpy", "scipy", "pandas", "torch")
@@ -111,15 +112,22 @@ def unwritable(folder):
 def locked(path, wait=True):
     """Inside, the lock file ``path`` is held against other processes; its folder is made.
 
-    wait : False raises BlockingIOError where another process holds it.
+    wait : False raises BlockingIOError where another process holds it. Where the system has no such locks
+    nothing is held, and a line says so.
     """
     if fcntl is None:
+        _say_that_nothing_is_locked()
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield
+
+
+@cache
+def _say_that_nothing_is_locked():
+    print("alignbook: files cannot be locked on this system: run one command at a time", file=sys.stderr)
 
 
 @contextmanager

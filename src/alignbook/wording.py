@@ -39,6 +39,11 @@ def fitting(*findings):
     return next((text for text in findings if len(text) <= LONGEST), findings[-1])
 
 
+def joined(sentence, *more):
+    """Sentences without their full stops, joined by semicolons; those that are empty or None are left out."""
+    return "; ".join((sentence, *(f"{one[0].lower()}{one[1:]}" for one in more if one)))
+
+
 def weaker(*claims):
     """The outcome of several claims that a sentence joins by *and*: that of the one that shows it least."""
     order = (NOT_RUN, NOT_JUDGED, CONTRADICTED, ABSENT, UNDECIDED, HOLDS)
@@ -61,12 +66,12 @@ OTHERWISE = {
 
 
 def others(outcome, beside, says=IT):
-    """`` With real labels it is undecided.``: of replicates those whose verdict differs from ``outcome``.
+    """``; with real labels it is undecided``: of replicates those whose verdict differs from ``outcome``.
 
     beside : {what a sentence calls the replicate: its verdict}; says : {verdict: what is said of it}
     """
     return "".join(
-        f" With {words} {says[found]}."
+        f"; with {words} {says[found]}"
         for words, found in beside.items()
         if found != outcome and found in says
     )

@@ -11,6 +11,7 @@ from alignbook.runs import engine, notebooks, parameters
 from tests import judging
 
 ALIKE = [(one,) for one in (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)]
+SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 DIRECTED = ("above", "below")  # rules that have the outcome *absent*
 MIXED = [
     (HOLDS, CONTRADICTED, NOT_JUDGED), (CONTRADICTED, UNDECIDED, NOT_JUDGED), (ABSENT, UNDECIDED, NOT_JUDGED),
@@ -88,6 +89,8 @@ def test_the_words_change_with_the_verdict_of_the_headline(book, run, said):
     found = {one: said(judging.turned(claims, dict.fromkeys(heads, one))) for one in outcomes}
     assert len(set(found.values())) == len(found), found
     assert not SYMBOLS.search("".join(found.values())), found
+    # What was found, and one caveat.
+    assert max(len(SENTENCE.split(words)) for words in found.values()) <= 2, found
     for outcome, words in SAID.items():
         assert words.search(found[outcome]), found[outcome]
     # Of smoke nothing is judged, though it may meet every requirement.

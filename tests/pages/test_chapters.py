@@ -113,8 +113,15 @@ def test_an_answer_follows_the_verdicts(paper, statements):
                 for n, outcome in enumerate(outcomes)
             ]  # fmt: skip
             text = "\n".join(chapter.answer(paper, [made(page, given)]))
-            assert chapter.marked(sentence[word]) in text
-            assert sum(chapter.marked(sentence[other]) in text for other in chapter.WORDS) == 1
+            said = {other: chapter.marked(chapter.counted(sentence[other], given)) for other in chapter.WORDS}
+            assert said[word] in text and "{" not in said[word]
+            assert sum(words in text for words in said.values()) == 1
+
+
+def test_an_answer_counts_the_settings_in_which_it_holds():
+    outcomes = ["holds", "contradicted", "not judged", "holds", "undecided"]
+    claims = [Claim(f"c-{n}", "s", "", None, None, 1.0, None, one, 3, "") for n, one in enumerate(outcomes)]
+    assert chapter.counted("in {held} of {all} settings", claims) == "in 2 of 5 settings"
 
 
 def test_an_answer_names_a_statement_that_is_not_its_pages_main_claim():

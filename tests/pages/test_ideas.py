@@ -70,7 +70,7 @@ def test_only_pages_of_the_book_are_listed_with_their_verdict(tmp_path):
     ideas.tell([record], tmp_path)
     found = (tmp_path / "found-misalignment.txt").read_text()
     assert found.strip() == glance.told([record]) and "contradicted" in found
-    assert "They align: 4 against 48. A caveat." in found and found.count("<li>") == 1
+    assert 'They align: 4 against 48. <span class="ab-caveat">A caveat.' in found and found.count("<li>") == 1
     assert 'href="random_labels/fig02_misalignment.html"' in found
     assert (tmp_path / "found-alignment.txt").read_text().count("<li>") == 0
 

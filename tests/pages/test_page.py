@@ -17,7 +17,7 @@ from alignbook.pages.claim_tables import (
     sources,
     spread,
 )
-from alignbook.pages.page import Page, address_of, banner, in_the_paper
+from alignbook.pages.page import Page, address_of, banner, in_the_paper, parted
 from alignbook.runs import notebooks, parameters, plans
 
 
@@ -207,3 +207,10 @@ def test_the_banner_says_what_is_smaller_and_how_many_seeds_there_are(name, chan
         joined=[], diverged=[],
     )  # fmt: skip
     assert said in banner(run)
+
+
+def test_the_caveat_of_a_finding_stands_apart():
+    assert parted("It grows by 0.5. Our network is small.") == (
+        'It grows by 0.5. <span class="ab-caveat">Our network is small.</span>'
+    )
+    assert parted("It grows.") == "It grows."

@@ -96,16 +96,21 @@ def test_a_page_shows_a_figure_whole_or_in_parts_and_reads_its_text_once(drawn):
     assert found == {("only-light", "../a.svg", *sizes), ("only-dark", "../a-dark.svg", *sizes)}
 
 
-@pytest.mark.parametrize(("named", "number"), [(1, 1), (3, 3), (9, 1)])
-def test_a_thumbnail_is_the_panel_that_a_study_names_alone(drawn, named, number):
-    images = '<img class="only-light" src="a.svg"><img class="only-dark" src="a-dark.svg">'
+@pytest.mark.parametrize(("named", "number"), [(1, 1), (3, 3), (4, 4), (9, 1)])
+def test_a_thumbnail_is_the_panel_that_a_study_names_with_what_stands_at_its_neighbours(drawn, named, number):
+    images = '<img class="only-light" src="a.svg" alt="Plots."><img class="only-dark" src="b.svg" alt="">'
     shown = panels.cropped(drawn[2], images, named)
-    width, (x, y, w, h, *_) = panels.size(drawn[2])[0], panels.read(drawn[2])["panels"][number - 1][2]
+    across, (width, height, *crops) = panels.size(drawn[2])[0], panels.read(drawn[2])["panels"][number - 1]
     places = re.findall(r'<img style="width: ([\d.]+)%; left: ([-\d.]+)%; top: ([-\d.]+)%"', shown)
-    assert len(places) == 2 and places[0] == places[1]
-    scale, left, top = (float(part) / 100 for part in places[0])
-    assert scale * w == pytest.approx(width, rel=0.01) and f"aspect-ratio: {w:g} / {h:g}" in shown
-    assert (-left * w, -top * h) == pytest.approx((x, y), abs=0.5)
+    boxes = re.findall(r'<span style="left: ([-\d.]+)%; top: ([-\d.]+)%; width: ([\d.]+)%; height: ', shown)
+    assert len(boxes) == len(crops) and places[::2] == places[1::2] and len(places) == 2 * len(crops)
+    assert f"aspect-ratio: {width:g} / {height:g}" in shown and shown.count("Plots.") == 1
+    for place, box, (x, y, w, h, left, top) in zip(places[::2], boxes, crops, strict=True):
+        scale, aside, up = (float(part) / 100 for part in place)
+        assert scale * w == pytest.approx(across, rel=0.01)
+        assert (-aside * w, -up * h) == pytest.approx((x, y), abs=0.5)
+        shares = [float(part) / 100 for part in box]
+        assert shares == pytest.approx([left / width, top / height, w / width], abs=0.001)
     single, _ = plt.subplots()
     assert panels.cropped(style.svg(single), images) == images
     plt.close(single)

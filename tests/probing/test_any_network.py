@@ -86,6 +86,45 @@ def test_data_that_cannot_be_understood_are_one_line(given, said):
         data.read(*given)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"loss": "ce"}, "loss must be a function of outputs and targets, not str"),
+        (
+            {"loss": nn.CrossEntropyLoss},
+            "loss must be a function of outputs and targets, not CrossEntropyLoss",
+        ),
+        ({"forward": 3}, "forward must be a function of model and inputs, not int"),
+    ],
+)
+def test_what_is_no_function_is_refused_by_probe_and_recorder(given, said):
+    with pytest.raises(ValueError, match=said):
+        alignbook.probe(mlp(), *vectors(), **given)
+    with pytest.raises(ValueError, match=said):
+        alignbook.Recorder(vectors(), **given)
+
+
+def test_one_output_for_classes_is_told_what_to_do_and_that_works():
+    net, (x, y) = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)), vectors()
+    with pytest.raises(AlignbookError, match="one output tells no classes apart: give targets as floats"):
+        alignbook.probe(net, x, (y > 0).long(), without=QUICK)
+
+    def logit(o, t):
+        return functional.binary_cross_entropy_with_logits(o[:, 0], t)
+
+    found = alignbook.probe(net, x, (y > 0).float(), loss=logit, without=QUICK)
+    assert found.network["network"]["loss"] == pytest.approx(logit(net(x), (y > 0).float()).item(), rel=1e-5)
+
+
+def test_a_loss_of_every_example_and_no_layers_are_one_line():
+    each = nn.CrossEntropyLoss(reduction="none")
+    said = r"loss must return a tensor of one number, the mean of the examples, not \(24,\)"
+    with pytest.raises(AlignbookError, match=said):
+        alignbook.probe(mlp(), *vectors(), loss=each)
+    with pytest.raises(ValueError, match=r"layers must be names of modules, or patterns of them, not \[\]"):
+        alignbook.probe(mlp(), *vectors(), layers=[])
+
+
 class Language(nn.Module):
     """A causal language model as Hugging Face has them: words' numbers in, ``.loss`` and ``.logits`` out."""
 

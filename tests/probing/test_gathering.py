@@ -76,6 +76,17 @@ def test_the_first_of_what_has_none(form):
     assert found.said == ("the first 12 examples are read: the data do not say how many there are",)
 
 
+def test_as_few_as_were_asked_for_will_do():
+    x, y = sorted_by_class()
+    for many in (8, 9, N):
+        found, total = gathered((x[:many], y[:many]), examples=8)
+        assert (len(found), total) == (8, many)
+    with pytest.raises(ValueError, match="7 inputs and 7 targets: at least 8"):
+        gathered((x[:7], y[:7]), examples=8)
+    with pytest.raises(ValueError, match="8 inputs and 8 targets: at least 10"):
+        gathered((x[:8], y[:8]))
+
+
 def test_the_note_says_how_many_of_how_many():
     x, y = sorted_by_class()
     net = nn.Linear(4, 3)

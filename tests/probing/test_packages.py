@@ -108,7 +108,7 @@ def test_lightnings_modules_and_checkpoints(tmp_path):
     trainer.save_checkpoint(tmp_path / "a.ckpt")
     found = alignbook.probe(net, loader, before=start)
     assert {*found.left_out} == {"filters"} and (found.tables["deviation"]["deviation"] > 0).all()
-    made, why = weights.fitted(Lit().model, weights.read(tmp_path / "a.ckpt"))
+    made, _, why, _ = weights.fitted(Lit().model, weights.read(tmp_path / "a.ckpt"))
     assert why is None and torch.equal(made[0].weight, net.model[0].weight)
 
 

@@ -45,7 +45,7 @@ def test_wrappers_prefixes_go(tmp_path, prefix):
     torch.save({"epoch": 3, "state_dict": state}, tmp_path / "a.ckpt")
     safetensors(state, tmp_path / "a.safetensors")
     for name in ("a.ckpt", "a.safetensors"):
-        made, why = weights.fitted(make(), weights.read(tmp_path / name))
+        made, _, why, _ = weights.fitted(make(), weights.read(tmp_path / name))
         assert why is None
         for mine, theirs in zip(made.state_dict().values(), net.state_dict().values(), strict=True):
             assert torch.equal(mine, theirs) and mine.dtype == theirs.dtype

@@ -89,6 +89,35 @@ def test_it_is_told_from_its_labels_where_an_untrained_network_answers_the_same_
     assert found == pytest.approx(net(**data).loss.item(), rel=1e-5)
 
 
+class Scores(nn.Module):
+    """Classes come last, and it states no loss of its own."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.first, self.head = first, nn.Linear(8, WORDS)
+
+    def forward(self, x):
+        return self.head(self.first(x))
+
+
+def test_as_many_positions_as_classes_are_no_riddle_where_tokens_come_in():
+    ids = torch.randint(0, WORDS, (N, WORDS))
+    labels = torch.where(torch.rand(N, WORDS) < 0.3, -100, ids)
+    causal, scores = Language().eval(), Scores(nn.Embedding(WORDS, 8))
+    own = causal(ids, labels).loss.item()
+    plain = functional.cross_entropy(scores(ids).flatten(0, 1), labels.flatten()).item()
+    for net, expected in ((causal, own), (scores, plain)):
+        record = recorded(net, {"input_ids": ids, "labels": labels} if net is causal else (ids, labels),
+                          ["loss", "alignment", "tangent", "curvature"], share=None)  # fmt: skip
+        assert record.left_out == {} and values(record)["loss", ""] == pytest.approx(expected, rel=1e-5)
+    found = alignbook.probe(scores, ids, labels, without=["curvature", "initialisation"])
+    assert found.network["network"]["loss"] == pytest.approx(plain, rel=1e-5)
+    x = torch.randn(N, WORDS, 8)
+    with pytest.raises(alignbook.errors.AlignbookError, match="give examples of another length"):
+        alignbook.probe(Scores(nn.Linear(8, 8)), x, labels, without=["initialisation"])
+    assert "another length" in recorded(Scores(nn.Linear(8, 8)), (x, labels), ["loss"]).left_out["loss"]
+
+
 class Same(Language):
     """Its loss is that of the token itself; outputs come as a tuple after the loss."""
 

@@ -247,6 +247,37 @@ def test_rows_go_to_every_kind_of_tracker_past_and_future():
         record.log_to([])
 
 
+class Biased:
+    """A run of Weights & Biases: without ``step`` a row closes, with an earlier one it is lost."""
+
+    def __init__(self, step=0):
+        self.step, self.sent, self.axes = step, [], {}
+
+    def define_metric(self, name, step_metric=None):
+        self.axes[name] = step_metric
+
+    def log(self, values, step=None):
+        assert step is None or step >= self.step, "lost"
+        self.step = self.step + 1 if step is None else step
+        self.sent.append(values)
+
+
+def test_weights_and_biases_loses_no_row_however_often_the_loop_logs():
+    run, record, net = Biased(), Recorder(examples(), ["loss", "deviation"], at=1), network()
+    record.log_to(run)
+    for n in range(4):
+        record.step(net, n)
+        run.log({"mine": 0.0})
+        run.log({"mine": 1.0})
+    assert record.left_out == {} and run.axes == {"alignbook/step": None, "alignbook/*": "alignbook/step"}
+    steps = [row["alignbook/step"] for row in run.sent if "alignbook/loss" in row]
+    assert steps == [0, 1, 2, 3]
+    late = Biased(step=3)
+    record.log_to(late)
+    assert [row["alignbook/step"] for row in late.sent] == [3, 3] and late.step == 3
+    assert record.left_out["log_to"] == "6 rows of steps that the run has passed are not sent to it"
+
+
 def test_the_figure_has_a_panel_per_instrument_and_a_line_per_layer():
     record = Recorder(examples(), ["alignment", "deviation"], at=1)
     for n in range(2):

@@ -4,10 +4,10 @@ import math
 
 from scipy.special import gammaln
 
-from alignbook.claims import CONTRADICTED, KeyNumber, interval
+from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import difference, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, others
+from alignbook.wording import by_verdict, others
 
 from ..filter_runs import DIMENSION, ends, figure_rows
 from ..gains import KINDS
@@ -109,21 +109,18 @@ SAID = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """Misalignment after training on random labels, beside random bases, and what real labels give."""
+    """Misalignment after training on random labels, beside random bases, and whether real labels differ."""
     outcome, last = claims["ends-below-random-basis-random"].outcome, ends(_trained(table, "random"))
     if outcome not in SAID or last.empty:
         return "No run with random labels is among the results: there is nothing to see."
     data, bases = last["misalignment"].mean(), last["basis_mean"].mean()
-    text = f"{SAID[outcome]}: misalignment with the data ends at {data:.1f}, with the bases at {bases:.1f}."
-    beside = others(outcome, {KINDS["real"]: claims["ends-below-random-basis-real"].outcome})
-    if claims["very-small-real"].outcome == CONTRADICTED:
-        large = "by our bound their misalignment does not stay very small."
-        beside = f"{beside} There, {large}" if beside else f" With real labels, too, but {large}"
+    text = f"{SAID[outcome]}: misalignment with the data ends at {data:.1f}, with the bases at {bases:.1f}"
+    text += others(outcome, {KINDS["real"]: claims["ends-below-random-basis-real"].outcome})
     most = last["accuracy"].max()
-    fitted = " The networks with random labels fit less than half of them." if most < 0.5 else ""
-    if 0.5 <= most < LEARNED:
-        fitted = " The networks with random labels do not fit all of them."
-    return fitting(text + beside + fitted, text + beside)
+    if most >= LEARNED:
+        return f"{text}."
+    part = "less than half" if most < 0.5 else "not all"
+    return f"{text}. The networks with random labels fit {part} of them."
 
 
 def key_numbers(table, parameters):

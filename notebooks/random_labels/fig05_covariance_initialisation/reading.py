@@ -156,8 +156,8 @@ def finding(table, parameters, claims):
         return "No run has finished: there is nothing to compare."
     drawn, trained = (found[start].mean() for start in ("covariance", "no bias"))
     text = f"With {KINDS[first]}, {SAID[outcome]}: drawn ones gain {drawn:.1f} points of accuracy, trained "
-    text += f"ones {trained:.1f}{', too noisy for our margin' * (outcome == UNDECIDED)}."
-    text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest}, BESIDE)
+    text += f"ones {trained:.1f}{', too noisy for our margin' * (outcome == UNDECIDED)}"
+    text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest}, BESIDE) + "."
     whole = claims[f"all-{first}"]
     why = first_unmet(whole, {PRETRAINED.text: ", which fits too few random labels"}, "")
     beside = f" {WHOLE[whole.outcome]}." if whole.outcome in WHOLE else ""
@@ -165,12 +165,12 @@ def finding(table, parameters, claims):
 
 
 def key_numbers(table, parameters):
-    """The gain of the drawn filters beside that of the pre-trained ones, for each kind of labels."""
+    """The gain of the drawn filters less that of the pre-trained ones, for each kind of labels."""
     found = {kind: gains(table, kind) for kind in parameters["labels"]}
     return [
         KeyNumber(
-            f"gain over scratch, {KINDS[kind]}: drawn / pre-trained filters (points)",
-            " / ".join(interval(values[start], "{:+.1f}") for start in ("covariance", "no bias")),
+            f"gain by drawn filters less gain by pre-trained ones, {KINDS[kind]} (points)",
+            interval(values["covariance"] - values["no bias"], "{:+.1f}"),
         )
         for kind, values in found.items()
         if len(values)

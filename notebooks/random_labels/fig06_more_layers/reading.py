@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, CONTRADICTED, HOLDS, KeyNumber, t_interval
+from alignbook.claims import CONFIDENCE, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, at, curves, difference, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting, listed
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..seen_seeds import seen
@@ -170,24 +170,31 @@ def finding(table, parameters, claims):
         return "The three networks are not all among the results."
     found = {column: gains(table, column, "random").mean() for column in COLUMNS}
     losing = [column for column in COLUMNS if claims[f"steps-{column}-random"].outcome == CONTRADICTED]
-    text = SAID[outcome]
     if losing:
         columns = {column: steps(table, column, "random").mean() for column in losing}
         column = min(columns, key=lambda name: columns[name].min())
         before, after = (int(count) for count in columns[column].idxmin().split(" to "))
-        had, has = (found[column].get(count, 0.0) for count in (before, after))
+        had, has = (_points(found[column].get(count, 0.0)) for count in (before, after))
         more = "one more layer lowers" if after == before + 1 else "more layers lower"
-        more += f" {COLUMNS[column].name}'s gain in mean accuracy "
-        more += f"from {_points(had)} to {_points(has)} points."
-        text += f"; but {more}" if outcome == HOLDS else f". {more[0].upper()}{more[1:]}"
+        text = f"{SAID[outcome]}; {'but ' * (outcome == HOLDS)}{more} {COLUMNS[column].name}'s gain in mean "
+        text += f"accuracy from {had} to {has} points"
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
-        text += f". {COLUMNS[column].name} is the least clear: with all of its layers it "
-        text += f"{gained(found[column].iloc[-1])} of mean accuracy."
-    peaks = sum(gain.max() > 0 and gain.idxmax() < depth(column) for column, gain in found.items())
-    if peaks:
-        text += f" {('One gains', 'Two gain', 'All three gain')[peaks - 1]} most with only some layers."
-    return text + " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
+        text = f"{SAID[outcome]}; {COLUMNS[column].name} is the least clear: with all of its layers it "
+        text += f"{gained(found[column].iloc[-1])} of mean accuracy"
+    images = " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
+    return fitting(f"{text}{_lost(claims, losing)}.{images}", f"{text}.{images}")
+
+
+def _lost(claims, losing):
+    """In how many networks a step to more layers surely takes away, where several do, and which are open."""
+    if len(losing) < 2:
+        return ""
+    outcomes = {setting.name: claims[f"steps-{column}-random"].outcome for column, setting in COLUMNS.items()}
+    undecided = [name for name, outcome in outcomes.items() if outcome == UNDECIDED]
+    which = "all three networks" if len(losing) == len(outcomes) else "two networks"
+    rest = f", {listed(undecided)} is undecided" if undecided else ""
+    return f"; {which} lose with some further layer{rest}"
 
 
 def _points(mean):
@@ -201,12 +208,12 @@ def gained(mean):
 
 
 def key_numbers(table, parameters):
-    """Gain over training from scratch by number of layers, random labels."""
+    """By how much the gain with most layers exceeds that with fewest, random labels."""
     found = {setting.name: gains(table, column, "random") for column, setting in COLUMNS.items()}
     return [
         KeyNumber(
-            f"{name}: gain with {' / '.join(map(str, frame.columns))} layers (points)",
-            " / ".join(f"{value:+.1f}" for value in frame.mean()), "rising",
+            f"{name}: gain with {frame.columns[-1]} layers less gain with {frame.columns[0]} (points)",
+            interval(frame.iloc[:, -1] - frame.iloc[:, 0], "{:+.1f}"), "positive",
         )
         for name, frame in found.items()
         if not frame.empty

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber
-from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, value_at
+from alignbook.claims import NOT_JUDGED, KeyNumber, interval, t_interval
+from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, others
+from alignbook.wording import by_verdict, fitting, listed, others
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
@@ -14,6 +14,8 @@ from .design import CASES, LAST
 
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
 REVIEWED = 15  # seeds that had been seen when the fall at the switch was held against the control's
+ALL_SEEN = 39  # seeds that had been seen when neurons that fire rarely were compared
+RARE_LAYERS = (7, LAST)  # where they are judged: the two layers of our first figure
 IN_FIGURE_1 = 80 / DOWNSTREAM_EPOCHS  # share of the second task after which the runs of Figure 1's page stop
 EARLY = 0.1  # share of the second task's steps, the moment between switch and end at which "intact" looks
 
@@ -54,6 +56,29 @@ def beyond(table, network, labels, column="activation"):
 def apart(measure):
     """``measure(case)`` of the negative case less that of the positive one, by seed."""
     return difference(measure("negative"), measure("positive"))
+
+
+def rare(table, case, labels, layer):
+    """Share of a layer's neurons that fire on under a tenth of the held-out images in the end, by seed."""
+    return sample(at(table, case=case, of="neurons", stage=labels, layer=layer, bin=0), "share")
+
+
+def rarer(table, labels, layer):
+    """:func:`rare` of the negative case less that of the positive one, by seed."""
+    return apart(lambda case: rare(table, case, labels, layer))
+
+
+def with_the_paper(table, labels):
+    """Layers before the last in which the negative case surely has more neurons that fire rarely."""
+    layers = range(1, LAST)
+    lower = {layer: t_interval(rarer(table, labels, layer))[2] for layer in layers}
+    return [layer for layer in layers if lower[layer] and lower[layer][0] > 0]
+
+
+def left_at_switch(table, network, labels, control=False):
+    """What step ``SWITCH`` leaves of the last hidden layer's activation, as a share of it, by seed."""
+    frame = curve(table, network, labels, control=control)
+    return ratio(value_at(frame, SWITCH), first(frame))
 
 
 def stays(table, parameters, network, labels, layer=None):
@@ -122,6 +147,15 @@ def after_the_switch(parameters):
     return vgg + small
 
 
+def by_layer(parameters):
+    """Cases of what is said of one layer in both cases: a kind of labels and one of ``RARE_LAYERS``."""
+    return [
+        Case(f"{kind}-{layer}", f"layer {layer}, {KINDS[kind]}", {"labels": kind, "layer": layer})
+        for kind in in_order(parameters)
+        for layer in RARE_LAYERS
+    ]
+
+
 SHARE = {"matters": 0.05, "because": "5 points of 100 are a twentieth of the figure's axis"}
 PAIRS = SHARE | {"unit": "of the pairs of a neuron and an image"}
 CHOSEN = {
@@ -134,11 +168,11 @@ CONTROLLED = {
 }
 HURTS = Requirement(
     "points of training accuracy that pre-training costs the negative case, mean over the epochs in Figure 1",
-    lambda t, p, labels: -gained(t, "negative", labels), at_least=1.0,
+    lambda t, p, labels, **_: -gained(t, "negative", labels), at_least=1.0,
 )  # fmt: skip
 HELPS = Requirement(
     "points of training accuracy that pre-training gives the positive case, mean over the same epochs",
-    lambda t, p, labels: gained(t, "positive", labels), at_least=1.0,
+    lambda t, p, labels, **_: gained(t, "positive", labels), at_least=1.0,
 )  # fmt: skip
 BY_LABELS = {
     "each": lambda p: [Case(kind, KINDS[kind], {"labels": kind}) for kind in in_order(p)],
@@ -147,7 +181,8 @@ BY_LABELS = {
 
 STATEMENTS = [
     Statement("ends",
-              "After fine-tuning, fewer neurons of the last hidden layer are active in the negative case.",
+              "After fine-tuning, neurons of the last hidden layer are active on fewer images in the "
+              "negative case.",
               "Section 3, Figure 7", above=0, headline=True,
               of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels))),
               **BY_LABELS, **PAIRS),
@@ -158,10 +193,10 @@ STATEMENTS = [
               **BY_LABELS, **SHARE, **CHOSEN),
     Statement("falls", "Activation in the last hidden layer falls right after the switch of tasks, "
               "further than without a first task.",
-              "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch,
+              "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch, ours=True,
               of=lambda t, p, network, labels: -beyond(t, network, labels), **PAIRS, **CONTROLLED),
     Statement("stays", "It does not come back: activation ends lower than it does without a first task.",
-              "Section 3, Appendix F, Figure 24", stays, below=0, each=after_the_switch, **PAIRS),
+              "Section 3, Appendix F, Figure 24", stays, below=0, each=after_the_switch, ours=True, **PAIRS),
     Statement("spared", "Activation in the last hidden layer falls less at the switch in the positive case.",
               "Section 3", above=0, of=lambda t, p, labels: -apart(lambda case: at_switch(t, case, labels)),
               **BY_LABELS, **PAIRS, **CHOSEN),
@@ -170,28 +205,34 @@ STATEMENTS = [
               of=lambda t, p, labels: -apart(lambda case: left(t, case, labels)), seen=seen,
               post_hoc="compared with the negative case after three seeds were seen; only new ones count",
               **BY_LABELS, **SHARE),
+    Statement("rare", "After fine-tuning, more neurons fire on under a tenth of the images in the negative "
+              "case.", "Section 3, Figure 7; Appendix F", above=0, unit="of the neurons", ours=True,
+              requires=(HURTS, HELPS),
+              of=lambda t, p, labels, layer: rarer(t, labels, layer), each=by_layer, **SHARE,
+              post_hoc="looked at after all stored seeds had been seen; only new seeds are judged",
+              seen=lambda p: ALL_SEEN if p["width"] == WIDTH else 0),
     Statement("later", "Pre-training lowers activation more in the last hidden layer than in the first.",
               "Section 3, Appendix F", later, above=0, **PAIRS,
               each=lambda p: [Case(case, f"the {case} case", {"case": case}) for case in CASES]),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="After fine-tuning on random labels fewer neurons are active where pre-training hurts",
-    contradicted="After fine-tuning on random labels more neurons are active where pre-training hurts",
-    absent="After fine-tuning on random labels about as many neurons are active where pre-training hurts",
-    undecided="It is undecided whether fewer neurons are active in the end where pre-training hurts",
-    not_judged="We do not judge whether fewer neurons are active in the end in the paper's negative setting "
-    "than in its positive one",
+    holds="Where pre-training hurts, the last hidden layer ends less active with random labels",
+    contradicted="Where pre-training hurts, the last hidden layer ends more active with random labels",
+    absent="Where pre-training hurts, the last hidden layer ends about as active with random labels",
+    undecided="It is undecided whether the last hidden layer ends less active where pre-training hurts",
+    not_judged="We do not judge whether the last hidden layer ends less active in the paper's negative "
+    "setting than in its positive one",
 )
 
 BESIDE = by_verdict(
-    "fewer are active", "more are active", "the difference is too small to matter",
+    "it is less active", "it is more active", "the difference is too small to matter",
     undecided="it is undecided", not_judged="it is not judged",
 )  # fmt: skip
 
 
 def finding(table, parameters, claims):
-    """Whether fewer neurons end active in the negative case, and how many in both."""
+    """Whether the last hidden layer ends less active in the negative case, and what earlier layers do."""
     kind, *rest = in_order(parameters)
     claim = claims[f"ends-{kind}"]
     if claim.outcome not in SAID:
@@ -200,12 +241,21 @@ def finding(table, parameters, claims):
     if claim.outcome == NOT_JUDGED:
         return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
-    text = f"{SAID[claim.outcome]}: in the last hidden layer a neuron fires on {hurts:.0f} % of images, "
-    text += f"on {helps:.0f} % in the paper's positive setting."
+    text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, "
+    text += f"on {helps:.0f} % in the other setting"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
-    died = [claims[f"dies-{each}"].outcome for each in (kind, *rest)]
-    deaths = " When the task changes, more neurons die where it hurts." * (set(died) == {HOLDS})
-    return fitting(text + deaths + width, text + deaths, text)
+    return fitting(f"{text}.{_earlier(table, kind) or width}", f"{text}.{width}")
+
+
+def _earlier(table, kind):
+    """In which earlier layers more neurons fire rarely where pre-training hurts, a sentence or none."""
+    layers = with_the_paper(table, kind)
+    if not layers:
+        return ""
+    run = layers == list(range(layers[0], layers[-1] + 1)) and len(layers) > 2
+    which = f"{layers[0]} to {layers[-1]}" if run else listed(map(str, layers))
+    who = f"Layers {which} agree" if len(layers) > 1 else f"Layer {which} agrees"
+    return f" {who} with the paper: more neurons fire rarely (looked at afterwards)."
 
 
 def _unmet(table, labels, claim):
@@ -219,12 +269,11 @@ def _unmet(table, labels, claim):
 
 
 def key_numbers(table, parameters):
-    """Activation of both cases at first, after pre-training and in the end, as means over the seeds."""
+    """Activation of both cases before the first task and in the end, as means over the seeds."""
     kind, made = in_order(parameters)[0], []
     for case in CASES:
-        task, frame = curve(table, case, "upstream"), curve(table, case, kind)
-        found = [100 * values.mean() for values in (first(task), last(task), last(frame))]
-        if np.isfinite(found).all():
-            what = f"images on which a neuron is active, {case} case (%): initial → pre-trained → final"
-            made.append(KeyNumber(what, " → ".join(f"{value:.0f}" for value in found)))
+        ends = 100 * last(curve(table, case, kind))
+        if len(ends) and np.isfinite(ends).all():
+            what = f"images on which a neuron of the last hidden layer is active in the end, {case} case (%)"
+            made.append(KeyNumber(what, interval(ends, "{:.1f}", (0, 100))))
     return made

@@ -134,31 +134,35 @@ def finding(table, parameters, claims):
         return "The narrowest network is not among the results: there is nothing to compare."
     text = SAID.get(closes.outcome) or SLOWED[negative.outcome]  # of one width nothing closes
     points = abs(100 * negative.measured)
-    text += ". In longer runs with" if negative.runs else ". With"
+    text += ": in longer runs with" if negative.runs else ": with"
     text += f" {KINDS[kind]} the narrowest pre-trained network is {points:{'.1f' if points < 1 else '.0f'}} "
     text += f"points of mean accuracy {'behind' if negative.measured > 0 else 'ahead'}"
-    text += ", too little to matter" * (negative.outcome == ABSENT)
-    text += ", but the seeds scatter widely" * (negative.outcome == UNDECIDED) + "."
+    if negative.outcome == ABSENT:
+        text += ", too little to matter"
+        # tests/experiments/random_labels/test_fig08_width.py looks at the stored runs
+        text += " on average: both are at 100 % for most of training" * bool(negative.runs)
+    text += ", but the seeds scatter widely" * (negative.outcome == UNDECIDED)
     rest = {
         words: claims[f"negative-{other}"].outcome
         for other, words in KINDS.items()
         if other != kind and other in parameters["labels"]
     }
     images = f" We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
-    more = others(negative.outcome, rest) + images
-    return fitting(text + more, text.replace(" of mean accuracy", "") + more, text + images)
+    rest = others(negative.outcome, rest)
+    short = f"{text}{rest}.".replace(" of mean accuracy", "")
+    return fitting(f"{text}{rest}.{images}", short + images, short)
 
 
 def key_numbers(table, parameters):
-    """Over the epochs shown, the gap at the narrowest and the widest layer and their dead units."""
+    """Over the epochs shown, the gap at the narrowest and the widest layer; the narrowest's dead units."""
     kind, over = parameters["labels"][0], f" over {parameters['epochs']} epochs"
-    result = []
-    for name, measure, form, within in (
-        (f"gap{over}, {KINDS[kind]}, narrowest / widest layer (points)", gap, "{:+.1f}", (-100, 100)),
-        ("dead dense units after fine-tuning, narrowest / widest layer (%)", dead_after, "{:.1f}", (0, 100)),
-    ):
-        frame = 100 * by_width(table, parameters, kind, measure)
-        if len(frame):
-            ends = dict.fromkeys(frame.columns[[0, -1]])
-            result.append(KeyNumber(name, " / ".join(interval(frame[width], form, within) for width in ends)))
-    return result
+    frame, made = 100 * by_width(table, parameters, kind, gap), []
+    ends = dict.fromkeys(frame.columns[[0, -1]]) if len(frame) else ()
+    for width, words in zip(ends, ("narrowest", "widest"), strict=False):
+        what = f"gap{over}, {KINDS[kind]}, {words} layer (points)"
+        made.append(KeyNumber(what, interval(frame[width], "{:+.1f}", (-100, 100))))
+    dead = 100 * by_width(table, parameters, kind, dead_after)
+    if len(dead):
+        what = "dead dense units after fine-tuning, narrowest layer (%)"
+        made.append(KeyNumber(what, interval(dead.iloc[:, 0], "{:.1f}", (0, 100))))
+    return made

@@ -1,10 +1,9 @@
 """How much and how often pre-training on random labels helps over many settings (Figures 12 to 18, B)."""
 
-import pandas as pd
-
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber, interval
+from alignbook.claims import KeyNumber
+from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting
+from alignbook.wording import by_verdict, fitting, joined, listed
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
@@ -23,8 +22,8 @@ LEARNS = 0.5  # training accuracy in the end below which Figure 18's networks ha
 
 
 def fitted(table, *figures, what="train", **values):
-    """The points of ``figures`` of which pre-training has learned its labels."""
-    return sweep.fitted(sweep.comparisons(table), *figures, what=what, **values)
+    """The points of ``figures``, seed by seed, of which pre-training has learned its labels."""
+    return sweep.fitted(sweep.per_seed(table), *figures, what=what, **values)
 
 
 def compared(table, parameters, *figures, **values):
@@ -49,34 +48,29 @@ def is_seen(parameters):
     return all(parameters[name] == value for name, value in SEEN.items())
 
 
+def over_groups(measure, *figures, **values):
+    """Reading: mean of ``measure(points)``, over the groups that are :func:`compared`, by seed."""
+    return lambda t, p, **given: sweep.by_seed(compared(t, p, *figures, **values | given), measure)
+
+
 def gains(*figures, **values):
-    """Reading: mean gain (points) of the groups of ``figures`` that are :func:`compared`, by group."""
-    return lambda t, p, **given: sweep.by_group(compared(t, p, *figures, **values | given))
+    """Reading: mean gain (points) of the groups of ``figures`` that are :func:`compared`, by seed."""
+    return over_groups(sweep.by_group, *figures, **values)
 
 
-def with_four(wins):
-    """``wins``, by group, as 1.0 or 0.0, with two groups of either kind added.
-
-    With these four the interval of a share is right for few groups, too, and where all are alike (A. Agresti
-    and B. Coull, The American Statistician 52, 1998).
-    """
-    added = pd.Series([True, True, False, False]).rename_axis(wins.index.name)
-    return pd.concat([wins, added]).astype(float) if len(wins) else wins
+def helped(points):
+    """Whether pre-training gains, by group."""
+    return sweep.by_group(points) > 0
 
 
-def helped(table, parameters):
-    """Whether pre-training gains, by group: :func:`with_four`."""
-    return with_four(sweep.by_group(compared(table, parameters, *SWEEPS)) > 0)
+def slowed(points):
+    """Whether pre-training costs more than ``SLOWER`` points, by group."""
+    return sweep.by_group(points) < -SLOWER
 
 
-def slowed(table, parameters):
-    """Whether pre-training costs more than ``SLOWER`` points, by group that is :func:`compared`."""
-    return sweep.by_group(compared(table, parameters, *SWEEPS)) < -SLOWER
-
-
-def unseen(table, parameters):
+def unseen(table, parameters, **given):
     """How many groups had not been seen when "rarely" became a share of them: of another design, all."""
-    return 0 if is_seen(parameters) else len(slowed(table, parameters))
+    return 0 if is_seen(parameters) else len(slowed(compared(table, parameters, *SWEEPS, **given)))
 
 
 def detail_gains(figure, **values):
@@ -107,8 +101,8 @@ def learns(figure):
 def beyond_guess(figure, points):
     """The requirement that held-out images of ``points(table)`` are told better than by a guess (ours)."""
 
-    def exceeds(table, parameters):
-        return sweep.above_guess(points(table), GUESS[figure])
+    def exceeds(table, parameters, **given):
+        return sweep.above_guess(points(table, **given), GUESS[figure])
 
     what = "test accuracy above chance, mean over training"
     return Requirement(what, exceeds, at_least=sweep.HELD_OUT)
@@ -120,30 +114,51 @@ LONGER = Requirement(
     "share of the printed epochs upstream", lambda t, p, **given: p["epoch_share"], at_least=1.0
 )
 POST_HOC = "chosen after groups with a fifth of the printed epochs were seen; only longer ones are judged"
-POINTS = {"matters": 1.0, "unit": "points", "because": "one point is the size of the figures' symbols"}
+POINTS = {
+    "matters": 1.0, "unit": "points",
+    "because": "one point is the size of the figures' symbols, whose areas are over all epochs downstream; "
+    "ours are over the first ones, in which an early gain weighs more",
+}  # fmt: skip
 LATER = POINTS | {"requires": (LONGER,), "post_hoc": POST_HOC}
 LABELS = {"each": lambda p: [Case(kind, words, {"labels": kind}) for kind, words in KINDS.items()]}
 FASTER = LABELS | {"above": 0}
+# Architectures are design variables: none is averaged with another.
+EACH = {"each": lambda p: [Case(key, name, {"architecture": key}) for key, name in ARCHITECTURES.items()]}
+
+
+def labels_and(*architectures):
+    """Cases for ``each``: a kind of labels and an architecture."""
+    return {
+        "each": lambda p: [
+            Case(f"{kind}-{key}", f"{ARCHITECTURES[key]}, {words}", {"labels": kind, "architecture": key})
+            for kind, words in KINDS.items()
+            for key in architectures
+        ]
+    }
+
+
 ONE_VGG = {"what": "test", "architecture": "vgg", "layers": "one"}
 
 STATEMENTS = [
     Statement("faster", "Networks pre-trained on random labels train faster than networks from scratch.",
-              "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **LATER),
+              "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **EACH, **LATER),
     Statement("often", "It often helps: more than half of the groups train faster after pre-training.",
-              "Section 4", helped, above=OFTEN, matters=0.1, unit="of the groups", ours=True,
-              because="one group of ten", requires=(LONGER,), post_hoc=POST_HOC),
+              "Section 4", over_groups(helped, *SWEEPS), above=OFTEN, matters=0.1, unit="of the groups",
+              because="one group of ten", requires=(LONGER,), post_hoc=POST_HOC, bounds=(0, 1), ours=True,
+              **EACH),
     Statement("rarely-hurts",
               "It rarely hurts: fewer than a tenth of the groups are slower by more than a point.",
-              "Section 4", lambda t, p: with_four(slowed(t, p)), below=RARELY, matters=0.05, bounds=(0, 1),
-              unit="of the groups", because="half of the tenth", ours=True,
+              "Section 4", over_groups(slowed, *SWEEPS), below=RARELY, matters=0.05, bounds=(0, 1),
+              unit="of the groups", because="half of the tenth", ours=True, **EACH,
               requires=(LONGER, Requirement("groups that had not been seen when this statement was chosen",
                                             unseen, at_least=NEW)),
               post_hoc="chosen when 91 groups had been seen; only groups of another design are judged"),
     *(Statement(f"faster-{figure}", f"{name} on CIFAR-10, all layers: pre-trained networks train faster.",
-                f"Figure {figure}", gains(figure, layers="all"), **FASTER, **LATER)
+                f"Figure {figure}", gains(figure, layers="all"), above=0, **labels_and(*ARCHITECTURES),
+                **LATER)
       for figure, name in SWEEPS.items()),
     Statement("more-layers", "Transferring all layers helps more than transferring one.", "B.5",
-              lambda t, p: sweep.layers_add(compared(t, p, *SWEEPS)), above=0, **LATER),
+              over_groups(sweep.layers_add, *SWEEPS), above=0, **EACH, **LATER),
     Statement("resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
               "B.5; Figures 12 and 13", gains(*SWEEPS, architecture="resnet", layers="all"), above=0,
               **LATER),
@@ -151,8 +166,8 @@ STATEMENTS = [
               "B.3 to B.5", gains(*SECOND, architecture="resnet", layers="all"), **FASTER, **LATER),
     Statement("others-second",
               "On ImageNet's stand-in with fewer examples, SimpleCNN and VGG-16 gain nothing.",
-              "B.4; Figure 15", gains("15", architecture=["cnn", "vgg"], layers="all"), below=NO_GAIN,
-              **LABELS, **LATER),
+              "B.4; Figure 15", gains("15", layers="all"), below=NO_GAIN, **labels_and("cnn", "vgg"),
+              **LATER),
     Statement("figure-16", "Figure 16's ResNet-18 trains faster after pre-training.", "B.6, Figure 16",
               detail_gains("16"), requires=(detail_fitted("16"),), **FASTER, **POINTS),
     Statement("figure-18", "Figure 18's VGG-16 trains more slowly after pre-training.", "B.6, Figure 18",
@@ -163,31 +178,30 @@ STATEMENTS = [
               requires=(LONGER, beyond_guess("12", lambda t: fitted(t, "12", **ONE_VGG)))),
     Statement("test-13-none", "In Experiments B (Figure 13) pre-training does not improve test accuracy.",
               "B.2, Figure 13", gains("13", what="test"), below=NO_GAIN, ours=True, post_hoc=POST_HOC,
-              requires=(LONGER, beyond_guess("13", lambda t: fitted(t, "13", what="test"))), **POINTS),
+              requires=(LONGER, beyond_guess("13", lambda t, **given: fitted(t, "13", what="test", **given))),
+              **EACH, **POINTS),
     Statement("test-17", "Figure 17's VGG-16 has a better test accuracy after pre-training.",
               "B.6, Figure 17", detail_gains("17", labels="real", what="test"), above=0, ours=True,
               requires=(detail_fitted("17"),
                         beyond_guess("17", lambda t: sweep.detail(t, "17", "real", what="test"))), **POINTS),
     *(Statement(f"decides-{factor.replace('_', '-')}", f"{word} makes the effect more negative.",
                 "Section 1.1, Figure 1",
-                lambda t, p, factor=factor: sweep.effect(compared(t, p, *SWEEPS), factor),
-                below=0, ours=True, **LATER)
+                over_groups(lambda points, factor=factor: sweep.effect(points, factor), *SWEEPS),
+                below=0, ours=True, **EACH, **LATER)
       for factor, word in (("init_scale", "A larger initial scale"),
                            ("upstream_classes", "A larger number of classes"))),
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Where pre-training has learned its random labels, networks train faster afterwards",
-    contradicted="Where pre-training has learned its random labels, networks train more slowly afterwards",
-    absent="Where pre-training has learned its random labels, it makes too little difference to matter",
-    undecided="It is undecided whether networks train faster after learning random labels",
-    not_judged="Whether pre-training often helps is left to longer runs, in which more networks learn "
-    "their labels",
-)
-
-
-# How many of the groups train faster, by the outcome of the statement that it often helps.
-HELPED = {HOLDS: "more than half", ABSENT: "about half", CONTRADICTED: "fewer than half"}
+    holds="it speeds up {}", contradicted="it slows {}", absent="it changes {} too little to matter",
+    undecided="whether it speeds up {} is undecided",
+    not_judged="whether it speeds up {} is left to longer runs",
+)  # fmt: skip
+RARE = by_verdict(
+    holds="it rarely slows {}",
+    contradicted="it slows more than a tenth of the networks of {}",
+    absent="", undecided="", not_judged="",
+)  # fmt: skip
 
 
 def arrived(points):
@@ -198,47 +212,50 @@ def arrived(points):
     return {name: (int(part.sum()), len(part)) for name, part in there}
 
 
+def by_outcome(claims, id, names):
+    """{outcome: names} of a statement's architectures, in the order of the verdicts' strength."""
+    found = {}
+    for key, name in names.items():
+        found.setdefault(claims[f"{id}-{key}"].outcome, []).append(name)
+    return {outcome: found[outcome] for outcome in SAID if outcome in found}
+
+
 def finding(table, parameters, claims):
-    """Whether networks train faster, by how much on average, and how many groups are faster or slower."""
-    outcome, good = claims["faster"].outcome, compared(table, parameters, *SWEEPS)
-    if outcome not in SAID:
+    """Which architectures train faster, by how much on average, and which are often slowed."""
+    measured = {key: claims[f"faster-{key}"].measured for key in ARCHITECTURES}
+    named = {
+        key: f"{ARCHITECTURES[key]} ({f'{gain:+.1f}'.replace('-', '−')} points)"
+        for key, gain in measured.items()
+        if gain is not None
+    }
+    if not named:
         return "No network of the sweeps learned both tasks: there is nothing to compare."
-    if good.empty:
-        return f"{SAID[outcome]}."
-    gain, slower = sweep.by_group(good), slowed(table, parameters)
-    text = f"{SAID[outcome]}: pre-training {'adds' if gain.mean() > 0 else 'takes'} {abs(gain.mean()):.1f} "
-    text += "points of accuracy on average. It "
-    if claims["often"].outcome in HELPED:
-        text += f"helps {HELPED[claims['often'].outcome]} of our groups of networks and "
-    text += f"slows {100 * slower.mean():.0f} % of them by more than a point"
-    text += f", {slowest(good, slower)} most often." if slower.any() else "."
+    said = [SAID[one].format(listed(names)) for one, names in by_outcome(claims, "faster", named).items()]
+    text = f"Where pre-training has learned its random labels, {'; '.join(said)}"
+    plain = {key: ARCHITECTURES[key] for key in named}
+    slows = by_outcome(claims, "rarely-hurts", plain).items()
+    rare = joined(text, *(RARE[outcome].format(listed(names)) for outcome, names in slows))
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
-    caveat = ""
-    if parameters["vgg_scales"][0] > parameters["scales_12"][0]:
-        caveat = " VGG-16 ran at large initial scales only."
+    caveat = f" The sample is {parameters['seeds']} draws of images and labels."
     if there < points / 2:
         caveat = " VGG-16 is stopped before it has learned."
-    return fitting(text + caveat, text)
-
-
-def slowest(points, slower):
-    """The architecture of which pre-training slows the largest share of groups."""
-    kinds = points.groupby("group")["architecture"].first()
-    return ARCHITECTURES[slower.groupby(kinds[slower.index]).mean().idxmax()]
+    return fitting(f"{rare}.{caveat}", f"{text}.{caveat}", f"{text}.")
 
 
 def key_numbers(table, parameters):
-    """The gain of the groups that learned their labels, how many of their points gain, what layers add."""
+    """By architecture: the gain, how many groups gain, and what all layers add to one."""
     found = compared(table, parameters, *SWEEPS)
     if found.empty:
         return []
-    share, more = sweep.exact(found["below"])[0], interval(sweep.layers_add(found), "{:+.1f}")
+    parts = {name: at(found, architecture=key) for key, name in ARCHITECTURES.items()}
+    parts = {name: part for name, part in parts.items() if len(part)}
+
+    def row(what, measure, form, paper=None):
+        means = [sweep.by_seed(part, measure).mean() for part in parts.values()]
+        return KeyNumber(f"{what}: {' / '.join(parts)}", " / ".join(map(form.format, means)), paper)
+
     return [
-        KeyNumber(
-            "gain where pre-training learned its labels (points)", interval(sweep.by_group(found), "{:+.1f}")
-        ),
-        KeyNumber(
-            "share of these comparisons in which pre-training is faster", f"{100 * share:.0f} %", "very often"
-        ),
-        KeyNumber("further gain from transferring all layers instead of one (points)", more, "positive"),
+        row("gain where pre-training learned its labels (points)", sweep.by_group, "{:+.1f}"),
+        row("groups that train faster", helped, "{:.0%}", "very often"),
+        row("further gain from all layers instead of one (points)", sweep.layers_add, "{:+.1f}", "positive"),
     ]

@@ -162,10 +162,10 @@ def finding(table, parameters, claims):
         return "The three panels are not all among the results: there is nothing to see."
     drawn_as = [claim.outcome for id, claim in claims.items() if id.startswith("tau-")]
     found = drawn_as.count(HOLDS)
-    said = f"{VERDICT[outcome]}. The function as drawn rises and falls "
+    said = f"{VERDICT[outcome]}; the function as drawn rises and falls "
     said += f"where it should in {found} of {len(drawn_as)} checks"
     rest = [OTHERWISE[one] for one in drawn_as if one != HOLDS]
-    said += f"; the sixth is {rest[0]}." if len(rest) == 1 else "."
+    said += f" (the sixth is {rest[0]})." if len(rest) == 1 else "."
     sizes = settings(parameters)
     ours = [panel for panel, setting in sizes.items() if setting != PRINTED[panel]]
     if not ours:

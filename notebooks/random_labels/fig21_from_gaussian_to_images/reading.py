@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Statement
-from alignbook.wording import by_verdict, fitting, weaker
+from alignbook.wording import by_verdict, fitting, joined, weaker
 
 from ..transfer_curves import FALL, RISE, change, growth
 from .design import IDEAL, STEPS
@@ -167,14 +167,13 @@ def finding(table, parameters, claims):
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
     said = f"{SAID[outcome]}: its mean departs by {100 * after:.2g} % of its height where they fit together, "
-    said += f"and by {100 * before:.2g} % where they are permuted."
+    said += f"and by {100 * before:.2g} % where they are permuted"
     if claims["ideal-falls"].outcome != HOLDS:
-        return said + " Even the ideal case does not clearly fall."
+        return f"{said}. Even the ideal case does not clearly fall."
     overlap = OVERLAP.get(weaker(*(claims[f"stride-{stride}"] for stride in (2, 1))))
-    overlap = f" {overlap}." if overlap else ""
     some = " and saw only some images" * (parameters["images"] < ALL)
-    small = " Our network is small"
-    return fitting(f"{said}{overlap}{small}{some}.", f"{said}{overlap}{small}.", f"{said}{small}{some}.")
+    small, told = ". Our network is small", joined(said, overlap)
+    return fitting(f"{told}{small}{some}.", f"{told}{small}.", f"{said}{small}{some}.")
 
 
 def key_numbers(table, parameters):

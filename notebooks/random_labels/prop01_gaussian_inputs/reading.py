@@ -133,15 +133,15 @@ def finding(table, parameters, claims):
     if claim.outcome not in SAID:
         return "No network trained by gradient descent is among the results: there is nothing to see."
     text = f"{SAID[claim.outcome]}: beyond sampling error their misalignment is "
-    text += f"{_percent(claim.measured)} of that with random axes."
+    text += f"{_percent(claim.measured)} of that with random axes"
     if adam.outcome == CONTRADICTED:
-        text += f" With Adam it is {_percent(adam.measured)}, against what the paper says."
+        text += f"; with Adam it is {_percent(adam.measured)}, against what the paper says"
     elif adam.outcome == HOLDS:
-        text += " With Adam it is the same."
+        text += "; with Adam it is the same"
     if _apart(claims["one-network"]):
         few = " with few inputs" * (parameters["inputs"] < MANY)
-        return f"{text} A single wide network{few} is not aligned; the paper's is infinitely wide."
-    return f"{text} Our networks are small."
+        return f"{text}. A single wide network{few} is not aligned; the paper's is infinitely wide."
+    return f"{text}. Our networks are small."
 
 
 def _apart(claim):

@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, sample
 from alignbook.statements import Case, Statement
-from alignbook.wording import fitting, opening
+from alignbook.wording import fitting, joined, opening
 
 from .design import OPTIMISERS, PROPERTIES, ROUNDING
 from .directions import divergence, half_information, information, printed_distance
@@ -189,9 +189,9 @@ def finding(table, parameters, claims):
     )
     changed = ", because vectors of close eigenvalues swap places"
     bound = {
-        HOLDS: f"One split could have all scalar products above {LEAST}, as in the paper.",
+        HOLDS: f"One split could have all scalar products above {LEAST}, as in the paper",
         CONTRADICTED: f"Among all, the least scalar product is {least(table).median():.2f} in the "
-        f"median split (paper: above {LEAST})" + changed * (claims["least-partners"].outcome == HOLDS) + ".",
+        f"median split (paper: above {LEAST})" + changed * (claims["least-partners"].outcome == HOLDS),
     }
     found = {given["optimiser"]: claims[f"commutes-{id}"] for id, (_, given) in optimisers(True).items()}
     broken = [name for name, claim in found.items() if claim.outcome == CONTRADICTED]
@@ -201,7 +201,8 @@ def finding(table, parameters, claims):
         against = f"Contrary to the paper, {symmetry}"
     elif {claim.outcome for claim in found.values()} == {HOLDS}:
         symmetry = against = "All optimisers that the paper lists keep Proposition 1's symmetry."
-    said = " ".join(filter(None, (agree and f"{agree}.", bound.get(claims["least"].outcome))))
+    parts = [part for part in (agree, bound.get(claims["least"].outcome)) if part]
+    said = f"{joined(*parts)}." if parts else ""
     told = fitting(f"{said} {against}".strip(), f"{said} {symmetry}".strip(), said)
     return told or "Nothing is among the results."
 

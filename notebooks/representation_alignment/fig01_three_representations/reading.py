@@ -7,7 +7,7 @@ import numpy as np
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import fitting, opening
+from alignbook.wording import opening
 
 from .. import step_sizes
 from ..curve_order import LARGER
@@ -175,11 +175,11 @@ STATEMENTS = [
 ]  # fmt: skip
 
 ALIGN = {  # what is said of the same features' alignment, with the areas of the ReLU network and of the next
-    CONTRADICTED: "These features do not align best",
-    ABSENT: "These features align no better than the best of the others",
-    UNDECIDED: "It is undecided whether these features align best",
-    HOLDS: "These features also align best",
-    NOT_JUDGED: "Whether these features align best is not judged",
+    CONTRADICTED: "these features do not align best",
+    ABSENT: "these features align no better than the best of the others",
+    UNDECIDED: "it is undecided whether these features align best",
+    HOLDS: "these features also align best",
+    NOT_JUDGED: "whether these features align best is not judged",
 }
 
 
@@ -205,8 +205,7 @@ def finding(table, parameters, claims):
     mean = found[list(NAMES)].mean()
     pair = f"area {mean['relu']:.2f}; the others at most {mean.drop('relu').max():.2f}"
     other = _other(table, parameters, claims)
-    said = f"{said}. {ALIGN[claims['relu-first'].outcome]} ({pair})."
-    return fitting(f"{said}{other}{slices}", f"{said}{slices}")
+    return f"{said}; {ALIGN[claims['relu-first'].outcome]} ({pair}).{other or slices}"
 
 
 def _other(table, parameters, claims):
@@ -226,16 +225,16 @@ def _other(table, parameters, claims):
 
 
 def key_numbers(table, parameters):
-    """Areas, errors, and where the curves start."""
+    """Area and error of the ReLU network, and where the curves start."""
     found = areas(table)
     if found.empty:
         return []
-    labels, after = ", ".join(NAMES.values()), errors(table, early(parameters), "test_error")
+    after = errors(table, early(parameters), "test_error")
     return [
-        KeyNumber(f"area: {labels}", ", ".join(f"{found[name].mean():.2f}" for name in NAMES)),
+        KeyNumber(f"area under the alignment curve, {NAMES['relu']}", f"{found['relu'].mean():.2f}"),
         KeyNumber(
-            f"test error after {early(parameters)} steps, as a share of the labels' mean square: {labels}",
-            ", ".join(f"{after[name].mean():.1%}" for name in NAMES),
+            f"its test error after {early(parameters)} steps, % of the labels' mean square",
+            f"{100 * after['relu'].mean():.1f}",
         ),
         KeyNumber(
             f"squared length of the labels, per {PRINTED_POINTS} points",

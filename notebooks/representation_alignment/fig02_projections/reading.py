@@ -87,10 +87,12 @@ def finding(table, parameters, claims):
         return f"The network learned only {accuracies(table).mean():.0%} of the shuffled labels."
     chance = ", which is chance" * (claims["uniform-before"].outcome == HOLDS)
     points = parameters["points"]
-    fewer = f" We used {points:,} images instead of {PRINTED_POINTS:,}." * (points < PRINTED_POINTS)
+    caveat = "Step size and initial weights are our choice."
+    if points < PRINTED_POINTS:
+        caveat = f"We used {points:,} images instead of {PRINTED_POINTS:,}."
     return (
-        f"{said}: after training on shuffled labels, {found['d'].mean():.1%} of their squared length lies "
-        f"along the top {TOP} singular vectors, against {found['c'].mean():.1%} before{chance}.{fewer}"
+        f"{said}: after training, {100 * found['d'].mean():.0f} % of their squared length lies along the top "
+        f"{TOP} singular vectors, against {100 * found['c'].mean():.1f} % before{chance}. {caveat}"
     )
 
 

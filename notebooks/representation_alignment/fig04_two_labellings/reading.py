@@ -3,7 +3,7 @@
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
 from alignbook.statements import Case, Statement
-from alignbook.wording import opening
+from alignbook.wording import joined, opening
 
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 
@@ -114,22 +114,21 @@ def finding(table, parameters, claims):
         return "The two labellings are not both among the results."
     first, second = (found.mean() for found in steps(table, parameters))
     trace = TRACE * (claims["trace"].outcome == CONTRADICTED)
-    return f"{said}. {learned}: {first:.0f} steps of gradient descent against {second:.0f}.{trace}"
+    return f"{joined(said, learned)}: {first:.0f} steps of gradient descent against {second:.0f}.{trace}"
 
 
 def key_numbers(table, parameters):
-    """Singular values, and the share of either labelling along the first singular vector."""
+    """Singular values, and the share of the first labelling along the first singular vector."""
     first, second = (rows_of(table, parameters, name) for name in LABELLINGS)
     if first.empty or second.empty:
         return []
     return [
-        KeyNumber(
-            "two singular values of the points",
-            ", ".join(interval(sample(first, name)) for name in ("sigma1", "sigma2")),
-            ", ".join(f"{sigma:g}" for sigma in PRINTED),
+        *(
+            KeyNumber(f"{words} singular value of the points", interval(sample(first, name)), f"{sigma:g}")
+            for words, name, sigma in zip(("first", "second"), ("sigma1", "sigma2"), PRINTED, strict=True)
         ),
         KeyNumber(
-            "share of the first / second labelling along the first singular vector",
-            " / ".join(f"{sample(rows, 'along1').mean():.1%}" for rows in (first, second)),
+            "share of the first labelling along the first singular vector (%)",
+            f"{100 * sample(first, 'along1').mean():.1f}",
         ),
     ]

@@ -7,12 +7,12 @@ from itertools import pairwise, product
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber
+from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, slope
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import OTHERWISE, fitting, held
 
-from ..curve_order import LARGER, percent_above, weakest_of
+from ..curve_order import LARGER, weakest_of
 from ..names import by_set, title
 from .design import BASE, families, label, settings
 
@@ -250,8 +250,7 @@ def longer(parameters, claims):
         f"{plain(case.given['setting'])} on {title(case.given['dataset'])}"
         for case in cases(parameters) if claims[f"raises-{case.id}"].runs
     ]  # fmt: skip
-    which = f"one ({names[0]})" if len(names) == 1 else f"{len(names)}"
-    return f"; {which} had to train longer" * bool(names)
+    return f"; {'one' if len(names) == 1 else len(names)} had to train longer" * bool(names)
 
 
 def finding(table, parameters, claims):
@@ -272,25 +271,12 @@ def finding(table, parameters, claims):
 
 
 def key_numbers(table, parameters):
-    """The base network's areas, over how many thresholds it is above the inputs, and the gain by depth."""
-    shown, higher, deeper = {}, [], []
+    """By how much the trained base network's area exceeds that of the inputs, by data set."""
+    made = []
     for dataset in parameters["datasets"]:
         found = areas(table, dataset, "train")
-        if ("trained", "base") not in found:
-            continue
-        values = (found["init", "inputs"], found["init", "base"], found["trained", "base"])
-        shown[title(dataset)] = " / ".join(f"{part.mean():.2f}" for part in values)
-        base, inputs = (alignment(table, dataset, "train", name, "trained") for name in ("base", "inputs"))
-        higher.append(percent_above(base, inputs))
-        rise = per_doubling(table, parameters, dataset)
-        deeper.append("–" if rise is None else f"{rise.mean():+.2f}")
-    sets = ", ".join(shown)
-    return [
-        KeyNumber(f"{what}: {sets}", ", ".join(found))
-        for what, found in (
-            ("area of the inputs / base network before / after", shown.values()),
-            ("thresholds at which the trained base network is above the inputs", higher),
-            ("change of the area when depth doubles", deeper),
-        )
-        if shown
-    ]
+        if ("trained", "base") in found:
+            more = difference(found["trained", "base"], found["init", "inputs"])
+            what = f"area of the trained base network less that of the inputs, {title(dataset)}"
+            made.append(KeyNumber(what, interval(more, "{:+.2f}")))
+    return made[:3]

@@ -66,12 +66,12 @@ def statements(areas=final_areas):
 STATEMENTS = statements()
 
 UNRELATED = {
-    HOLDS: "With an unrelated task they align less than the inputs.",
-    CONTRADICTED: "With an unrelated task they align better than the inputs, too.",
-    ABSENT: "With an unrelated task they align about as well as the inputs.",
-    UNDECIDED: "It is undecided whether they align less with an unrelated task.",
-    NOT_JUDGED: "We do not judge whether they align less with an unrelated task.",
-    NOT_RUN: "An unrelated task was not measured.",
+    HOLDS: "with an unrelated task they align less than the inputs",
+    CONTRADICTED: "with an unrelated task they align better than the inputs, too",
+    ABSENT: "with an unrelated task they align about as well as the inputs",
+    UNDECIDED: "it is undecided whether they align less with an unrelated task",
+    NOT_JUDGED: "we do not judge whether they align less with an unrelated task",
+    NOT_RUN: "an unrelated task was not measured",
 }
 
 
@@ -88,17 +88,17 @@ def finding(table, parameters, claims):
     change = 100 * (areas["transfer"] / areas["original"] - 1).mean()
     size = f"{abs(change):.0f} % {'larger' if change > 0 else 'smaller'}"
     unrelated = UNRELATED[claims["unrelated-below-original"].outcome]
-    said += f": the area under their alignment curve is {size} than the inputs'"
-    return f"{said}. {unrelated} The paper leaves open when training ends."
+    said += f" (the area under their alignment curve is {size} than the inputs')"
+    return f"{said}; {unrelated}. The paper leaves open when training ends."
 
 
 def key_numbers(table, parameters):
-    """Areas of the inputs and of the hidden layer before and after training, by task."""
+    """The trained layer's area over that of the inputs, by task."""
     found = {task: final_areas(table, task) for task in TASKS}
     return [
         KeyNumber(
-            f"area under the curve, {task} task: inputs / before training / after training",
-            " / ".join(f"{areas[name].mean():.3f}" for name in ("original", "init", "transfer")),
+            f"area under the curve after training, over that of the inputs, {task} task",
+            f"{(areas['transfer'] / areas['original']).mean():.2f}",
         )
         for task, areas in found.items()
         if len(areas)

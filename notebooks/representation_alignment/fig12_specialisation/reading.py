@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, weakest
 from alignbook.statements import Statement
 from alignbook.wording import opening
 
-from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
+from ..curve_order import LARGER, above_previous, by_layer, monotone, weakest_step
 from ..peaks_design import NORMALISATIONS, TASKS
 
 
@@ -110,16 +110,20 @@ def finding(table, parameters, claims):
 
 
 def key_numbers(table, parameters):
-    """Mean areas of the hidden layers, by task; runs in which every step is a rise."""
+    """From the first to the last hidden layer, the gain of area by task; runs in which every step rises."""
     found = {task: areas(table, task) for task in ("source", "related")}
     if any(frame.empty for frame in found.values()):
         return []
     made = [
-        KeyNumber(f"area by hidden layer, first to last, {task} task", arrows(frame))
+        KeyNumber(
+            f"area, last hidden layer less first, {task} task",
+            interval(difference(last(frame), frame[1]), "{:+.2f}"),
+        )
         for task, frame in found.items()
     ]
-    rising = ", ".join(f"{task} {monotone(frame).sum()} of {len(frame)}" for task, frame in found.items())
-    return [*made, KeyNumber("runs in which alignment rises at every step", rising)]
+    rising = monotone(found["source"])
+    what = "runs in which alignment with the source task rises at every step"
+    return [*made, KeyNumber(what, f"{rising.sum()} of {len(rising)}")]
 
 
 def thresholds(table, parameters):

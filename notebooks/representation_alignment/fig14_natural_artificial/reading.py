@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import fitting, listed
+from alignbook.wording import listed
 
 from ..curve_order import weakest_of, weakest_step
 
@@ -235,7 +235,7 @@ def finding(table, parameters, claims):
     if found.empty:
         return "No run has finished."
     outcomes = [claims[f"higher-{case.id}"].outcome for case in OVER_STAGES]
-    parts, kinds = [], ""
+    parts = []
     for outcome, words in SAID.items():
         stages = [case for case, one in zip(OVER_STAGES, outcomes, strict=True) if one == outcome]
         if stages:
@@ -244,32 +244,17 @@ def finding(table, parameters, claims):
             size = f", most in the last ({size})" if most else f" ({size} in the last)"
             size *= OVER_STAGES[-1] in stages
             parts.append(f"{words} in {_listed(stages)}{size}")
-            kinds += _kinds(stages, claims) * (outcome == HOLDS)
+
     tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
     after = f"{tuned[0]} on animals and {tuned[1]} on objects"
     after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
-    said = f"Features learned on a more similar source align with the target {', '.join(parts)}."
-    rest = f" Fine-tuned accuracy is {after}. CIFAR-100 stands in for ImageNet."
-    return fitting(f"{said}{kinds}{rest}", f"{said}{rest}")
+    said = f"Features learned on a more similar source align with the target {', '.join(parts)}"
+    return f"{said}; fine-tuned accuracy is {after}. CIFAR-100 stands in for ImageNet."
 
 
 def _size(outcome, percent):
     """``by 19 %`` of what is better or worse, ``+2 %`` of the rest."""
     return f"by {abs(percent):.0f} %" if outcome in (HOLDS, CONTRADICTED) else f"{percent:+.0f} %"
-
-
-def _kinds(stages, claims):
-    """In which stages either kind of target shows the gain, a sentence; those not judged do not count."""
-    shown = {id for id, claim in claims.items() if claim.outcome == HOLDS}
-    alike = [
-        case for case in stages
-        if {f"either-kind-{case.id}-{part}" for part in PARTS} <= shown
-        or (case == OVER_STAGES[-1] and {f"both-kinds-{part}" for part in PARTS} <= shown)
-    ]  # fmt: skip
-    if not alike:
-        return " In no stage do animals and objects both show the gain."
-    where = "the last stage" if alike == [OVER_STAGES[-1]] else _listed(alike)
-    return f" Animals and objects both show the gain{f' in {where}' * (alike != stages)}."
 
 
 def _listed(stages):
@@ -285,8 +270,8 @@ def key_numbers(table, parameters):
     found = area_gaps(table)
     if found.empty:
         return []
-    shown = " / ".join(f"{value:+.0f} %" for value in found.mean())
-    made = [KeyNumber("difference of areas, first to last layer, in % of the mean area", shown)]
+    shown = interval(last(found), "{:+.0f}")
+    made = [KeyNumber("difference of areas in the last layer, in % of the mean area", shown)]
     for target in PARTS:
         what = f"accuracy on {target} classes: similar source minus the other, points"
         here, paper = gain(table, parameters, target), printed_gain(parameters, target)

@@ -219,8 +219,8 @@ def finding(table, parameters, claims):
     lost = frame.mean()
     return (
         f"{said} on {title(data)}, with batch norm's running statistics: {NAMES[frame.columns[-1]]} "
-        f"starts {lost.iloc[-1]:.0f} % below the inputs, {NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %."
-        f"{_elsewhere(table, parameters, claims)}{_by_batch(parameters, claims) * (claim.outcome == HOLDS)}"
+        f"starts {lost.iloc[-1]:.0f} % below the inputs, {NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %"
+        f"{_elsewhere(table, parameters, claims)}.{_by_batch(parameters, claims) * (claim.outcome == HOLDS)}"
     )
 
 
@@ -232,14 +232,14 @@ def _by_batch(parameters, claims):
 
 
 def _elsewhere(table, parameters, claims):
-    """How the other data sets came out, a sentence, or nothing where they agree with the first."""
+    """How the other data sets came out, a clause, or nothing where they agree with the first."""
     words = {
         HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "{} starts too little below {} to matter",
         NOT_JUDGED: "{1} already starts so low that a further drop is too small to judge",
     }  # fmt: skip
     first, *others = (claims[f"deeper-{data}"].outcome for data in parameters["datasets"])
     return "".join(
-        f" On {title(data)}, {words.get(outcome, f'it is {outcome}').format(*_nearest(table, data))}."
+        f"; on {title(data)}, {words.get(outcome, f'it is {outcome}').format(*_nearest(table, data))}"
         for data, outcome in zip(parameters["datasets"][1:], others, strict=True)
         if outcome != first
     )
@@ -253,12 +253,12 @@ def _nearest(table, data):
 
 
 def key_numbers(table, parameters):
-    """Area of the inputs and of the networks, per data set."""
+    """Area of the deepest network over that of the inputs, per data set."""
     found = []
     for data in parameters["datasets"]:
         frame = areas(table, data)
         if INPUTS in frame:
-            names = [INPUTS, *drops(table, data)]
-            what = f"area on {title(data)}: {' / '.join(NAMES.get(name, name) for name in names)}"
-            found.append(KeyNumber(what, " / ".join(f"{frame[name].mean():.3f}" for name in names)))
+            deepest = drops(table, data).columns[-1]
+            what = f"area of {NAMES[deepest]} over that of the inputs, {title(data)}"
+            found.append(KeyNumber(what, f"{(frame[deepest] / frame[INPUTS]).mean():.3f}"))
     return found[:3]

@@ -295,11 +295,9 @@ def finding(table, parameters, claims):
         said += f" (rank correlation {short.measured:.2f})"
     if long.outcome != short.outcome and long.outcome in LONG:
         said += f"; {LONG[long.outcome].format(weakly(long))} ({long.measured:.2f})"
-    said += "."
-    other = claims["others-shuffled-rate"]
-    if other.outcome == CONTRADICTED:
-        said += " Features at right angles to the labels move, too, which the paper denies."
-    return f"{said} Measured on {parameters['examples']} images."
+    if claims["others-shuffled-rate"].outcome == CONTRADICTED:
+        said += "; features at right angles to the labels move, too, which the paper denies"
+    return f"{said}. Measured on {parameters['examples']} images."
 
 
 def weakly(claim):

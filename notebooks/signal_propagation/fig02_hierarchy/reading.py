@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import agree, at, difference, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, counted, first_unmet, fitting, listed, replicates, together
+from alignbook.wording import clauses, counted, first_unmet, fitting, joined, listed, replicates, together
 
 from ..names import LEARNED, called
 from ..stopping import GOAL
@@ -241,42 +241,38 @@ def finding(table, parameters, claims):
         return on_kinds(claims, every)
 
     said = clauses(claims, "hierarchy-hidden", PEAK, at_kinds)
-    said = f"At a training loss of {GOAL:g} and at the end, {said}." if said else ""
-    for sentence in (
-        unjudged(found, every),
-        rising(replicates(claims, "hierarchy-rises"), every),
-        " The momentum is our choice.",
-    ):
-        said = fitting(said + sentence, said)
-    return said.lstrip()
+    said = f"At a training loss of {GOAL:g} and at the end, {said}" if said else ""
+    for more in (unjudged(found, every), rising(replicates(claims, "hierarchy-rises"), every)):
+        said = fitting(joined(said, more) if said else more, said)
+    return fitting(f"{said}. The momentum is our choice.", f"{said}.")
 
 
 def unjudged(found, every):
-    """`` We do not judge whether a hidden layer aligns best: on CIFAR-10, our accuracy is too low.``"""
+    """``We do not judge whether a hidden layer aligns best, because our accuracy is too low``; "" of none."""
     why = {}
     for claim in found.get(NOT_JUDGED, ()):
         why.setdefault(first_unmet(claim, WHY_NOT), []).append(claim)
     if not why:
         return ""
-    start = " We do not judge whether a hidden layer aligns best" if len(found) == 1 else " It is not judged"
+    said = "We do not judge whether a hidden layer aligns best" if len(found) == 1 else "It is not judged"
     if len(why) == 1:
         ((reason, claims),) = why.items()
-        return f"{start}{'' if len(found) == 1 else on_kinds(claims, every)}, because {reason}."
+        return f"{said}{'' if len(found) == 1 else on_kinds(claims, every)}, because {reason}"
     parts = (f"{on_kinds(claims, every)}, {reason}" for reason, claims in why.items())
-    return f"{start}:{';'.join(parts)}."
+    return f"{said}:{', and'.join(parts)}"
 
 
 def rising(found, every):
-    """`` Most of the gain comes in the first two epochs, but not on CIFAR-10.``, of {outcome: claims}."""
+    """``Most of the gain comes in the first two epochs, but not on CIFAR-10``, of {outcome: claims}."""
     if len(found) == 1:
         ((outcome, claims),) = found.items()
-        return f" {RISE[outcome].format(counted(claims, len(claims)))}." if outcome in RISE else ""
+        return RISE[outcome].format(counted(claims, len(claims))) if outcome in RISE else ""
     if HOLDS not in found:
         return ""
     where = on_kinds(found[HOLDS], every) if set(found) - {HOLDS, CONTRADICTED} else ""
     if CONTRADICTED in found:
         where += f", but not{on_kinds(found[CONTRADICTED], every)}"
-    return f" {RISE[HOLDS].format(where)}."
+    return RISE[HOLDS].format(where)
 
 
 def on_kinds(claims, every):

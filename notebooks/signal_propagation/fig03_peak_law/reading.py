@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, exponent, slope
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, fitting, listed, named, replicates
+from alignbook.wording import clauses, first_unmet, fitting, joined, listed, named, replicates
 
 from ..names import LEARNED, called
 from .design import CROPPED, PAPER_TABLES, SETTINGS
@@ -320,21 +320,22 @@ WHY_NOT = {  # the first that is not met
 
 
 def finding(table, parameters, claims):
-    """How the layer of largest alignment grows with depth, and what exact theory gives at these depths."""
+    """How the layer of largest alignment grows with depth, and where this is not judged."""
     found = replicates(claims, "slope")
     if not found:
         return "Too few networks learned for a slope."
     if not (law := clauses(claims, "slope", LAW, where)):
         return fitting(unjudged(found).replace("(", "(slope ", 1), unjudged(found, False))
-    said = f"The layer that aligns most {law.replace('; ', '; it ')}."
+    said = f"The layer that aligns most {law.replace('; ', '; it ')}"
     judged = [claim.id.removeprefix("slope-") for outcome in LAW for claim in found.get(outcome, ())]
     exact, more, short = most(table, parameters, "mean", judged), unjudged(found), unjudged(found, False)
-    theory = ""
+    theory = said
     if math.isfinite(exact):
-        theory = " There, exact theory gives "
-        theory += f"{'at most ' * (len(judged) > 1)}{exact:.1f}, averaged over pairs."
-    tried = (f"{said}{theory} {more}", f"{said}{theory} {short}", f"{said} {short}")
-    return fitting(*map(str.rstrip, tried))
+        exactly = f"{'at most ' * (len(judged) > 1)}{exact:.1f}"
+        theory = joined(said, f"there, exact theory gives {exactly}, averaged over pairs")
+    return fitting(
+        *(f"{text}. {rest}".rstrip() for text, rest in ((theory, more), (theory, short), (said, short)))
+    )
 
 
 def unjudged(found, slopes=True):

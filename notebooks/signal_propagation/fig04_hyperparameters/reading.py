@@ -19,7 +19,7 @@ from alignbook.claims import (
 )
 from alignbook.over_seeds import agree, at, correlation, difference, means
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import fitting, listed
+from alignbook.wording import fitting, joined, listed
 
 from ..names import called
 from ..stopping import GOAL
@@ -324,7 +324,7 @@ def finding(table, parameters, claims):
         parts = [
             part.replace("towards the centre, ", "").replace("towards the input, ", "") for part in parts
         ]
-    said = f"In fully connected networks, {'; '.join(parts)}."
+    said = f"In fully connected networks, {'; '.join(parts)}"
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []
     for outcome, words in RISES.items():
@@ -332,18 +332,17 @@ def finding(table, parameters, claims):
             rises.append(words.format(f" with {changes(axes)}" if len(axes) < len(AXES) else ""))
     why = ""
     if rises:
-        said += f" {'; '.join(rises).capitalize()}"
+        said = joined(said, *rises)
         if all(claims[f"higher-dense-{axis}"].test.startswith(SAME["height"].text) for axis in AXES):
-            why = ": the answer depends on which networks count"
-    end = "." * bool(rises)
+            why = ", as the answer depends on which networks count"
     disagree = BETTER.get(claims["loss-dense"].outcome, "")
     if disagree:
-        disagree = f" Whether higher peaks generalise better, Section 4 and Figure 4 disagree{disagree}."
+        disagree = f"; whether higher peaks generalise better, Section 4 and Figure 4 disagree{disagree}"
     small = ""
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
         small = " Our convolutional networks are too small to judge."
-    tails = (disagree + small, disagree, small) if disagree else (small,)
-    return fitting(*(said + reason + end + tail for tail in tails for reason in (why, "")), said + end)
+    tails = (f"{disagree}.{small}", f"{disagree}.", f".{small}")
+    return fitting(*(said + reason + tail for tail in tails for reason in (why, "")), f"{said}.")
 
 
 def how_far(judged, axes):

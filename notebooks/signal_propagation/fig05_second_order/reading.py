@@ -10,7 +10,7 @@ from alignbook import over_seeds
 from alignbook.claims import CONTRADICTED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, area, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting
+from alignbook.wording import by_verdict, fitting, joined
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
 # Fixed before any result was seen.
@@ -202,17 +202,16 @@ def finding(table, parameters, claims):
     if claim.outcome not in SAID:
         return "No network was trained to the end."
     said = f"{SAID[claim.outcome]}: over the first epoch the cosine averages {claim.measured:.2f}, where 1 "
-    said += "is exact."
-    rate = reach(table)
+    said = joined(f"{said}is exact", IN_THE_MIDDLE.get(claims["middle"].outcome))
+    rate, caveat = reach(table), f"Measured on {'few ' * (parameters['examples'] < FEW)}images."
     if rate is not None and rate < parameters["learning_rate"]:
         far = "far " * (parameters["learning_rate"] >= 10 * rate)
-        said += f" The first-order term needs {far}shorter steps"
+        caveat = f"As ReLUs switch, even the first-order term holds only for {far}shorter steps"
         if claim.outcome == CONTRADICTED and math.isfinite(most := best(table)):
-            said += f", which reach {most:.2f} early on (not judged)"
-        said += "."
-    if words := IN_THE_MIDDLE.get(claims["middle"].outcome):
-        said += f" {words}."
-    return fitting(f"{said} Measured on {'few ' * (parameters['examples'] < FEW)}images.", said)
+            caveat += f", which reach {most:.2f} early on (not judged)"
+        caveat += "."
+    short = caveat.replace("As ReLUs switch, even the", "The")
+    return fitting(f"{said}. {caveat}", f"{said}. {short}", f"{said}.")
 
 
 def key_numbers(table, parameters):

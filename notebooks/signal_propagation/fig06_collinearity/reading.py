@@ -137,10 +137,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 LEVEL = {
-    HOLDS: f"above our threshold of {NEAR:g}",
-    CONTRADICTED: f"below our threshold of {NEAR:g}",
-    ABSENT: f"at our threshold of {NEAR:g}",
-    UNDECIDED: f"too uncertain to tell from our threshold of {NEAR:g}",
+    HOLDS: "above our threshold",
+    CONTRADICTED: "below our threshold",
+    ABSENT: "at our threshold",
+    UNDECIDED: "too uncertain to tell from our threshold",
     NOT_JUDGED: "not judged",
 }
 IN_NETWORKS = {
@@ -168,11 +168,12 @@ def finding(table, parameters, claims):
         return "No network was trained to the end."
     said = "Over the first epoch the correlation of error signal and labels"
     if not theirs:
-        return f"{said} is as follows. {chosen}."
+        return f"{said} is as follows: {chosen}."
     first, *more = theirs
     network, dataset = first.case.split(", ")
     where = f" (in {network})" * (network != NETWORKS["dense"])
-    said += f" averages {first.measured:.2f} on {dataset}{where}, {LEVEL[first.outcome]}."
+    said += f" averages {first.measured:.2f} on {dataset}{where}, {LEVEL[first.outcome]}"
+    said += f"; {chosen}." if chosen else "."
     if rest := clauses({claim.id: claim for claim in more}, "epoch", IN_NETWORKS, in_networks):
         said += f" {rest[0].upper()}{rest[1:]}"
         if all(claim.outcome == NOT_JUDGED for claim in more):
@@ -182,11 +183,11 @@ def finding(table, parameters, claims):
         else:
             said += " (narrow here)" * (parameters["conv_width"] < 64)
         said += "."
-    return said + f" {chosen}." * bool(chosen)
+    return said
 
 
 def on_sets(claims):
-    """``On MNIST and Fashion-MNIST, our own choice, it is at most 0.57``; "" of none.
+    """``on MNIST and Fashion-MNIST, our own choice, it is at most 0.57``; "" of none.
 
     A bound is rounded away from the values: up where it is the most, down where it is the least.
     """
@@ -196,8 +197,8 @@ def on_sets(claims):
             values = [100 * claim.measured for claim in some]
             bound = math.floor(min(values)) if outcome == HOLDS else math.ceil(max(values))
             names = listed(claim.case.split(", ")[1] for claim in some)
-            said.append(f"n {names}{', our own choice,' * (not said)} {words.format(f'{bound / 100:.2f}')}")
-    return f"O{'; o'.join(said)}" if said else ""
+            said.append(f"on {names}{', our own choice,' * (not said)} {words.format(f'{bound / 100:.2f}')}")
+    return "; ".join(said)
 
 
 def in_networks(claims, total):

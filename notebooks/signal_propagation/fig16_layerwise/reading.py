@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import agree, curves, difference
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, fitting, replicates
+from alignbook.wording import clauses, first_unmet, fitting, joined, replicates
 
 from ..names import called
 from .design import accuracies, chosen
@@ -181,13 +181,13 @@ def finding(table, parameters, claims):
         if why == WHY_NOT[HIDDEN.text] and list(replicates(claims, "lower")) == [NOT_JUDGED]:
             said = said.replace(f"whether more {ONE_BY_ONE}", "how many layers share the alignment")
             said += ", nor whether its largest value is lower, because that depends on when training stops"
-    said = f"{said[0].upper()}{said[1:]}."
+    said = f"{said[0].upper()}{said[1:]}"
     pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]
     if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):
         numbers = f"on {called(dataset)} {pair[0].mean():.0f} against {pair[1].mean():.0f} %"
-        more = f"{said} Networks trained layer by layer are {worse}"
-        return fitting(f"{more}: {numbers}.", f"{more}.", said)
-    return said
+        more = joined(said, f"networks trained layer by layer are {worse}")
+        return fitting(f"{more}: {numbers}.", f"{more}.", f"{said}.")
+    return f"{said}."
 
 
 def key_numbers(table, parameters):

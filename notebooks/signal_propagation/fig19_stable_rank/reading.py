@@ -240,14 +240,14 @@ def finding(table, parameters, claims):
         )
         low, high = claims["rank"].interval or (0, 0)
         if low > 0 or high < 0:
-            ours = f". In ours the direction {'agrees' if low > 0 else 'is opposite'} (correlation "
+            ours = f"; in ours the direction {'agrees' if low > 0 else 'is opposite'} (correlation "
             ours += f"{claims['rank'].measured:.2f})"
     elif claims["rank"].measured is not None:
         said += f" (correlation {claims['rank'].measured:.2f})"
     more = ALIGNED.get(claims["correlation"].outcome, "")
     rate, noise = claims["rate"], LABELS.get(claims["noise"].outcome)
     if rate.outcome in (HOLDS, CONTRADICTED):
-        more += f". The lowest learning rate makes the rank {math.exp(rate.measured):.1f} times as large"
+        more += f"; the lowest learning rate makes the rank {math.exp(rate.measured):.1f} times as large"
         more += f"; {noise}" if noise else ""
     small = parameters["width"] < 64 or parameters["images"]
     more += f".{' Our VGG-19 is narrow and saw few images.' if small else ''}"

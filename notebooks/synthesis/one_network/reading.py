@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber
+from alignbook.claims import KeyNumber, t_interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement, over
 from alignbook.wording import by_verdict, fitting, over_cases
@@ -24,7 +24,7 @@ LEAST_PAIRS = 5  # of changes, for a correlation
 NETWORKS = {"convolutional": "convolutional", "dense": "fully connected"}
 TASKS = {"real": "real labels", "random": "random labels", "fine-tuned": "fine-tuned from random labels"}
 INSTRUMENTS = {
-    "filters": "filters with data",
+    "filters": "filters' preference for the data's axes",
     "features": "features with labels",
     "tangent": "tangent kernel with labels",
     "curvature": "curvature",
@@ -210,7 +210,8 @@ TIME = {
 STATEMENTS = [
     Statement(
         "features-first", "The features of the last hidden layer complete half of their change towards the "
-        "labels before the first layer's weights complete half of theirs towards the data.",
+        "labels before the first layer's weights complete half of the change in their preference for the "
+        "data's axes over random ones.",
         source="compare Maennel Figure 2 and Imani Figure 2", of=later("features", "filters"), each=cases,
         headline=True, **TIME,
     ),
@@ -244,45 +245,58 @@ STATEMENTS = [
 
 
 ORDER = by_verdict(
-    "features align first", "filters align first", "both align at once", undecided="the order is undecided",
+    "features come first", "filters come first", "both come at once", undecided="the order is undecided",
     not_judged="the order is not judged",
 )  # fmt: skip
 
 
 def finding(table, parameters, claims):
-    """Which of features and filters is first, by network, and by how much with real labels."""
-    said, factors = [], []
+    """Which of features and filters is first, by network, and where an earlier end of training turns it."""
+    said = []
     for network in parameters["networks"]:
         ids = [f"features-first-{network}-{task}" for task in TASKS]
-        order, octave = over_cases(claims, ids, ORDER, "in {} tasks"), claims[ids[0]].measured
-        if order is not None and octave is not None:
+        order = over_cases(claims, ids, ORDER, "in {} tasks")
+        if order is not None and claims[ids[0]].measured is not None:
             other = ", measured differently," * bool(said)
             said.append(f"in the {NETWORKS[network]} network{other} {order}")
-            factors += [2 ** abs(octave)] * (claims[ids[0]].outcome in (HOLDS, CONTRADICTED))
     if not said:
         return "Nothing was measured: every run diverged or was too short."
-    text = f"We expected features to align before filters: {'; '.join(said)}."
-    later = ""
-    if "tasks" not in said[0] and len(factors) == len(said):  # all tasks of the first network agree
-        least = f"{'at least ' * (len(factors) > 1)}{min(factors):.1f}"
-        later = f" With real labels the later one takes {least} times as long."
-    return fitting(*(f"{text}{more} Both networks are small." for more in (later, "")))
+    text = "We expected features to align before filters prefer the data's axes to random ones: "
+    text += "; ".join(said)
+    if turned := turned_by_the_end(table, parameters):
+        count = f"{len(turned)} of {len(cases(parameters))} cases turn{'s' * (len(turned) == 1)}"
+        early = f"stopped after {early_end(table, parameters)} steps, {count}"
+        return fitting(f"{text}. Both networks are small; {early}.", f"{text}. Both networks are small.")
+    return f"{text}. Both networks are small."
+
+
+def early_end(table, parameters):
+    """The last record within a quarter of the steps: where training might have ended as well."""
+    return max(step for step in table["step"].unique() if step <= parameters["steps"] / 4)
+
+
+def up_to(table, end):
+    """The records up to step ``end``, as if training had ended there."""
+    return table[table["step"] <= end]
+
+
+def turned_by_the_end(table, parameters):
+    """The cases in which features and filters surely have the opposite order up to :func:`early_end`."""
+    early, found, later_by = up_to(table, early_end(table, parameters)), [], later("features", "filters")
+    for case in cases(parameters):
+        both = [t_interval(later_by(rows, parameters, **case.given))[2] for rows in (early, table)]
+        if all(both) and (both[0][1] < 0 < both[1][0] or both[1][1] < 0 < both[0][0]):
+            found.append(case)
+    return found
 
 
 def key_numbers(table, parameters):
-    """Half-times of all instruments with real labels, and the layers that lead at the end."""
-    made, leads = [], []
+    """The filters' half-time over the features' with real labels, by network."""
+    made = []
     for network in parameters["networks"]:
         halves = times(table, network, "real").dropna()
         if len(halves):
-            order = halves.apply(steps_of).sort_values()
-            listed = ", ".join(f"{name} {steps:.0f}" for name, steps in order.items())
-            made.append(
-                KeyNumber(f"mean half-times in steps, {NETWORKS[network]} network, real labels", listed)
-            )
-        layers = pd.concat([leaders(table, network, task)["leader"] for task in TASKS])
-        if len(layers):
-            leads.append(f"{NETWORKS[network]} {layers.min():.0f} to {layers.max():.0f}")
-    if leads:
-        made.append(KeyNumber("layer whose tangent kernel leads, all labels and seeds", ", ".join(leads)))
+            steps = halves.apply(steps_of)
+            what = f"half-time of filters over that of features, {NETWORKS[network]} network, real labels"
+            made.append(KeyNumber(what, f"{steps['filters'] / steps['features']:.1f}"))
     return made

@@ -1,4 +1,4 @@
-"""Whether features align before filters, and whether they need the first layer to learn. All is ours."""
+"""Whether features change before filters, and whether they need the first layer to learn. All is ours."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,10 @@ CELL = ["scale", "rate", "width"]
 
 
 def amount(run):
-    """The filters' alignment, of a run: misalignment with random bases less that with the data."""
+    """The filters' preference for the data's axes: misalignment with random bases less that with these.
+
+    It grows where the misalignment with the data does, too, but less than that with random bases.
+    """
     return run["random_bases"] - run["misalignment"]
 
 
@@ -125,7 +128,8 @@ LATER = {"source": "ours", "seen": 5, "post_hoc": "added after the planned runs,
 STATEMENTS = [
     Statement(
         "order", "The features complete half of their change towards the labels before the first layer's "
-        "weights complete half of theirs towards the data.", headline=True, **TIME,
+        "weights complete half of the change in their preference for the data's axes over random ones.",
+        headline=True, **TIME,
         source="compare Maennel Figure 2 and Imani Figure 2", of=lambda t, p, layers: lags(t, layers),
     ),
     Statement(
@@ -166,8 +170,8 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 SAYS = by_verdict(
-    "features align first{}", "filters align first{}", "both align at once{}",
-    undecided="which aligns first is undecided{}", not_judged="we do not judge which aligns first{}",
+    "features come first{}", "filters come first{}", "both come at once{}",
+    undecided="which comes first is undecided{}", not_judged="we do not judge which comes first{}",
 )  # fmt: skip
 LATE = {HOLDS: "filters", CONTRADICTED: "features"}  # what the verdict on an order says comes later
 
@@ -178,22 +182,24 @@ def finding(table, parameters, claims):
     if not text:
         return "Nothing was measured: every run diverged."
     order = replicates(claims, "order")
-    outcome, alike = next(iter(order)), len(order) == 1
-    if alike and outcome in LATE:
-        times = [2 ** abs(claim.measured) for claim in order[outcome]]
-        text += f": {LATE[outcome]} take {_least(times, 1)} times as long"
-    text, frozen = f"{text[0].upper()}{text[1:]}.", _frozen(claims) * alike
-    turned = _turned(parameters, claims)
-    caveat = " All initial filters were small."
-    return fitting(f"{text}{turned}{frozen}{caveat}", f"{text}{turned}{caveat}")
+    text = f"Of features aligning and filters preferring the data's axes to random ones, {text}"
+    caveat = _turned(parameters, claims) or " All initial filters were small."
+    return fitting(f"{text}{_frozen(claims) * (len(order) == 1)}.{caveat}", f"{text}.{caveat}", f"{text}.")
+
+
+def grown(table, parameters):
+    """Whether the misalignment with the data's axes grew, by run with all layers trained; True or False."""
+    rows = at(table, trained="all", layer=parameters["layers"])
+    runs = rows.sort_values("step").groupby(["layer", "seed", *CELL])["misalignment"]
+    return runs.last() > runs.first()
 
 
 def _frozen(claims):
-    """What the features reach without the first layer, in percent of their gain, a sentence or none."""
+    """What the features reach without the first layer, in percent of their gain, a clause or none."""
     left = [100 * claim.measured for same in replicates(claims, "frozen").values() for claim in same]
     if not left:
         return ""
-    return f" With the first layer frozen, features reach {_least(left)} % of their gain."
+    return f"; with the first layer frozen, features reach {_least(left)} % of their gain"
 
 
 def _least(values, places=0):
@@ -277,11 +283,11 @@ def _difference(claim):
 
 
 def key_numbers(table, parameters):
-    """Half-times in steps of features and filters, by kind of first layer."""
+    """The filters' half-time over the features', by kind of first layer."""
     made = []
     for layer in (layer for layer in parameters["layers"] if len(at(table, layer=layer))):
         features = mean_of(table, layer, "all", half_time).mean()
         filters = features + lags(table, layer).mean()
-        steps = f"{2**features - 1:.0f} and {2**filters - 1:.0f}"
-        made.append(KeyNumber(f"half-times of features and filters in steps, {LAYERS[layer]}", steps))
+        times = f"{(2**filters - 1) / (2**features - 1):.1f}"
+        made.append(KeyNumber(f"half-time of filters over that of features, {LAYERS[layer]}", times))
     return made

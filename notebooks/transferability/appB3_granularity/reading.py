@@ -5,7 +5,7 @@ from alignbook.over_seeds import at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.deviations import printed
 from alignbook.studies.transferability.targets import LEARNED, STARTS
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, joined
 
 from .design import COARSE, FINE, KINDS
 
@@ -102,11 +102,11 @@ def finding(table, parameters, claims):
     if claims["distant"].measured is None:
         return "Nothing was measured."
     distant, fine = (removed(table, parameters, kind).mean() for kind in ("distant", "fine"))
-    return (
+    said = (
         f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error on classes of different "
-        f"superclasses and {fine:.0f} % on those of one. {COARSE_SAID[claims['coarse'].outcome]}. Our "
-        "networks are small."
+        f"superclasses and {fine:.0f} % on those of one"
     )
+    return f"{joined(said, COARSE_SAID[claims['coarse'].outcome])}. Our networks are small."
 
 
 PRINTED = f"{printed_more():+.1f} (by errors {printed_more('corrected'):+.1f})"

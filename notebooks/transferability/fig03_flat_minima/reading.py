@@ -8,9 +8,10 @@ from alignbook.over_seeds import across, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, of_target, source_of, words
-from alignbook.wording import by_verdict, fitting
+from alignbook.wording import by_verdict, fitting, joined
 
 PHOTOGRAPHS = ("cifar10", "cifar100", "photos")  # sets like the sources; the paper expects flatness on these
+CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A): the smallest rise that matters
 FITTED = 1.0  # percent of the training images that a network at a minimum may get wrong
 
 
@@ -76,6 +77,11 @@ def rise(table, parameters, target, radius):
     return difference(both["scratch"], both["pretrained"])
 
 
+def larger_rise(table, parameters, target, radius):
+    """Mean rise of the loss in nats, from the start from which it is larger."""
+    return networks(rises(table, target, radius), "rise").mean().max()
+
+
 def first_target(parameters):
     """The target that the figure is about."""
     return parameters["targets"][0]
@@ -117,6 +123,10 @@ SOURCE_LEARNED = Requirement(
     because="The paper's own source network, ResNet-50 on ImageNet, gets 76 % of its test images right",
 )  # fmt: skip
 REACHED = Requirement("training error of the networks compared, %", of=training_error, at_most=FITTED)
+SEEN = Requirement(
+    "larger of the two mean rises, nats", larger_rise, at_least=CONTOUR,
+    because="The paper's contours lie that far apart, and the rises cannot differ by more",
+)  # fmt: skip
 
 
 def _smaller(id, text, column="size", **more):
@@ -130,9 +140,9 @@ def _smaller(id, text, column="size", **more):
 
 def _rise(text, alike):
     return Statement(
-        "rise", text, source="Figures 3 and 10", of=rise, above=0, matters=0.05, unit="nats",
+        "rise", text, source="Figures 3 and 10", of=rise, above=0, matters=CONTOUR, unit="nats",
         because="the contours in the paper's maps are 0.05 apart; how large the rises are, the page shows",
-        requires=(REACHED, SOURCE_LEARNED),
+        requires=(REACHED, SOURCE_LEARNED, SEEN),
         each=circles(alike), ours=not alike,
     )  # fmt: skip
 
@@ -212,11 +222,25 @@ SAID = by_verdict(
     "The Hessian's largest eigenvalues are as large at minima reached from pre-trained weights as at others",
     "the Hessian's largest eigenvalues are smaller at minima reached from pre-trained weights",
 )
-RISES = {HOLDS: "less", CONTRADICTED: "more", ABSENT: "as much"}  # around minima from pre-trained weights
+SCALED = by_verdict(
+    "Relative to the weights' size, minima reached from pre-trained weights are flatter",
+    "Relative to the weights' size, minima reached from pre-trained weights are sharper, not flatter",
+    "Relative to the weights' size, minima reached from pre-trained weights are as flat as others",
+)
+ABSOLUTE = by_verdict(
+    "In absolute terms they are smaller", "In absolute terms they are larger",
+    "In absolute terms they are as large", undecided="In absolute terms this is undecided",
+)  # fmt: skip
+DECIDED = (HOLDS, CONTRADICTED, ABSENT)
+RISES = dict(zip(DECIDED, ("less", "more", "as much"), strict=True))  # around minima from pre-trained weights
 
 
 def finding(table, parameters, claims):
-    """The ratio of curvatures on the first target, and what is left of it relative to the weights' size."""
+    """The eigenvalues on the first target, and how the loss rises around the minima.
+
+    First relative to the weights' size where that is decided and comes out otherwise: the paper, too, takes
+    the filters' size out of its maps.
+    """
     claim, scaled = claims["eigenvalues"], claims["eigenvalues-times-norm"]
     if claim.measured is None:
         return "No seed has two networks that reached the loss, so there is nothing to compare."
@@ -225,26 +249,27 @@ def finding(table, parameters, claims):
         right = source_accuracy(table, parameters)
         known = f": the source network gets only {right:.0f} % of its test images right"
         return said + known * bool(right < SOURCE_LEARNED.at_least) + "." + small
-    first, ratio = first_target(parameters), 2**claim.measured
-    text = f"{said}: on {words(first)} those from random weights are {ratio:.2f} times as large"
-    if scaled.outcome in (HOLDS, CONTRADICTED, ABSENT):
-        but = "but " * (scaled.outcome != claim.outcome)
-        text += f", {but}relative to the weights' size {2**scaled.measured:.1f} times"
-    text += "."
+    first = first_target(parameters)
+    on, larger = f"on {words(first)}", "from random weights are {} times as large"
+    if scaled.outcome in DECIDED and scaled.outcome != claim.outcome:
+        text = f"{SCALED[scaled.outcome]}: {on} the Hessian's largest eigenvalues "
+        text = joined(text + larger.format(f"{2**scaled.measured:.1f}"), ABSOLUTE[claim.outcome])
+    else:
+        text = f"{said}: {on} those {larger.format(f'{2**claim.measured:.2f}')}"
+        if scaled.outcome in DECIDED:
+            text += f", relative to the weights' size {2**scaled.measured:.1f} times"
     if not len(settled(table, first)):
-        return fitting(f"{text} Training had not settled in a minimum.{small}", text)
-    around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in parameters["radii"]}
-    around = {radius: RISES[outcome] for radius, outcome in sorted(around.items()) if outcome in RISES}
-    longest = f"{text} The loss around them rises {_by_radius(around)}.{small}" if around else text + small
-    return fitting(longest, text + small, text)
+        return f"{text}. Training had not settled in a minimum."
+    around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in sorted(parameters["radii"])}
+    rises = f"the loss around them rises {how}" if (how := _by_radius(around)) else ""
+    return fitting(f"{joined(text, rises)}.{small}", f"{text}.{small}", f"{text}.")
 
 
 def _by_radius(around):
-    """``as much close by, less farther out``, of {radius: how}; how alone where it is one at all radii."""
+    """``less at radius 0.3``, of {radius: outcome}, where it is decided; no radius if it is alike at all."""
     if len(set(around.values())) == 1:
-        return next(iter(around.values()))
-    places = ["close by", *["in between"] * (len(around) - 2), "farther out"]
-    return ", ".join(f"{how} {place}" for how, place in zip(around.values(), places, strict=True))
+        return RISES.get(next(iter(around.values())))
+    return ", ".join(f"{RISES[how]} at radius {radius:g}" for radius, how in around.items() if how in RISES)
 
 
 def key_numbers(table, parameters):

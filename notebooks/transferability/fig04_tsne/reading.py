@@ -8,7 +8,7 @@ from alignbook.over_seeds import at, curves, ratio
 from alignbook.statements import Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.targets import LEARNED, name_of
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, joined
 
 from .design import STARTS
 
@@ -181,12 +181,12 @@ def finding(table, parameters, claims):
     if NOT_RUN in (own.outcome, shared.outcome):
         return "With fewer than two targets there is nothing to compare."
     text = (
-        f"{SAID[own.outcome]}. {CONTROL[shared.outcome]}: minima of one target from two starts lie "
-        f"{2**own.measured:.1f} (random: {2**shared.measured:.1f}) times as far apart as those of two "
-        "targets from one start."
+        f"{joined(SAID[own.outcome], CONTROL[shared.outcome])}: minima from two starts lie "
+        f"{2**own.measured:.1f} times as far apart as those of two targets (random weights: "
+        f"{2**shared.measured:.1f})."
     )
-    little = " So the picture shows how little the weights move."
-    return text + (little if own.outcome == shared.outcome == HOLDS else " Our networks are small.")
+    little = ", and the picture shows how little weights move" * (own.outcome == shared.outcome == HOLDS)
+    return f"{text} Our networks are small{little}."
 
 
 def key_numbers(table, parameters):

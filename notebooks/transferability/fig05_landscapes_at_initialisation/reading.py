@@ -174,6 +174,12 @@ STATEMENTS = [
         requires=_varies(lambda t, p: imagenet_middle(imagenet_rows.trained(t))),
     ),
     Statement(
+        "middle-imagenet-scaled", f"{SMOOTHER}curvature, random over pre-trained, with heads scaled to equal "
+        f"logits{IN}.", **MIDDLE,
+        of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t), "scaled")),
+        requires=_varies(lambda t, p: imagenet_middle(imagenet_rows.trained(t), "scaled")),
+    ),
+    Statement(
         "grows", "With random weights the curvature grows from the last layer to the middle one: slope of "
         "its log2.", source="Figure 13, B.4", **PER_LAYER,
         of=lambda t, p: growth(own_layers(t, p), "scratch"), requires=LAYERS_VARY,
@@ -217,10 +223,9 @@ def finding(table, parameters, claims):
         return "Nothing was measured from both starts."
     if near.outcome == NOT_JUDGED:
         return (
-            f"{SAID[near.outcome]}: our maps are flat at the paper's scale. At its radius, "
-            "the loss around random weights varies by "
-            f"{span(own_middle(table, parameters)):.2g} nats; the paper's contours lie {CONTOUR:g} apart. "
-            "Our network is small."
+            f"{SAID[near.outcome]}: at the paper's radius our maps are flat, as the loss around random "
+            f"weights varies by {span(own_middle(table, parameters)):.2g} nats and the paper's contours lie "
+            f"{CONTOUR:g} apart. Our network is small."
         )
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (

@@ -10,7 +10,7 @@ from alignbook.over_seeds import area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import LEARNED, STARTS, of_target, words
-from alignbook.wording import IT, by_verdict, fitting, over_cases
+from alignbook.wording import IT, by_verdict, fitting, joined, over_cases
 
 from .design import PROTOCOLS
 
@@ -157,7 +157,6 @@ SAID = by_verdict(
     f"the loss varies more {ALONG} from random than from pre-trained weights",
 )
 EARLY = {outcome: f"Early on {words}" for outcome, words in IT.items()}
-FIRST = {outcome: f"before the first step {words}" for outcome, words in IT.items()}
 
 
 def shown(parameters):
@@ -166,7 +165,7 @@ def shown(parameters):
 
 
 def finding(table, parameters, claims):
-    """Whether it varies more over all of training, early on and before the first step."""
+    """Whether it varies more over all of training, and early on."""
     cases = [case.id for case in settings(parameters)]
     said = over_cases(claims, [f"smaller-{id}" for id in cases], SAID, "in {} settings")
     early = over_cases(claims, [f"early-{id}" for id in cases], EARLY, "in {} settings")
@@ -175,10 +174,8 @@ def finding(table, parameters, claims):
     if said is None or early is None or over_all is None:
         return "There is nothing to compare."
     own = f"{2**over_all:.1f} times as much in Figure 6"
-    first = over_cases(claims, [f"first-{id}" for id in cases], FIRST, "in {} settings")
-    parts = [f"{early}; {first}", early] if first else [early]
-    told = [f"{said}: {own}. {part}." for part in parts]
-    return fitting(*(f"{one} Our network is small." for one in told), told[-1])
+    told = joined(f"{said}: {own}", early)
+    return fitting(f"{told}. Our network is small.", f"{told}.")
 
 
 def times(values):

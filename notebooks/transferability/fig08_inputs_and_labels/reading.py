@@ -219,24 +219,19 @@ def finding(table, parameters, claims):
     text = SAID[both.outcome]
     if both.outcome == NOT_JUDGED:
         text += f", as {first_unmet(both, WHY_NOT)}"
-    crossed = ""
+    caveat = " Our networks are small."
     if max(training_errors(table, parameters, part) for part in PARTS) > FITTED:
-        crossed = " The networks of (c) and (d) have not learned theirs."
+        caveat = " The networks of (c) and (d) have not learned theirs."
     elif not {HOLDS, CONTRADICTED, NOT_JUDGED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
-        crossed = " With {}classes crossed, neither source is clearly best."
-    text += ". Digits" if both.outcome == NOT_JUDGED else ": digits"
+        caveat = " With natural and artificial classes crossed, neither source is clearly best."
+    text += "; digits" if both.outcome == NOT_JUDGED else ": digits"
     text += f" beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
-    text += f"classes beat colours by {claims['labels'].measured:.1f}."
+    text += f"classes beat colours by {claims['labels'].measured:.1f}"
     if claims["colours-help"].outcome == CONTRADICTED:
-        texts = [f"{text} Colours help, too, against the paper.", f"{text} Colours help, too."]
-    else:
-        texts = [text]
+        text += "; colours help, too, against the paper"
     if open_ := [name for name in ("clothes", "colours") if claims[f"{name}-help"].outcome == UNDECIDED]:
-        whether = f"It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
-        texts = [f"{texts[0]} {whether}", *texts]
-    return fitting(
-        *(own + crossed.format(kinds) for own in texts for kinds in ("natural and artificial ", ""))
-    )
+        caveat = f" It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
+    return fitting(f"{text}.{caveat}", f"{text}.")
 
 
 def key_numbers(table, parameters):

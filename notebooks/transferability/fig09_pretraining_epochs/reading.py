@@ -7,7 +7,8 @@ import pandas as pd
 from alignbook.claims import HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting
+from alignbook.studies.transferability.targets import LEARNED as KNOWN
+from alignbook.wording import by_verdict, fitting, joined
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {
@@ -64,9 +65,14 @@ def upstream(table, parameters, setting):
     return difference(last(by_epoch(table, setting, column)), at_peak(table, setting, column))
 
 
-def learned(table, parameters, setting):
+def learned(table, parameters, setting=PLAIN):
     """Percent of the source's training images that the network of the last epoch gets right, mean."""
     return last(by_epoch(table, setting, "source_train_accuracy")).mean()
+
+
+def known(table, parameters, setting=PLAIN):
+    """The same of the source's test images."""
+    return last(by_epoch(table, setting, "source_accuracy")).mean()
 
 
 def unfitted(table, parameters, setting=PLAIN):
@@ -118,10 +124,9 @@ def _statements(id, text, of, requires=(), headline=False):
     ]
 
 
-SOURCE_LEARNED = Requirement(
-    "training accuracy of the network on its source, %",
-    of=lambda t, p, setting=PLAIN: learned(t, p, setting),
-    at_least=LEARNED,
+SOURCE_LEARNED = (
+    Requirement("training accuracy of the network on its source, %", of=learned, at_least=LEARNED),
+    replace(KNOWN, of=known),
 )
 
 TARGET_LEARNED = Requirement("training error on the target, %", of=unfitted, at_most=FITTED)
@@ -138,11 +143,11 @@ STATEMENTS = [
         "falls",
         "Past its peak, accuracy after transfer falls again.",
         fall,
-        (SOURCE_LEARNED, TARGETS_LEARNED),
+        (*SOURCE_LEARNED, TARGETS_LEARNED),
         headline=True,
     ),
     *_statements(
-        "upstream", "From that peak on, accuracy on the source still rises.", upstream, (SOURCE_LEARNED,)
+        "upstream", "From that peak on, accuracy on the source still rises.", upstream, SOURCE_LEARNED
     ),
 ]  # the length of pre-training at which a source is learned was asked for after the first runs
 
@@ -160,26 +165,35 @@ OVER = by_verdict(
     not_judged="we do not judge whether it falls past its peak",
 )
 
+UNMET = {
+    SOURCE_LEARNED[0].text: "the network gets {:.0f} % of its source's training images right",
+    KNOWN.text: "the network gets {:.0f} % of its source's test images right",
+    TARGET_LEARNED.text: "up to {:.0f} % of the target's training images are wrong; we allow "
+    f"{FITTED:.0f} %",
+}
+
 
 def finding(table, parameters, claims):
-    """Pre-training as the paper has it, then the setting that learns its source."""
+    """Pre-training as the paper has it, or why it is not judged and what is; then the over-fitted setting."""
     plain, over, said = claims["falls"], claims.get(f"falls-{OVER_FITTED}"), []
     if plain.measured is not None:
         by = f", by {plain.measured:.1f} points" if plain.outcome == HOLDS else ""
-        right, wrong = learned(table, parameters, PLAIN), unfitted_past(table, parameters)
-        seen = f", with {right:.0f} % of the source's training images learned."
-        if plain.outcome == NOT_JUDGED:
-            seen = f": the network gets {right:.0f} % of its source's training images right."
-            if right >= LEARNED:
-                wrong = f"{wrong:.0f} % of the target's training images"
-                seen = f": up to {wrong} are wrong; we allow {FITTED:.0f} %."
+        if plain.outcome != NOT_JUDGED:
+            right = next(need["measured"] for need in plain.requires if need["text"] == KNOWN.text)
+            seen = f", with {right:.0f} % of the source's test images right"
+        else:
+            seen = _why_not(plain)
+            if claims["rises"].outcome == HOLDS and (over is None or over.outcome == NOT_JUDGED):
+                seen += f"; up to its peak it rises by {claims['rises'].measured:.1f} points"
         said.append(f"{SAID[plain.outcome]}{by}{seen}")
     if over is not None and over.measured is not None:
         rise = claims[f"rises-{OVER_FITTED}"].outcome
         first = (
             ", but whether it rises first is undecided" if {over.outcome, rise} == {HOLDS, UNDECIDED} else ""
         )
-        said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}{first}.")
+        said.append(f"After over-fitting a small source, {OVER[over.outcome].format(over.measured)}{first}")
+        if plain.outcome == over.outcome == NOT_JUDGED:
+            said[-1] = "Nor do we judge it after over-fitting a small source"
     if not said:
         return "With fewer than three epochs there is nothing to compare."
     small, curve = "Our network is small", by_epoch(table, PLAIN, "accuracy")
@@ -187,7 +201,17 @@ def finding(table, parameters, claims):
     if curve.shape[1] >= 3:
         beyond = curve.columns[-1] / peaks(curve).median()
         caveats.insert(0, f"{small}, and we look only as far as {beyond:.0f} times the peak's epoch.")
-    return fitting(*(" ".join([*said, caveat]) for caveat in caveats))
+    return fitting(*(f"{joined(*said)}. {caveat}" for caveat in caveats))
+
+
+def _why_not(claim):
+    """``: the network gets …``, the condition of ``claim`` that its runs do not meet; else ""."""
+    need = next((need for need in claim.requires if not need["met"]), None)
+    if need is None:
+        return ""
+    if need["measured"] is None:
+        return f": {need['text']} was not measured"
+    return f": {UNMET[need['text']].format(need['measured'])}"
 
 
 def key_numbers(table, parameters):

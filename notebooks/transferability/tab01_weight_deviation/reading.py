@@ -7,7 +7,15 @@ from alignbook.claims import UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.deviations import ALIKE, NEAR, ends, others_less_near, printed, series
+from alignbook.studies.transferability.deviations import (
+    ALIKE,
+    FITTED,
+    NEAR,
+    ends,
+    others_less_near,
+    printed,
+    series,
+)
 from alignbook.studies.transferability.targets import LEARNED as SOURCE_LEARNED
 from alignbook.wording import IT, by_verdict, first_unmet, fitting, over_cases
 
@@ -16,7 +24,6 @@ SOURCES = {"own": "", "imagenet": f"{imagenet_rows.NAME} from ImageNet, "}
 LATE = 3 / 4  # share of the steps at which convergence is read
 CONVERGED = 90.0  # percent of the final deviation that must be there after LATE of the steps
 PROPORTIONAL = 0.5  # smallest deviation per test error over the largest: above, we call them proportional
-FITTED = 5.0  # percent of a target's training images that may be wrong; the paper prints at most 0.15
 
 
 def final(end, column):
@@ -185,10 +192,10 @@ def finding(table, parameters, claims):
     claim = claims["ordering-fine-tuned"]
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
-    text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})."
-    told, alike = text + from_imagenet(claims), of_similar(parameters, claims)
-    small = " Our network is small."
-    return fitting(told + alike + small, told + alike, told + small, told)
+    text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})"
+    text += from_imagenet(claims)
+    caveat = of_similar(parameters, claims) or "Our network is small."
+    return fitting(f"{text}. {caveat}", f"{text}.")
 
 
 def of_similar(parameters, claims):
@@ -196,7 +203,7 @@ def of_similar(parameters, claims):
     found = [claims[f"nearer-{case.id}"] for case in OWN(parameters)]
     if not all(first_unmet(claim, {ALIKE.text: "unlike"}, otherwise="") for claim in found):
         return ""
-    return " Whether similar targets move our weights less is not judged: they have more classes."
+    return "Whether similar targets move our weights less is not judged: they have more classes."
 
 
 def from_imagenet(claims):
@@ -210,7 +217,7 @@ def from_imagenet(claims):
         said + f" if {settings[0]}" * (len(settings) < len(SETTINGS)) + because
         for (said, because), settings in found.items()
     ]
-    return f" With ImageNet's weights {' and '.join(told)}." if told else ""
+    return f"; with ImageNet's weights {' and '.join(told)}" if told else ""
 
 
 def key_numbers(table, parameters):

@@ -8,7 +8,7 @@ from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, fitting, over_cases
+from alignbook.wording import by_verdict, fitting, joined, over_cases
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 SEEN = 3  # seeds that had been seen when the coefficient was split by data set
@@ -155,7 +155,8 @@ def finding(table, parameters, claims):
     text = f"{change}: {where}the change is {most}{100 * _off(worst):.1f} % off the predicted one"
     text += ", which may lie beyond our margin" * bool(unsure)
     small = "The tasks are small."
-    return fitting(f"{text}. {similar}. {small}", f"{text}. {similar}.", f"{change}. {similar}. {small}")
+    told = [f"{joined(one, similar)}." for one in (text, change)]
+    return fitting(f"{told[0]} {small}", told[0], f"{told[1]} {small}")
 
 
 def _off(claim):

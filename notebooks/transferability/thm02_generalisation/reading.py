@@ -11,7 +11,7 @@ from alignbook.over_seeds import at, difference, exponent
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, fitting, over_cases
+from alignbook.wording import by_verdict, fitting, joined, over_cases
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 HALF = 0.5  # share of labels turned around at which they are random
@@ -95,25 +95,28 @@ def of_needed_width(table, parameters, dataset, scratch=False):
     return (rows["width"].max() * (radius / both["moved"]) ** 2).median() if len(both) else None
 
 
-def singular(table, parameters):
-    """Slope of log deviation on log λ_max / λ_Q over pairs of classes, by seed, mean over the data sets.
-
-    Without such pairs over the data sets: these differ in everything else, too.
-    """
-    pairs = at(table, kind="pair")
-    if len(pairs):
-        slopes = per_seed(pairs, lambda rows: exponent(rows.largest / rows.smallest, rows.deviation))
-        return over_sets(slopes)
-    deviation = per_seed(widest(of_sources(table)), lambda rows: rows.deviation.mean())
-    both = pd.DataFrame({"smallest": smallest_eigenvalue(table), "deviation": deviation}).dropna()
-    seeds = both.groupby(level=-1)
-    return [exponent(1 / part.smallest, part.deviation) for _, part in seeds if len(part) > 1]
+def pairs(table, dataset):
+    """Rows of the pairs of classes of one data set, with the ``condition`` number λ_max / λ_Q of H_Q^∞."""
+    rows = at(table, kind="pair", dataset=dataset)
+    return rows.assign(condition=rows["largest"] / rows["smallest"]) if len(rows) else rows
 
 
-def pairs_of_classes(table, parameters):
+def singular(table, parameters, dataset):
+    """Slope of log deviation on log condition number over the pairs of classes of ``dataset``, by seed."""
+    return over_sets(
+        per_seed(pairs(table, dataset), lambda rows: exponent(rows["condition"], rows["deviation"]))
+    )
+
+
+def ranks_of_pairs(table, dataset, one, other):
+    """Rank correlation of two columns over those pairs, by seed."""
+    return over_sets(per_seed(pairs(table, dataset), lambda rows: order(rows, one, other)))
+
+
+def pairs_of_classes(table, parameters, dataset):
     """How many pairs of classes of one data set and seed are stored, at the least."""
-    rows = at(table, kind="pair")
-    return rows.groupby(["dataset", "seed"]).size().min() if len(rows) else 0
+    rows = pairs(table, dataset)
+    return rows.groupby("seed").size().min() if len(rows) else 0
 
 
 def smallest_eigenvalue(table):
@@ -177,7 +180,7 @@ WIDE = Requirement(
 )  # fmt: skip
 WIDE_ALONE = replace(WIDE, of=lambda t, p, dataset: of_needed_width(t, p, dataset, scratch=True))
 SETS = each("datasets", "dataset")
-PAIRS = Requirement("pairs of classes stored of each data set", of=pairs_of_classes, at_least=3)
+PAIRS = Requirement("pairs of classes stored of the data set", of=pairs_of_classes, at_least=3)
 SCRATCH = {
     "source": "Section 6.3", "of": lambda t, p, **case: over_sets(against_scratch(t, p, **case)),
     "matters": 0.14, "unit": "log2 of the ratio",
@@ -234,7 +237,7 @@ STATEMENTS = [
         "singular", "Among tasks of one data set, those with a more singular H_Q have a larger deviation.",
         source="Section 6.3", of=singular, above=0, matters=0.1,
         because="a tenth of the deviation per factor e of the condition number",
-        requires=(PAIRS,),
+        requires=(PAIRS,), each=SETS,
     ),
     Statement(
         "random-labels",
@@ -272,13 +275,14 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     said = said or "Whether the excess over the bound falls with the width was not measured"
     worst, test = per_seed(rows, lambda part: ratio(part).max()), claims["test-loss"].outcome
-    moved = f"{said}. At the largest width shown the weights move {worst.mean():.2f} times the bound "
+    moved = f"{said}: at the largest width shown the weights move {worst.mean():.2f} times the bound "
     moved += "after the worst source on average"
-    told = f". {TEST[test]}." if test in TEST else "."
     bounds = {claims[f"bound-{name}"].outcome for name in parameters["datasets"]}
-    open_ = "we do not judge this, as " if bounds == {NOT_JUDGED} else ""
-    rest = f"; {open_}the theorem is about far wider networks{told}"
-    return fitting(f"{moved}, {worst.max():.2f} times at most{rest}", moved + rest, moved + told)
+    wide = "The theorem is about far wider networks"
+    if bounds == {NOT_JUDGED}:
+        wide = f"We do not judge the bound itself, as {wide[0].lower()}{wide[1:]}"
+    told = joined(moved, TEST.get(test))
+    return fitting(f"{told}. {wide}.", f"{told}.")
 
 
 def key_numbers(table, parameters):

@@ -2,7 +2,7 @@
 
 from .alignment_curve import alignment_curve
 from .any_network import tangent_alignment
-from .cka import cka, layer_cka
+from .cka import cka
 from .hessian_eigenvalues import HessianEigenvalues, hessian_eigenvalues
 from .landscape import Landscape, filter_normalised_directions, landscape
 from .layer_gradients import LayerGradients, gradient_projections, layer_gradients
@@ -25,7 +25,6 @@ __all__ = [
     "gradient_projections",
     "hessian_eigenvalues",
     "landscape",
-    "layer_cka",
     "layer_gradients",
     "loss_variation",
     "misalignment",

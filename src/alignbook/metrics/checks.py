@@ -1,7 +1,7 @@
 """What the metrics refuse, and scales that keep their numbers in range.
 
 They change no number a metric returns for arguments in range, but their code counts for stored results: what
-is refused of strangers alone stands in :mod:`alignbook.metrics.public`.
+is refused of strangers alone stands in :mod:`alignbook.public`.
 """
 
 import inspect

@@ -1,16 +1,10 @@
 """Centred kernel alignment: how alike two representations are (Kornblith et al. 2019; Nguyen et al. 2021)."""
 
-from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
-
 import numpy as np
-import pandas as pd
 import torch
-from torch import nn
 
 from . import arrays
 from .checks import integer
-from .evaluation import evaluation_mode
 
 LEAST = 4  # examples: the unbiased estimator divides by n (n - 3)
 BLOCK = 2**22  # entries of Gram matrices that are held at once: 32 MiB
@@ -82,7 +76,7 @@ def cka(
     x, y = _features(x, "x"), _features(y, "y")
     if len(x) != len(y):
         raise ValueError(f"x has {len(x)} examples and y {len(y)}: CKA compares the same ones")
-    _enough(len(x))
+    enough(len(x))
     count = 1
     if batch_size is not None:
         integer(batch_size, "batch_size", LEAST)
@@ -98,87 +92,6 @@ def cka(
     return float(similar / np.sqrt(of_x) / np.sqrt(of_y))
 
 
-def layer_cka(
-    model: nn.Module, inputs, other: nn.Module | None = None, layers: Iterable[str] | None = None,
-    batch_size: int = 256,
-) -> pd.DataFrame:  # fmt: skip
-    """Debiased CKA of every layer of a network with every layer of the same or of another one.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Measured in evaluation mode, without gradients, and left as it was.
-    inputs : tensor or array (n, ...), tuple, dict, Dataset, DataLoader or iterable of batches
-        As :func:`alignbook.probe` takes them, targets or none: of a tuple the last entry, which counts as the
-        targets, is left out, and so are entries of a dict that the network does not take. A list of tensors
-        that are alike is a list of batches. Arrays and datasets are cut into batches of at least
-        ``batch_size`` examples. Both networks see the same ones.
-    other : torch.nn.Module, optional
-        The network for the columns; ``model`` itself if it is left out.
-    layers : names or patterns, optional
-        Of modules, as in ``["blocks.*.mlp"]``; by default all that own a weight of two or more dimensions.
-    batch_size : int
-        The least number of examples in a batch that is cut from arrays or a dataset.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each layer of ``model``, a column for each of ``other``, in the order of the modules, called
-        as :func:`alignbook.probe` calls them: ``(network)`` is the module itself. ``.attrs["left_out"]`` says
-        which layers have no number and why: those that tell no examples apart, are not called, or whose
-        output's first axis is not the examples. ``.attrs["said"]`` is a list of lines on the data.
-
-    Raises
-    ------
-    ValueError
-        Where no layer is left, no batch has four examples or more, or features are not finite.
-
-    Notes
-    -----
-    As :func:`cka` over batches; batches of fewer than four examples, as a last one may be, are left out. Of a
-    module that is called more than once the last output counts.
-
-    Cost, for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer with d
-    outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram matrices,
-    about 2 L n² float64 numbers.
-
-    Examples
-    --------
-    >>> import torch, alignbook
-    >>> _ = torch.manual_seed(0)
-    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
-    >>> alignbook.layer_cka(net, torch.randn(100, 8)).round(2).loc["0", "0"]
-    np.float64(1.0)
-    """
-    integer(batch_size, "batch_size", LEAST)
-    networks = [model] if other is None else [model, other]
-    patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
-    watched = [_chosen(network, patterns) for network in networks]
-    sums, faults, scales, short = 0.0, {}, {}, []
-    for batch in _batches(inputs, batch_size):
-        if (count := _count(batch)) < LEAST:
-            short.append(count)
-            continue
-        grams = []
-        for place, (network, modules) in enumerate(zip(networks, watched, strict=True)):
-            outputs, n = _outputs(network, modules, batch), count
-            for name in modules:
-                gram, why = _gram(outputs, n, name)
-                if why:
-                    faults.setdefault((place, name), why)
-                scale = scales.setdefault((place, name), np.abs(gram).max() or 1.0)  # one for all batches
-                grams.append(gram.ravel() / scale / (n * (n - 3)) ** 0.5)
-        flat = np.stack(grams)
-        sums = sums + flat @ flat.T
-    if np.ndim(sums) == 0:
-        _enough(max(short, default=0))
-    table = _table(sums, watched, faults)
-    table.attrs["said"] = [
-        f"batches of fewer than {LEAST} examples are left out: {sum(short)} examples"
-    ] * bool(short)
-    return table
-
-
 def _features(values, name):
     values = arrays.float64(values, name)
     if values.ndim < 2 or 0 in values.shape:
@@ -192,7 +105,8 @@ def _least(values):
     return (arrays.UNITS * max(arrays.unit(values), np.finfo(np.float64).eps)) ** 2
 
 
-def _enough(n):
+def enough(n):
+    """Raises ValueError for fewer examples than the unbiased estimator takes."""
     if n < LEAST:
         raise ValueError(f"CKA needs at least {LEAST} examples in a batch, not {n}")
 
@@ -230,89 +144,12 @@ def _gram_product(x, y):
     return sum(np.vdot(x[i : i + step] @ x.T, y[i : i + step] @ y.T) for i in range(0, n, step))
 
 
-def _batches(inputs, batch_size):
-    """Inputs as a tensor, a tuple or a dict of tensors, batch by batch."""
-    from alignbook.probing.gathering import batches  # which imports the metrics
-
-    return batches(inputs, batch_size)
-
-
-def _count(batch):
-    from alignbook.probing.data import leaves
-
-    return len(leaves(batch)[0])
-
-
-def _chosen(network, patterns):
-    """{name: module} of the layers that are looked at."""
-    modules = {name or "(network)": module for name, module in network.named_modules()}
-    if patterns is None:
-        found = {
-            name: module for name, module in modules.items()
-            if any(w.ndim >= 2 for w in module.parameters(recurse=False))
-        }  # fmt: skip
-    else:
-        found = {name: m for name, m in modules.items() if any(fnmatchcase(name, p) for p in patterns)}
-    if not found:
-        raise ValueError(f"the network has no such layers: {', '.join(patterns or ['with a weight'])}")
-    return found
-
-
-@torch.no_grad()
-def _outputs(network, modules, batch):
-    """{name: the output, or None for one that is no tensor} of the modules that are called on a batch."""
-    from alignbook.probing.data import cast, mapped, taken
-
-    seen, fast = {}, torch.backends.mha.get_fastpath_enabled()
-    weights = [*network.parameters(), *network.buffers()]
-    device = weights[0].device if weights else torch.device("cpu")
-    kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
-
-    def keep(name):
-        def hook(module, given, output):
-            if isinstance(output, tuple | list):
-                output = output[0]
-            if not isinstance(output, torch.Tensor):
-                seen[name] = None
-                return
-            if isinstance(module, nn.MultiheadAttention) and not module.batch_first and output.ndim == 3:
-                output = output.transpose(0, 1)
-            # A copy: an activation that works in place must not change what is kept.
-            seen[name] = output.detach().clone()
-
-        return hook
-
-    # Attention uses the weights of its last projection without calling it: what it returns is the output.
-    called = {id(m.out_proj): m for m in network.modules() if isinstance(m, nn.MultiheadAttention)}
-    handles = [called.get(id(m), m).register_forward_hook(keep(name)) for name, m in modules.items()]
-    batch = mapped(
-        lambda v: v.to(device) if v.dtype in kinds else cast(v.to(device), (*kinds, None)[0]), batch
-    )
-    torch.backends.mha.set_fastpath_enabled(False)  # which calls no modules
-    try:
-        with evaluation_mode(network):
-            if isinstance(batch, Mapping):
-                network(**taken(network.forward, batch)[0])
-            else:
-                network(*(batch if isinstance(batch, tuple) else (batch,)))
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-        for handle in handles:
-            handle.remove()
-    return seen
-
-
-def _gram(outputs, n, name):
-    """The U-centred Gram matrix (n, n) of a layer's output, and why it is zero, else None.
+def centred_gram(output, name):
+    """The U-centred Gram matrix (n, n) of an output (n, ...), or None where it tells no examples apart.
 
     Inner products of such matrices are n(n - 3) times the unbiased HSIC.
     """
-    nothing, output = np.zeros((n, n)), outputs.get(name)
-    if output is None:
-        return nothing, "its output is no tensor" if name in outputs else "it is not called"
-    if output.ndim < 2 or len(output) != n:
-        return nothing, f"its output is {tuple(output.shape)}, not (examples, features)"
-    x = arrays.float64(output, name).reshape(n, -1)
+    x = arrays.float64(output, name).reshape(n := len(output), -1)
     whole, x = np.square(x).sum(), x - x.mean(0)
     gram = x @ x.T
     trace = np.trace(gram)
@@ -321,21 +158,5 @@ def _gram(outputs, n, name):
     means -= means.sum() / (2 * (n - 1))
     gram -= means[:, None] + means
     np.fill_diagonal(gram, 0.0)
-    if trace <= _least(output) * whole or np.square(gram).sum() <= EQUAL * trace**2:
-        return nothing, "it tells no examples apart"
-    return gram, None
-
-
-def _table(sums, watched, faults):
-    names = [(place, name) for place, modules in enumerate(watched) for name in modules]
-    kept = [i for i, key in enumerate(names) if key not in faults and sums[i, i] > 0]
-    rows = [i for i in kept if names[i][0] == 0]
-    columns = [i for i in kept if names[i][0] == len(watched) - 1]
-    if not rows or not columns:
-        raise ValueError("no layer tells the examples apart")
-    root = np.sqrt(np.diag(sums))
-    values = sums[np.ix_(rows, columns)] / np.outer(root[rows], root[columns])
-    table = pd.DataFrame(values, index=[names[i][1] for i in rows], columns=[names[i][1] for i in columns])
-    whose = ("", "other: ")
-    table.attrs["left_out"] = {whose[place] + name: why for (place, name), why in faults.items()}
-    return table
+    varies = trace > _least(output) * whole and np.square(gram).sum() > EQUAL * trace**2
+    return gram if varies else None

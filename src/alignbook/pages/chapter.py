@@ -2,7 +2,7 @@
 
 The argument is prose, ``book/chapters/<paper>.md``, and so are the exercises, ``book/exercises/<paper>.md``.
 The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a statement each and have
-words for every way in which its verdict can turn.
+words for every way in which its verdict can turn, in which ``{held}`` of ``{all}`` counts its replicates.
 """
 
 import html
@@ -10,6 +10,7 @@ import html
 import yaml
 
 from alignbook import paths
+from alignbook.claims import HOLDS
 from alignbook.errors import AlignbookError
 from alignbook.pages import claim_tables, coverage, glance
 from alignbook.pages.tables import marked
@@ -70,6 +71,12 @@ def read(paper):
     return asked
 
 
+def counted(words, claims):
+    """``words`` of an answer with ``{held}`` and ``{all}``: of how many ``claims`` how many hold."""
+    held = sum(claim.outcome == HOLDS for claim in claims)
+    return words.replace("{held}", str(held)).replace("{all}", str(len(claims)))
+
+
 def _called(record):
     """A page's number in its paper; the subject of a page of the chapter without a paper."""
     return record.subject if record.paper == notebooks.OWN else record.label
@@ -77,7 +84,7 @@ def _called(record):
 
 def _sentence(sentence, record, claims):
     section = glance.section_of(claims)
-    words = next(sentence[key] for key, known in WORDS.items() if known == section)
+    words = counted(next(sentence[key] for key, known in WORDS.items() if known == section), claims)
     link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
     if claims and claims != record.headline:  # the card below has another verdict
         link += f", its statement “{marked(claims[0].group or claims[0].statement)}”"

@@ -1,7 +1,6 @@
 """Generated pages that show many notebooks at a glance: the home page's part, chapters, all findings."""
 
 import html
-import re
 from collections import Counter
 
 from alignbook import claims
@@ -31,7 +30,6 @@ SAID = {  # of one main claim, of several
     OPEN: ("is not decided", "are not decided"),
 }
 _PLURAL = {claims.HOLDS: "hold"}
-_SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 
 
 def home(records):
@@ -39,7 +37,7 @@ def home(records):
     shown = {record.name: record for record in records}
     cards = []
     for record in (shown[name] for name in HOME if name in shown):
-        sentence = marked(_SENTENCE.split(record.finding)[0])
+        sentence = marked(page.SENTENCE.split(record.finding)[0])
         cards.append(
             f'<div class="ab-card ab-small">{thumbnail(record, "")}<div><p class="ab-card-title">'
             f"{_link(record, record.name)}</p><p>{verdict(record)}<br>{sentence}</p></div></div>"
@@ -50,7 +48,7 @@ def home(records):
 def told(records):
     """HTML of a list: each page with its finding, and the verdict on its headline."""
     items = [
-        f"<li>{_link(record, record.name)} {verdict(record)}<br>{marked(record.finding)}</li>"
+        f"<li>{_link(record, record.name)} {verdict(record)}<br>{page.parted(record.finding)}</li>"
         for record in records
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'
@@ -91,7 +89,7 @@ def card(record):
         f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
         f'<p class="ab-card-title">{_link(record, slug)}</p>'
         f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(record.statement)}</p>'
-        f'<p><span class="ab-word">We find</span> {verdict(record)}<br>{marked(record.finding)}</p>'
+        f'<p><span class="ab-word">We find</span> {verdict(record)}<br>{page.parted(record.finding)}</p>'
         f"</div></div>"
     )
 
@@ -184,7 +182,7 @@ def _lines(papers, group):
         for record in (record for record in group if record.paper == paper):
             others = [claim for claim in record.claims if claim not in record.headline]
             items.append(
-                f"<li>{_link(record, record.name)} {verdict(record)}<br>{marked(record.finding)}"
+                f"<li>{_link(record, record.name)} {verdict(record)}<br>{page.parted(record.finding)}"
                 f"<small>{_others(others)}Profile {html.escape(record.shown_profile)}.</small></li>"
             )
     return f'<ul class="ab-lines">{"".join(items)}</ul>'

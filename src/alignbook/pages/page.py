@@ -21,6 +21,7 @@ from alignbook.runs import engine, notebooks, parameters, plans, results
 from alignbook.wording import listed
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
+SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 _CODE = re.compile(r"`([^`]+)`")
 _AUTHORS = re.compile(r"^.* (?=\w+\. )")  # of a title's first part: "Maennel Fig. 2"
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
@@ -178,8 +179,15 @@ def head(run):
         f"{banner(run)}"
         f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}'
         f"{in_the_paper(notebook)}</p>"
-        f'<p class="ab-finding"><span class="ab-word">We find</span> {judged}<br>{marked(run.finding)}</p>'
+        f'<p class="ab-finding"><span class="ab-word">We find</span> {judged}<br>{parted(run.finding)}</p>'
     )
+
+
+def parted(finding):
+    """HTML of a finding: what was found, and below it, in smaller type, the caveat."""
+    first, *rest = SENTENCE.split(finding)
+    caveat = f' <span class="ab-caveat">{marked(" ".join(rest))}</span>' if rest else ""
+    return f"{marked(first)}{caveat}"
 
 
 def in_the_paper(notebook):

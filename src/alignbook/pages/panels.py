@@ -21,6 +21,7 @@ MANY, SMALL = 6, 200  # so many panels of so small a width stand in two columns
 POINTS = 1.4  # CSS pixels to a unit of the SVG, at most: text of 11.5 units is 16 pixels tall
 TALLEST = 11  # rem, of a thumbnail
 _PARTS = re.compile(r'<svg [^>]*data-parts="([^"]*)"')
+_ALT, _NO_ALT = re.compile(r'alt="[^"]*"'), 'alt=""'  # one crop speaks for all
 _SIZE = re.compile(r'<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
@@ -82,18 +83,27 @@ def stack(svg, light, dark, alt):
 def cropped(svg, images, number=1):
     """HTML of ``images``, twins of a figure, cut to one of its panels: what a thumbnail can still show.
 
+    Ticks, labels and a title that stand at a neighbour are cut out with it.
+
     Where the figure has one part alone, the images as they are. Where it has fewer than ``number`` panels, as
     with fewer data sets, the first is shown.
     """
     parts = read(svg)
     if not parts:
         return images
-    shown = parts["panels"][number - 1 if number <= len(parts["panels"]) else 0]
-    width, (x, y, w, h, *_) = size(svg)[0], shown[2]
-    place = f"width: {100 * width / w:.1f}%; left: {-100 * x / w:.1f}%; top: {-100 * y / h:.1f}%"
-    cut = images.replace("<img ", f'<img style="{place}" ')
-    most = f"min(100%, {TALLEST * w / h:.1f}rem, {LARGEST * w:.0f}px)"
-    return f'<span class="ab-crop" style="aspect-ratio: {w:g} / {h:g}; width: {most}">{cut}</span>'
+    width, height, *crops = parts["panels"][number - 1 if number <= len(parts["panels"]) else 0]
+    whole, boxes = size(svg)[0], []
+    for x, y, w, h, left, top in crops:
+        box = {"left": left / width, "top": top / height, "width": w / width, "height": h / height}
+        cut = images.replace("<img ", f'<img style="{_percent(width=whole / w, left=-x / w, top=-y / h)}" ')
+        boxes.append(f'<span style="{_percent(**box)}">{_ALT.sub(_NO_ALT, cut) if boxes else cut}</span>')
+    most = f"min(100%, {TALLEST * width / height:.1f}rem, {LARGEST * width:.0f}px)"
+    shown = f"aspect-ratio: {width:g} / {height:g}; width: {most}"
+    return f'<span class="ab-crop" style="{shown}">{"".join(boxes)}</span>'
+
+
+def _percent(**shares):
+    return "; ".join(f"{name}: {100 * share:.1f}%" for name, share in shares.items())
 
 
 def paired(panels):

@@ -41,6 +41,21 @@ _SAYS = {
 }
 # Lines that a reader would type and the prose has within a sentence at most.
 _TYPED = ("book --profile smoke", "sign --base HEAD~1", "new random_labels/fig30_something", "fetch cifar10")
+# Under which term the glossary explains what a function measures.
+_TERMS = {
+    "alignment_curve": "alignment curve",
+    "cka": "centred kernel alignment",
+    "filter_normalised_directions": "filter-normalised direction",
+    "hessian_eigenvalues": "Hessian",
+    "landscape": "loss landscape",
+    "layer_cka": "centred kernel alignment",
+    "loss_variation": "loss variation",
+    "misalignment": "misalignment",
+    "patch_covariance": "principal axis",
+    "tangent_alignment": "neural tangent kernel",
+    "transfer_function": "transfer function",
+    "weight_deviation": "weight deviation",
+}
 _PRINTS = ("list", "show signal_propagation/cor01")  # the commands whose output stands below them
 _LINES = 9  # of an output at most
 _KEPT = Path(__file__).with_name("printed.yaml")
@@ -139,7 +154,8 @@ def _page(name, called):
     # The mark makes the page another one where a docstring has changed.
     parts = [f"# {name}", "", f"% {mark}", "", "```{eval-rst}", ".. currentmodule:: alignbook", ""]
     if name in _SAYS:
-        parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name)]
+        parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name), ""]
+        parts += [f"   >>> list(alignbook.{name})", f"   {list(thing)!r}"]  # what it prints today
     elif inspect.isclass(thing):
         parts += [f".. autoclass:: alignbook.{name}", "   :members:", "   :inherited-members:"]
     else:
@@ -148,6 +164,8 @@ def _page(name, called):
         if kind and kind.__name__ not in alignbook.PUBLIC:
             parts += ["", f".. autoclass:: {kind.__module__}.{kind.__name__}", "   :members:"]
     parts += ["```", ""]
+    if name in _TERMS:
+        parts += [f"The glossary on this: {{term}}`{_TERMS[name]}`.", ""]
     if called:
         linked = ", ".join(f"[{text}](/{book.name})" for book, text in called.items())
         parts += ["## Used by", "", linked, ""]

@@ -28,8 +28,7 @@ def gathered(data, targets=None, examples=None, least=LEAST, floats=torch.float3
     most = MOST if examples is None else examples
     data, targets = _arrays(data, targets)
     data, targets, total = _spread(data, targets, most)
-    fewest = least if total is not None and total < least else min(least, most)  # as few as were asked for
-    found = read(data, targets, examples, fewest, floats)
+    found = read(data, targets, examples, min(least, most), floats)  # as few as were asked for
     if total is None and len(found) < most:
         total = len(found)
     if total is None:

@@ -9,7 +9,7 @@ from alignbook.errors import on_one_line
 from alignbook.metrics import weight_deviation
 from alignbook.metrics.evaluation import evaluation_mode
 
-from . import budget, costs, weights
+from . import budget, costs, settling, weights
 from .curvature import planned_on
 from .errors import DoesNotApply
 from .features import selected
@@ -57,7 +57,7 @@ class Session:
     def _try(self, who, network, loss):
         few = network.few
         lines = network.tried(few)
-        task, said = network.task(few, loss, self.seed)
+        task, said = settling.task(network, few, loss, self.seed)
         lines += said
         self.said += [
             line if who == "network" else f"{who}: {line}" for line in lines if line not in self.said

@@ -10,6 +10,7 @@ from torch import nn
 from alignbook.errors import AlignbookError, on_one_line
 
 from . import budget, features, instruments, weights
+from . import given as functions
 from .budget import Limits
 from .curvature import curvature
 from .errors import DoesNotApply
@@ -126,7 +127,7 @@ def probe(
     'the network has no two-dimensional convolution'
     """
     limits = Limits(minutes, memory, examples)
-    seed = _seed(seed)
+    seed, forward, loss = _seed(seed), functions.forward(forward), functions.loss(loss)
     without = [without] if isinstance(without, str) else list(without)
     unknown = set(without) - {*INSTRUMENTS, FRESH}
     if unknown:
@@ -192,19 +193,17 @@ def _earlier(before):
 
 
 def _before(earlier, network, device):
-    """(a copy to be measured or None, its weights, why it is None, a line on weights left over or None)."""
+    """:class:`.weights.Fitted`: a copy to be measured, its weights, and lines."""
     if isinstance(earlier, nn.Module):
         made = copied(earlier, device)
         state, left = weights.matched(made.state_dict(), network.state_dict())
-        return made, state, None, left
+        return weights.Fitted(made, state, None, left)
     state = weights.read(earlier) if isinstance(earlier, str | Path) else weights.unpacked(earlier)
     if not isinstance(state, Mapping):
         raise ValueError(
             f"before must be an nn.Module, a state dict, a checkpoint or its path, not {type(state).__name__}"
         )
-    state, left = weights.matched(state, network.state_dict())
-    made, why = weights.fitted(network, state)
-    return made, state, why, left
+    return weights.fitted(network, state)
 
 
 def _fresh(networks, without, seed, limits, left_out, given, forward):
@@ -225,10 +224,12 @@ def _layers(layers, network):
     """The patterns, of which each must be some module's. Raises ValueError with the nearest name."""
     if layers is None:
         return None
-    patterns = [layers] if isinstance(layers, str) else list(layers)
+    patterns = [layers] if isinstance(layers, str) else layers
+    if not isinstance(patterns, list | tuple | set) or not patterns:
+        raise ValueError(f"layers must be names of modules, or patterns of them, not {layers!r}")
     names = list(network.names().values())
     for pattern in patterns:
         if not any(features.selected(name, [pattern]) for name in [*names, features.OUTPUT]):
             near = difflib.get_close_matches(str(pattern), names, 1)
             raise ValueError(f"no layer {pattern!r}" + (f"; the nearest is {near[0]!r}" if near else ""))
-    return patterns
+    return list(patterns)

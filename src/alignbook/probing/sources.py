@@ -49,13 +49,12 @@ def network(source, arch=None, trust=False, say=None):
                 "module:callable"
             )
         plain = _called(arch) if ":" in arch else _torchvision(arch, state)
-        made, why = weights.fitted(plain, state)
-        if made is None:
-            raise AlignbookError(f"{source} does not fit the network: {why}")
-        left = weights.matched(state, plain.state_dict())[1]
-        if left and say is not None:
-            say(f"{source}: {left}")
-        return made
+        found = weights.fitted(plain, state)
+        if found.network is None:
+            raise AlignbookError(f"{source} does not fit the network: {found.why}")
+        if found.left and say is not None:
+            say(f"{source}: {found.left}")
+        return found.network
     return _called(source)
 
 

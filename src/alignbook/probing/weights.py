@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -63,12 +64,10 @@ def _tried(action, path):
     try:
         return action()
     except Exception as error:  # a file of any content
-        hint = ""
         if "weights_only" in str(error) or "WeightsUnpickler" in str(error):
-            hint = "it holds more than weights (save the state dict alone): "
-        what = on_one_line(
-            f"{hint}{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        )
+            what = "it holds more than weights: save the state dict alone, torch.save(model.state_dict(), …)"
+        else:
+            what = on_one_line(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
         raise AlignbookError(f"{path} cannot be read: {what}") from None
 
 
@@ -154,16 +153,34 @@ def matched(state, own):
     return {name.removeprefix(best): v for name, v in state.items() if name.startswith(best)}, line
 
 
+class Fitted(NamedTuple):
+    """``network``: a copy with the weights, or None and ``why`` they do not fit; ``state``: the weights under
+    the network's names; ``left``: a line on what is left over, or None.
+    """
+
+    network: nn.Module | None
+    state: dict
+    why: str | None
+    left: str | None
+
+
 def fitted(network, state):
-    """(a copy of the network with these weights, None), or (None, why they do not fit).
+    """:class:`Fitted` of a state dict.
 
     A linear or convolutional layer of another number of outputs, as another head has it, takes their shape.
     Integers that one of the two does not keep, such as counts of batches, are left as they are.
     """
+    state, left = matched(state, network.state_dict())
+    made, why = _made(network, state)
+    return Fitted(made, state, why, left)
+
+
+def _made(network, state):
+    """(a copy of the network with these weights, None), or (None, why they do not fit)."""
     if isinstance(network, torch.jit.ScriptModule):
         return None, "the weights of a TorchScript network are not exchanged"
     made = copy.deepcopy(network)
-    state, own = _alike(matched(state, made.state_dict())[0], made.state_dict())
+    state, own = _alike(state, made.state_dict())
     missing = [name for name in own if name not in state and own[name].is_floating_point()]
     extra = [name for name in state if name not in own and state[name].is_floating_point()]
     if missing or extra:

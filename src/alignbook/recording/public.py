@@ -1,9 +1,10 @@
 """The recorder as :mod:`alignbook` hands it out.
 
 Studies use that of :mod:`.recorder`, whose code counts for their stored results. Here, around it, data are
-read as the probe reads them: a spread of examples, in more forms.
+read as the probe reads them: a spread of examples, in more forms, and more kinds of targets.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ from torch import nn
 
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
+from alignbook.probing import given, settling
 from alignbook.probing.gathering import gathered
 
-from . import recorder
+from . import recorder, wandb
 from .untouched import untouched
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Recorder(recorder.Recorder):
         seed: int = 0, *, forward: Callable | None = None,
     ) -> None:  # fmt: skip
         integer(examples, "examples", 1)
+        loss, forward = given.loss(loss), given.forward(forward)
         with untouched(nn.Module()):  # a DataLoader draws from the global generator
             found, _ = gathered(data, examples=examples, least=1, floats=None)
         inputs, targets = found.inputs, found.targets
@@ -38,13 +41,24 @@ class Recorder(recorder.Recorder):
         super().__init__(whole, instruments, at, share, examples, loss, start, seed, forward=forward)
         self.said = (*found.said, *self.said)
 
+    def _network(self, model):
+        network = super()._network(model)
+        network.task = functools.partial(settling.task, network)
+        return network
+
     def plot(self) -> "Figure":
         """A figure with a panel per instrument, a line per layer; needs matplotlib: ``alignbook[report]``."""
         with extras():
             return super().plot()
 
     def log_to(self, tracker: Any) -> None:  # its docstring is inherited
-        super().log_to(tracker)
+        if not callable(getattr(tracker, "define_metric", None)):
+            return super().log_to(tracker)
+        rows = wandb.Rows(tracker)
+        super().log_to(rows)
+        rows.past = False
+        if rows.late:
+            self.left_out["log_to"] = f"{rows.late} rows of steps that the run has passed are not sent to it"
 
 
 Recorder.__module__ = "alignbook.recording"

@@ -15,7 +15,7 @@ from alignbook.runs.digest import EFFECTS, FRAME, PACKAGE, Missing, Sources, Who
 
 # (module, definition or text of a statement; None: its top level): why it may do what others may not.
 PERMITTED = {
-    (f"{PACKAGE}.metrics.public", None): "it wraps functions that stay as they are",
+    (f"{PACKAGE}.public", None): "it wraps functions that stay as they are",
     (f"{PACKAGE}.data.shapes", "EMBEDDED['shapes'] = shapes"): "the content of image sets has its own digest",
     (
         f"{PACKAGE}.studies.signal_propagation.fig03_peak_law.design",

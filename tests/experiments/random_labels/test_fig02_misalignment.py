@@ -219,7 +219,7 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
     said = reading.finding(table, ASKED, claims(table))
     assert "random labels end better aligned with random bases" in said
     assert (
-        "ends at 7.0, with the bases at 3.5. With real labels it holds. The networks with random labels fit"
+        "ends at 7.0, with the bases at 3.5; with real labels it holds. The networks with random labels fit"
         in said
     )
     assert said.endswith("less than half of them.")
@@ -229,7 +229,6 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
     table = pd.concat([figure_table("real", 4.6, 8.0), figure_table("random", 1.6, 8.0)])
     said = reading.finding(table, ASKED, claims(table))
     assert "end better aligned with the data" in said
-    assert "With real labels, too, but by our bound their misalignment does not stay very small." in said
     assert len(said) <= 300
 
 

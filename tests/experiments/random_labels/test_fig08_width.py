@@ -9,7 +9,8 @@ import torch
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
+from alignbook.over_seeds import at
+from alignbook.runs import engine, notebooks, parameters, plans
 from alignbook.studies.random_labels.fig08_width import experiment, reading
 from alignbook.training.nets import SimpleCNN
 from tests import judging
@@ -178,5 +179,17 @@ def test_the_finding_gives_the_gap_of_the_runs_that_judge_it():
         own = found[f"negative-{kind}"]
         found[own.id] = replace(own, outcome=outcome, measured=gap, runs="epochs = 200")
     text = judging.finding(reading, drawn, both, found)
-    assert "In longer runs with real labels" in text and "0.2 points ahead, too little to matter." in text
-    assert "With random labels it is undecided." in text and " 7 points" not in text
+    assert (
+        ": in longer runs with real labels" in text
+        and "0.2 points ahead, too little to matter on average: both are at 100 % for most" in text
+    )
+    assert "; with random labels it is undecided." in text and " 7 points" not in text
+
+
+def test_the_planned_runs_spend_most_of_training_at_all_images_right():
+    """As the finding says of them where their mean gap is too small to matter."""
+    book = notebooks.find("random_labels/fig08_width")
+    (plan,) = plans.of(book.name)
+    run = engine.load_values(book, plan.values) or pytest.skip("nothing is stored")
+    rows = at(run.table, labels="real", side=plan.values["side"], dense_units=min(plan.values["dense_units"]))
+    assert reading.arrival(rows) < plan.values["epochs"] / 2

@@ -56,7 +56,7 @@ def test_the_printed_shapes_hold():
     assert {id for id in PARTS if found[id].ours} == {"left-no-rise", "right-no-fall"}
     said = finding(made_up())
     assert said.startswith(
-        "What training adds to the transfer function has the paper's shape in all three settings."
+        "What training adds to the transfer function has the paper's shape in all three settings;"
     )
     assert said.endswith("where it should in 6 of 6 checks.")
 
@@ -66,7 +66,7 @@ def test_one_other_shape_decides_the_headline():
     found = judged(table)
     assert found["shapes"].outcome == found["right-no-fall"].outcome == CONTRADICTED
     assert finding(table).startswith("In at least one of the three settings")
-    assert "in 5 of 6 checks; the sixth is " in finding(table)
+    assert "in 5 of 6 checks (the sixth is " in finding(table)
     flat = judged(made_up(SHAPES | {"left": lambda s: 1.0}, noise=0.01))
     assert flat["shapes"].outcome == UNDECIDED
 

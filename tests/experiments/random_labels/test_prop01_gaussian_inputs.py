@@ -71,7 +71,7 @@ def test_one_departure_contradicts_one_statement(id, table):
 def test_the_finding_follows():
     assert "do not share the principal axes" in finding(made_up({"plain": 0.2}))
     both = finding(made_up({"adam": 0.23}, alone=0.6))
-    assert "With Adam it is 23 %, against what the paper says" in both
+    assert "with Adam it is 23 %, against what the paper says" in both
     assert both.endswith("wide network with few inputs is not aligned; the paper's is infinitely wide.")
     assert "A single wide network is not aligned" in said_of_many(made_up(alone=0.6))
 

@@ -79,7 +79,7 @@ def test_claims_as_in_the_paper(table):
     assert outcomes(rows) == dict.fromkeys(IDS, HOLDS)
     assert found(rows).startswith(
         "Training aligns features even with labels that"
-    ) and " 80.0% of their" in found(rows)
+    ) and " 80 % of their" in found(rows)
     assert "which is chance. We used 150 images instead of 10,000." in found(rows)
     assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("80.0")
 

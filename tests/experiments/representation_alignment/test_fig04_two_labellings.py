@@ -64,11 +64,11 @@ def test_claims_hold_and_fail(table):
     five = ("higher", "first", "second", "faster", "below")
     assert outcomes(table) == dict.fromkeys(five, HOLDS) | either
     assert "sum to 1000" in judged(table)["trace"].opposed_by and "99.8" in judged(table)["trace"].opposed_by
-    assert "align more than" in found(table) and "They are learned faster:" in found(table)
+    assert "align more than" in found(table) and "they are learned faster:" in found(table)
     assert "cannot be those of 1000 points" in found(table)
     swapped = table.assign(labelling=table["labelling"].map({"first": "second", "second": "first"}))
     assert outcomes(swapped) == dict.fromkeys(five, CONTRADICTED) | either
-    assert "align less than" in found(swapped) and "They are learned more slowly:" in found(swapped)
+    assert "align less than" in found(swapped) and "they are learned more slowly:" in found(swapped)
 
 
 def test_labellings_that_do_not_differ(table):
@@ -77,7 +77,7 @@ def test_labellings_that_do_not_differ(table):
     rows.loc[second, "along1"] += 0.003 * rows["seed"]
     rows.loc[second, "steps"] += 0.1 * rows["seed"]
     assert outcomes(rows)["higher"] == outcomes(rows)["faster"] == outcomes(rows)["below"] == ABSENT
-    assert "align equally well. They are learned equally fast:" in found(rows)
+    assert "align equally well; they are learned equally fast:" in found(rows)
 
 
 def test_clouds_that_overlap_are_not_separated(table):
@@ -92,7 +92,7 @@ def test_printed_singular_values_that_fit_would_hold():
 
 
 def test_words_and_nothing(table):
-    assert [key.paper for key in reading.key_numbers(table, PARAMETERS)] == ["9.58, 2.84", None]
+    assert [key.paper for key in reading.key_numbers(table, PARAMETERS)] == ["9.58", "2.84", None]
     nothing = pd.DataFrame({"unit": []})
     assert found(nothing) == "The two labellings are not both among the results."
 

@@ -71,7 +71,7 @@ def test_claims_as_in_the_paper(table):
     assert said.startswith("Later layers specialise to the source task: ")
     assert "alignment with it rises from layer to layer, and with a related task it falls at some" in said
     assert "(area under the curve 0.30 in the first layer, 0.15 in the last)" in said
-    assert reading.key_numbers(rows, PARAMETERS)[2].here == "source 3 of 3, related 0 of 3"
+    assert reading.key_numbers(rows, PARAMETERS)[2].here == "3 of 3"
 
 
 def test_claims_against_the_paper(table):

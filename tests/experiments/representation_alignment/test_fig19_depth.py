@@ -220,11 +220,11 @@ def test_the_finding_follows_the_headline():
     there = (table["dataset"] == "cifar10") & (table["kind"] == "area")
     deepest, before = (there & (table["network"] == name) for name in ("resnet101", "resnet50"))
     table.loc[deepest, "area"] = table.loc[before, "area"].to_numpy() - 1e-4
-    assert " %. On CIFAR-10, ResNet-101 starts too little below ResNet-50 to matter. With" in finding(table)
+    assert " %; on CIFAR-10, ResNet-101 starts too little below ResNet-50 to matter. With" in finding(table)
     table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
-    assert " %. On CIFAR-10, they do not. With" in finding(table)
+    assert " %; on CIFAR-10, they do not. With" in finding(table)
     table.loc[before, "area"] = 0.01
-    said = "On CIFAR-10, ResNet-50 already starts so low that a further drop is too small to judge."
+    said = "on CIFAR-10, ResNet-50 already starts so low that a further drop is too small to judge."
     assert said in finding(table)
     table.loc[(table["mode"] == "batch") & (table["dataset"] == "cifar10"), "area"] = 0.3
     assert "the trend is shown or " in finding(table)

@@ -179,7 +179,7 @@ def test_a_higher_peak_must_be_higher_with_all_networks():
         assert other.measured == pytest.approx(found["higher-dense-rate"].measured)  # of the same networks
         assert claims(turned)["gap-dense-rate"].outcome == outcome  # asks nothing of the kind
         both = claims(turned) | {f"higher-dense-{axis}": other for axis in reading.AXES}
-        assert "Its height is not judged: the answer depends on which networks count." in reading.finding(
+        assert "its height is not judged, as the answer depends on which networks count." in reading.finding(
             turned, FULL, both
         )
 
@@ -198,7 +198,7 @@ def test_near_ties_are_counted():
 def test_height_and_test_loss_must_go_together_with_all_networks():
     table = made_up(*as_claimed(1))  # test loss is 1 less the height
     assert outcomes(table)["loss-dense"] == HOLDS
-    assert "Whether higher peaks generalise better, Section 4 and Figure 4 disagree: here they do." in said(
+    assert "; whether higher peaks generalise better, Section 4 and Figure 4 disagree: here they do." in said(
         table
     )
     missed = table["learning_rate"] == 0.04
@@ -272,7 +272,7 @@ def test_the_finding_follows_the_verdicts():
     assert moved in right and "per doubling of the rate, as Figure 8 says" in right
     assert "the centre, " in wrong and "% deeper per halving of the batch and 3" in wrong
     assert "rate, as Section 4 says" in wrong
-    assert "unlike Section 4. It becomes higher." in right and "unlike Figure 8. It becomes lower." in wrong
+    assert "unlike Section 4; it becomes higher" in right and "unlike Figure 8; it becomes lower" in wrong
     flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
     assert "as Section" not in flat
     numbers = reading.key_numbers(made_up(*as_claimed(1)), FULL)

@@ -235,7 +235,7 @@ def test_what_is_said_follows_the_verdict():
     assert "No network" in said(nothing)
     good, bad = said(made_up()), said(made_up(predicted=-0.1))
     assert "steps move the" in good and "do not move the" in bad and "averages -0.10, where 1 is exact" in bad
-    assert "Where the leading eigenvectors lie is not judged." in bad
+    assert "where the leading eigenvectors lie is not judged." in bad
     cosine, *_ = numbers = reading.key_numbers(made_up(predicted=-0.1), PARAMETERS)
     assert len(numbers) == 3 and cosine.here.startswith("-0.10") and cosine.paper == "highly correlated"
 

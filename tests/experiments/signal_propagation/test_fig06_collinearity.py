@@ -99,14 +99,14 @@ def said(table, parameters=PARAMETERS):
         (
             (1, 0.99, 0.97, 0.5),
             HOLDS,
-            "labels averages 0.99 on CIFAR-10, above our threshold of 0.9.",
+            "labels averages 0.99 on CIFAR-10, above our threshold.",
         ),
         (
             (0.9, 0.6, 0.4, 0.3),
             CONTRADICTED,
-            "on CIFAR-10, below our threshold of 0.9.",
+            "on CIFAR-10, below our threshold.",
         ),
-        ((0.9, 0.9, 0.9, 0.9), ABSENT, "on CIFAR-10, at our threshold of 0.9."),
+        ((0.9, 0.9, 0.9, 0.9), ABSENT, "on CIFAR-10, at our threshold."),
     ],
 )
 def test_claims_come_out_either_way(values, outcome, words):
@@ -130,13 +130,13 @@ def test_the_headline_is_on_the_papers_images_and_its_threshold_is_ours():
         HOLDS,
         CONTRADICTED,
     )
-    assert said(table, asked).endswith("On MNIST, our own choice, it is at most 0.63.")  # 0.62…, rounded up
+    assert said(table, asked).endswith("on MNIST, our own choice, it is at most 0.63.")  # 0.62…, rounded up
     turned = pd.concat([made_up(high), made_up(low, dataset="cifar10")])
     assert "on CIFAR-10, below our threshold" in said(turned, asked)
-    assert "On MNIST, our own choice, it is at least 0.9" in said(turned, asked)
+    assert "on MNIST, our own choice, it is at least 0.9" in said(turned, asked)
     assert "CIFAR-10" in reading.key_numbers(table, asked)[0].what
     alone = said(made_up(high))  # networks on our images only
-    assert alone.startswith("Over the first epoch the correlation") and "as follows. On MNIST, our" in alone
+    assert alone.startswith("Over the first epoch the correlation") and "as follows: on MNIST, our" in alone
 
 
 def test_a_finding_of_five_networks():
@@ -147,7 +147,7 @@ def test_a_finding_of_five_networks():
     parts = [made_up(values, dataset=name) for name in ("mnist", "fashion_mnist")]
     parts += [made_up(values, network=name, dataset="cifar10") for name in ("dense", "vgg19", "resnet18")]
     table = pd.concat(parts)
-    assert "ResNet-18 are not judged: they saw only some of the images. On" in said(table, asked)
+    assert "ResNet-18 are not judged: they saw only some of the images." in said(table, asked)
     assert "VGG-19 and ResNet-18 (narrow here)." in said(table, asked | {"conv_images": 0})
     assert "narrow" not in said(table, asked | {"conv_images": 0, "conv_width": 64})
 

@@ -84,17 +84,18 @@ def test_claims_of_one_seed_or_of_nothing():
 
 def test_the_finding_follows_the_order():
     first, later = made_up((200, 40, 20, 10)), made_up((10, 40, 100, 200))
-    assert said(first).count("features align first") == 2
-    assert said(later).count("filters align first") == 2
+    assert said(first).count("features come first") == 2
+    assert said(later).count("filters come first") == 2
     mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
     assert said(mixed).startswith(
-        "We expected features to align before filters: in the convolutional network filters align first; in "
-        "the fully connected network, measured differently, features align first. With real"
+        "We expected features to align before filters prefer the data's axes to random ones: in the "
+        "convolutional network filters come first; in the fully connected network, measured differently, "
+        "features come first."
     )
     # An order that is not sure is called undecided, whatever its sign.
     assert said(made_up((200, 40, 20, 10), seeds=2)).count("the order is undecided") == 2
     numbers = reading.key_numbers(first, PARAMETERS)
-    assert len(numbers) == 3 and numbers[-1].here == "convolutional 2 to 2, fully connected 2 to 2"
+    assert len(numbers) == 2 and all(float(number.here) > 1 for number in numbers)
 
 
 def test_curvature_is_judged_where_path_and_net_change_agree():
@@ -241,3 +242,18 @@ def test_a_run_records_every_task(network):
     assert before == after and real["random_bases"].iloc[0] == random["random_bases"].iloc[0] != before
     whole = pd.concat(tables.values())
     assert all(len(reading.times(whole, network, task)) == 1 for task in reading.TASKS)
+
+
+def test_an_order_that_an_earlier_end_turns_is_counted():
+    """Filters that change early and late: half of their change is done sooner where training stops sooner."""
+    table = made_up((40, 20, 20, 10))
+    assert not reading.turned_by_the_end(table, PARAMETERS) and "stopped after" not in said(table)
+    end = reading.early_end(table, PARAMETERS)
+    late = (table["step"] > end) & (table["network"] == "dense") & (table["task"] == "real")
+    table.loc[late, "random_bases"] += 100 * np.log2(table["step"][late] / end)
+    first = made_up((10, 100, 20, 10))
+    early = table["network"].eq("dense") & table["task"].eq("real") & table["step"].le(end)
+    table.loc[early, "random_bases"] = first.loc[early, "random_bases"]
+    turned = reading.turned_by_the_end(table, PARAMETERS)
+    assert [case.id for case in turned] == ["dense-real"]
+    assert f"stopped after {end} steps, 1 of 6 cases turns." in said(table)

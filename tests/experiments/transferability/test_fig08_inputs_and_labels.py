@@ -118,7 +118,7 @@ def test_colours_that_help_are_told():
     table = made_up(labels=LABELS | {"colours": 48}, seeds=7)
     found = claims(table)["colours-help"]
     assert found.outcome == CONTRADICTED and found.seeds == 7
-    assert "Colours help, too, against the paper." in finding(table)
+    assert "colours help, too, against the paper." in finding(table)
 
 
 def test_convergence_is_the_mean_loss_over_the_steps():

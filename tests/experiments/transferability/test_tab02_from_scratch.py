@@ -134,7 +134,7 @@ def test_both_comparisons_come_out_either_way(gain, ratio, error, deviation):
     assert {found[f"error-{name}"] for name in PARAMETERS["targets"]} == {error}
     assert {found[f"deviation-{name}"] for name in PARAMETERS["targets"]} == {deviation}
     errs, moves = ("less", "less") if gain > 0 else ("more", "farther")
-    begins = f"Fine-tuning errs {errs} than training from scratch. It moves the weights {moves}; "
+    begins = f"Fine-tuning errs {errs} than training from scratch; it moves the weights {moves}, and "
     assert said(table).startswith(f"{begins}from scratch they move {ratio:.2f} times")
 
 
@@ -144,6 +144,31 @@ def test_a_source_that_is_not_learned_decides_nothing():
     assert "is not judged" in said(made(learned=34.0))
 
 
+def test_networks_that_have_not_fitted_a_target_are_not_compared_on_it():
+    table = made(gain=0.7)
+    rows = (table["dataset"] == "mnist") & (table["setting"] == "scratch") & (table["learning_rate"] == 0.02)
+    for wrong, outcome in ((4.9, HOLDS), (8.7, NOT_JUDGED)):
+        found = outcomes(table.assign(train_error=table["train_error"].where(~rows, wrong)))
+        assert found["error-mnist"] == found["deviation-mnist"] == outcome
+        assert (found["nearer-gains"] == NOT_JUDGED) == (outcome == NOT_JUDGED)
+        assert found["error-cifar10"] == found["deviation-cifar10"] == HOLDS
+        assert found["error-other-rate-mnist"] == found["deviation-other-rate-mnist"] == HOLDS
+    tuned = (table["dataset"] == "mnist") & (table["setting"] == "fine-tuned")
+    unlearned = table.assign(train_error=table["train_error"].where(~tuned, 8.7))
+    assert outcomes(unlearned)["deviation-other-rate-mnist"] == NOT_JUDGED
+
+
+def test_the_head_s_part_of_the_deviation_and_the_ratio_without_it():
+    table = made().assign(deviation=2.0, head=1.0)
+    table.loc[table["setting"] == "scratch", "head"] = 0.5
+    parts = reading.without_head(table, 0.02)
+    assert {what: set(part) for what, part in parts.items()} == {
+        "tuned": {50.0},
+        "scratch": {25.0},
+        "ratio": {1.5},
+    }
+
+
 def test_improving_more_on_near_targets_comes_out_either_way():
     for shift, outcome in ((10.0, CONTRADICTED), (-10.0, HOLDS)):
         table = made()
@@ -151,7 +176,7 @@ def test_improving_more_on_near_targets_comes_out_either_way():
         table.loc[near, "test_error"] += shift
         assert outcomes(table)["nearer-gains"] == outcome
         word = "less" if outcome == HOLDS else "more"
-        assert f"It helps {word} on targets unlike the source." in said(table)
+        assert f"It helps {word} on targets unlike the source;" in said(table)
 
 
 def test_the_finding_counts_the_targets_on_which_the_claim_holds():

@@ -19,11 +19,13 @@ from torch import nn
 
 from alignbook import metrics
 from alignbook.errors import on_one_line
-
-from . import arrays
-from .checks import integer
-from .cka import LEAST
-from .evaluation import evaluation_mode
+from alignbook.metrics import arrays
+from alignbook.metrics.checks import integer
+from alignbook.metrics.cka import LEAST
+from alignbook.metrics.evaluation import evaluation_mode
+from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
+from alignbook.probing.network import unwrapped
+from alignbook.probing.weights import plain
 
 
 def _numbers(value, name):
@@ -119,20 +121,13 @@ def _network(value, name):
         _numbers(tensor, place)
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise ValueError(f"{place} of the {name} has entries that are not finite")
-    return _unwrapped(value)
-
-
-def _unwrapped(network):
-    """The network inside of wrappers for several devices or compilation: its layers have plain names."""
-    from alignbook.probing.network import unwrapped  # which imports the metrics
-
-    return unwrapped(network)
+    return unwrapped(value)
 
 
 def _weights(value, name):
     if not isinstance(value, nn.Module | dict):
         raise TypeError(f"{name} must be a torch.nn.Module or a state dict, not {_kind(value)}")
-    return _unwrapped(value) if isinstance(value, nn.Module) else value
+    return unwrapped(value) if isinstance(value, nn.Module) else value
 
 
 def _directions(value, name):
@@ -283,8 +278,6 @@ def _with_plain_names(weight_deviation):
 
     @functools.wraps(weight_deviation)
     def checked(before, after, n=None):
-        from alignbook.probing.weights import plain  # which imports the metrics
-
         states = [part.state_dict() if isinstance(part, nn.Module) else part for part in (before, after)]
         if states[0].keys() != states[1].keys():
             states = [plain(state) for state in states]
@@ -323,7 +316,7 @@ alignment_curve = _public(
 tangent_alignment = _public(metrics.tangent_alignment, finite=False, model=_network, labels=_numbers)
 cka = _public(metrics.cka, x=_numbers, y=_numbers, debiased=_switch, batch_size=_perhaps(_integer(LEAST)))
 layer_cka = _public(
-    metrics.layer_cka,
+    plain_layer_cka,
     model=_network,
     other=_perhaps(_network),
     layers=_perhaps(_patterns),
