@@ -216,7 +216,7 @@ def test_what_is_said():
         once = falling[(falling["kind"] != "end to end") | (falling["epochs"] == falling["epochs"].max())]
         assert "how many layers share the alignment, because our MNIST network" in found(once)
         assert "lower, because that depends on when training stops" in found(once)
-    assert "because how high its peak is depends on when it stops." in found(made_up())
+    assert "because how high its peak is depends on when it stops" in found(made_up())
     assert "Networks trained layer by layer are more accurate in all 2 settings: " in found(
         made_up(good=False)
     )
