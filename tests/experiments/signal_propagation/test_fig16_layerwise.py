@@ -217,9 +217,9 @@ def test_what_is_said():
         assert "how many layers share the alignment, because our MNIST network" in found(once)
         assert "lower, because that depends on when training stops" in found(once)
     assert "because how high its peak is depends on when it stops" in found(made_up())
-    assert "Networks trained layer by layer are more accurate in all 2 settings: " in found(
+    assert "networks trained layer by layer are more accurate in all 2 settings: " in found(
         made_up(good=False)
     )
-    assert "because ours may have stopped too early." in found(two_stops(made_up()), patience=2)
+    assert "because ours may have stopped too early" in found(two_stops(made_up()), patience=2)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 1
     assert set(outcomes(two_stops(made_up(seeds=1))).values()) == {UNDECIDED}
