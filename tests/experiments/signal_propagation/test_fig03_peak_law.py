@@ -286,6 +286,20 @@ def test_inaccurate_networks_that_turn_a_slope_decide_none():
     assert "depends on inaccurate networks" in found(table, **full)
 
 
+def test_inaccurate_networks_that_turn_the_equilibrium_decide_nothing():
+    """On the new seeds, too, the deepest network is far from the printed accuracy, and far out."""
+    near, far = DEPTHS[:-1], DEPTHS[-1]
+    new = range(6)
+    good = made_up({(d, s): round(d ** (0.9 + 0.01 * (s % 3 - 1))) for d in near for s in new}, accuracy=0.97)
+    lost = made_up({(far, s): 2 + s % 3 for s in new}, accuracy=0.92)
+    pairs = power_pairs(0.9)
+    alone = judged(pd.concat([good, pairs], ignore_index=True), depths=list(near), **FULL)
+    both = judged(pd.concat([good, lost, pairs], ignore_index=True), depths=list(DEPTHS), **FULL)
+    for id in ("equilibrium-mnist-mean", "nearer-mnist-mean"):
+        assert alone[id].outcome == "holds"
+        assert both[id].outcome == "not judged" and "same without networks" in both[id].test, id
+
+
 def test_crops_and_flips_are_a_case_of_their_own():
     """Of CIFAR-10 alone, on the depths where the choices are varied; the images as they are stay another."""
     here = {"datasets": ["cifar10"], "choice_datasets": ["cifar10"], "depths": [10], **FULL}
