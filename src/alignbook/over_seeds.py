@@ -193,6 +193,11 @@ def weakest(*samples):
     return min(samples, key=lower_end)
 
 
+def verdict(values, matters, above=0.0):
+    """The outcome of "above ``above``" for one sample by itself, as a statement's claim would have it."""
+    return Claim.greater("", "", "", values, above, matters=matters).outcome
+
+
 def agree(*samples, matters, above=0.0):
     """Whether "above ``above``" has the same verdict on each sample; None of none, or where one is empty.
 
@@ -200,7 +205,7 @@ def agree(*samples, matters, above=0.0):
     """
     if not samples or any(len(values) == 0 for values in samples):
         return None
-    return len({Claim.greater("", "", "", values, above, matters=matters).outcome for values in samples}) == 1
+    return len({verdict(values, matters, above) for values in samples}) == 1
 
 
 def _none():

@@ -152,10 +152,8 @@ def finding(table, parameters, claims):
         said = joined(said, f"{steps}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}")
     elif HOLDS in found:
         said = joined(said, f"{steps}more{counted(found[HOLDS], sum(map(len, found.values())))}")
-    short, images = (
-        said.replace(", as the paper assumes,", ","),
-        f" Measured on {parameters['images']} images.",
-    )
+    short = said.replace(", as the paper assumes,", ",")
+    images = f" Measured on {parameters['images']} images."
     shortest = short.replace("with its own probabilities", "in fact")
     return fitting(*(f"{text}.{more}" for text in (said, short, shortest) for more in (images, "")))
 

@@ -7,6 +7,7 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import minimize_scalar
 
+from alignbook import over_seeds
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, exponent, from_seed, slope
 from alignbook.statements import Case, Requirement, Statement
@@ -123,7 +124,7 @@ def steady(of=slopes, near=PAPER_SLOPE, first_seed=0, **without):
 
     def verdict(sample):
         if near is None:
-            return Claim.greater("", "", "", sample, OF_LOG["above"], matters=OF_LOG["matters"]).outcome
+            return over_seeds.verdict(sample, OF_LOG["matters"], OF_LOG["above"])
         return Claim.equals("", "", "", sample, near, SLOPE_MARGIN).outcome
 
     def met(table, parameters, **given):

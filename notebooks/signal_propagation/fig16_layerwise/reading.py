@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
-from alignbook.over_seeds import agree, curves, difference
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import agree, curves, difference, verdict
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import clauses, first_unmet, fitting, joined, replicates
 
@@ -87,7 +87,7 @@ def by_stop(of, table, parameters, dataset, width):
 
 def verdicts(found):
     """The set of verdicts on the samples of :func:`by_stop` of ``lower``, each by itself."""
-    return {Claim.greater("", "", "", values, 0, matters=HEIGHT).outcome for values in found.values()}
+    return {verdict(values, HEIGHT) for values in found.values()}
 
 
 def same_whenever(of, matters):

@@ -202,9 +202,9 @@ def _frozen(claims):
     return f"; with the first layer frozen, features reach {_least(left)} % of their gain"
 
 
-def _least(values, places=0):
+def _least(values):
     """``at least 70``, or one number where they are alike."""
-    low, high = (f"{end(values):.{places}f}" for end in (min, max))
+    low, high = (f"{end(values):.0f}" for end in (min, max))
     return f"{'at least ' * (low != high)}{low}"
 
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import Claim, KeyNumber
-from alignbook.over_seeds import area, at, curves, first, ratio
+from alignbook.claims import KeyNumber
+from alignbook.over_seeds import agree, area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import LEARNED, STARTS, of_target, words
@@ -104,15 +104,12 @@ def settings(parameters):
     ]
 
 
-def agree(part):
+def same_reach(part):
     """Whether over a part of training both ranges of steps, near and far, have the same verdict."""
 
     def of(table, parameters, target, protocol):
-        found = [ratios(table, target, protocol, reach, part) for reach in ("near", "far")]
-        if not all(map(len, found)):
-            return None
-        near, far = (Claim.greater("", "", "", values, matters=MATTERS).outcome for values in found)
-        return near == far
+        both = (ratios(table, target, protocol, reach, part) for reach in ("near", "far"))
+        return agree(*both, matters=MATTERS)
 
     return Requirement(
         "the verdict is the same for steps up to four and up to a hundred times the learning rate", of,
@@ -137,11 +134,11 @@ STATEMENTS = [
     ),
     Statement(
         "first", f"{LESS} before the first step.", of=of_part("before the first step"),
-        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, agree("before the first step"))},
+        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, same_reach("before the first step"))},
     ),
     Statement(
         "early", f"{LESS} in the first tenth of the steps.", of=of_part("first tenth"),
-        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, agree("first tenth"))},
+        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, same_reach("first tenth"))},
     ),
     Statement(
         "matched", f"{LESS} at equal loss.", source="Figures 6 and 11, Section 4", ours=True,

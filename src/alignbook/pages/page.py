@@ -74,18 +74,26 @@ class Page:
         """The paper's claims and their outcomes, the headline first; replicates of a statement unfold."""
         return HTML(claims_table(self.run.claims))
 
+    def runs_of_plans(self, wanted):
+        """[(plan, its engine.Run)] of the complete plans with ``wanted(plan)``; none at profile smoke."""
+        asked = () if self.run.near == "smoke" else filter(wanted, plans.of(self.notebook.name))
+        return [(plan, run) for plan in asked if (run := engine.load_values(self.notebook, plan.values))]
+
     def planned(self):
         """What complete plans decide with runs that this page does not show; nothing where there are none."""
-        if self.run.near == "smoke":
-            return HTML("")
-        parts, here = [], engine.jobs_of(self.notebook, self.run.parameters)
-        for plan in plans.of(self.notebook.name):
-            asked = set(plan.decides).difference(plan.judges)  # which stand with the page's claims
-            run = engine.load_values(self.notebook, plan.values) if asked else None
-            if run and any(item.job not in here for item in run.stored):
+
+        def asked(plan):
+            return set(plan.decides).difference(plan.judges)  # which stand with the page's claims
+
+        parts, runs = [], self.runs_of_plans(asked)
+        here = engine.jobs_of(self.notebook, self.run.parameters) if runs else ()
+        for plan, run in runs:
+            if any(item.job not in here for item in run.stored):
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
                 claims = [
-                    replace(claim, headline=False, half=False) for claim in run.claims if claim.id in asked
+                    replace(claim, headline=False, half=False)
+                    for claim in run.claims
+                    if claim.id in asked(plan)
                 ]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
                 parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
