@@ -33,8 +33,9 @@ def compare(work, threads, device, say=print):
 
     say : callable(text), called as it goes. Raises ContenderError when a contender fails.
     """
-    workers = [Worker(work.setup, contender, threads, device) for contender in work.contenders]
-    seconds = {contender.name: [] for contender in work.contenders}
+    tried = tuple(contender for contender in work.contenders if contender.device in (None, device))
+    workers = [Worker(work.setup, contender, threads, device) for contender in tried]
+    seconds = {contender.name: [] for contender in tried}
     memory = {}
     try:
         for worker in workers:
@@ -62,7 +63,7 @@ def compare(work, threads, device, say=print):
     finally:
         for worker in workers:
             worker.__exit__()
-    compared = list(work.contenders[1:])
+    compared = list(tried[1:])
     if work.reference:
         say(f"computing {work.reference.name}")
         compared.append(work.reference)
@@ -80,7 +81,7 @@ def compare(work, threads, device, say=print):
             "memory": memory[contender.name],
             "facts": facts.get(contender.name, {}),
         }
-        for contender in work.contenders
+        for contender in tried
     ]
     return {
         "title": work.title,

@@ -45,6 +45,7 @@ class Contender:
     differs : why this peer's answer may differ from ours, in two words, where it may: then the distance is
     shown and decides nothing
     compiles : whether the first run at each size compiles a program
+    device : where it is tried, ``cpu`` or ``cuda``; everywhere, if None
     """
 
     name: str
@@ -55,11 +56,13 @@ class Contender:
     facts: Callable | None = None
     differs: str = ""
     compiles: bool = False
+    device: str | None = None
 
 
 def with_onednn(peer):
-    """The same contender with our choice of library for float32 products."""
-    return replace(peer, name=f"{peer.name}, with oneDNN", run=partial(_with_float32_products, peer.run))
+    """The same contender with our choice of a CPU's library for float32 products."""
+    run = partial(_with_float32_products, peer.run)
+    return replace(peer, name=f"{peer.name}, with oneDNN", run=run, device="cpu")
 
 
 def _with_float32_products(run, prepared):

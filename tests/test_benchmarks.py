@@ -380,3 +380,13 @@ def test_exponent_errors_and_quantities():
     assert [quantities.seconds(t) for t in (12.34, 0.01234, 1.2e-5)] == ["12.3 s", "12.3 ms", "12 µs"]
     assert [quantities.memory(b) for b in (None, 2**19, 3 * 2**30)] == ["unknown", "0.5 MiB", "3 GiB"]
     assert [quantities.factor(x) for x in (23.4, 2.34, 0.234)] == ["23", "2.3", "0.23"]
+
+
+def test_a_contender_of_another_device_is_not_tried(fake, tmp_path):
+    folder = tmp_path / "results"
+    elsewhere = Contender("absent", "numpy", fake.absent, device="cuda")
+    work = fake.work("sums/here", fake.theirs)
+    assert run(folder, replace(work, contenders=(*work.contenders, elsewhere))) == 0
+    (record,) = stored(folder)["comparisons"].values()
+    assert [c["name"] for c in record["contenders"]] == ["alignbook", "theirs"]
+    assert [answer["against"] for answer in record["agreement"]["answers"]] == ["theirs"]

@@ -310,3 +310,18 @@ def test_bad_input(model, labels, message):
     labels = torch.tensor([0, 1, 0, 1]) if labels is None else labels
     with pytest.raises(ValueError, match=message):
         tangent_alignment(model, torch.randn(4, 1, 3, 3), labels)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        # A fix would make the results of every study that uses it stale: to go with the next one that does.
+        pytest.param(FUNCTIONS[0], marks=pytest.mark.xfail(raises=(RuntimeError, UserWarning), strict=True)),
+        FUNCTIONS[1],
+    ],
+)
+def test_a_convolution_to_one_place_with_many_classes(function):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 9, 3), nn.Flatten(), nn.Linear(9, 60)).double()
+    inputs, labels = case(0, 50, 60)
+    np.testing.assert_allclose(function(model, inputs, labels), reference(model, inputs, labels), rtol=1e-8)
