@@ -230,6 +230,8 @@ def _jax_steps():
     """Compiled steps of all networks, at once and in turn: (parameters, x, targets) → (the same, losses)."""
     import jax
 
+    jax.config.update("jax_default_matmul_precision", "highest")  # on a GPU it rounds operands otherwise
+
     def loss_of(parameters, x, targets):
         weights, biases = parameters
         for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
