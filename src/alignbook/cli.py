@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import warnings
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -395,11 +396,29 @@ def _sign(options):
 
 
 def _probe(options):
+    with _no_empty_folder(options.out):
+        if why := system.unwritable(options.out):
+            raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
+        _probed(options)
+
+
+@contextmanager
+def _no_empty_folder(folder):
+    """Where what is inside fails, a folder that it has made goes again unless something is in it."""
+    there = folder.exists()
+    try:
+        yield
+    except BaseException:
+        if not there:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _probed(options):
     from alignbook.probing import probe, sources
     from alignbook.runs import engine
 
-    if why := system.unwritable(options.out):
-        raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
     asked = options.arch, options.trust, engine.to_stderr
     model = sources.network(options.network, *asked)
     before = options.before and sources.earlier(options.before, *asked)

@@ -263,7 +263,9 @@ def test_the_command_refuses_in_one_line(mine, capsys):
     ):
         assert run(*arguments) == 2
         assert words in capsys.readouterr().err.strip().splitlines()[-1]
-    assert not list(mine.glob("r*/*"))
+    assert not list(mine.glob("r*"))
+    (mine / "mine").mkdir()  # stays, though nothing is in it
+    assert run("absent:make", "--data", "digits", "--out", "mine") == 2 and (mine / "mine").is_dir()
 
 
 def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
