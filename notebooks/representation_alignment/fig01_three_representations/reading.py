@@ -203,7 +203,7 @@ def finding(table, parameters, claims):
     few = parameters["dataset"] == "ct_slices" and table["points"].max() < parameters["points"]
     slices = " All CT slices come from two patients." if few else ""
     mean = found[list(NAMES)].mean()
-    pair = f"area {mean['relu']:.2f}; the others at most {mean.drop('relu').max():.2f}"
+    pair = f"area under the curve {mean['relu']:.2f}, the others at most {mean.drop('relu').max():.2f}"
     other = _other(table, parameters, claims)
     return f"{said}; {ALIGN[claims['relu-first'].outcome]} ({pair}).{other or slices}"
 
