@@ -7,7 +7,7 @@ import numpy as np
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import opening
+from alignbook.wording import fitting, opening
 
 from .. import step_sizes
 from ..curve_order import LARGER
@@ -205,7 +205,8 @@ def finding(table, parameters, claims):
     mean = found[list(NAMES)].mean()
     pair = f"area under the curve {mean['relu']:.2f}, the others at most {mean.drop('relu').max():.2f}"
     other = _other(table, parameters, claims)
-    return f"{said}; {ALIGN[claims['relu-first'].outcome]} ({pair}).{other or slices}"
+    text = f"{said}; {ALIGN[claims['relu-first'].outcome]} ({pair}).{other or slices}"
+    return fitting(text, text.replace("area under the curve", "area"))
 
 
 def _other(table, parameters, claims):

@@ -212,7 +212,8 @@ def finding(table, parameters, claims):
     if parameters["tune_learning_rate"] <= PAPER_RATE:
         return fitting(f"{text}. {plain}", f"{said}. {plain}")
     repair = [one.rstrip(".") + REPAIR for one in (plain, plain.split(", ")[0])]
-    return fitting(*(f"{text}. {one}" for one in (*repair, plain)), f"{said}. {repair[0]}")
+    whole = [f"{text}. {one}" for one in (*repair, plain)]
+    return fitting(*whole, f"{said}. {repair[0]}", f"{said}. {plain}")
 
 
 def _printed_falls():
