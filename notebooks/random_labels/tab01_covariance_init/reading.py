@@ -229,7 +229,11 @@ def key_numbers(table, parameters):
     }
     found = {title: mean_of(table, parameters, *cells) for title, cells in wanted.items()}
     return [
-        KeyNumber(f"accuracy, mean over steps, training and test: {title}", interval(found[title], "{:.3f}"), printed_mean(*cells))
+        KeyNumber(
+            f"accuracy, mean over steps, training and test: {title}",
+            interval(found[title], "{:.3f}"),
+            printed_mean(*cells),
+        )
         for title, cells in wanted.items()
         if len(found[title])
     ]
