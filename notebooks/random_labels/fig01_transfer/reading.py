@@ -92,6 +92,8 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+FILTERS = 64  # of the paper's first convolution (A.2)
+
 SAID = by_verdict(
     holds="Pre-training on random labels speeds training up in both of the paper's positive experiments and "
     "slows it down in both negative ones",
@@ -114,7 +116,8 @@ def finding(table, parameters, claims):
         text += f", by at least {least:.0f} points of mean accuracy"
     elif outcome != NOT_JUDGED:
         text += f": {by_labels(claims)}"
-    return f"{text}. VGG-16 has a width of only {parameters['width']}."
+    few = f" Our VGG-16 starts with {parameters['width']} filters, the paper's with {FILTERS}."
+    return f"{text}.{few * (parameters['width'] < FILTERS)}"
 
 
 BOTH = by_verdict(

@@ -119,8 +119,8 @@ def finding(table, parameters, claims):
     most = last["accuracy"].max()
     if most >= LEARNED:
         return f"{text}."
-    part = "less than half" if most < 0.5 else "not all"
-    return f"{text}. The networks with random labels fit {part} of them."
+    part = "fewer than half" if most < 0.5 else "not all"
+    return f"{text}. The networks have learned {part} of their random labels."
 
 
 def key_numbers(table, parameters):

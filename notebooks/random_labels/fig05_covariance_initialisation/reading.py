@@ -155,7 +155,7 @@ def finding(table, parameters, claims):
     if outcome not in SAID or not len(found):
         return "No run has finished: there is nothing to compare."
     drawn, trained = (found[start].mean() for start in ("covariance", "no bias"))
-    text = f"With {KINDS[first]}, {SAID[outcome]}: drawn ones gain {drawn:.1f} points of accuracy, trained "
+    text = f"With {KINDS[first]}, {SAID[outcome]}: they gain {drawn:.1f} points of accuracy, the trained "
     text += f"ones {trained:.1f}{', too noisy for our margin' * (outcome == UNDECIDED)}"
     text += others(outcome, {KINDS[kind]: claims[f"recovers-{kind}"].outcome for kind in rest}, BESIDE) + "."
     whole = claims[f"all-{first}"]

@@ -155,7 +155,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="A line fitted over the number of layers rises in all three networks, so the claim holds",
+    holds="On the whole, by a fitted line, all three networks learn faster the more layers are transferred",
     contradicted="Transferring more layers slows at least one of the three networks down",
     absent="Transferring more layers makes too little difference to at least one of the three networks",
     undecided="It is undecided whether transferring more layers speeds up all three networks",
@@ -176,25 +176,25 @@ def finding(table, parameters, claims):
         before, after = (int(count) for count in columns[column].idxmin().split(" to "))
         had, has = (_points(found[column].get(count, 0.0)) for count in (before, after))
         more = "one more layer lowers" if after == before + 1 else "more layers lower"
-        text = f"{SAID[outcome]}; {'but ' * (outcome == HOLDS)}{more} {COLUMNS[column].name}'s gain in mean "
-        text += f"accuracy from {had} to {has} points"
+        text = f"{SAID[outcome]}{', but' if outcome == HOLDS else ';'} {more} {COLUMNS[column].name}'s "
+        text += f"gain in mean accuracy from {had} to {has} points"
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
         text = f"{SAID[outcome]}; {COLUMNS[column].name} is the least clear: with all of its layers it "
         text += f"{gained(found[column].iloc[-1])} of mean accuracy"
     images = " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
-    return fitting(f"{text}{_lost(claims, losing)}.{images}", f"{text}.{images}")
+    return fitting(f"{text}.{_lost(claims, losing, column) or images}", f"{text}.")
 
 
-def _lost(claims, losing):
-    """In how many networks a step to more layers surely takes away, where several do, and which are open."""
-    if len(losing) < 2:
+def _lost(claims, losing, most):
+    """Which networks beside the one that loses ``most`` also lose with some step, a sentence, or none."""
+    also = [COLUMNS[column].name for column in losing if column != most]
+    if not also:
         return ""
     outcomes = {setting.name: claims[f"steps-{column}-random"].outcome for column, setting in COLUMNS.items()}
     undecided = [name for name, outcome in outcomes.items() if outcome == UNDECIDED]
-    which = "all three networks" if len(losing) == len(outcomes) else "two networks"
-    rest = f", {listed(undecided)} is undecided" if undecided else ""
-    return f"; {which} lose with some further layer{rest}"
+    rest = f"; for {listed(undecided)} this is undecided" if undecided else ""
+    return f" {listed(also)} {'lose' if len(also) > 1 else 'loses'} with some further layer, too{rest}."
 
 
 def _points(mean):

@@ -218,7 +218,8 @@ STATEMENTS = [
 
 SAID = by_verdict(
     holds="Where pre-training hurts, the last hidden layer ends less active with random labels",
-    contradicted="Where pre-training hurts, the last hidden layer ends more active with random labels",
+    contradicted="Where pre-training hurts, the last hidden layer ends more active, not less, with random "
+    "labels",
     absent="Where pre-training hurts, the last hidden layer ends about as active with random labels",
     undecided="It is undecided whether the last hidden layer ends less active where pre-training hurts",
     not_judged="We do not judge whether the last hidden layer ends less active in the paper's negative "
@@ -242,7 +243,7 @@ def finding(table, parameters, claims):
         return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
     text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, "
-    text += f"on {helps:.0f} % in the other setting"
+    text += f"against {helps:.0f} % where it helps"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
     return fitting(f"{text}.{_earlier(table, kind) or width}", f"{text}.{width}")
 

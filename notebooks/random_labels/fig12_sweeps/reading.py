@@ -1,15 +1,16 @@
 """How much and how often pre-training on random labels helps over many settings (Figures 12 to 18, B)."""
 
-from alignbook.claims import KeyNumber
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, joined, listed
+from alignbook.wording import by_verdict, fitting, listed
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
 from .design import ARCHITECTURES, SECOND, SWEEPS
 
 FIGURES = (*SWEEPS, *SECOND)
+DECIDED = (HOLDS, CONTRADICTED, ABSENT)  # where a finding says how large the gain is
 GUESS = {"12": 0.1, "13": 0.1, "14": 0.01, "15": 0.01, "17": 0.01}  # of CIFAR-10's and CIFAR-100's labels
 NO_GAIN = 1.0  # points of area: a mean gain below this is none
 OFTEN = 0.5  # share of the groups above which pre-training often helps: by chance half of them gain
@@ -224,7 +225,7 @@ def finding(table, parameters, claims):
     """Which architectures train faster, by how much on average, and which are often slowed."""
     measured = {key: claims[f"faster-{key}"].measured for key in ARCHITECTURES}
     named = {
-        key: f"{ARCHITECTURES[key]} ({f'{gain:+.1f}'.replace('-', '−')} points)"
+        key: ARCHITECTURES[key] + _points(gain) * (claims[f"faster-{key}"].outcome in DECIDED)
         for key, gain in measured.items()
         if gain is not None
     }
@@ -234,12 +235,22 @@ def finding(table, parameters, claims):
     text = f"Where pre-training has learned its random labels, {'; '.join(said)}"
     plain = {key: ARCHITECTURES[key] for key in named}
     slows = by_outcome(claims, "rarely-hurts", plain).items()
-    rare = joined(text, *(RARE[outcome].format(listed(names)) for outcome, names in slows))
+    rare = [RARE[outcome].format(listed(names)) for outcome, names in slows if RARE[outcome]]
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
-    caveat = f" The sample is {parameters['seeds']} draws of images and labels."
+    caveat = f"the sample is {parameters['seeds']} draws of images and labels"
     if there < points / 2:
-        caveat = " VGG-16 is stopped before it has learned."
-    return fitting(f"{rare}.{caveat}", f"{text}.{caveat}", f"{text}.")
+        caveat = "VGG-16 is stopped before it has learned"
+    long = "; ".join([*rare, caveat])
+    return fitting(f"{text}. {_capital(long)}.", f"{text}. {_capital(caveat)}.", f"{text}.")
+
+
+def _points(gain):
+    """`` (−6.0 points of accuracy)``."""
+    return f" ({f'{gain:+.1f}'.replace('-', '−')} points of accuracy)"
+
+
+def _capital(text):
+    return text[0].upper() + text[1:]
 
 
 def key_numbers(table, parameters):

@@ -146,10 +146,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Correlated neighbouring patches make the curve depart from one rise and one fall",
-    contradicted="Correlated neighbouring patches bring the curve closer to one rise and one fall",
-    absent="Correlated neighbouring patches hardly make the curve depart from one rise and one fall",
-    whether="correlated neighbouring patches make the curve depart from one rise and one fall",
+    holds="Correlations between neighbouring patches take the curve off its one rise and one fall",
+    contradicted="Correlations between neighbouring patches bring the curve closer to one rise and one fall",
+    absent="Correlations between neighbouring patches hardly change the curve's one rise and one fall",
+    whether="correlations between neighbouring patches take the curve off its one rise and one fall",
 )
 
 OVERLAP = by_verdict(
@@ -166,14 +166,15 @@ def finding(table, parameters, claims):
     before, after = of_mean(table, "permuted patches"), of_mean(table, "images, stride 3")
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = f"{SAID[outcome]}: its mean departs by {100 * after:.2g} % of its height where they fit together, "
-    said += f"and by {100 * before:.2g} % where they are permuted"
+    said = f"{SAID[outcome]}: the mean curve departs by {100 * after:.2g} % of its height on images and by "
+    said += f"{100 * before:.2g} % on images of permuted patches"
     if claims["ideal-falls"].outcome != HOLDS:
         return f"{said}. Even the ideal case does not clearly fall."
     overlap = OVERLAP.get(weaker(*(claims[f"stride-{stride}"] for stride in (2, 1))))
     some = " and saw only some images" * (parameters["images"] < ALL)
-    small, told = ". Our network is small", joined(said, overlap)
-    return fitting(f"{told}{small}{some}.", f"{told}{small}.", f"{said}{small}{some}.")
+    small = f"our network is small{some}"
+    told = joined(overlap, small) if overlap else f"O{small[1:]}"
+    return fitting(f"{said}. {told}.", f"{said}. O{small[1:]}.")
 
 
 def key_numbers(table, parameters):

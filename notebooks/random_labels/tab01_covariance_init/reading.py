@@ -200,10 +200,10 @@ def further(claims):
     if not steps:
         return ""
     if steps == {HOLDS}:
-        return "; every further layer raises it"
+        return "; every further layer raises accuracy"
     if CONTRADICTED in steps:
-        return "; some further layer lowers it"
-    return "; not every further layer is shown to raise it"
+        return "; some further layer lowers accuracy"
+    return "; not every further layer is shown to raise accuracy"
 
 
 def finding(table, parameters, claims):
@@ -216,9 +216,7 @@ def finding(table, parameters, claims):
     )  # fmt: skip
     if said is None:
         return "Not all runs to be compared have finished."
-    said += (
-        f": accuracy differs by {100 * claim.measured:+.1f} points, in the paper by {100 * claim.paper:+.1f}"
-    )
+    said += f": {100 * claim.measured:+.1f} points of accuracy, {100 * claim.paper:+.1f} in the paper"
     return f"{said}{further(claims)}.{MATCHED.get(match.outcome, '')}"
 
 
@@ -231,7 +229,11 @@ def key_numbers(table, parameters):
     }
     found = {title: mean_of(table, parameters, *cells) for title, cells in wanted.items()}
     return [
-        KeyNumber(f"accuracy, {title}", interval(found[title], "{:.3f}"), printed_mean(*cells))
+        KeyNumber(
+            f"accuracy, mean over steps, training and test: {title}",
+            interval(found[title], "{:.3f}"),
+            printed_mean(*cells),
+        )
         for title, cells in wanted.items()
         if len(found[title])
     ]

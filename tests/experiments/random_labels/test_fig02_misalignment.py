@@ -218,11 +218,8 @@ def test_the_finding_and_the_key_numbers_come_from_the_ends_of_training():
     table = pd.concat([figure_table("real", 1.6, 8.0), figure_table("random", 7.0, 3.5)])
     said = reading.finding(table, ASKED, claims(table))
     assert "random labels end better aligned with random bases" in said
-    assert (
-        "ends at 7.0, with the bases at 3.5; with real labels it holds. The networks with random labels fit"
-        in said
-    )
-    assert said.endswith("less than half of them.")
+    assert "ends at 7.0, with the bases at 3.5; with real labels it holds. The networks have learned" in said
+    assert said.endswith("fewer than half of their random labels.")
     assert len(said) <= 300
     ratio, other, floor = reading.key_numbers(table, ASKED)
     assert ratio.here.startswith("0.498") and other.here.startswith("4.92") and floor.here > 1

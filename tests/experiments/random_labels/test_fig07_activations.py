@@ -232,7 +232,7 @@ def test_deaths_in_the_negative_case_alone():
     found = outcomes(table)  # without histograms nothing is known of neurons that fire rarely
     assert {outcome for id, outcome in found.items() if not id.startswith("rare")} == {HOLDS}
     assert said(table).startswith("Where pre-training hurts, the last hidden layer ends less active")
-    assert "fires on 10 % of images, on 41 % in the other setting. VGG-16" in said(table)
+    assert "fires on 10 % of images, against 41 % where it helps. VGG-16" in said(table)
     found = [key.here for key in reading.key_numbers(table, PARAMETERS)]
     assert found[1].startswith("9.8 (")
 

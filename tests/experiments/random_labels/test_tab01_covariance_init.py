@@ -294,7 +294,7 @@ def test_claims_judge_only_what_was_run():
 
 def test_the_finding_says_how_both_halves_came_out():
     said = finding(as_printed(noise=1e-5))
-    assert "accuracy differs by +8.0 points, in the paper by +8.0;" in said
+    assert ": +8.0 points of accuracy, +8.0 in the paper;" in said
     assert "They match" in said
     said = finding(as_printed(fitted=0.22))
     assert "is not judged: ours did not fit" in said
