@@ -224,9 +224,10 @@ def finding(table, parameters, claims):
         caveat = " The networks of (c) and (d) have not learned theirs."
     elif not {HOLDS, CONTRADICTED, NOT_JUDGED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
         caveat = " With natural and artificial classes crossed, neither source is clearly best."
-    text += "; digits" if both.outcome == NOT_JUDGED else ": digits"
-    text += f" beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
-    text += f"classes beat colours by {claims['labels'].measured:.1f}"
+    text += "; " if both.outcome == NOT_JUDGED else ": "
+    text += f"for {street} street digits, learning digits first beats learning clothes by "
+    text += f"{claims['inputs'].measured:.1f} points, and on the same images, classes beat colours by "
+    text += f"{claims['labels'].measured:.1f}"
     if claims["colours-help"].outcome == CONTRADICTED:
         text += "; colours help, too, against the paper"
     if open_ := [name for name in ("clothes", "colours") if claims[f"{name}-help"].outcome == UNDECIDED]:

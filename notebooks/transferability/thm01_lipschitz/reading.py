@@ -153,10 +153,9 @@ def finding(table, parameters, claims):
     if worst.outcome == HOLDS or len(names) == 1:  # it holds on all of them
         where, most = "", "at most " * (len(names) > 1)
     text = f"{change}: {where}the change is {most}{100 * _off(worst):.1f} % off the predicted one"
-    text += ", which may lie beyond our margin" * bool(unsure)
-    small = "The tasks are small."
-    told = [f"{joined(one, similar)}." for one in (text, change)]
-    return fitting(f"{told[0]} {small}", told[0], f"{told[1]} {small}")
+    text += f", and the seeds leave open whether that is within our {100 * MARGIN:.0f} %" * bool(unsure)
+    told = joined(similar, "the tasks are small")
+    return fitting(f"{text}. {told}.", f"{text}. {similar}.", f"{change}. {told}.")
 
 
 def _off(claim):
