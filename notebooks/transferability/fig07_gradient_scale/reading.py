@@ -248,6 +248,6 @@ def key_numbers(table, parameters):
     ends = apart(rows, lambda part: -np.log2(last(profile(part))))
     told = {"gradient at the last convolution, pre-trained over random weights": factor(ends)}
     for which, lower in (("lower", True), ("upper", False)):
-        what = f"decades per convolution in the {which} half, random less pre-trained"
+        what = f"growth per convolution in the {which} half, random less pre-trained (powers of ten)"
         told[what] = interval(apart(rows, half(lower)), "{:.3f}")
     return [KeyNumber(what, here) for what, here in told.items()] if len(ends) else []

@@ -187,12 +187,12 @@ def key_numbers(table, parameters):
     carried = per_seed(rows, lambda part: part["carried"].mean())
     return [
         KeyNumber(
-            f"Lemma 1's bound over the farthest that a unit moves, κ = {kappa:g}",
+            f"Lemma 1's bound, divided by the farthest that a unit moves (κ = {kappa:g})",
             mean_spread(loose, 0),
             "at least 1",
         ),
         KeyNumber(
-            f"outputs less transformed labels, over the labels, κ = {kappa:g}",
+            f"distance of outputs from transformed labels, as a share of the labels (κ = {kappa:g})",
             mean_spread(carried),
             "0 in the limit",
         ),

@@ -168,8 +168,9 @@ def key_numbers(table, parameters):
     rows = judged_rows(table, parameters)
     if rows.empty:
         return []
-    numbers = [("distance from the term, share of y_Q'y_Q", mean_spread(per_seed(widest(rows), distance), 3))]
+    what = "measured change less the theorem's, as a share of the labels' squared norm"
+    numbers = [(what, mean_spread(per_seed(widest(rows), distance), 3))]
     if rows["width"].nunique() > 1:
-        rates = width_rate(table, parameters)
-        numbers.append(("exponent of m in the width's error", mean_spread(-rates), "at most -1/4"))
+        rates, what = width_rate(table, parameters), "exponent of the width in the error that the width makes"
+        numbers.append((what, mean_spread(-rates), "at most -1/4"))
     return [KeyNumber(*number) for number in numbers]
