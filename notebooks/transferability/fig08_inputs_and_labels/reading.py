@@ -225,14 +225,14 @@ def finding(table, parameters, claims):
     elif not {HOLDS, CONTRADICTED, NOT_JUDGED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
         caveat = " With natural and artificial classes crossed, neither source is clearly best."
     text += "; " if both.outcome == NOT_JUDGED else ": "
-    text += f"for {street} street digits, learning digits first beats learning clothes by "
-    text += f"{claims['inputs'].measured:.1f} points, and on the same images, classes beat colours by "
-    text += f"{claims['labels'].measured:.1f}"
-    if claims["colours-help"].outcome == CONTRADICTED:
-        text += "; colours help, too, against the paper"
+    inputs, labels = (f"{claims[which].measured:.1f}" for which in ("inputs", "labels"))
+    long = f"{text}for {street} street digits, learning digits first beats learning clothes by {inputs} "
+    long += f"points, and on the same images, classes beat colours by {labels}"
+    short = f"{text}digits beat clothes by {inputs} points, classes beat colours by {labels}"
+    too = "; colours help, too, against the paper" * (claims["colours-help"].outcome == CONTRADICTED)
     if open_ := [name for name in ("clothes", "colours") if claims[f"{name}-help"].outcome == UNDECIDED]:
         caveat = f" It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
-    return fitting(f"{text}.{caveat}", f"{text}.")
+    return fitting(f"{long}{too}.{caveat}", f"{short}{too}.{caveat}", f"{short}{too}.")
 
 
 def key_numbers(table, parameters):

@@ -202,7 +202,8 @@ def finding(table, parameters, claims):
         beyond = curve.columns[-1] / peaks(curve).median()
         caveats.insert(0, f"{small}, and we look only as far as {beyond:.0f} times the peak's epoch")
     told = [joined(*said[1:], caveat) for caveat in caveats] if len(said) < 3 else []
-    return fitting(*(f"{said[0]}. {one}." for one in told), f"{said[0]}. {joined(*(said[1:] or [small]))}.")
+    told += [joined(*(said[1:] or [small])), *said[1:2]]
+    return fitting(*(f"{said[0]}. {one}." for one in told))
 
 
 def _why_not(claim):
