@@ -208,13 +208,13 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "When back-propagated, the gradient grows faster through random than through pre-trained weights",
-    "When back-propagated, the gradient grows faster through pre-trained than through random weights",
-    "When back-propagated, the gradient grows as fast through pre-trained as through random weights",
+    "Backwards, the gradient grows faster through random than through pre-trained weights",
+    "Backwards, the gradient grows faster through pre-trained than through random weights",
+    "Backwards, the gradient grows as fast through pre-trained as through random weights",
     "the back-propagated gradient grows faster through random weights",
 )
 LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
-VECTORS = "along the gradient's leading singular vectors (middle layer)"
+VECTORS = "along its leading singular vectors (middle layer)"
 PROJECTED = by_verdict(
     f"As the paper says, pre-trained weights lie less {VECTORS}",
     f"Against the paper, pre-trained weights lie more {VECTORS}",

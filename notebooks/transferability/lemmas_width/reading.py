@@ -172,7 +172,7 @@ def finding(table, parameters, claims):
     past = f", and {'an interval reaches' if len(wide) == 1 else 'intervals reach'} past that" * bool(wide)
     return (
         f"{said}: for standard normal weights the weakest exponent is {abs(worst):.2f} "
-        f"{'below' if worst < 0 else 'above'} the lemma's (we allow {ROOM:g}{past}). Lemma 2 is proven for "
+        f"{'below' if worst < 0 else 'above'} the lemma's (we allow {ROOM:g}{past}). Lemma 2 needs "
         f"about {float(f'{needed.median() / 1e6:.1g}'):,.0f} million units; our networks are far narrower."
     )
 
