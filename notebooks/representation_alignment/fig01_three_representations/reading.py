@@ -7,7 +7,7 @@ import numpy as np
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import opening
+from alignbook.wording import fitting, opening
 
 from .. import step_sizes
 from ..curve_order import LARGER
@@ -203,9 +203,10 @@ def finding(table, parameters, claims):
     few = parameters["dataset"] == "ct_slices" and table["points"].max() < parameters["points"]
     slices = " All CT slices come from two patients." if few else ""
     mean = found[list(NAMES)].mean()
-    pair = f"area {mean['relu']:.2f}; the others at most {mean.drop('relu').max():.2f}"
+    pair = f"area under the curve {mean['relu']:.2f}, the others at most {mean.drop('relu').max():.2f}"
     other = _other(table, parameters, claims)
-    return f"{said}; {ALIGN[claims['relu-first'].outcome]} ({pair}).{other or slices}"
+    text = f"{said}; {ALIGN[claims['relu-first'].outcome]} ({pair}).{other or slices}"
+    return fitting(text, text.replace("area under the curve", "area"))
 
 
 def _other(table, parameters, claims):

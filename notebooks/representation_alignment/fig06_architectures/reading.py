@@ -245,12 +245,12 @@ def unlearned(found):
 
 
 def longer(parameters, claims):
-    """Which settings are judged on longer runs, the end of a sentence; "" of none."""
+    """How many settings are judged on longer runs, the end of a sentence; "" of none."""
     names = [
         f"{plain(case.given['setting'])} on {title(case.given['dataset'])}"
         for case in cases(parameters) if claims[f"raises-{case.id}"].runs
     ]  # fmt: skip
-    return f"; {'one' if len(names) == 1 else len(names)} had to train longer" * bool(names)
+    return f" ({'one' if len(names) == 1 else len(names)} after longer training)" * bool(names)
 
 
 def finding(table, parameters, claims):

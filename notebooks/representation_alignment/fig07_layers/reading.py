@@ -125,10 +125,22 @@ def finding(table, parameters, claims):
     again = {2: "on both", 1: ""}.get(len(outcomes), "on all")
     after, before = halves[0], halves[1].replace(f"on {names}", again).rstrip()
     start = next(words for outcome, words in START.items() if outcome in orders)
+    more = few.removesuffix(".") + _turned(table, claims, outcomes) + "." if few else ""
     return fitting(
+        f"{start}: after training, alignment {after}; before training it {before}.{more}",
         f"{start}: after training, alignment {after}; before training it {before}.{few}",
         f"{start}: after training, alignment {after}.{few}",
     )
+
+
+def _turned(table, claims, names):
+    """Where alignment falls after further training alone, the end of a caveat; "" of nowhere."""
+    places = [
+        f"{_weakest_place(areas(table, name, 'further'))} on {title(name)}" for name in names
+        if claims[f"rises-{name}"].outcome != CONTRADICTED
+        and claims[f"rises-further-{name}"].outcome == CONTRADICTED
+    ]  # fmt: skip
+    return f"; with more training, alignment falls at {listed(places)}" if places else ""
 
 
 START = {  # by the worst verdict on a data set
@@ -183,7 +195,7 @@ def key_numbers(table, parameters):
             what = f"area after training, last hidden layer less first, {title(dataset)}"
             made.append(KeyNumber(what, interval(difference(last(after), after[1]), "{:+.2f}")))
             runs.extend(monotone(after) & monotone(-before))
-    what = "runs in which alignment rises at every step after training and falls at every step before it"
+    what = "runs in which alignment rises at every layer after training and falls at every layer before it"
     return [*made[:2], KeyNumber(what, f"{sum(runs)} of {len(runs)}")] if made else []
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import listed
+from alignbook.wording import fitting, listed
 
 from ..curve_order import weakest_of, weakest_step
 
@@ -221,11 +221,11 @@ SAID = {
     NOT_JUDGED: "to a degree unjudged",
 }
 TUNED = {
-    HOLDS: "higher",
-    CONTRADICTED: "lower",
-    ABSENT: "no higher",
-    UNDECIDED: "undecided",
-    NOT_JUDGED: "not judged",
+    HOLDS: "accuracy after fine-tuning is higher",
+    CONTRADICTED: "accuracy after fine-tuning is lower",
+    ABSENT: "accuracy after fine-tuning is no higher",
+    UNDECIDED: "whether accuracy after fine-tuning is higher is undecided",
+    NOT_JUDGED: "whether accuracy after fine-tuning is higher is not judged",
 }
 
 
@@ -245,11 +245,19 @@ def finding(table, parameters, claims):
             size *= OVER_STAGES[-1] in stages
             parts.append(f"{words} in {_listed(stages)}{size}")
 
-    tuned = [TUNED.get(claims[f"tuned-{part}"].outcome, "not measured") for part in PARTS]
-    after = f"{tuned[0]} on animals and {tuned[1]} on objects"
-    after = f"{tuned[0]} on both kinds of target" if tuned[0] == tuned[1] else after
+    tuned = [
+        TUNED.get(claims[f"tuned-{part}"].outcome, "accuracy after fine-tuning is not measured")
+        for part in PARTS
+    ]
+    if tuned[0] == tuned[1]:
+        after = f"{tuned[0]} on both kinds of target"
+    elif all(one.startswith("whether") for one in tuned):
+        after = f"{tuned[1]} on objects and {tuned[0].rsplit(' is ')[-1]} on animals"
+    else:
+        after = f"{tuned[1]} on objects; on animals, {tuned[0].replace('accuracy after fine-tuning', 'it')}"
     said = f"Features learned on a more similar source align with the target {', '.join(parts)}"
-    return f"{said}; fine-tuned accuracy is {after}. CIFAR-100 stands in for ImageNet."
+    text = f"{said}; {after}. CIFAR-100 stands in for ImageNet."
+    return fitting(text, text.replace("accuracy after fine-tuning", "fine-tuned accuracy"))
 
 
 def _size(outcome, percent):
@@ -261,7 +269,7 @@ def _listed(stages):
     """``stages 1 and 2`` of their cases."""
     numbers = [case.words.removeprefix("stage ") for case in stages]
     if len(numbers) == len(STAGES):
-        return "all three stages"
+        return "all three stages of the network"
     return f"stage{'s' * (len(numbers) > 1)} {listed(numbers)}"
 
 

@@ -179,14 +179,14 @@ UNFIT = (
 
 
 ACROSS = by_verdict(
-    holds="within a target, both falls go together",
-    contradicted="within a target, the two falls go opposite ways",
-    absent="within a target, sources lower accuracy about alike",
-    undecided="within a target, whether both falls go together is undecided",
-    not_judged="within a target, whether both falls go together is not judged",
+    holds="of two sources, the one that lowers alignment more lowers accuracy more",
+    contradicted="of two sources, the one that lowers alignment more lowers accuracy less",
+    absent="of two sources, the one that lowers alignment more lowers accuracy no more than the other",
+    undecided="whether the source that lowers alignment more also lowers accuracy more is undecided",
+    not_judged="whether the source that lowers alignment more also lowers accuracy more is not judged",
 )
 # Fine-tuning ran at ten times the paper's rate in batches an eighth as large.
-REPAIR = "; our larger fine-tuning steps may repair harm."
+REPAIR = ", and our larger fine-tuning steps may repair harm."
 
 
 def finding(table, parameters, claims):
@@ -209,8 +209,11 @@ def finding(table, parameters, claims):
     ids = [f"ranks-{case.id}" for case in targets(parameters)]
     text = joined(said, over_cases(claims, ids, ACROSS))
     plain = _stand_in(parameters)
-    caveat = plain.rstrip(".") + REPAIR if parameters["tune_learning_rate"] > PAPER_RATE else plain
-    return fitting(f"{text}. {caveat}", f"{text}. {plain}", f"{said}. {plain}")
+    if parameters["tune_learning_rate"] <= PAPER_RATE:
+        return fitting(f"{text}. {plain}", f"{said}. {plain}")
+    repair = [one.rstrip(".") + REPAIR for one in (plain, plain.split(", ")[0])]
+    whole = [f"{text}. {one}" for one in (*repair, plain)]
+    return fitting(*whole, f"{said}. {repair[0]}", f"{said}. {plain}")
 
 
 def _printed_falls():
@@ -233,7 +236,7 @@ def _tallies(one, other):
     (aligned, rest), (accurate, more) = map(_tally, (one, other))
     rest = rest * (rest != more)  # said once where it is the same
     return (
-        f"Random labels of another domain lower alignment with the target in {aligned} of domains{rest} and "
+        f"Random labels of another domain lower alignment in {aligned} of domains{rest} and "
         f"accuracy in {accurate}{more}"
     )
 

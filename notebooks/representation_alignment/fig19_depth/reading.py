@@ -216,11 +216,12 @@ def finding(table, parameters, claims):
     )  # fmt: skip
     if said is None:
         return "Nothing has finished."
-    lost = frame.mean()
+    lost, held = frame.mean(), claim.outcome == HOLDS
+    running = "" if held else ", with batch norm's running statistics"
     return (
-        f"{said} on {title(data)}, with batch norm's running statistics: {NAMES[frame.columns[-1]]} "
-        f"starts {lost.iloc[-1]:.0f} % below the inputs, {NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %"
-        f"{_elsewhere(table, parameters, claims)}.{_by_batch(parameters, claims) * (claim.outcome == HOLDS)}"
+        f"{said} on {title(data)}{running}: {NAMES[frame.columns[-1]]} starts {lost.iloc[-1]:.0f} % below "
+        f"the inputs, {NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %{_elsewhere(table, parameters, claims)}."
+        f"{_by_batch(parameters, claims) * held}"
     )
 
 
@@ -228,14 +229,14 @@ def _by_batch(parameters, claims):
     """How the growth that is shown comes out with the batch's statistics, a sentence."""
     found = [claims[f"deeper-batch-{data}"].outcome for data in parameters["datasets"]]
     words = " or ".join(GROWTH[one] for one in dict.fromkeys(found))
-    return f" With the batch's statistics, the trend is {words}."
+    return f" This is with batch norm's running statistics; with the batch's own, the trend is {words}."
 
 
 def _elsewhere(table, parameters, claims):
     """How the other data sets came out, a clause, or nothing where they agree with the first."""
     words = {
         HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "{} starts too little below {} to matter",
-        NOT_JUDGED: "{1} already starts so low that a further drop is too small to judge",
+        NOT_JUDGED: "{1} already starts so low that a further drop cannot be judged",
     }  # fmt: skip
     first, *others = (claims[f"deeper-{data}"].outcome for data in parameters["datasets"])
     return "".join(

@@ -188,13 +188,14 @@ def finding(table, parameters, claims):
     """Whether Equation 3 is gradient descent, how far off, and whether Figure 9's curves cross."""
     claim = claims["equation-3"]
     said = opening(
-        claim, "Gradient descent follows the paper's formula at every step, at the step sizes it allows",
+        claim,
+        "Gradient descent follows the paper's formula at every step, at step sizes that the paper allows",
         contradicted="Gradient descent does not follow the paper's formula",
         absent="Gradient descent departs from the paper's formula by too little to matter",
     )  # fmt: skip
     if said is None:
         return "No linear model at the printed step sizes is among the results."
-    so = ": alignment sets its speed" if claim.outcome == HOLDS else ""
+    so = ", so alignment sets the speed" if claim.outcome == HOLDS else ""
     crossed = CROSSED[weaker(claims["early"], claims["late"])]
     return (
         f"{said} (largest difference {claim.measured:.0e} of the loss){so}; {crossed}. "

@@ -60,7 +60,8 @@ def test_the_printed_order_holds():
     assert set(outcomes(table).values()) == {HOLDS}
     said = found(table)
     assert said.startswith("Linear models learn fastest on the ReLU network's features early in training;")
-    assert "these features also align best (area 0.5" in said and "the others at most 0.2" in said
+    assert "these features also align best (area under the curve 0.5" in said
+    assert "the others at most 0.2" in said
     assert "bandwidth" not in said
     heads = [claim for claim in judged(table).values() if claim.headline]
     assert [claim.id for claim in heads] == ["relu-fastest"] and not heads[0].ours
@@ -80,7 +81,7 @@ def test_another_order_disagrees():
     assert "these features also align best" in found(table)
     behind = found(made_up(areas=(0.2, 0.5, 0.1), errors=(0.2, 0.2, 0.4)))
     assert behind.startswith("Linear models learn no faster on the ReLU network's features")
-    assert "these features do not align best (area 0.2" in behind and len(behind) <= 300
+    assert "these features do not align best (area under the curve 0.2" in behind and len(behind) <= 300
 
 
 def test_nothing_is_judged_where_a_linear_model_cannot_fit_the_labels():

@@ -248,9 +248,9 @@ def test_the_finding_says_which_settings_are_judged_on_longer_runs():
     made = judged(table)
     made["raises-mnist-slow-sgd"] = replace(made["raises-mnist-slow-sgd"], runs="slow_steps = 9")
     said = reading.finding(table, PARAMETERS, made)
-    assert said.endswith("on test data; one had to train longer.")
+    assert said.endswith("on test data (one after longer training).")
     made["raises-mnist-base"] = replace(made["raises-mnist-base"], runs="slow_steps = 9")
-    assert reading.finding(table, PARAMETERS, made).endswith("on test data; 2 had to train longer.")
+    assert reading.finding(table, PARAMETERS, made).endswith("on test data (2 after longer training).")
     assert "longer" not in found(table)
 
 

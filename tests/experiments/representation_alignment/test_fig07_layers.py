@@ -193,8 +193,13 @@ def test_the_finding_is_short_under_every_outcome(table):
             for pair in ((rise, fall), (other_rise, other_fall))
         ]
         turned = {id: replace(made[id], outcome=o) for id, o in zip(ids, sum(both, []), strict=True)}
-        said = reading.finding(named, given, turned)
-        assert said.endswith(" from two patients.") and len(said) <= 300, said
+        for further in (HOLDS, CONTRADICTED):
+            last = replace(made["rises-further-ct_slices"], outcome=further)
+            said = reading.finding(named, given, made | turned | {last.id: last})
+            assert " CT slices come from two patients" in said and len(said) <= 300, said
+            assert said.endswith(".") and (further == CONTRADICTED or "with more training" not in said)
+            if (rise, fall, other_rise, other_fall, further) == (HOLDS, HOLDS, ABSENT, HOLDS, CONTRADICTED):
+                assert "; with more training, alignment falls at " in said and "before training it" in said
 
 
 def test_chance_in_a_run_makes_no_fall():

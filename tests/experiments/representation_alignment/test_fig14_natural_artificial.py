@@ -64,8 +64,8 @@ def test_what_the_paper_shows_holds():
     assert claims(table)["tuned-natural"].paper == pytest.approx(4.06)
     assert claims(table)["tuned-artificial"].paper == pytest.approx(1.44)
     said = finding(table)
-    assert "align with the target better in all three stages, most in the last (by 40 %); fine-tuned" in said
-    assert "accuracy is higher on both kinds" in said
+    assert "better in all three stages of the network, most in the last (by 40 %); accuracy" in said
+    assert "accuracy after fine-tuning is higher on both kinds" in said
     keys = reading.key_numbers(table, PARAMETERS)
     assert keys[0].here.startswith("+40") and keys[1].here[:2] in ("+4", "+3")
     shown = reading.accuracy_table(table)
@@ -136,9 +136,9 @@ def test_a_dip_that_is_no_fault_of_the_area_is_seen_by_the_thresholds_alone():
 def test_the_finding_tells_layers_and_targets_apart():
     table = made_up(gaps={1: -0.02, 2: 0.001, 3: -0.02, 4: 0.04}, tuned={"natural": 3.0, "artificial": 0.01})
     said = finding(table)
-    assert "in stage 3 (by 40 % in the last), worse in stage 2, no better in stage 1; fine-tuned" in said
+    assert "in stage 3 (by 40 % in the last), worse in stage 2, no better in stage 1; accuracy" in said
     assert "layer" not in said
-    assert "fine-tuned accuracy is higher on animals and no higher on objects" in said
+    assert "accuracy after fine-tuning is no higher on objects; on animals, it is higher." in said
 
 
 def test_the_finding_is_short_under_every_outcome(monkeypatch):

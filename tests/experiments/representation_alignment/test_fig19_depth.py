@@ -201,7 +201,7 @@ def test_the_finding_is_short_under_every_outcome():
     for found in product((HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED), repeat=4):
         turned = {id: replace(made[id], outcome=one) for id, one in zip(ids, found, strict=True)}
         said = reading.finding(table, PARAMETERS, made | turned)
-        assert ("With the batch's statistics, the trend is " in said) == (found[0] == HOLDS), said
+        assert ("; with the batch's own, the trend is " in said) == (found[0] == HOLDS), said
         assert said.endswith(".") and len(said) <= 300, said
 
 
@@ -212,19 +212,18 @@ def finding(table):
 def test_the_finding_follows_the_headline():
     said = finding(made_up())
     assert said == (
-        "Deeper networks start with less alignment on CIFAR-100, with batch norm's running statistics: "
-        "ResNet-101 starts 75 % below the inputs, VGG-16 26 %. With the batch's statistics, the trend is "
-        "shown."
+        "Deeper networks start with less alignment on CIFAR-100: ResNet-101 starts 75 % below the inputs, "
+        "VGG-16 26 %. This is with batch norm's running statistics; with the batch's own, the trend is shown."
     )
     table = made_up()
     there = (table["dataset"] == "cifar10") & (table["kind"] == "area")
     deepest, before = (there & (table["network"] == name) for name in ("resnet101", "resnet50"))
     table.loc[deepest, "area"] = table.loc[before, "area"].to_numpy() - 1e-4
-    assert " %; on CIFAR-10, ResNet-101 starts too little below ResNet-50 to matter. With" in finding(table)
+    assert " %; on CIFAR-10, ResNet-101 starts too little below ResNet-50 to matter. This" in finding(table)
     table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
-    assert " %; on CIFAR-10, they do not. With" in finding(table)
+    assert " %; on CIFAR-10, they do not. This" in finding(table)
     table.loc[before, "area"] = 0.01
-    said = "on CIFAR-10, ResNet-50 already starts so low that a further drop is too small to judge."
+    said = "on CIFAR-10, ResNet-50 already starts so low that a further drop cannot be judged."
     assert said in finding(table)
     table.loc[(table["mode"] == "batch") & (table["dataset"] == "cifar10"), "area"] = 0.3
     assert "the trend is shown or " in finding(table)
