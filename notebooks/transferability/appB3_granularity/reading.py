@@ -106,7 +106,7 @@ def finding(table, parameters, claims):
         f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error on classes of different "
         f"superclasses and {fine:.0f} % on those of one"
     )
-    return f"{joined(said, COARSE_SAID[claims['coarse'].outcome])}. Our networks are small."
+    return f"{said}. {joined(COARSE_SAID[claims['coarse'].outcome], 'our networks are small')}."
 
 
 PRINTED = f"{printed_more():+.1f} (by errors {printed_more('corrected'):+.1f})"

@@ -222,47 +222,40 @@ SAID = by_verdict(
     "The Hessian's largest eigenvalues are as large at minima reached from pre-trained weights as at others",
     "the Hessian's largest eigenvalues are smaller at minima reached from pre-trained weights",
 )
-SCALED = by_verdict(
-    "Relative to the weights' size, minima reached from pre-trained weights are flatter",
-    "Relative to the weights' size, minima reached from pre-trained weights are sharper, not flatter",
-    "Relative to the weights' size, minima reached from pre-trained weights are as flat as others",
-)
-ABSOLUTE = by_verdict(
-    "In absolute terms they are smaller", "In absolute terms they are larger",
-    "In absolute terms they are as large", undecided="In absolute terms this is undecided",
-)  # fmt: skip
 DECIDED = (HOLDS, CONTRADICTED, ABSENT)
+SCALED = dict(zip(DECIDED, ("flatter", "sharper", "as flat as others"), strict=True))
 RISES = dict(zip(DECIDED, ("less", "more", "as much"), strict=True))  # around minima from pre-trained weights
 
 
 def finding(table, parameters, claims):
     """The eigenvalues on the first target, and how the loss rises around the minima.
 
-    First relative to the weights' size where that is decided and comes out otherwise: the paper, too, takes
-    the filters' size out of its maps.
+    Also relative to the weights' size where that is decided: the paper, too, takes the filters' size out of
+    its maps.
     """
     claim, scaled = claims["eigenvalues"], claims["eigenvalues-times-norm"]
     if claim.measured is None:
         return "No seed has two networks that reached the loss, so there is nothing to compare."
-    said, small = SAID[claim.outcome], " Our network is small."
+    said, small = SAID[claim.outcome], "Our network is small"
     if claim.outcome == NOT_JUDGED:
         right = source_accuracy(table, parameters)
         known = f": the source network gets only {right:.0f} % of its test images right"
-        return said + known * bool(right < SOURCE_LEARNED.at_least) + "." + small
+        return f"{said}{known * bool(right < SOURCE_LEARNED.at_least)}. {small}."
     first = first_target(parameters)
-    on, larger = f"on {words(first)}", "from random weights are {} times as large"
     if scaled.outcome in DECIDED and scaled.outcome != claim.outcome:
-        text = f"{SCALED[scaled.outcome]}: {on} the Hessian's largest eigenvalues "
-        text = joined(text + larger.format(f"{2**scaled.measured:.1f}"), ABSOLUTE[claim.outcome])
+        text = f"{said}, but relative to the weights' size those minima are {SCALED[scaled.outcome]}: from "
+        text += f"random weights eigenvalues are {2**scaled.measured:.1f} times as large"
     else:
-        text = f"{said}: {on} those {larger.format(f'{2**claim.measured:.2f}')}"
+        text = f"{said}: on {words(first)} those from random weights are "
+        text += f"{2**claim.measured:.2f} times as large"
         if scaled.outcome in DECIDED:
             text += f", relative to the weights' size {2**scaled.measured:.1f} times"
     if not len(settled(table, first)):
         return f"{text}. Training had not settled in a minimum."
     around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in sorted(parameters["radii"])}
-    rises = f"the loss around them rises {how}" if (how := _by_radius(around)) else ""
-    return fitting(f"{joined(text, rises)}.{small}", f"{text}.{small}", f"{text}.")
+    how = _by_radius(around)
+    told = joined(f"The loss around them rises {how}", small) if how else small
+    return fitting(f"{text}. {told}.", f"{text}. {small}.", f"{text}.")
 
 
 def _by_radius(around):

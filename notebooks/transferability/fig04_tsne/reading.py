@@ -180,13 +180,10 @@ def finding(table, parameters, claims):
     own, shared = claims["near"], claims["near-shared"]
     if NOT_RUN in (own.outcome, shared.outcome):
         return "With fewer than two targets there is nothing to compare."
-    text = (
-        f"{joined(SAID[own.outcome], CONTROL[shared.outcome])}: minima from two starts lie "
-        f"{2**own.measured:.1f} times as far apart as those of two targets (random weights: "
-        f"{2**shared.measured:.1f})."
-    )
-    little = ", and the picture shows how little weights move" * (own.outcome == shared.outcome == HOLDS)
-    return f"{text} Our networks are small{little}."
+    text = f"{SAID[own.outcome]}: those from two starts lie {2**own.measured:.1f} times as far apart"
+    control = f"{CONTROL[shared.outcome]} ({2**shared.measured:.1f} times)"
+    control += ", so the picture shows how little weights move" * (own.outcome == shared.outcome == HOLDS)
+    return f"{text}. {joined(control, 'our networks are small')}."
 
 
 def key_numbers(table, parameters):

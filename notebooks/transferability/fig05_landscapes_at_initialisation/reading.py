@@ -223,9 +223,9 @@ def finding(table, parameters, claims):
         return "Nothing was measured from both starts."
     if near.outcome == NOT_JUDGED:
         return (
-            f"{SAID[near.outcome]}: at the paper's radius our maps are flat, as the loss around random "
-            f"weights varies by {span(own_middle(table, parameters)):.2g} nats and the paper's contours lie "
-            f"{CONTOUR:g} apart. Our network is small."
+            f"{SAID[near.outcome]}: at the paper's radius our maps are flat (around random weights the loss "
+            f"varies by {span(own_middle(table, parameters)):.2g} nats, and the paper's contours lie "
+            f"{CONTOUR:g} apart). Our network is small."
         )
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (

@@ -146,14 +146,14 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
-ALONG = "along its gradient"
+STEP = "a step along the gradient changes the loss"
 SAID = by_verdict(
-    f"Over training, the loss varies more {ALONG} from random than from pre-trained weights",
-    f"Over training, the loss varies more {ALONG} from pre-trained than from random weights",
-    f"Over training, the loss varies as much {ALONG} from random as from pre-trained weights",
-    f"the loss varies more {ALONG} from random than from pre-trained weights",
+    f"Over training, {STEP} more in networks trained from random than from pre-trained weights",
+    f"Over training, {STEP} more in networks trained from pre-trained than from random weights",
+    f"Over training, {STEP} as much in networks trained from random as from pre-trained weights",
+    f"{STEP} more in networks trained from random than from pre-trained weights",
 )
-EARLY = {outcome: f"Early on {words}" for outcome, words in IT.items()}
+EARLY = {outcome: f"In the first tenth of training {words}" for outcome, words in IT.items()}
 
 
 def shown(parameters):
@@ -171,8 +171,8 @@ def finding(table, parameters, claims):
     if said is None or early is None or over_all is None:
         return "There is nothing to compare."
     own = f"{2**over_all:.1f} times as much in Figure 6"
-    told = joined(f"{said}: {own}", early)
-    return fitting(f"{told}. Our network is small.", f"{told}.")
+    told = joined(early, "our network is small")
+    return fitting(f"{said}: {own}. {told}.", f"{said}: {own}. {early}.", f"{said}. {early}.")
 
 
 def times(values):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.claims import NOT_RUN, KeyNumber, interval
+from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
 from alignbook.statements import Statement
 from alignbook.studies.transferability.by_seed import factor
@@ -208,25 +208,19 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "The gradient grows faster backwards through random than through pre-trained weights",
-    "The gradient grows faster backwards through pre-trained than through random weights",
-    "The gradient grows as fast backwards through pre-trained as through random weights",
-    "gradients grow faster backwards through random weights",
+    "Backwards, the gradient grows faster through random than through pre-trained weights",
+    "Backwards, the gradient grows faster through pre-trained than through random weights",
+    "Backwards, the gradient grows as fast through pre-trained as through random weights",
+    "the back-propagated gradient grows faster through random weights",
 )
 LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
-SHRUNK = by_verdict(
-    "As in the paper, pre-trained weights shrink its leading directions in the middle layer",
-    "Unlike in the paper, pre-trained weights enlarge its leading directions in the middle layer",
-    "Unlike in the paper, its leading directions do not shrink in the middle layer",
-    undecided="Whether leading directions shrink in the middle layer is undecided",
-    not_judged="Leading directions are not judged",
-)
+VECTORS = "along its leading singular vectors (middle layer)"
 PROJECTED = by_verdict(
-    "Low weight in the middle layer's leading directions may explain it",
-    "In the middle layer, pre-trained weights have more, not less, in leading directions",
-    "In the middle layer, pre-trained weights have no less in leading directions",
-    undecided="Whether low weight in the middle layer's leading directions explains it is undecided",
-    not_judged="The weight in leading directions is not judged",
+    f"As the paper says, pre-trained weights lie less {VECTORS}",
+    f"Against the paper, pre-trained weights lie more {VECTORS}",
+    f"Against the paper, pre-trained weights lie as much {VECTORS}",
+    undecided=f"Whether pre-trained weights lie less {VECTORS} is undecided",
+    not_judged=f"Whether pre-trained weights lie less {VECTORS} is not judged",
 )
 
 
@@ -237,15 +231,15 @@ def finding(table, parameters, claims):
     sizes = growth(rows_of(table, names[0], "scale"))
     if said is None or sizes.isna().any():
         return "There is nothing to compare."
-    shrunk, projected = (claims[f"{id}-{names[0]}"].outcome for id in ("shrunk", "suppressed-both"))
-    cause = PROJECTED.get(projected) if shrunk == NOT_RUN else SHRUNK[shrunk]
-    lower = [f"steeper-lower-{name}" for name in names]
-    parts = [cause]
+    lower, parts = [f"steeper-lower-{name}" for name in names], []
+    if cause := over_cases(claims, [f"suppressed-both-{name}" for name in names], PROJECTED):
+        parts.append(cause)
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
         parts.append(over_cases(claims, lower, LOWER))
-    fold = f"a fitted {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
-    told = (joined(f"{said}: {fold}", *some) for some in (parts, parts[:1], []))
-    return fitting(*(f"{one}. Our network is small." for one in told))
+    fold = f"about {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
+    small = "Our network is small"
+    told = [joined(*some) for some in ([*parts, small], parts, [*parts[:1], small]) if some]
+    return fitting(*(f"{said}: {fold}. {one}." for one in (*told, small)))
 
 
 def key_numbers(table, parameters):
@@ -254,6 +248,6 @@ def key_numbers(table, parameters):
     ends = apart(rows, lambda part: -np.log2(last(profile(part))))
     told = {"gradient at the last convolution, pre-trained over random weights": factor(ends)}
     for which, lower in (("lower", True), ("upper", False)):
-        what = f"decades per convolution in the {which} half, random less pre-trained"
+        what = f"growth per convolution in the {which} half, random less pre-trained (powers of ten)"
         told[what] = interval(apart(rows, half(lower)), "{:.3f}")
     return [KeyNumber(what, here) for what, here in told.items()] if len(ends) else []

@@ -224,14 +224,15 @@ def finding(table, parameters, claims):
         caveat = " The networks of (c) and (d) have not learned theirs."
     elif not {HOLDS, CONTRADICTED, NOT_JUDGED} & {claims[f"crossed-{part}"].outcome for part in PARTS}:
         caveat = " With natural and artificial classes crossed, neither source is clearly best."
-    text += "; digits" if both.outcome == NOT_JUDGED else ": digits"
-    text += f" beat clothes by {claims['inputs'].measured:.1f} points on {street} street digits, "
-    text += f"classes beat colours by {claims['labels'].measured:.1f}"
-    if claims["colours-help"].outcome == CONTRADICTED:
-        text += "; colours help, too, against the paper"
+    text += "; " if both.outcome == NOT_JUDGED else ": "
+    inputs, labels = (f"{claims[which].measured:.1f}" for which in ("inputs", "labels"))
+    long = f"{text}for {street} street digits, learning digits first beats learning clothes by {inputs} "
+    long += f"points, and on the same images, classes beat colours by {labels}"
+    short = f"{text}digits beat clothes by {inputs} points, classes beat colours by {labels}"
+    too = "; colours help, too, against the paper" * (claims["colours-help"].outcome == CONTRADICTED)
     if open_ := [name for name in ("clothes", "colours") if claims[f"{name}-help"].outcome == UNDECIDED]:
         caveat = f" It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
-    return fitting(f"{text}.{caveat}", f"{text}.")
+    return fitting(f"{long}{too}.{caveat}", f"{short}{too}.{caveat}", f"{short}{too}.")
 
 
 def key_numbers(table, parameters):

@@ -172,9 +172,8 @@ def finding(table, parameters, claims):
     past = f", and {'an interval reaches' if len(wide) == 1 else 'intervals reach'} past that" * bool(wide)
     return (
         f"{said}: for standard normal weights the weakest exponent is {abs(worst):.2f} "
-        f"{'below' if worst < 0 else 'above'} the lemma's; "
-        f"we allow {ROOM:g}{past}. Our networks miss Lemma 2's condition, about "
-        f"{float(f'{needed.median() / 1e6:.1g}'):,.0f} million units."
+        f"{'below' if worst < 0 else 'above'} the lemma's (we allow {ROOM:g}{past}). Lemma 2 needs "
+        f"about {float(f'{needed.median() / 1e6:.1g}'):,.0f} million units; our networks are far narrower."
     )
 
 
@@ -188,13 +187,13 @@ def key_numbers(table, parameters):
     carried = per_seed(rows, lambda part: part["carried"].mean())
     return [
         KeyNumber(
-            f"Lemma 1's bound over the farthest that a unit moves, κ = {kappa:g}",
+            f"Lemma 1's bound, divided by the farthest that a unit moves (κ = {kappa:g})",
             mean_spread(loose, 0),
             "at least 1",
         ),
         KeyNumber(
-            f"outputs less transformed labels, over the labels, κ = {kappa:g}",
+            f"distance of outputs from transformed labels, as a share of the labels (κ = {kappa:g})",
             mean_spread(carried),
-            "0 as m → ∞, κ → 0",
+            "0 in the limit",
         ),
     ]

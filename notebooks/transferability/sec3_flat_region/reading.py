@@ -9,7 +9,7 @@ from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict, fitting, joined, listed, over_cases
+from alignbook.wording import by_verdict, fitting, listed, over_cases
 
 HELD_OUT = "held-out"  # the target that is like the source in inputs and labels; others are in inputs alone
 EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
@@ -124,10 +124,10 @@ SAID = by_verdict(
     "less similar targets lead farther out of the source's flat region",
 )
 STAYS = by_verdict(
-    "The new images stay within our edge of a tenth", "Even the new images pass our edge of a tenth",
-    "The new images end at our edge of a tenth",
-    undecided="Whether the new images lead out is undecided",
-    not_judged="Whether the new images lead out is not judged",
+    "and these stay within our edge of a tenth", "and even these pass our edge of a tenth",
+    "and these end at our edge of a tenth",
+    undecided="and whether these pass our edge of a tenth is undecided",
+    not_judged="and whether these pass our edge of a tenth is not judged",
 )  # fmt: skip
 INPUTS = by_verdict(
     "leads less far", "leads farther still", "leads as far",
@@ -143,8 +143,8 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, HELD_OUT).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    rises = f"they raise its loss {far} of the way to guessing, new images of its classes {near}"
-    text = joined(f"{SAID[head.outcome]}: {rises}", STAYS[claims[f"stays-{HELD_OUT}"].outcome])
+    rises = f"they raise its loss by {far} of the way to guessing, new images of its own classes by {near}"
+    text = f"{SAID[head.outcome]}: {rises}, {STAYS[claims[f'stays-{HELD_OUT}'].outcome]}"
     if head.outcome == NOT_JUDGED:
         text = f"{SAID[head.outcome]}, since some network has not learned its task well enough"
     other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)

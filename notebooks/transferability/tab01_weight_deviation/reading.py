@@ -17,7 +17,7 @@ from alignbook.studies.transferability.deviations import (
     series,
 )
 from alignbook.studies.transferability.targets import LEARNED as SOURCE_LEARNED
-from alignbook.wording import IT, by_verdict, first_unmet, fitting, over_cases
+from alignbook.wording import IT, by_verdict, first_unmet, fitting, joined, over_cases
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 SOURCES = {"own": "", "imagenet": f"{imagenet_rows.NAME} from ImageNet, "}
@@ -193,9 +193,9 @@ def finding(table, parameters, claims):
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
     text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})"
-    text += from_imagenet(claims)
-    caveat = of_similar(parameters, claims) or "Our network is small."
-    return fitting(f"{text}. {caveat}", f"{text}.")
+    caveats = [one for one in (from_imagenet(claims), of_similar(parameters, claims)) if one]
+    caveats = caveats or ["Our network is small"]
+    return fitting(f"{text}. {joined(*caveats)}.", f"{text}. {caveats[0]}.", f"{text}.")
 
 
 def of_similar(parameters, claims):
@@ -203,7 +203,7 @@ def of_similar(parameters, claims):
     found = [claims[f"nearer-{case.id}"] for case in OWN(parameters)]
     if not all(first_unmet(claim, {ALIKE.text: "unlike"}, otherwise="") for claim in found):
         return ""
-    return "Whether similar targets move our weights less is not judged: they have more classes."
+    return "Whether similar targets move the weights less is not judged, as they have more classes"
 
 
 def from_imagenet(claims):
@@ -217,7 +217,7 @@ def from_imagenet(claims):
         said + f" if {settings[0]}" * (len(settings) < len(SETTINGS)) + because
         for (said, because), settings in found.items()
     ]
-    return f"; with ImageNet's weights {' and '.join(told)}" if told else ""
+    return f"With ImageNet's weights {' and '.join(told)}" if told else ""
 
 
 def key_numbers(table, parameters):

@@ -178,8 +178,8 @@ def mean_ratio(table, rate):
 
 
 def finding(table, parameters, claims):
-    """Whether fine-tuning is ahead in error and in deviation, how much farther the others move, and where it
-    helps less; of the latter nothing if there is no room.
+    """Whether fine-tuning is ahead in error and in deviation; then where it helps less, if there is room, and
+    how much farther weights move from scratch.
     """
     said = over_cases(claims, [f"error-{name}" for name in parameters["targets"]], SAID)
     moved = over_cases(claims, [f"deviation-{name}" for name in parameters["targets"]], MOVED)
@@ -188,10 +188,10 @@ def finding(table, parameters, claims):
         return "Nothing was measured."
     gained = GAINED.get(claims["nearer-gains"].outcome)
     theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
-    far = f"{joined(said, moved)}, and from scratch they move {ratio.mean():.2f} times as far on average"
-    small = "Our networks are small"
-    longest = joined(gained, small) if gained else small
-    return fitting(f"{far} ({theirs}). {longest}.", f"{far} ({theirs}). {small}.")
+    far = f"from scratch the weights move {ratio.mean():.2f} times as far on average ({theirs})"
+    text, alone, small = joined(said, moved), f"F{far[1:]}", "our networks are small"
+    told = [f"{gained}, and {far}"] if gained else []
+    return fitting(*(f"{text}. {joined(one, small)}." for one in (*told, alone)), f"{text}. {alone}.")
 
 
 def key_numbers(table, parameters):
@@ -207,10 +207,11 @@ def key_numbers(table, parameters):
             f"{theirs['printed'].mean():.0f}",
         ),
         KeyNumber(
-            f"deviation from scratch (rate {parameters['other_rate']:g}) over fine-tuned",
+            f"deviation from scratch over fine-tuned, at the other rate ({parameters['other_rate']:g})",
             interval(mean_ratio(table, parameters["other_rate"])),
         ),
         KeyNumber(
-            f"{off['target']}: improvement in %, from the printed errors", off["improvement"], off["printed"]
+            f"{off['target']}: improvement in %, as printed and (here) from the printed errors",
+            off["improvement"], off["printed"],
         ),
     ]  # fmt: skip

@@ -153,10 +153,9 @@ def finding(table, parameters, claims):
     if worst.outcome == HOLDS or len(names) == 1:  # it holds on all of them
         where, most = "", "at most " * (len(names) > 1)
     text = f"{change}: {where}the change is {most}{100 * _off(worst):.1f} % off the predicted one"
-    text += ", which may lie beyond our margin" * bool(unsure)
-    small = "The tasks are small."
-    told = [f"{joined(one, similar)}." for one in (text, change)]
-    return fitting(f"{told[0]} {small}", told[0], f"{told[1]} {small}")
+    text += f", and the seeds leave open whether that is within our {100 * MARGIN:.0f} %" * bool(unsure)
+    told = joined(similar, "the tasks are small")
+    return fitting(f"{text}. {told}.", f"{text}. {similar}.", f"{change}. {told}.")
 
 
 def _off(claim):
@@ -169,8 +168,9 @@ def key_numbers(table, parameters):
     rows = judged_rows(table, parameters)
     if rows.empty:
         return []
-    numbers = [("distance from the term, share of y_Q'y_Q", mean_spread(per_seed(widest(rows), distance), 3))]
+    what = "measured change less the theorem's, as a share of the labels' squared norm"
+    numbers = [(what, mean_spread(per_seed(widest(rows), distance), 3))]
     if rows["width"].nunique() > 1:
-        rates = width_rate(table, parameters)
-        numbers.append(("exponent of m in the width's error", mean_spread(-rates), "at most -1/4"))
+        rates, what = width_rate(table, parameters), "exponent of the width in the error that the width makes"
+        numbers.append((what, mean_spread(-rates), "at most -1/4"))
     return [KeyNumber(*number) for number in numbers]

@@ -275,14 +275,14 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     said = said or "Whether the excess over the bound falls with the width was not measured"
     worst, test = per_seed(rows, lambda part: ratio(part).max()), claims["test-loss"].outcome
-    moved = f"{said}: at the largest width shown the weights move {worst.mean():.2f} times the bound "
-    moved += "after the worst source on average"
+    moved = f"{said}: at the largest width the weights move {worst.mean():.2f} times the bound "
+    moved += "after the source that exceeds it most"
     bounds = {claims[f"bound-{name}"].outcome for name in parameters["datasets"]}
     wide = "The theorem is about far wider networks"
     if bounds == {NOT_JUDGED}:
         wide = f"We do not judge the bound itself, as {wide[0].lower()}{wide[1:]}"
-    told = joined(moved, TEST.get(test))
-    return fitting(f"{told}. {wide}.", f"{told}.")
+    told = [TEST[test], wide] if test in TEST else [wide]
+    return fitting(f"{moved}. {joined(*told)}.", f"{moved}. {told[0]}.")
 
 
 def key_numbers(table, parameters):
@@ -291,6 +291,6 @@ def key_numbers(table, parameters):
     if tight.empty:
         return []
     return [
-        KeyNumber("deviation over bound, mean over sources", mean_spread(tight), "at most 1 as m → ∞, κ → 0"),
+        KeyNumber("deviation over bound, mean over sources", mean_spread(tight), "at most 1 in the limit"),
         KeyNumber("rank correlation of bound and test loss", mean_spread(ranks)),
     ]

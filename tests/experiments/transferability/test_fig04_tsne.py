@@ -125,12 +125,12 @@ def test_the_finding_has_its_control():
     text = finding(table)
     for start in ("pretrained", "random, shared"):
         assert f"{2 ** reading.near(table, start).mean():.1f}" in text
-    assert "; shared random weights bring them together, too" in text and "how little weights move" in text
+    assert ". Shared random weights bring them together, too" in text and "how little weights move" in text
     # Where shared random weights do not bring minima together, pre-training does something.
     shared = (table["start"] == "random, shared") & (table["other_start"] == "random, shared")
     table.loc[shared & (table["distance"] > 0), "distance"] *= 1000
     assert outcomes(table)["near-shared"] == CONTRADICTED
-    assert "; shared random weights leave them apart" in finding(table) and "how little" not in finding(table)
+    assert ". Shared random weights leave them apart" in finding(table) and "how little" not in finding(table)
 
 
 def with_second(ours, second, wrong):

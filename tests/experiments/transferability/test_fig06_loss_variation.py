@@ -130,7 +130,7 @@ def test_finding_gives_the_ratios_and_the_early_verdict():
     text = reading.finding(table, PARAMETERS, judged(table))
     value = 2 ** reading.ratios(table, "cifar10-natural", "scaled").mean()
     assert f": {value:.1f} times" in text
-    assert reading.SAID[HOLDS] in text and "; early on it holds." in text
+    assert reading.SAID[HOLDS] in text and ". In the first tenth of training it holds;" in text
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
     assert reading.times([1.0, 2.0, 3.0]) == "4.00 (0.71 to 22.38)"  # 2^(2 ± 4.303 / √3)
 

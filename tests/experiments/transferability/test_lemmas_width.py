@@ -162,7 +162,7 @@ def test_data_sets_are_no_sample():
     assert "on 1 of 2 data sets (the other contradicted)" in reading.finding(both, parameters, found)
     wide = replace(found["falls-two"], outcome=UNDECIDED)
     text = reading.finding(both, parameters, found | {"falls-two": wide})
-    assert "we allow 0.1, and an interval reaches past that." in text
+    assert "(we allow 0.1, and an interval reaches past that)." in text
 
 
 def test_the_share_near_the_threshold_is_not_judged_where_all_units_are():

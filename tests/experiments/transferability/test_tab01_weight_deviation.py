@@ -269,7 +269,7 @@ def test_ranks_of_networks_that_have_not_learned_their_targets_are_not_judged(wr
     assert found["ordering-imagenet-fine-tuned"].outcome == outcome
     assert found["ordering-fine-tuned"].outcome == HOLDS  # that of our own source stays
     assert found["ordering-imagenet-fine-tuned"].measured is not None
-    said = "with ImageNet's weights it is not judged (targets not learned)."
+    said = "With ImageNet's weights it is not judged (targets not learned)."
     assert (said in finding(table)) == (outcome == NOT_JUDGED)
     assert "ImageNet" not in finding(made(swap=True))
 
@@ -280,7 +280,7 @@ def test_of_too_few_targets_ranks_are_not_judged():
     table = pd.concat([made(swap=True).assign(weights=None), second], ignore_index=True)
     found = outcomes(table)
     assert found["ordering-imagenet-fixed"] == NOT_JUDGED and found["ordering-fixed"] == HOLDS
-    assert "with ImageNet's weights it is not judged (too few targets)." in finding(table)
+    assert "With ImageNet's weights it is not judged (too few targets)." in finding(table)
 
 
 def test_a_source_that_is_not_learned_decides_nothing():

@@ -287,11 +287,11 @@ def test_claims_on_nothing_and_on_little():
 
 
 def test_finding_follows_the_numbers(table):
-    assert "the weights move 0.98 times the bound after the worst source on average" in finding(made_up())
+    assert "the weights move 0.98 times the bound after the source that exceeds it most" in finding(made_up())
     assert finding(made_up()).startswith(
         "Whether the excess over the bound falls with the width was not measured:"
     )
-    assert "a larger bound goes with a larger test loss, as claimed" in finding(made_up())
+    assert ". A larger bound goes with a larger test loss, as claimed" in finding(made_up())
     assert "goes with a smaller test loss" in finding(made_up(test=-1))
     assert len(reading.key_numbers(table, PARAMETERS)) == 2
 
