@@ -44,6 +44,18 @@ def joined(sentence, *more):
     return "; ".join((sentence, *(f"{one[0].lower()}{one[1:]}" for one in more if one)))
 
 
+def sentences(first, *more):
+    """``first`` and, of those that are neither empty nor None, a second sentence; with their full stops.
+
+    first, more : without their full stops; several in the second sentence are joined by semicolons
+    """
+    more = [one for one in more if one]
+    if not more:
+        return f"{first}."
+    second = joined(*more)
+    return f"{first}. {second[0].upper()}{second[1:]}."
+
+
 def weaker(*claims):
     """The outcome of several claims that a sentence joins by *and*: that of the one that shows it least."""
     order = (NOT_RUN, NOT_JUDGED, CONTRADICTED, ABSENT, UNDECIDED, HOLDS)

@@ -6,7 +6,7 @@ from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, rank_correlation
 from alignbook.statements import Case, Statement
-from alignbook.wording import OTHERWISE, clauses, counted, fitting, joined, listed, named, replicates
+from alignbook.wording import OTHERWISE, clauses, counted, fitting, listed, named, replicates, sentences
 
 from ..names import called
 
@@ -142,20 +142,19 @@ def finding(table, parameters, claims):
     found = replicates(claims, "would")
     if not found:
         return "No layer was trained."
-    said = "If all classes were equally likely, as the paper assumes, steps on better aligned layers of an "
-    said += f"untrained network would change its outputs {changes(claims, found)}"
-    found, steps = replicates(claims, "controls"), "with its own probabilities, such steps change them "
+    said = "If an untrained network found all classes equally likely, as the paper assumes, a step on a "
+    said += f"better aligned layer would change its outputs {changes(claims, found)}"
+    real = "With its real outputs, it changes them "
+    found, more = replicates(claims, "controls"), f"Measured on {parameters['images']} images"
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
         sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
-        said = joined(said, f"{steps}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}")
+        more = f"{real}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}"
     elif HOLDS in found:
-        said = joined(said, f"{steps}more{counted(found[HOLDS], sum(map(len, found.values())))}")
+        more = f"{real}more{counted(found[HOLDS], sum(map(len, found.values())))}"
     short = said.replace(", as the paper assumes,", ",")
-    images = f" Measured on {parameters['images']} images."
-    shortest = short.replace("with its own probabilities", "in fact")
-    return fitting(*(f"{text}.{more}" for text in (said, short, shortest) for more in (images, "")))
+    return fitting(sentences(said, more), sentences(short, more), f"{short}.")
 
 
 def changes(claims, found):

@@ -270,8 +270,8 @@ SAID = {
     HOLDS: "In very short steps, layers gain alignment{} in the order of the Hessian's moments",
     CONTRADICTED: "In very short steps, layers gain alignment{} against the order of the Hessian's moments",
     ABSENT: "In very short steps, the Hessian's moments do not order the layers by the alignment they gain",
-    UNDECIDED: "Whether layers gain alignment in the order of the Hessian's moments is undecided in very "
-    "short steps",
+    UNDECIDED: "In very short steps, it is undecided whether layers gain alignment in the order of the "
+    "Hessian's moments",
 }
 LONG = {
     HOLDS: "that order shows{} in training's longer ones",
@@ -290,13 +290,14 @@ def finding(table, parameters, claims):
     if short.outcome == UNDECIDED:
         exact = if_exact(table, rates(parameters)[-1])
         if exact < SPOILT:
-            said += f": with our errors, even an exact order would read as a correlation of only {exact:.2f}"
+            said += ": with the errors of our estimates, even an exact order would correlate by only "
+            said += f"{exact:.2f}"
     else:
         said += f" (rank correlation {short.measured:.2f})"
     if long.outcome != short.outcome and long.outcome in LONG:
         said += f"; {LONG[long.outcome].format(weakly(long))} ({long.measured:.2f})"
     if claims["others-shuffled-rate"].outcome == CONTRADICTED:
-        said += "; features at right angles to the labels move, too, which the paper denies"
+        return f"{said}. Tangent features orthogonal to the labels move, too, which the paper denies."
     return f"{said}. Measured on {parameters['examples']} images."
 
 

@@ -8,7 +8,17 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import agree, at, difference, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, counted, first_unmet, fitting, joined, listed, replicates, together
+from alignbook.wording import (
+    clauses,
+    counted,
+    first_unmet,
+    fitting,
+    joined,
+    listed,
+    replicates,
+    sentences,
+    together,
+)
 
 from ..names import LEARNED, called
 from ..stopping import GOAL
@@ -242,9 +252,10 @@ def finding(table, parameters, claims):
 
     said = clauses(claims, "hierarchy-hidden", PEAK, at_kinds)
     said = f"At a training loss of {GOAL:g} and at the end, {said}" if said else ""
-    for more in (unjudged(found, every), rising(replicates(claims, "hierarchy-rises"), every)):
-        said = fitting(joined(said, more) if said else more, said)
-    return fitting(f"{said}. The momentum is our choice.", f"{said}.")
+    open = unjudged(found, every)
+    said = fitting(joined(said, open) if said else open, said)
+    rose = rising(replicates(claims, "hierarchy-rises"), every) or "The momentum is our choice"
+    return fitting(sentences(said, rose), f"{said}.")
 
 
 def unjudged(found, every):

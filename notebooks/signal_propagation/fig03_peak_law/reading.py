@@ -323,7 +323,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 LAW = {
-    CONTRADICTED: "grows not as the power 3/5 of depth but as the power {}",
+    CONTRADICTED: "grows as depth to the power {}, not 3/5",
     HOLDS: "grows as the power 3/5 of depth{}",
     UNDECIDED: "grows at an undecided rate{}",
 }
@@ -348,7 +348,7 @@ def finding(table, parameters, claims):
     theory = said
     if math.isfinite(exact):
         exactly = f"{'at most ' * (len(judged) > 1)}{exact:.1f}"
-        theory = joined(said, f"there, exact theory gives {exactly}, averaged over pairs")
+        theory = joined(said, f"there, exact theory gives {exactly}, averaged over pairs of images")
     return fitting(
         *(f"{text}. {rest}".rstrip() for text, rest in ((theory, more), (theory, short), (said, short)))
     )

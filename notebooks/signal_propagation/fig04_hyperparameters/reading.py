@@ -19,7 +19,7 @@ from alignbook.claims import (
 )
 from alignbook.over_seeds import agree, at, correlation, difference, means
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import fitting, joined, listed
+from alignbook.wording import fitting, listed, sentences
 
 from ..names import called
 from ..stopping import GOAL
@@ -285,8 +285,8 @@ AXES = {
     "rate": ("doubling of the rate", "higher rates"),
 }
 SAID = {
-    HOLDS: "the early peak moves towards the centre, {} as Section 4 says, unlike Figure 8",
-    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says, unlike Section 4",
+    HOLDS: "the early peak moves towards the centre, {} as Section 4 says (Figure 8: the opposite)",
+    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says (Section 4: the opposite)",
     ABSENT: "{} hardly move the early peak, while the paper says that they do",
     UNDECIDED: "whether {} move the early peak is undecided",
 }
@@ -294,16 +294,14 @@ RISES = {
     HOLDS: "it becomes higher{}",
     CONTRADICTED: "it becomes lower{}",
     ABSENT: "it stays as high{}",
-    UNDECIDED: "its height{} is undecided",
-    NOT_JUDGED: "its height{} is not judged",
+    UNDECIDED: "whether it becomes higher{} is undecided",
+    NOT_JUDGED: "whether it becomes higher{} is not judged",
 }
-
-
 BETTER = {
-    HOLDS: ": here they do",
-    CONTRADICTED: ": here they do worse",
-    ABSENT: ": here neither is so",
-    UNDECIDED: ": here it is undecided",
+    HOLDS: "across settings, higher peaks go with a lower test loss",
+    CONTRADICTED: "across settings, higher peaks go with a higher test loss",
+    ABSENT: "across settings, the peak's height says little about the test loss",
+    UNDECIDED: "whether higher peaks generalise better is undecided",
 }
 
 
@@ -330,19 +328,16 @@ def finding(table, parameters, claims):
     for outcome, words in RISES.items():
         if axes := [axis for axis in AXES if heights[axis] == outcome]:
             rises.append(words.format(f" with {changes(axes)}" if len(axes) < len(AXES) else ""))
+    same = SAME["height"].text
     why = ""
-    if rises:
-        said = joined(said, *rises)
-        if all(claims[f"higher-dense-{axis}"].test.startswith(SAME["height"].text) for axis in AXES):
-            why = ", as the answer depends on which networks count"
-    disagree = BETTER.get(claims["loss-dense"].outcome, "")
-    if disagree:
-        disagree = f"; whether higher peaks generalise better, Section 4 and Figure 4 disagree{disagree}"
+    if rises and all(claims[f"higher-dense-{axis}"].test.startswith(same) for axis in AXES):
+        why = ", as the answer depends on which networks count"
+    rise, better = "; ".join(rises), BETTER.get(claims["loss-dense"].outcome)
     small = ""
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
-        small = " Our convolutional networks are too small to judge."
-    tails = (f"{disagree}.{small}", f"{disagree}.", f".{small}")
-    return fitting(*(said + reason + tail for tail in tails for reason in (why, "")), f"{said}.")
+        small = "our convolutional networks are too small to judge"
+    tails = ((f"{rise}{why}", better), (rise, better), (f"{rise}{why}",), (rise,), (small,))
+    return fitting(*(sentences(said, *tail) for tail in tails if any(tail)), f"{said}.")
 
 
 def how_far(judged, axes):

@@ -10,7 +10,7 @@ from alignbook import over_seeds
 from alignbook.claims import CONTRADICTED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, area, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, joined
+from alignbook.wording import by_verdict, fitting, sentences
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
 # Fixed before any result was seen.
@@ -181,7 +181,7 @@ STATEMENTS = [
 
 MOVE = "move the tangent features as the paper predicts"
 SAID = by_verdict(
-    f"Training steps {MOVE}", f"At the training's rate, steps do not {MOVE}",
+    f"Training steps {MOVE}", f"At the learning rate of training, steps do not {MOVE}",
     "How closely tangent features move as the paper predicts is just at our threshold",
     f"training steps {MOVE}",
 )  # fmt: skip
@@ -201,17 +201,16 @@ def finding(table, parameters, claims):
     claim = claims["correlated-all"]
     if claim.outcome not in SAID:
         return "No network was trained to the end."
-    said = f"{SAID[claim.outcome]}: over the first epoch the cosine averages {claim.measured:.2f}, where 1 "
-    said = joined(f"{said}is exact", IN_THE_MIDDLE.get(claims["middle"].outcome))
-    rate, caveat = reach(table), f"Measured on {'few ' * (parameters['examples'] < FEW)}images."
+    said = f"{SAID[claim.outcome]}: over the first epoch, change and prediction have a mean cosine of "
+    said += f"{claim.measured:.2f}, where 1 is exact"
+    middle = IN_THE_MIDDLE.get(claims["middle"].outcome)
+    rate, caveat = reach(table), f"Measured on {'few ' * (parameters['examples'] < FEW)}images"
     if rate is not None and rate < parameters["learning_rate"]:
         far = "far " * (parameters["learning_rate"] >= 10 * rate)
         caveat = f"As ReLUs switch, even the first-order term holds only for {far}shorter steps"
         if claim.outcome == CONTRADICTED and math.isfinite(most := best(table)):
-            caveat += f", which reach {most:.2f} early on (not judged)"
-        caveat += "."
-    short = caveat.replace("As ReLUs switch, even the", "The")
-    return fitting(f"{said}. {caveat}", f"{said}. {short}", f"{said}.")
+            caveat = f"{far}shorter steps reach {most:.2f} early on (not judged)"
+    return fitting(sentences(said, caveat, middle), sentences(said, middle), sentences(said))
 
 
 def key_numbers(table, parameters):

@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import agree, curves, difference, verdict
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, fitting, joined, replicates
+from alignbook.wording import clauses, first_unmet, fitting, replicates, sentences
 
 from ..names import called
 from .design import accuracies, chosen
@@ -185,8 +185,8 @@ def finding(table, parameters, claims):
     pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]
     if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):
         numbers = f"on {called(dataset)} {pair[0].mean():.0f} against {pair[1].mean():.0f} %"
-        more = joined(said, f"networks trained layer by layer are {worse}")
-        return fitting(f"{more}: {numbers}.", f"{more}.", f"{said}.")
+        more = f"Networks trained layer by layer are {worse}"
+        return fitting(sentences(said, f"{more}: {numbers}"), sentences(said, more), f"{said}.")
     return f"{said}."
 
 

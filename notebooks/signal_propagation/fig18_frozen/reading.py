@@ -247,8 +247,8 @@ def finding(table, parameters, claims):
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     if parity and len(replicates(claims, "evolves")) == 1:  # else the first sentence is long enough
-        said += f"; such a network {parity} one that is not frozen"
-    return f"{said}. The threshold is ours."
+        return f"{said}. Such a network {parity} one whose layers are all trained."
+    return f"{said}."
 
 
 def key_numbers(table, parameters):

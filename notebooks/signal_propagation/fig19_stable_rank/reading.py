@@ -9,7 +9,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, correlation, curves, difference, means, sample
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import first_unmet, fitting
+from alignbook.wording import first_unmet, fitting, sentences
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 BEST = PRINTED["test_accuracy"].max()
@@ -234,24 +234,24 @@ def finding(table, parameters, claims):
             claims["rank"],
             {
                 ENOUGH.text: f": {count:.0f} networks a seed are too few for a correlation",
-                ACCURATE.text: f": ours classify at most {100 * best:.0f} % of the test images correctly, "
-                f"the paper's up to {100 * BEST:.0f} %",
+                ACCURATE.text: f", because ours classify at most {100 * best:.0f} % of the test images "
+                f"correctly, the paper's up to {100 * BEST:.0f} %",
             },
         )
         low, high = claims["rank"].interval or (0, 0)
         if low > 0 or high < 0:
-            ours = f"; in ours the direction {'agrees' if low > 0 else 'is opposite'} (correlation "
-            ours += f"{claims['rank'].measured:.2f})"
+            ours = f"in ours the direction {'agrees' if low > 0 else 'is opposite'}: accuracy and rank have "
+            ours += f"a correlation of {-claims['rank'].measured:.2f}"
     elif claims["rank"].measured is not None:
         said += f" (correlation {claims['rank'].measured:.2f})"
     more = ALIGNED.get(claims["correlation"].outcome, "")
-    rate, noise = claims["rate"], LABELS.get(claims["noise"].outcome)
+    rate, noise, rates = claims["rate"], LABELS.get(claims["noise"].outcome), ()
     if rate.outcome in (HOLDS, CONTRADICTED):
-        more += f"; the lowest learning rate makes the rank {math.exp(rate.measured):.1f} times as large"
-        more += f"; {noise}" if noise else ""
-    small = parameters["width"] < 64 or parameters["images"]
-    more += f".{' Our VGG-19 is narrow and saw few images.' if small else ''}"
-    return fitting(said + ours + more, said + more)
+        times = f"{math.exp(rate.measured):.1f} times as large"
+        rates = (f"the lowest learning rate makes the rank {times}", noise)
+    small = "our VGG-19 is narrow and saw few images" * (parameters["width"] < 64 or parameters["images"] > 0)
+    tails = ((ours, *rates, small), (ours, *rates), (ours,), (small,), ())
+    return fitting(*(sentences(said + more, *tail) for tail in tails))
 
 
 def key_numbers(table, parameters):

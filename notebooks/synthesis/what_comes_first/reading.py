@@ -182,7 +182,11 @@ def finding(table, parameters, claims):
     if not text:
         return "Nothing was measured: every run diverged."
     order = replicates(claims, "order")
-    text = f"Of features aligning and filters preferring the data's axes to random ones, {text}"
+    if list(order) == [HOLDS]:
+        text = "Features align before filters prefer the data's axes to random ones"
+        text += _with(order[HOLDS], len(order[HOLDS]))
+    else:
+        text = f"Of features aligning and filters preferring the data's axes to random ones, {text}"
     caveat = _turned(parameters, claims) or " All initial filters were small."
     return fitting(f"{text}{_frozen(claims) * (len(order) == 1)}.{caveat}", f"{text}.{caveat}", f"{text}.")
 

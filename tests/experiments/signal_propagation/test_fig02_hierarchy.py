@@ -147,7 +147,7 @@ def test_a_lead_is_judged_where_it_is_the_same_at_the_loss_and_at_the_end():
     for at_two, at_end in ((HILL, falling), (falling, HILL)):
         table = made_up(at_two, at_end, losses=early)
         assert judged(table)["hierarchy-hidden-mnist-6"].outcome == NOT_JUDGED
-        assert "best, because the answer depends on when training stops; most" in found(table)
+        assert "best, because the answer depends on when training stops. Most" in found(table)
     table = made_up(falling, falling, losses=early)
     assert judged(table)["hierarchy-hidden-mnist-6"].outcome == CONTRADICTED
     assert "the first or last layer aligns best" in found(table)
@@ -181,7 +181,7 @@ def test_networks_less_accurate_than_the_printed_ones_are_not_judged(monkeypatch
     both = pd.concat([made_up(HILL, HILL), made_up(HILL, HILL, dataset="cifar10", accuracy=0.85)])
     said = found(both, datasets=["mnist", "cifar10"])
     assert "aligns best on MNIST; it is not judged on CIFAR-10, because our accuracy" in said
-    assert "; most of the gain comes in the first two epochs on MNIST." in said
+    assert ". Most of the gain comes in the first two epochs on MNIST." in said
     assert judged(made_up(late, HILL, accuracy=0.89))["hierarchy-rises-mnist-6"].outcome == CONTRADICTED
     monkeypatch.setattr(reading, "TABLES", reading.TABLES.drop(("mnist", 6)))  # nothing printed
     assert judged(made_up(HILL, HILL))["hierarchy-hidden-mnist-6"].outcome == NOT_JUDGED
@@ -268,14 +268,14 @@ def test_networks_that_did_not_learn_are_left_out():
 
 def test_the_finding_says_both_halves():
     said = found(made_up(HILL, HILL))
-    assert said.startswith("At a training loss of 0.1 and at the end, a hidden layer aligns best; most of")
+    assert said.startswith("At a training loss of 0.1 and at the end, a hidden layer aligns best. Most of")
     late = found(made_up(np.array(HILL) / 4, HILL))
-    assert "most change comes after" in late
+    assert ". Most change comes after" in late
     outer = made_up([0.6, 0.5, 0.4, 0.3, 0.2, 0.1], [0.6, 0.5, 0.4, 0.3, 0.2, 0.1], dataset="fashion_mnist")
     both = pd.concat([made_up(HILL, HILL), outer])
     said = found(both, datasets=["mnist", "fashion_mnist"])
     assert (
-        " a hidden layer aligns best on MNIST; the first or last layer aligns best on Fashion-MNIST;" in said
+        " a hidden layer aligns best on MNIST; the first or last layer aligns best on Fashion-MNIST." in said
     )
     kinds = [
         made_up(HILL, HILL, dataset="cifar10"),
@@ -301,7 +301,7 @@ def test_why_each_data_set_is_not_judged_is_said():
 def test_where_the_rise_is_late_is_said():
     late = made_up(np.array(HILL) / 4, HILL, dataset="cifar10")
     said = found(pd.concat([made_up(HILL, HILL), late]), datasets=["mnist", "cifar10"])
-    assert "most of the gain comes in the first two epochs, but not on CIFAR-10." in said
+    assert "Most of the gain comes in the first two epochs, but not on CIFAR-10." in said
 
 
 def test_jobs_are_unique_and_share_the_figures_rate():

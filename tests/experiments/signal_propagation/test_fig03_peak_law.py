@@ -563,8 +563,8 @@ def test_claims_on_little_or_nothing():
 def test_the_finding_follows_the_verdicts():
     full = {"depths": list(DEPTHS), **FULL}
     follows = found(following(0.9, 0.01), **full)
-    assert follows.startswith("The layer that aligns most grows not as the power 3/5 of depth but as the")
-    assert follows.endswith("power 0.9 on MNIST; there, exact theory gives 0.9, averaged over pairs.")
+    assert follows.startswith("The layer that aligns most grows as depth to the power 0.9 on MNIST, not 3/5")
+    assert follows.endswith("; there, exact theory gives 0.9, averaged over pairs of images.")
     law = found(following(0.6, 0.01), **full)
     assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST; there,")
     assert "MNIST (slope 0.9) is not judged, because training was cut short." in found(

@@ -200,8 +200,8 @@ def test_how_near_far_shorter_steps_come_is_said_where_steps_of_training_do_not(
     table.loc[early, "swapped"] = 0.85
     table.loc[table["epoch"] == 4, "swapped"] = 0.95  # not in the first epoch
     assert reading.best(table) == pytest.approx(0.85)
-    assert said(table).startswith("At the training's rate, steps do not move the tangent features as the")
-    assert "far shorter steps, which reach 0.85 early on (not judged)." in said(table)
+    assert said(table).startswith("At the learning rate of training, steps do not move the tangent")
+    assert "Far shorter steps reach 0.85 early on (not judged)" in said(table)
     assert "early on" not in said(made_up()) and len(said(table)) <= 300
     cited = next(one for one in reading.STATEMENTS if one.id == "correlated").source
     assert "Approximation 1" in cited and "Figure 5" not in cited  # whose times and images are not known
@@ -234,7 +234,7 @@ def test_what_is_said_follows_the_verdict():
     nothing = pd.DataFrame({"unit": []})
     assert "No network" in said(nothing)
     good, bad = said(made_up()), said(made_up(predicted=-0.1))
-    assert "steps move the" in good and "do not move the" in bad and "averages -0.10, where 1 is exact" in bad
+    assert "steps move the" in good and "do not move the" in bad and "mean cosine of -0.10, where 1 is" in bad
     assert "where the leading eigenvectors lie is not judged." in bad
     cosine, *_ = numbers = reading.key_numbers(made_up(predicted=-0.1), PARAMETERS)
     assert len(numbers) == 3 and cosine.here.startswith("-0.10") and cosine.paper == "highly correlated"

@@ -211,13 +211,13 @@ def test_what_is_said():
         falling = two_stops(made_up())
         falling.loc[(falling["kind"] == "end to end") & (falling["layer"] == end), "alignment"] = 0.6
         assert outcomes(falling)["several-mnist-32"] == NOT_JUDGED
-        why = "because our MNIST network trained as a whole has no hidden peak; networks trained layer by"
+        why = "because our MNIST network trained as a whole has no hidden peak. Networks trained layer by"
         assert why in found(falling) and len(found(falling)) <= 300
         once = falling[(falling["kind"] != "end to end") | (falling["epochs"] == falling["epochs"].max())]
         assert "how many layers share the alignment, because our MNIST network" in found(once)
         assert "lower, because that depends on when training stops" in found(once)
     assert "because how high its peak is depends on when it stops" in found(made_up())
-    assert "networks trained layer by layer are more accurate in all 2 settings: " in found(
+    assert "Networks trained layer by layer are more accurate in all 2 settings: " in found(
         made_up(good=False)
     )
     assert "because ours may have stopped too early" in found(two_stops(made_up()), patience=2)

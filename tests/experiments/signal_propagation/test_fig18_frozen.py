@@ -159,7 +159,7 @@ def test_claims_hold():
         "change by more than a tenth: on average by up to" in said and "is still less accurate than" in said
     )
     start = reading.before(made_up(), PARAMETERS)
-    assert f"of their small initial value ({start:.3f});" in said and start == pytest.approx(0.13, abs=0.03)
+    assert f"of their small initial value ({start:.3f})." in said and start == pytest.approx(0.13, abs=0.03)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
 
 

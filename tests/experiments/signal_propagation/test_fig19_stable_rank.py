@@ -161,8 +161,8 @@ def test_a_network_far_from_the_papers_accuracy_is_not_held_against_it():
     assert found.pop("fisher-below") == HOLDS  # Appendix G.4 is about any network
     assert set(found.values()) == {NOT_JUDGED}
     falls, rises = (made_up(lambda rank, sign=sign: 0.3 + sign * rank / 20) for sign in (-1, 1))
-    assert "in ours the direction agrees (correlation" in said(falls)
-    assert "in ours the direction is opposite (correlation -" in said(rises)
+    assert "In ours the direction agrees: accuracy and rank have a correlation of -" in said(falls)
+    assert "In ours the direction is opposite: accuracy and rank have a correlation of 0" in said(rises)
     for id in ("noise", "rate", "decay", "fisher-below", "fisher-even"):
         assert claims(accurate(table))[id].outcome == HOLDS
     assert "times as large" not in said(table)
