@@ -15,6 +15,7 @@ from alignbook.wording import (
     others,
     over_cases,
     replicates,
+    sentences,
     together,
     weaker,
 )  # fmt: skip
@@ -134,3 +135,9 @@ def test_names_that_have_the_same_kinds_stand_together():
     pairs = [("a", "10"), ("b", "10"), ("c", "10"), ("a", "20"), ("d", "20"), ("c", "20")]
     assert together(pairs) == {("10", "20"): ["a", "c"], ("10",): ["b"], ("20",): ["d"]}
     assert together([]) == {}
+
+
+def test_a_finding_is_one_sentence_or_two():
+    assert sentences("it holds") == sentences("it holds", "", None) == "it holds."
+    assert sentences("it holds", "", "on ten images") == "it holds. On ten images."
+    assert sentences("it holds", "here", "Not there") == "it holds. Here; not there."
