@@ -3,7 +3,7 @@
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, listed
+from alignbook.wording import by_verdict, fitting, listed, sentences
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
@@ -240,17 +240,13 @@ def finding(table, parameters, claims):
     caveat = f"the sample is {parameters['seeds']} draws of images and labels"
     if there < points / 2:
         caveat = "VGG-16 is stopped before it has learned"
-    long = "; ".join([*rare, caveat])
-    return fitting(f"{text}. {_capital(long)}.", f"{text}. {_capital(caveat)}.", f"{text}.")
+    long = "; ".join([*rare, caveat])  # joined here, since VGG-16 keeps its capitals
+    return fitting(sentences(text, long), sentences(text, caveat), sentences(text))
 
 
 def _points(gain):
     """`` (−6.0 points of accuracy)``."""
     return f" ({f'{gain:+.1f}'.replace('-', '−')} points of accuracy)"
-
-
-def _capital(text):
-    return text[0].upper() + text[1:]
 
 
 def key_numbers(table, parameters):

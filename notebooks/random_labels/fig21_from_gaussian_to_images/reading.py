@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Statement
-from alignbook.wording import by_verdict, fitting, joined, weaker
+from alignbook.wording import by_verdict, fitting, sentences, weaker
 
 from ..transfer_curves import FALL, RISE, change, growth
 from .design import IDEAL, STEPS
@@ -173,8 +173,7 @@ def finding(table, parameters, claims):
     overlap = OVERLAP.get(weaker(*(claims[f"stride-{stride}"] for stride in (2, 1))))
     some = " and saw only some images" * (parameters["images"] < ALL)
     small = f"our network is small{some}"
-    told = joined(overlap, small) if overlap else f"O{small[1:]}"
-    return fitting(f"{said}. {told}.", f"{said}. O{small[1:]}.")
+    return fitting(sentences(said, overlap, small), sentences(said, small))
 
 
 def key_numbers(table, parameters):

@@ -221,12 +221,13 @@ SAID = {
     NOT_JUDGED: "to a degree unjudged",
 }
 TUNED = {
-    HOLDS: "accuracy after fine-tuning is higher",
-    CONTRADICTED: "accuracy after fine-tuning is lower",
-    ABSENT: "accuracy after fine-tuning is no higher",
-    UNDECIDED: "whether accuracy after fine-tuning is higher is undecided",
-    NOT_JUDGED: "whether accuracy after fine-tuning is higher is not judged",
+    HOLDS: "higher",
+    CONTRADICTED: "lower",
+    ABSENT: "no higher",
+    UNDECIDED: "undecided",
+    NOT_JUDGED: "not judged",
 }
+OPEN = {UNDECIDED, NOT_JUDGED}
 
 
 def finding(table, parameters, claims):
@@ -245,19 +246,22 @@ def finding(table, parameters, claims):
             size *= OVER_STAGES[-1] in stages
             parts.append(f"{words} in {_listed(stages)}{size}")
 
-    tuned = [
-        TUNED.get(claims[f"tuned-{part}"].outcome, "accuracy after fine-tuning is not measured")
-        for part in PARTS
-    ]
-    if tuned[0] == tuned[1]:
-        after = f"{tuned[0]} on both kinds of target"
-    elif all(one.startswith("whether") for one in tuned):
-        after = f"{tuned[1]} on objects and {tuned[0].rsplit(' is ')[-1]} on animals"
+    animals, objects = (claims[f"tuned-{part}"].outcome for part in PARTS)
+    if animals == objects:
+        after = f"{_tuned(objects)} on both kinds of target"
+    elif {animals, objects} <= OPEN:
+        after = f"{_tuned(objects)} on objects and {TUNED[animals]} on animals"
     else:
-        after = f"{tuned[1]} on objects; on animals, {tuned[0].replace('accuracy after fine-tuning', 'it')}"
+        after = f"{_tuned(objects)} on objects; on animals, {_tuned(animals, 'it')}"
     said = f"Features learned on a more similar source align with the target {', '.join(parts)}"
     text = f"{said}; {after}. CIFAR-100 stands in for ImageNet."
     return fitting(text, text.replace("accuracy after fine-tuning", "fine-tuned accuracy"))
+
+
+def _tuned(outcome, it="accuracy after fine-tuning"):
+    """``accuracy after fine-tuning is higher``, a clause."""
+    word = TUNED.get(outcome, "not measured")
+    return f"whether {it} is higher is {word}" if outcome in OPEN else f"{it} is {word}"
 
 
 def _size(outcome, percent):

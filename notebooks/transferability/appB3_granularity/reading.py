@@ -5,7 +5,7 @@ from alignbook.over_seeds import at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.deviations import printed
 from alignbook.studies.transferability.targets import LEARNED, STARTS
-from alignbook.wording import by_verdict, joined
+from alignbook.wording import by_verdict, sentences
 
 from .design import COARSE, FINE, KINDS
 
@@ -106,7 +106,7 @@ def finding(table, parameters, claims):
         f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error on classes of different "
         f"superclasses and {fine:.0f} % on those of one"
     )
-    return f"{said}. {joined(COARSE_SAID[claims['coarse'].outcome], 'our networks are small')}."
+    return sentences(said, COARSE_SAID[claims["coarse"].outcome], "our networks are small")
 
 
 PRINTED = f"{printed_more():+.1f} (by errors {printed_more('corrected'):+.1f})"

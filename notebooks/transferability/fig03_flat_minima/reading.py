@@ -8,7 +8,7 @@ from alignbook.over_seeds import across, at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import STARTS, of_target, source_of, words
-from alignbook.wording import by_verdict, fitting, joined
+from alignbook.wording import by_verdict, fitting, sentences
 
 PHOTOGRAPHS = ("cifar10", "cifar100", "photos")  # sets like the sources; the paper expects flatness on these
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A): the smallest rise that matters
@@ -254,8 +254,8 @@ def finding(table, parameters, claims):
         return f"{text}. Training had not settled in a minimum."
     around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in sorted(parameters["radii"])}
     how = _by_radius(around)
-    told = joined(f"The loss around them rises {how}", small) if how else small
-    return fitting(f"{text}. {told}.", f"{text}. {small}.", f"{text}.")
+    rises = f"the loss around them rises {how}" * bool(how)
+    return fitting(sentences(text, rises, small), sentences(text, small), sentences(text))
 
 
 def _by_radius(around):

@@ -8,7 +8,7 @@ from alignbook.over_seeds import at, curves, ratio
 from alignbook.statements import Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.targets import LEARNED, name_of
-from alignbook.wording import by_verdict, joined
+from alignbook.wording import by_verdict, sentences
 
 from .design import STARTS
 
@@ -183,7 +183,7 @@ def finding(table, parameters, claims):
     text = f"{SAID[own.outcome]}: those from two starts lie {2**own.measured:.1f} times as far apart"
     control = f"{CONTROL[shared.outcome]} ({2**shared.measured:.1f} times)"
     control += ", so the picture shows how little weights move" * (own.outcome == shared.outcome == HOLDS)
-    return f"{text}. {joined(control, 'our networks are small')}."
+    return sentences(text, control, "our networks are small")
 
 
 def key_numbers(table, parameters):

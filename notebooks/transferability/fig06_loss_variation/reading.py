@@ -10,7 +10,7 @@ from alignbook.over_seeds import agree, area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import LEARNED, STARTS, of_target, words
-from alignbook.wording import IT, by_verdict, fitting, joined, over_cases
+from alignbook.wording import IT, by_verdict, fitting, over_cases, sentences
 
 from .design import PROTOCOLS
 
@@ -170,9 +170,9 @@ def finding(table, parameters, claims):
     over_all = claims[f"smaller-{own}"].measured
     if said is None or early is None or over_all is None:
         return "There is nothing to compare."
-    own = f"{2**over_all:.1f} times as much in Figure 6"
-    told = joined(early, "our network is small")
-    return fitting(f"{said}: {own}. {told}.", f"{said}: {own}. {early}.", f"{said}. {early}.")
+    whole = f"{said}: {2**over_all:.1f} times as much in Figure 6"
+    small = "our network is small"
+    return fitting(sentences(whole, early, small), sentences(whole, early), sentences(said, early))
 
 
 def times(values):

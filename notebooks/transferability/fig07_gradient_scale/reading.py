@@ -7,7 +7,7 @@ from alignbook.over_seeds import across, at, curves, difference, first, last, sa
 from alignbook.statements import Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import LEARNED, STARTS, each, of_target, words
-from alignbook.wording import IT, by_verdict, fitting, joined, over_cases
+from alignbook.wording import IT, by_verdict, fitting, over_cases, sentences
 
 from .design import BIN
 
@@ -237,9 +237,9 @@ def finding(table, parameters, claims):
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
         parts.append(over_cases(claims, lower, LOWER))
     fold = f"about {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
-    small = "Our network is small"
-    told = [joined(*some) for some in ([*parts, small], parts, [*parts[:1], small]) if some]
-    return fitting(*(f"{said}: {fold}. {one}." for one in (*told, small)))
+    small = "our network is small"
+    told = ([*parts, small], parts, [*parts[:1], small], [small])
+    return fitting(*(sentences(f"{said}: {fold}", *some) for some in told if some))
 
 
 def key_numbers(table, parameters):

@@ -8,7 +8,7 @@ from alignbook.claims import HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import LEARNED as KNOWN
-from alignbook.wording import by_verdict, fitting, joined
+from alignbook.wording import by_verdict, fitting, sentences
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {
@@ -201,9 +201,10 @@ def finding(table, parameters, claims):
     if curve.shape[1] >= 3 and plain.outcome != NOT_JUDGED:
         beyond = curve.columns[-1] / peaks(curve).median()
         caveats.insert(0, f"{small}, and we look only as far as {beyond:.0f} times the peak's epoch")
-    told = [joined(*said[1:], caveat) for caveat in caveats] if len(said) < 3 else []
-    told += [joined(*(said[1:] or [small])), *said[1:2]]
-    return fitting(*(f"{said[0]}. {one}." for one in told))
+    text, *more = said
+    told = [[*more, caveat] for caveat in caveats] if len(more) < 2 else []
+    told += [more or [small], more[:1] or [small]]
+    return fitting(*(sentences(text, *some) for some in told))
 
 
 def _why_not(claim):

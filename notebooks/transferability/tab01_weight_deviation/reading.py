@@ -17,7 +17,7 @@ from alignbook.studies.transferability.deviations import (
     series,
 )
 from alignbook.studies.transferability.targets import LEARNED as SOURCE_LEARNED
-from alignbook.wording import IT, by_verdict, first_unmet, fitting, joined, over_cases
+from alignbook.wording import IT, by_verdict, first_unmet, fitting, over_cases, sentences
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 SOURCES = {"own": "", "imagenet": f"{imagenet_rows.NAME} from ImageNet, "}
@@ -195,7 +195,7 @@ def finding(table, parameters, claims):
     text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})"
     caveats = [one for one in (from_imagenet(claims), of_similar(parameters, claims)) if one]
     caveats = caveats or ["Our network is small"]
-    return fitting(f"{text}. {joined(*caveats)}.", f"{text}. {caveats[0]}.", f"{text}.")
+    return fitting(sentences(text, *caveats), sentences(text, caveats[0]), sentences(text))
 
 
 def of_similar(parameters, claims):

@@ -13,7 +13,7 @@ from alignbook.studies.transferability.deviations import (
     series,
 )
 from alignbook.studies.transferability.targets import LEARNED, each
-from alignbook.wording import by_verdict, fitting, joined, over_cases
+from alignbook.wording import by_verdict, fitting, joined, over_cases, sentences
 
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
 MEASURED = ("test_error", "train_error", "deviation", "head")  # head: its part of the deviation
@@ -189,9 +189,9 @@ def finding(table, parameters, claims):
     gained = GAINED.get(claims["nearer-gains"].outcome)
     theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
     far = f"from scratch the weights move {ratio.mean():.2f} times as far on average ({theirs})"
-    text, alone, small = joined(said, moved), f"F{far[1:]}", "our networks are small"
+    text, small = joined(said, moved), "our networks are small"
     told = [f"{gained}, and {far}"] if gained else []
-    return fitting(*(f"{text}. {joined(one, small)}." for one in (*told, alone)), f"{text}. {alone}.")
+    return fitting(*(sentences(text, one, small) for one in (*told, far)), sentences(text, far))
 
 
 def key_numbers(table, parameters):

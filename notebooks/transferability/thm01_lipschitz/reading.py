@@ -8,7 +8,7 @@ from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, fitting, joined, over_cases
+from alignbook.wording import by_verdict, fitting, over_cases, sentences
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 SEEN = 3  # seeds that had been seen when the coefficient was split by data set
@@ -154,8 +154,8 @@ def finding(table, parameters, claims):
         where, most = "", "at most " * (len(names) > 1)
     text = f"{change}: {where}the change is {most}{100 * _off(worst):.1f} % off the predicted one"
     text += f", and the seeds leave open whether that is within our {100 * MARGIN:.0f} %" * bool(unsure)
-    told = joined(similar, "the tasks are small")
-    return fitting(f"{text}. {told}.", f"{text}. {similar}.", f"{change}. {told}.")
+    told = (similar, "the tasks are small")
+    return fitting(sentences(text, *told), sentences(text, similar), sentences(change, *told))
 
 
 def _off(claim):

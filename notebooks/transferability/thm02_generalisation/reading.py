@@ -11,7 +11,7 @@ from alignbook.over_seeds import at, difference, exponent
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, fitting, joined, over_cases
+from alignbook.wording import by_verdict, fitting, over_cases, sentences
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 HALF = 0.5  # share of labels turned around at which they are random
@@ -282,7 +282,7 @@ def finding(table, parameters, claims):
     if bounds == {NOT_JUDGED}:
         wide = f"We do not judge the bound itself, as {wide[0].lower()}{wide[1:]}"
     told = [TEST[test], wide] if test in TEST else [wide]
-    return fitting(f"{moved}. {joined(*told)}.", f"{moved}. {told[0]}.")
+    return fitting(sentences(moved, *told), sentences(moved, told[0]))
 
 
 def key_numbers(table, parameters):

@@ -89,11 +89,10 @@ class Page:
         here = engine.jobs_of(self.notebook, self.run.parameters) if runs else ()
         for plan, run in runs:
             if any(item.job not in here for item in run.stored):
+                decided = asked(plan)
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
                 claims = [
-                    replace(claim, headline=False, half=False)
-                    for claim in run.claims
-                    if claim.id in asked(plan)
+                    replace(claim, headline=False, half=False) for claim in run.claims if claim.id in decided
                 ]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
                 parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")

@@ -33,9 +33,14 @@ def band(ax, frame, colour, spread="range", line="-", **style):
 def dots(ax, place, values, colour):
     """An open dot for each of ``values`` around ``place``; beside them, in black, their mean and interval."""
     ax.plot(place + np.linspace(-0.18, 0.18, len(values)), values, "o", ms=4.5, mfc="none", color=colour)
+    interval_bar(ax, place + 0.32, values)
+
+
+def interval_bar(ax, place, values):
+    """The mean of ``values`` and its 95 % interval, where there is one, in black at ``place``."""
     _, mean, ends = t_interval(values)
     low, high = ends or (mean, mean)
-    ax.errorbar(place + 0.32, mean, [[mean - low], [high - mean]], fmt="_", ms=9, color="black", capsize=2.5)
+    ax.errorbar(place, mean, [[mean - low], [high - mean]], fmt="_", ms=9, color="black", capsize=2.5)
 
 
 def letters(*axes):
