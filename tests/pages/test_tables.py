@@ -1,6 +1,7 @@
 """Cells and tables as HTML."""
 
 import re
+import shutil
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from matplotlib.text import Text
 from scipy import stats
 
+from alignbook import paths
 from alignbook.pages.names import speak
 from alignbook.pages.tables import (
     docstring_prose,
@@ -219,3 +221,28 @@ def test_docstrings_have_minus_signs_powers_of_ten_and_indices_before_a_transpos
     text = docstring_prose("<p>Ψ_lᵀ x - y from -radius to 1e-6 <code>a - 1e-6</code> well-known --hours</p>")
     assert text.startswith('<p><span class="ab-letter">Ψ<sub>l</sub></span>ᵀ x − y from −radius')
     assert text.endswith("10<sup>−6</sup> <code>a - 1e-6</code> well-known --hours</p>")
+
+
+@pytest.mark.parametrize(("rows", "folded"), [(14, True), (13, False)])
+def test_a_long_table_shows_its_first_rows_on_a_phone(browser, tmp_path, rows, folded):
+    frame = pd.DataFrame("0.123456789", pd.RangeIndex(rows, name="step"), [f"quantity {i}" for i in range(6)])
+    for name in ("reading.js", "book.css"):
+        shutil.copy(paths.root() / "book" / "assets" / name, tmp_path)
+    page = tmp_path / "page.html"
+    page.write_text(
+        '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<link rel="stylesheet" href="book.css"><script src="reading.js"></script>'
+        f'<article class="bd-article"><div class="cell_output">{numbers(frame).data}</div></article>',
+        encoding="utf-8",
+    )
+    for width, shown in ((390, 8 if folded else rows), (1280, rows)):
+        with browser.new_context(viewport={"width": width, "height": 800}) as context:
+            tab = context.new_page()
+            tab.goto(page.as_uri())
+            seen = tab.locator("tbody tr:visible")
+            assert seen.count() == shown
+            if shown < rows:
+                tab.get_by_role("button", name=f"Show all {rows} rows").click()
+                assert seen.count() == rows and tab.locator("button").count() == 0
+            else:
+                assert tab.locator("button:visible").count() == 0

@@ -38,8 +38,9 @@ SEQUENCE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87800", "#2F93CC", "#
 PRINTED = {"marker": "x", "color": "black", "ms": 8, "mew": 2, "ls": "none", "label": "printed", "zorder": 5}
 
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
-# Of the 256 colours of viridis: the ends of what a white ground takes, and how far a dark one moves them.
-_DARKEST, _PALEST, _SHIFT = 20, 150, 100
+# Of the 256 colours of viridis: the ends of what a white ground takes, then of what a dark one takes.
+_DARKEST, _PALEST = 20, 150
+_DARKEST_IN_THE_DARK, _PALEST_IN_THE_DARK = 84, 254
 
 
 def apply():
@@ -78,8 +79,8 @@ def ordered(n):
 
     Notes
     -----
-    A test checks that on white each has a contrast of at least 3:1. In the dark mode, :func:`darkened` puts a
-    colour further up the map in its place, which has at least 3:1 on ``#121212``; light to dark stays so.
+    A test checks that on white each has a contrast of at least 3:1. In the dark mode, :func:`darkened`
+    spreads them over the part of the map that has at least 3:1 on ``#121212``; light to dark stays so.
     Printed grey they stay in order: of up to 12, neighbours are at least 3 apart in CIE lightness.
 
     Examples
@@ -92,10 +93,14 @@ def ordered(n):
 
 
 def _viridis(place):
-    return mpl.colors.to_hex(mpl.colormaps["viridis"](int(place)))
+    below = int(place)
+    colours = [mpl.colormaps["viridis"](below), mpl.colormaps["viridis"](min(below + 1, 255))]
+    return mpl.colors.to_hex(np.average(colours, axis=0, weights=[1 - place % 1, place % 1]))
 
 
-_IN_THE_DARK = {_viridis(place): _viridis(place + _SHIFT) for place in range(_DARKEST, _PALEST + 1)}
+_ON_WHITE = np.arange(_DARKEST, _PALEST + 1)
+_ON_BLACK = np.linspace(_DARKEST_IN_THE_DARK, _PALEST_IN_THE_DARK, len(_ON_WHITE))
+_IN_THE_DARK = {_viridis(light): _viridis(dark) for light, dark in zip(_ON_WHITE, _ON_BLACK, strict=True)}
 
 
 def svg(figure):
