@@ -1,17 +1,21 @@
 """Which examples are read: a spread where the data have a length; and what forms examples may have."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import alignbook
 from alignbook.probing import data
+from alignbook.probing.budget import positions
 from alignbook.probing.gathering import gathered
 
 N, MOST = 60, 12
-SPREAD = torch.arange(0, N, 5)
+SPREAD = torch.tensor(positions(N, MOST))
 ONLY = ["features", "tangent", "curvature", "initialisation"]
 
 
@@ -49,7 +53,24 @@ def in_every_form():
         (named,), ({"x": x, "y": y},), ({"x": x.tolist(), "y": y.tolist()},), (Rows(x, y),),
         (DataLoader(Rows(x, y), 7, collate_fn=list_of),), ([Rows(x, y)[i] for i in range(N)],),
         (list(pairs),), (list(x), y), ([{"x": row} for row in x], y), ({"x": x}, y),
+        ((pd.DataFrame(x), pd.Series(y)),), (pd.DataFrame(x), pd.Series(y)),
+        ({"x": pd.DataFrame(x), "y": pd.Series(y)},),
     ]  # fmt: skip
+
+
+@given(count=st.integers(1, 400), n=st.integers(1, 100))
+def test_one_example_of_each_of_equal_parts(count, n):
+    found = positions(count, n)
+    assert len(found) == min(count, n) and found[0] == 0
+    if n < count:
+        assert all(i * count // n <= k < (i + 1) * count // n for i, k in enumerate(found))
+
+
+@pytest.mark.parametrize("classes", [2, 5, 10])
+def test_classes_keep_their_shares_sorted_or_in_turn(classes):
+    for labels in (np.arange(1000) % classes, np.sort(np.arange(1000) % classes)):
+        shares = np.bincount(labels[positions(1000, 100)], minlength=classes) / 100
+        np.testing.assert_allclose(shares, 1 / classes, atol=0.04)
 
 
 def list_of(rows):

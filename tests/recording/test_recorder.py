@@ -15,7 +15,7 @@ from torch.nn import functional
 
 import alignbook
 from alignbook import Recorder
-from alignbook.probing.gathering import positions
+from alignbook.probing.budget import positions
 from alignbook.recording import INSTRUMENTS, recorder, schedule
 
 EVERYTHING = list(INSTRUMENTS)
@@ -418,3 +418,20 @@ def test_the_examples_are_copies():
 
 def test_the_docstrings_examples_run():
     assert doctest.testmod(sys.modules["alignbook.recording.recorder"]).failed == 0
+
+
+@pytest.mark.parametrize("n", [None, "3", 1.5, True, -1])
+def test_a_step_that_is_no_number_is_refused(n):
+    fresh = alignbook.Recorder((torch.randn(20, 3), torch.arange(20) % 2), instruments=["loss"])
+    with pytest.raises(ValueError, match="n must be an integer from 0 on, not"):
+        fresh.step(nn.Linear(3, 2), n)
+    assert fresh.table.empty and not fresh.left_out
+
+
+def test_tables_of_pandas_are_data():
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    both = [alignbook.Recorder(d, instruments=["loss"]) for d in ((x, y), (pd.DataFrame(x), pd.Series(y)))]
+    net = nn.Linear(3, 2)
+    for each in both:
+        each.step(net, 0)
+    assert both[0].table.equals(both[1].table) and len(both[0].table) == 1

@@ -1,5 +1,6 @@
 """How many of the examples an instrument sees, so that a probe ends in time and fits into memory."""
 
+import itertools
 import time
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -55,10 +56,20 @@ def size(count, most):
 
 
 def spread(values, n):
-    """n of the values, evenly from first to last: sorted targets keep their classes."""
-    if n == len(values):
-        return values
-    return values[[i * len(values) // n for i in range(n)]]
+    """n of the values, at :func:`positions`."""
+    return values if n == len(values) else values[positions(len(values), n)]
+
+
+def positions(count, n):
+    """The numbers of ``n`` of ``count`` examples, evenly from first to last, always the same; or of all.
+
+    One example of each of n equal parts: sorted targets keep their classes. Where in its part moves on by the
+    golden ratio: so do targets that repeat with a period.
+    """
+    if count <= n:
+        return list(range(count))
+    starts = [i * count // n for i in range(n + 1)]
+    return [a + (b - a) * (i * 40503 % 65536) // 65536 for i, (a, b) in enumerate(itertools.pairwise(starts))]
 
 
 def predicted(times, n):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
@@ -80,15 +81,15 @@ def mapped(function, tree):
 def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     """:class:`Data` of whatever a reader has.
 
-    data : a tensor or array of inputs; a tuple (inputs, targets), (input, another, …, targets) or, with
-        ``targets`` given, of several inputs; a dict of tensors, its targets under one of ``KEYS``; a Dataset
-        of PyTorch; a DataLoader, or any iterable of such batches.
+    data : a tensor, array or pandas table of inputs; a tuple (inputs, targets), (input, another, …, targets)
+        or, with ``targets`` given, of several inputs; a dict of tensors, its targets under one of ``KEYS``;
+        a Dataset of PyTorch; a DataLoader, or any iterable of such batches.
     examples : how many are read; None: 1,000 at most. least : fewer are refused.
     floats : the type of all floats; None: as they are.
     Raises ValueError, one line, for what cannot be understood.
     """
     most = MOST if examples is None else examples
-    said = []
+    data, targets, said = arrays(data), arrays(targets), []
     if isinstance(data, torch.utils.data.Dataset):
         data = torch.utils.data.DataLoader(data, batch_size=32)
     if isinstance(getattr(data, "sampler", None), torch.utils.data.RandomSampler):
@@ -116,6 +117,15 @@ def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     if not all(v.isfinite().all() for v in leaves(found.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
     return replace(found, targets=_targets(found.targets))
+
+
+def arrays(data):
+    """The same with arrays in place of pandas' tables and columns, also in a tuple or dict."""
+    if isinstance(data, pd.DataFrame | pd.Series):
+        return data.to_numpy()
+    if type(data) is tuple:
+        return tuple(map(arrays, data))
+    return {name: arrays(v) for name, v in data.items()} if type(data) is dict else data
 
 
 def cast(values, floats=torch.float32):
@@ -206,9 +216,9 @@ def tensor(values, what):
             array = array.astype(np.float64)
         elif array.dtype.kind == "u" and array.dtype.itemsize > 1:
             array = array.astype(np.int64)
-        found = torch.from_numpy(
-            np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
-        )
+        native = array.astype(array.dtype.newbyteorder("="), copy=False)
+        # What is read-only is copied: PyTorch warns of it.
+        found = torch.from_numpy(np.require(native, requirements=["C", "W"]))
     if found.is_complex() or found.is_quantized or found.layout != torch.strided:
         raise ValueError(f"{what} is {found.dtype}, {found.layout}: a dense tensor of real numbers will do")
     if found.ndim == 0:

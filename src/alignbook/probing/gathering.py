@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch.utils import data as loading
 
-from .data import KEYS, LEAST, MASK, MOST, _joined, _one_batch, leaves, read, tensor
+from .budget import positions
+from .data import KEYS, LEAST, MASK, MOST, _joined, _one_batch, arrays, leaves, read, tensor
 
 TOKENS = ("input_ids", MASK)  # of one example a row, of a batch a matrix
 
@@ -26,7 +27,7 @@ def gathered(data, targets=None, examples=None, least=LEAST, floats=torch.float3
     filled up where there is an ``attention_mask``.
     """
     most = MOST if examples is None else examples
-    data, targets = _arrays(data, targets)
+    data, targets = _arrays(arrays(data), arrays(targets))
     data, targets, total = _spread(data, targets, most)
     found = read(data, targets, examples, min(least, most), floats)  # as few as were asked for
     if total is None and len(found) < most:
@@ -36,11 +37,6 @@ def gathered(data, targets=None, examples=None, least=LEAST, floats=torch.float3
     else:
         line = f"{len(found):,} of {total:,} examples are read, evenly from first to last"
     return found if total == len(found) else replace(found, said=(*found.said, line)), total
-
-
-def positions(count, most):
-    """The numbers of ``most`` of ``count`` examples, evenly from first to last; or of all."""
-    return [i * count // most for i in range(most)] if count > most else list(range(count))
 
 
 def batches(data, size):

@@ -87,7 +87,7 @@ class Recorder:
     ------
     ValueError
         If data, instruments or steps have none of the forms above. Once training has begun, nothing
-        is raised.
+        else is raised.
 
     Notes
     -----
@@ -145,7 +145,11 @@ class Recorder:
         self.said: tuple[str, ...] = found.said
 
     def step(self, model: nn.Module, n: int) -> None:
-        """Record step ``n`` if it is due; to be called at every step, once before the first one trains."""
+        """Record step ``n`` if it is due; to be called at every step, once before the first one trains.
+
+        Raises ValueError where ``n`` is not an integer from 0 on.
+        """
+        integer(n, "n", 0)
         if self._stopped is not None:
             self._budget.trained += clock() - self._stopped
         if _leads() and n != self._last:
