@@ -92,8 +92,8 @@ SAID = by_verdict(
     "pre-training helps more on classes that lie far apart than on classes of one kind",
 )
 COARSE_SAID = by_verdict(
-    "It also helps more where each label is a whole kind", "Where each label is a whole kind it helps less",
-    "Where each label is a whole kind it helps no more", "it helps more where each label is a whole kind",
+    "It also helps more if labels are whole kinds", "If labels are whole kinds it helps less",
+    "If labels are whole kinds it helps no more", "it helps more if labels are whole kinds",
 )  # fmt: skip
 
 
@@ -103,8 +103,8 @@ def finding(table, parameters, claims):
         return "Nothing was measured."
     distant, fine = (removed(table, parameters, kind).mean() for kind in ("distant", "fine"))
     said = (
-        f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error from scratch on classes "
-        f"of different kinds and {fine:.0f} % on those of one kind"
+        f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error on classes of "
+        f"different kinds and {fine:.0f} % on those of one kind"
     )
     return sentences(said, COARSE_SAID[claims["coarse"].outcome], "our networks are small")
 
