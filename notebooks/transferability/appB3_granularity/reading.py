@@ -92,8 +92,8 @@ SAID = by_verdict(
     "pre-training helps more on classes that lie far apart than on classes of one kind",
 )
 COARSE_SAID = by_verdict(
-    "It also helps more on whole superclasses", "On whole superclasses it helps less",
-    "On whole superclasses it helps no more", "it helps more on whole superclasses",
+    "It also helps more if labels are whole kinds", "If labels are whole kinds it helps less",
+    "If labels are whole kinds it helps no more", "it helps more if labels are whole kinds",
 )  # fmt: skip
 
 
@@ -103,13 +103,13 @@ def finding(table, parameters, claims):
         return "Nothing was measured."
     distant, fine = (removed(table, parameters, kind).mean() for kind in ("distant", "fine"))
     said = (
-        f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error on classes of different "
-        f"superclasses and {fine:.0f} % on those of one"
+        f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error on classes of "
+        f"different kinds and {fine:.0f} % on those of one kind"
     )
     return sentences(said, COARSE_SAID[claims["coarse"].outcome], "our networks are small")
 
 
-PRINTED = f"{printed_more():+.1f} (by errors {printed_more('corrected'):+.1f})"
+PRINTED = f"{printed_more():+.1f} ({printed_more('corrected'):+.1f} from its errors)"
 
 
 def key_numbers(table, parameters):

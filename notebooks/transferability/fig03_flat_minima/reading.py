@@ -219,7 +219,8 @@ def rise_table(table, parameters):
 SAID = by_verdict(
     "The Hessian's largest eigenvalues are smaller at minima reached from pre-trained weights",
     "The Hessian's largest eigenvalues are larger, not smaller, at minima reached from pre-trained weights",
-    "The Hessian's largest eigenvalues are as large at minima reached from pre-trained weights as at others",
+    "The Hessian's largest eigenvalues are as large at minima reached from pre-trained weights as from "
+    "random ones",
     "the Hessian's largest eigenvalues are smaller at minima reached from pre-trained weights",
 )
 DECIDED = (HOLDS, CONTRADICTED, ABSENT)

@@ -180,7 +180,8 @@ def finding(table, parameters, claims):
     own, shared = claims["near"], claims["near-shared"]
     if NOT_RUN in (own.outcome, shared.outcome):
         return "With fewer than two targets there is nothing to compare."
-    text = f"{SAID[own.outcome]}: those from two starts lie {2**own.measured:.1f} times as far apart"
+    text = f"{SAID[own.outcome]}: minima of one target from two starts lie "
+    text += f"{2**own.measured:.1f} times as far apart"
     control = f"{CONTROL[shared.outcome]} ({2**shared.measured:.1f} times)"
     control += ", so the picture shows how little weights move" * (own.outcome == shared.outcome == HOLDS)
     return sentences(text, control, "our networks are small")

@@ -10,7 +10,7 @@ from alignbook.over_seeds import agree, area, at, curves, first, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.targets import LEARNED, STARTS, of_target, words
-from alignbook.wording import IT, by_verdict, fitting, over_cases, sentences
+from alignbook.wording import IT, by_verdict, first_unmet, fitting, over_cases, sentences
 
 from .design import PROTOCOLS
 
@@ -19,6 +19,7 @@ PARTS = {  # of training, as shares of its steps
 }  # fmt: skip
 MATTERS = 0.14  # log2 of the ratio: a tenth of the variation
 LOSSES = 50  # training losses at which both ways are compared
+SAME_REACH = "the verdict is the same for steps up to four and up to a hundred times the learning rate"
 
 
 def rows_of(table, target, protocol, start):
@@ -111,10 +112,7 @@ def same_reach(part):
         both = (ratios(table, target, protocol, reach, part) for reach in ("near", "far"))
         return agree(*both, matters=MATTERS)
 
-    return Requirement(
-        "the verdict is the same for steps up to four and up to a hundred times the learning rate", of,
-        because="The paper does not say how far it follows the gradient",
-    )  # fmt: skip
+    return Requirement(SAME_REACH, of, because="The paper does not say how far it follows the gradient")
 
 
 def of_part(part):
@@ -170,9 +168,16 @@ def finding(table, parameters, claims):
     over_all = claims[f"smaller-{own}"].measured
     if said is None or early is None or over_all is None:
         return "There is nothing to compare."
+    if all(_turns_with_reach(claims[f"early-{id}"]) for id in cases):
+        early += ", since longer steps give another verdict"
     whole = f"{said}: {2**over_all:.1f} times as much in Figure 6"
     small = "our network is small"
     return fitting(sentences(whole, early, small), sentences(whole, early), sentences(said, early))
+
+
+def _turns_with_reach(claim):
+    """Whether ``claim`` is not judged because longer steps give another verdict than shorter ones."""
+    return bool(first_unmet(claim, {LEARNED.text: "", SAME_REACH: "turns"}, otherwise=""))
 
 
 def times(values):

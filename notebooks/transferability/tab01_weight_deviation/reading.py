@@ -229,7 +229,7 @@ def key_numbers(table, parameters):
             interval(ordering(fixed), within=(-1, 1)), printed_ordering(parameters, "fixed"),
         ),
         KeyNumber(
-            "deviation per test error, largest over smallest target, fine-tuned",
+            "deviation per test error, largest over smallest target (1: proportional), fine-tuned",
             interval(1 / proportion(tuned), "{:.1f}"), f"{1 / printed_proportion(None, 'fine-tuned'):.1f}",
         ),
     ]  # fmt: skip

@@ -188,7 +188,8 @@ def finding(table, parameters, claims):
         return "Nothing was measured."
     gained = GAINED.get(claims["nearer-gains"].outcome)
     theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
-    far = f"from scratch the weights move {ratio.mean():.2f} times as far on average ({theirs})"
+    same = " at the same learning rate" * (parameters["scratch_rate"] == parameters["learning_rate"])
+    far = f"from scratch the weights move {ratio.mean():.2f} times as far on average{same} ({theirs})"
     text, small = joined(said, moved), "our networks are small"
     told = [f"{gained}, and {far}"] if gained else []
     return fitting(*(sentences(text, one, small) for one in (*told, far)), sentences(text, far))
