@@ -5,7 +5,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting
 
 from .. import gains
 from ..vgg_settings import SETTINGS
@@ -116,8 +116,12 @@ def finding(table, parameters, claims):
         text += f", by at least {least:.0f} points of mean accuracy"
     elif outcome != NOT_JUDGED:
         text += f": {by_labels(claims)}"
-    few = f" Our VGG-16 starts with {parameters['width']} filters, the paper's with {FILTERS}."
-    return f"{text}.{few * (parameters['width'] < FILTERS)}"
+    narrow = " Our VGG-16 is narrower than the paper's"
+    if parameters["width"] >= FILTERS:
+        return f"{text}."
+    factor = parameters["scale_factor"]
+    larger = f", and its initial weights are {'twice' if factor == 2 else f'{factor:g} times'} as large"
+    return fitting(f"{text}.{narrow}{larger * (factor != 1)}.", f"{text}.{narrow}.")
 
 
 BOTH = by_verdict(

@@ -129,5 +129,6 @@ def key_numbers(table, parameters):
     for kind in LABELS:
         last = ends(_trained(table, kind))
         times = interval(ratio(sample(last, "basis_mean"), sample(last, "misalignment")), "{:.3g}")
-        result.append(KeyNumber(f"misalignment, random bases over the data, {KINDS[kind]}", times))
+        what = f"misalignment with random bases over that with the data, {KINDS[kind]}"
+        result.append(KeyNumber(what, times))
     return [*result, KeyNumber("misalignment that sampling alone gives (the floor)", floor(parameters))]

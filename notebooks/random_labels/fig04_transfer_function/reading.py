@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, t_interval
 from alignbook.over_seeds import at, curves
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, others
+from alignbook.wording import by_verdict, fitting, others
 
 from .. import transfer_curves
 from ..filter_runs import complete, figure_rows
@@ -141,10 +141,9 @@ def finding(table, parameters, claims):
     text += others(outcome, {"real labels": claims["falls-real"].outcome}) + "."
     only = claims.get(f"falls-gaussian-{ONLY_RISES['inputs']}")
     if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:
-        return text + (
-            f" With {ONLY_RISES['inputs']:,} Gaussian inputs the paper itself says it only rises, so that "
-            "is not judged."
-        )
+        rises = f"{text} With {ONLY_RISES['inputs']:,} Gaussian inputs the paper says it only rises"
+        scale = "the initial scale, which it does not give, matters a lot"
+        return fitting(f"{rises} (not judged); {scale}.", f"{rises}, so that is not judged.")
     return text + " The initial scale, which the paper does not give, matters a lot."
 
 

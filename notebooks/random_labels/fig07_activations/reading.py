@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.claims import NOT_JUDGED, KeyNumber, interval, t_interval
+from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting, listed, others
@@ -227,7 +227,7 @@ SAID = by_verdict(
 )
 
 BESIDE = by_verdict(
-    "it is less active", "it is more active", "the difference is too small to matter",
+    "it is less active", "it is more active", "it is about as active",
     undecided="it is undecided", not_judged="it is not judged",
 )  # fmt: skip
 
@@ -245,18 +245,25 @@ def finding(table, parameters, claims):
     text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, "
     text += f"against {helps:.0f} % where it helps"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
-    return fitting(f"{text}.{_earlier(table, kind) or width}", f"{text}.{width}")
+    where = _earlier(table, kind)
+    if claim.outcome != HOLDS and claims[f"dies-{kind}"].outcome == HOLDS:  # the other half of the claim
+        dies = " More of its neurons do die at the switch"
+        also = [f"{dies}; in {where} more fire rarely (post hoc)."] * bool(where) + [f"{dies}."]
+    else:
+        agree = "agree" if where.startswith("layers") else "agrees"
+        rare = f" {where.capitalize()} {agree} with the paper: more neurons fire rarely"
+        also = [f"{rare} (looked at afterwards)."] * bool(where) + [width]
+    return fitting(*(f"{text}.{more}" for more in also))
 
 
 def _earlier(table, kind):
-    """In which earlier layers more neurons fire rarely where pre-training hurts, a sentence or none."""
+    """Earlier layers with more neurons that fire rarely where pre-training hurts: ``layers 2 to 12``."""
     layers = with_the_paper(table, kind)
     if not layers:
         return ""
     run = layers == list(range(layers[0], layers[-1] + 1)) and len(layers) > 2
     which = f"{layers[0]} to {layers[-1]}" if run else listed(map(str, layers))
-    who = f"Layers {which} agree" if len(layers) > 1 else f"Layer {which} agrees"
-    return f" {who} with the paper: more neurons fire rarely (looked at afterwards)."
+    return f"layer{'s' * (len(layers) > 1)} {which}"
 
 
 def _unmet(table, labels, claim):

@@ -148,10 +148,10 @@ def changes(table):
 
 
 def in_words(rises, falls):
-    """``rises by 10 % and then falls by 0.4 %``; of one direction, how far to the located peak and on."""
+    """``rises by 10 % and then falls by 0.4 %``; in one direction ``rises by 10 % and by a further 1 %``."""
     first, then = ("rises" if change > 0 else "falls" for change in (rises.mean(), -falls.mean()))
     if then == first:
-        return f"{first} by {percent(rises)} up to the located peak and by {percent(-falls)} after it"
+        return f"{first} by {percent(rises)} and by a further {percent(-falls)}"
     return f"{first} by {percent(rises)} and then {then} by {percent(-falls)}"
 
 

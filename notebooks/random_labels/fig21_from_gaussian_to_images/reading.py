@@ -153,7 +153,7 @@ SAID = by_verdict(
 )
 
 OVERLAP = by_verdict(
-    holds="The more the patches overlap, the further it departs",
+    holds="The more the patches overlap, the further it departs, relative to its height",
     contradicted="Patches that overlap more do not always make it depart further",
     absent="Patches that overlap more do not visibly make it depart further",
     whether="it departs further where patches overlap more",
@@ -171,9 +171,9 @@ def finding(table, parameters, claims):
     if claims["ideal-falls"].outcome != HOLDS:
         return f"{said}. Even the ideal case does not clearly fall."
     overlap = OVERLAP.get(weaker(*(claims[f"stride-{stride}"] for stride in (2, 1))))
-    some = " and saw only some images" * (parameters["images"] < ALL)
-    small = f"our network is small{some}"
-    return fitting(sentences(said, overlap, small), sentences(said, small))
+    small = "our network is small"
+    some = small + " and saw only some images" * (parameters["images"] < ALL)
+    return fitting(sentences(said, overlap, some), sentences(said, overlap, small), sentences(said, some))
 
 
 def key_numbers(table, parameters):
