@@ -213,7 +213,8 @@ def finding(table, parameters, claims):
         for id in ("deep-slope", "figure3-slope")
     )
     if shown and set(replicates(claims, "deep-slope")) == {HOLDS}:
-        said += f": at the depths of Figure 3 the exponent is {nearest(shown)}"
+        equal = " where the losses are equal" * (central_kappa(parameters) == 1)
+        said += f": at the depths of Figure 3 the exponent is {nearest(shown)}{equal}"
     else:
         said += f": at {parameters['depth']:,} layers the exponent is {span(deep)}"
     worst = "The theorem's forward loss is that of exactly opposite inputs, and no two images are opposite."
@@ -240,6 +241,7 @@ def key_numbers(table, parameters):
     for measure, where in ((deep_slope, f"at {parameters['depth']:,}"), (shown_slope, "over 10 to 100")):
         found = [measure(table, parameters, eps) for eps in parameters["epsilons"]]
         if found := [slope for slope in found if slope is not None]:
-            what = f"slope of the equilibrium layer {where} layers, over ε"
+            kappa = f"κ = {central_kappa(parameters):g}"
+            what = f"slope of the equilibrium layer {where} layers, {kappa}, smallest and largest over ε"
             result.append(KeyNumber(what, f"{min(found):.3g} to {max(found):.3g}", PAPER_SLOPE))
     return result

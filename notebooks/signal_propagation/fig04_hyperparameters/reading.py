@@ -336,7 +336,7 @@ def finding(table, parameters, claims):
     small = ""
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
         small = "our convolutional networks are too small to judge"
-    tails = ((f"{rise}{why}", better), (rise, better), (f"{rise}{why}",), (rise,), (small,))
+    tails = ((f"{rise}{why}", better), (f"{rise}{why}",), (rise, better), (rise,), (small,))
     return fitting(*(sentences(said, *tail) for tail in tails if any(tail)), f"{said}.")
 
 

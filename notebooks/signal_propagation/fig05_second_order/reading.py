@@ -217,7 +217,7 @@ def key_numbers(table, parameters):
     """The cosine over the first epoch; the largest |eigenvalue| at the first two times."""
     result = []
     if len(values := early(table, "predicted")):
-        what = "cosine of the change of ΨỸ with -H_w ΨỸ, mean over the first epoch"
+        what = "cosine of a step's change of ΨỸ with the prediction -H_w ΨỸ, mean over the first epoch"
         result.append(KeyNumber(what, interval(values, within=(-1, 1)), "highly correlated"))
     for name, case in zip(("first", "second"), times(parameters), strict=False):
         epoch, values = case.given["epoch"], largest(table, case.given["epoch"])

@@ -137,10 +137,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 LEVEL = {
-    HOLDS: "above our threshold",
-    CONTRADICTED: "below our threshold",
-    ABSENT: "at our threshold",
-    UNDECIDED: "too uncertain to tell from our threshold",
+    HOLDS: f"above our threshold of {NEAR:g}",
+    CONTRADICTED: f"below our threshold of {NEAR:g}",
+    ABSENT: f"at our threshold of {NEAR:g}",
+    UNDECIDED: f"too uncertain to tell from our threshold of {NEAR:g}",
     NOT_JUDGED: "not judged",
 }
 IN_NETWORKS = {
@@ -215,8 +215,7 @@ def key_numbers(table, parameters):
         if case.given["network"] != "dense" or len(result) == 3:
             continue
         if len(values := of("epoch")(table, parameters, **case.given)):
-            what = f"mean over the first epoch, {case.words}"
-            result.append(
-                KeyNumber(what, interval(values, within=(-1, 1)), "≈ 1" if case.id in printed else None)
-            )
+            what = "minus the correlation of error signal and labels, mean over the first epoch, "
+            paper = "≈ 1" if case.id in printed else None
+            result.append(KeyNumber(what + case.words, interval(values, within=(-1, 1)), paper))
     return result

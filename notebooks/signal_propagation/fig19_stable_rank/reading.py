@@ -255,8 +255,11 @@ def finding(table, parameters, claims):
 
 
 def key_numbers(table, parameters):
-    """What random labels do to the rank, and the best test accuracy."""
+    """How accuracy and rank go together, what random labels do to the rank, and the best test accuracy."""
     result = []
+    if len(values := with_accuracy("log_rank")(table, parameters)):
+        what = "correlation of test accuracy with the log of the stable rank, over the networks of a seed"
+        result.append(KeyNumber(what, interval(values, within=(-1, 1))))
     if len(values := by_noise("log_rank")(table, parameters)):
         what = "stable rank with random labels over that without"
         result.append(KeyNumber(what, interval(np.exp(values), "{:.2f}", (0, math.inf))))

@@ -99,14 +99,14 @@ def said(table, parameters=PARAMETERS):
         (
             (1, 0.99, 0.97, 0.5),
             HOLDS,
-            "labels averages 0.99 on CIFAR-10, above our threshold.",
+            "labels averages 0.99 on CIFAR-10, above our threshold of 0.9.",
         ),
         (
             (0.9, 0.6, 0.4, 0.3),
             CONTRADICTED,
-            "on CIFAR-10, below our threshold.",
+            "on CIFAR-10, below our threshold of 0.9.",
         ),
-        ((0.9, 0.9, 0.9, 0.9), ABSENT, "on CIFAR-10, at our threshold."),
+        ((0.9, 0.9, 0.9, 0.9), ABSENT, "on CIFAR-10, at our threshold of 0.9."),
     ],
 )
 def test_claims_come_out_either_way(values, outcome, words):
