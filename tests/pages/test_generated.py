@@ -119,6 +119,13 @@ def test_another_half_of_the_claim_is_not_hidden_by_its_verdict(head, half, sect
     assert ("other parts of the claim" in text) == shown == ("other parts" in claim_tables.verdict(found))
 
 
+def test_what_holds_is_shown_beside_a_headline_of_which_nothing_does():
+    halves = [replace(claims("holds", headline=False)[0], id="half", half=True)]
+    for outcomes, shown in ((["contradicted", "absent"], True), (["contradicted", "holds"], False)):
+        text = claim_tables.verdict([*claims(*outcomes, group="of the headline"), *halves])
+        assert ("other parts" in text) == shown
+
+
 def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():
     found = [
         replace(one, opposed_by="Figure 2 has it otherwise") for one in claims("holds", "holds", group="one")

@@ -188,6 +188,8 @@ def test_a_verdict_names_the_one_case_that_differs():
     shown = spread(named)
     assert "holds</span>&nbsp;on&nbsp;2, " in shown and shown.endswith("<small>(CIFAR-10)</small>")
     assert "(" not in spread(named[:2])
+    again = replace(named[0], statement="Other (CIFAR-10).", group="Other.")
+    assert "(" not in spread([*named[1:], again])  # which of the two is absent?
 
 
 @pytest.mark.parametrize(

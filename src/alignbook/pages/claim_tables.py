@@ -39,7 +39,7 @@ def verdict(claims):
     """HTML of how a page's main claim came out, its other halves where they came out otherwise."""
     head, halves = main(claims)
     found = {claim.outcome for claim in head}
-    if {claim.outcome for claim in halves} <= (found if len(found) == 1 else {HOLDS}):
+    if {claim.outcome for claim in halves} <= (found if len(found) == 1 else found & {HOLDS}):
         return spread(head)
     return f'{spread(head)}; <small class="ab-half">other parts of the claim:</small> {spread(halves)}'
 
@@ -53,7 +53,8 @@ def own(group):
 def _of_which(those, group):
     """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
     case = those[0].case
-    if len(those) == 1 and case and len(group) <= FEW and len(case) <= SHORT:
+    alone = sum(claim.case == case for claim in group) == 1  # of halves, several may have it
+    if len(those) == 1 and case and alone and len(group) <= FEW and len(case) <= SHORT:
         return f" <small>({marked(case)})</small>"
     return f"&nbsp;on&nbsp;{len(those)}"
 

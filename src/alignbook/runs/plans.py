@@ -29,6 +29,7 @@ from alignbook import paths
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.runs import notebooks, parameters
 
+LONG = 6  # values of a list, from which on not all are named
 FIELDS = {
     "notebook": str,
     "profile": str,
@@ -73,7 +74,14 @@ class Plan:
         return self._changed(" = ")
 
     def _changed(self, sign):
-        return ", ".join(f"{name}{sign}{parameters.written(value)}" for name, value in self.changed.items())
+        return ", ".join(f"{name}{sign}{_short(value)}" for name, value in self.changed.items())
+
+
+def _short(value):
+    """A value as a reader sees it, of a long list how many it has and from where to where."""
+    if isinstance(value, list) and len(value) > LONG:
+        return f"{len(value)} values from {value[0]} to {value[-1]}"
+    return parameters.written(value)
 
 
 def every():
