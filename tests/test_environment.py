@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from alignbook import paths
 
@@ -94,6 +95,18 @@ def test_what_is_installed_is_what_is_pinned():
     installed = {dist.name.lower().replace("_", "-"): dist.version.partition("+")[0] for dist in everything}
     wrong = {name: installed[name] for name, pin in pins().items() if installed.get(name, pin) != pin}
     assert wrong == {}
+
+
+def test_what_is_pinned_installs_on_the_oldest_python_that_is_stated():
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    pinned = pins()
+    asked = {
+        dist.name: dist.metadata["Requires-Python"] or ""
+        for dist in importlib.metadata.distributions()
+        if dist.name.lower().replace("_", "-") in pinned
+    }
+    assert len(asked) > 100
+    assert {name: text for name, text in asked.items() if not SpecifierSet(text).contains(oldest)} == {}
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
