@@ -256,7 +256,8 @@ def finding(table, parameters, claims):
         after = f"{_tuned(objects)} on artificial classes; on natural ones, {natural}"
     said = f"Features learned on a more similar source align with the target {', '.join(parts)}"
     text = f"{said}; {after}. CIFAR-100 stands in for ImageNet."
-    return fitting(text, text.replace("accuracy after fine-tuning", "fine-tuned accuracy"))
+    short = text.replace("accuracy after fine-tuning", "fine-tuned accuracy")
+    return fitting(text, short, short.replace("Features learned on", "Features of"))
 
 
 def _tuned(outcome, it="accuracy after fine-tuning"):
