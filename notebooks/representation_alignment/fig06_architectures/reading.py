@@ -277,6 +277,6 @@ def key_numbers(table, parameters):
         found = areas(table, dataset, "train")
         if ("trained", "base") in found:
             more = difference(found["trained", "base"], found["init", "inputs"])
-            what = f"area of the trained base network less that of the inputs, {title(dataset)}"
+            what = f"area under the alignment curve, trained base network minus inputs, {title(dataset)}"
             made.append(KeyNumber(what, interval(more, "{:+.2f}")))
     return made[:3]

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, last, weakest
+from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Statement
 from alignbook.wording import fitting, listed
 
@@ -187,13 +187,13 @@ def other_range(parameters, other, claims):
 
 
 def key_numbers(table, parameters):
-    """From the first to the last hidden layer, the gain of area by data set; runs in the paper's order."""
+    """The smallest rise after training by data set, on which its verdict rests; runs in the paper's order."""
     made, runs = [], []
     for dataset in parameters["datasets"]:
         after, before = areas(table, dataset), areas(table, dataset, 0)
         if not after.empty:
-            what = f"area after training, last hidden layer less first, {title(dataset)}"
-            made.append(KeyNumber(what, interval(difference(last(after), after[1]), "{:+.2f}")))
+            what = f"smallest rise of the area between hidden layers, after training, {title(dataset)}"
+            made.append(KeyNumber(what, interval(weakest_step(after), "{:+.3f}")))
             runs.extend(monotone(after) & monotone(-before))
     what = "runs in which alignment rises at every layer after training and falls at every layer before it"
     return [*made[:2], KeyNumber(what, f"{sum(runs)} of {len(runs)}")] if made else []

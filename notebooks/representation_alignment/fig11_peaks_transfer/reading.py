@@ -230,7 +230,10 @@ def _choice(table, parameters):
         for task in TASKS
         for when in ("fast", "last")
     )
-    return " Whether the inputs beat untrained features depends on how the step size is chosen." * turned
+    text = (
+        " Whether inputs, which align better, beat untrained features depends on how the step size is chosen."
+    )
+    return text * turned
 
 
 def key_numbers(table, parameters):

@@ -83,11 +83,11 @@ RISES = {
     NOT_JUDGED: "it is not judged whether alignment with it rises at every layer",
 }
 FALLS = {
-    HOLDS: "with a related task it falls at some layer",
-    ABSENT: "with a related task it falls too little to matter",
-    CONTRADICTED: "with a related task it does not fall",
-    UNDECIDED: "with a related task it may fall",
-    NOT_JUDGED: "it is not judged whether it falls with a related task",
+    HOLDS: "alignment with a related task falls at some layer",
+    ABSENT: "alignment with a related task falls too little to matter",
+    CONTRADICTED: "alignment with a related task does not fall",
+    UNDECIDED: "alignment with a related task may fall",
+    NOT_JUDGED: "it is not judged whether alignment with a related task falls",
 }
 
 
@@ -116,7 +116,7 @@ def key_numbers(table, parameters):
         return []
     made = [
         KeyNumber(
-            f"area, last hidden layer less first, {task} task",
+            f"area under the alignment curve, last hidden layer minus first, {task} task",
             interval(difference(last(frame), frame[1]), "{:+.2f}"),
         )
         for task, frame in found.items()

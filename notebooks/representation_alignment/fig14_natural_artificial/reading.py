@@ -250,12 +250,14 @@ def finding(table, parameters, claims):
     if animals == objects:
         after = f"{_tuned(objects)} on both kinds of target"
     elif {animals, objects} <= OPEN:
-        after = f"{_tuned(objects)} on objects and {TUNED[animals]} on animals"
+        after = f"{_tuned(objects)} on artificial classes and {TUNED[animals]} on natural ones"
     else:
-        after = f"{_tuned(objects)} on objects; on animals, {_tuned(animals, 'it')}"
+        natural = f"this is {TUNED[animals]}" if animals in OPEN else _tuned(animals, "it")
+        after = f"{_tuned(objects)} on artificial classes; on natural ones, {natural}"
     said = f"Features learned on a more similar source align with the target {', '.join(parts)}"
     text = f"{said}; {after}. CIFAR-100 stands in for ImageNet."
-    return fitting(text, text.replace("accuracy after fine-tuning", "fine-tuned accuracy"))
+    short = text.replace("accuracy after fine-tuning", "fine-tuned accuracy")
+    return fitting(text, short, short.replace("Features learned on", "Features of"))
 
 
 def _tuned(outcome, it="accuracy after fine-tuning"):

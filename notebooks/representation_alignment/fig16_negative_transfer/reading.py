@@ -262,7 +262,10 @@ def key_numbers(table, parameters):
     printed = None if None in printed else f"{-np.mean(printed):+.1f}"
     fitted = [sample(at(table, kind="source", start=one), "fitted").mean() for one in domains]
     return [
-        KeyNumber("change of the area, mean over the pairs", f"{-aligned.mean().mean():+.0f} %"),
+        KeyNumber(
+            "change of alignment (area under the curve), mean over the pairs",
+            f"{-aligned.mean().mean():+.0f} %",
+        ),
         KeyNumber(
             "change of accuracy, points, mean over the pairs", f"{-accurate.mean().mean():+.1f}", printed
         ),

@@ -260,6 +260,6 @@ def key_numbers(table, parameters):
         frame = areas(table, data)
         if INPUTS in frame:
             deepest = drops(table, data).columns[-1]
-            what = f"area of {NAMES[deepest]} over that of the inputs, {title(data)}"
+            what = f"area under the alignment curve, {NAMES[deepest]} divided by inputs, {title(data)}"
             found.append(KeyNumber(what, f"{(frame[deepest] / frame[INPUTS]).mean():.3f}"))
     return found[:3]

@@ -69,7 +69,7 @@ def test_claims_as_in_the_paper(table):
     assert outcomes(rows) == dict.fromkeys(IDS, HOLDS)
     said = finding(rows)
     assert said.startswith("Later layers specialise to the source task: ")
-    assert "alignment with it rises from layer to layer, and with a related task it falls at some" in said
+    assert "alignment with it rises from layer to layer, and alignment with a related task falls at" in said
     assert "(area under the curve 0.30 in the first layer, 0.15 in the last)" in said
     assert reading.key_numbers(rows, PARAMETERS)[2].here == "3 of 3"
 
@@ -77,7 +77,7 @@ def test_claims_as_in_the_paper(table):
 def test_claims_against_the_paper(table):
     rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.05), related=(0.1, 0.2, 0.3, 0.4))
     assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
-    assert "with a related task it does not fall" in finding(rows)
+    assert "alignment with a related task does not fall" in finding(rows)
     # A dip of the source task alone is enough for the headline to fail.
     rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.5), related=(0.1, 0.3, 0.2, 0.15))
     found = outcomes(rows)
