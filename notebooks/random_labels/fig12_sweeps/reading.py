@@ -237,7 +237,8 @@ def finding(table, parameters, claims):
     slows = by_outcome(claims, "rarely-hurts", plain).items()
     rare = [RARE[outcome].format(listed(names)) for outcome, names in slows if RARE[outcome]]
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
-    caveat = f"the sample is {parameters['seeds']} draws of images and labels"
+    draws = compared(table, parameters, *SWEEPS)["seed"].nunique()
+    caveat = f"the sample is {draws} draws of images and labels"
     if there < points / 2:
         caveat = "VGG-16 is stopped before it has learned"
     long = "; ".join([*rare, caveat])  # joined here, since VGG-16 keeps its capitals

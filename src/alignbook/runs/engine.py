@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook import checkpoints, installed, paths, resuming, system
-from alignbook.claims import Claim, KeyNumber, needed
+from alignbook.claims import NOT_RUN, Claim, KeyNumber, needed
 from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
 from alignbook.over_seeds import SEED
 from alignbook.runs import digest, notebooks, parameters, plans, results, verified
@@ -137,6 +137,10 @@ class Run:
         with self._told("claims"):
             statements, halves = notebook.reading.STATEMENTS, notebook.halves
             claims = judged(statements, self.judged_table, self.parameters, halves)
+            if len(self.judged_table) < len(self.table):
+                # A part of a study may have seeds of its own, of which none is new.
+                all_runs = {c.id: c for c in judged(statements, self.table, self.parameters, halves)}
+                claims = [all_runs.get(c.id, c) if c.outcome == NOT_RUN else c for c in claims]
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
         claims = [replace(claim, needed=self._needed(claim)) for claim in claims]

@@ -18,7 +18,8 @@ A file is a list. An entry says of one notebook
     from the page's in their number alone, or are nearer to the paper's. Of several entries, the first whose
     runs are stored counts
 
-A plan is *adopted* when the page shows its values: then its verdicts rest on ``new_seeds``.
+A plan is *adopted* when the page shows its values: then its verdicts rest on ``new_seeds``, or on all seeds
+where a statement has no rows there.
 """
 
 import math
