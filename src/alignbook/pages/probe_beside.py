@@ -118,7 +118,8 @@ def drawn(strip):
         ax.axvline(strip.here[who], color=colour, ls=line, lw=2.5, zorder=1, label=label)
     if strip.log:
         ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = ax.get_xlim()
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
         ax.xaxis.set_major_formatter(lambda value, _: shown(value))
         ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(ylim=(len(groups) - 0.4, -0.6), yticks=range(len(groups)), xlabel=strip.quantity)

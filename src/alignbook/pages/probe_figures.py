@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alignbook.pages import style
+from alignbook.pages.plots import legend_below
 from alignbook.pages.probe_words import FRESH, SPOKEN, parts
 
 GREY = style.COLOURS["random basis"]
@@ -83,7 +84,7 @@ def _tangent(ax, rows):
             ax.plot(part["depth"] + 1, part["chance"], color=GREY, ls=":", label="shuffled labels")
     ax.set(xlabel="layer, from the input", ylabel="alignment $A_l$", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend()
+    legend_below(ax.figure, ax, ncols=4)  # lines may be anywhere
 
 
 def _curvature(ax, rows):
