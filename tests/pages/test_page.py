@@ -45,6 +45,8 @@ def test_many_replicates_are_folded_even_those_of_the_headline():
     few = claims_table(group[:-1])
     assert few.count(" open>") == 1 and " open>" not in claims_table(group)
     assert " open>" not in claims_table(group[1:3])
+    assert "Headline" in claims_table(group).partition("<details")[0]
+    assert "Headline" not in few.partition("<details")[0]  # its case has it, which is in sight
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ STATEMENTS = [
     Statement(
         "faster-best",
         "Linear models train fastest on pre-trained features, each at its best step size, by the loss after "
-        "100 steps (fewer in profile smoke).",
+        "100 steps.",
         each=models, ours=True, **LOSS,
         of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "train", early(p)), *FASTEST),
     ),

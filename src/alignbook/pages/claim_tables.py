@@ -16,6 +16,7 @@ UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 SHARED = 3  # statements from which on a note of theirs stands above the table, with a letter
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
+HEADLINE = '<span class="ab-headline">Headline</span> '
 OURS = ' <small class="ab-ours">by our own criterion</small>'
 
 
@@ -92,10 +93,12 @@ def claims_table(claims, anchored=True):
         inside = [replace(claim, half=False) for claim in group]  # which the group's row says once
         inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in inside]), "claims")
         source = ", ".join(sources(group))
-        unfolded = len(group) <= UNFOLDED and (not anchored or any(claim.headline for claim in group))
+        main = any(claim.headline for claim in group)
+        unfolded = len(group) <= UNFOLDED and (not anchored or main)
         rows.append(
             {
-                "Claim": f"{_part(group[0])}{marked(statement)} <small>({marked(source)})</small>"
+                "Claim": f"{HEADLINE * (main and not unfolded)}{_part(group[0])}"
+                f"{marked(statement)} <small>({marked(source)})</small>"
                 f"{shown(common, letters)}",
                 "Paper": "",
                 "Here": "",
@@ -127,7 +130,7 @@ def _claim_row(claim, apart, letters, anchored):
     outcome = f"{badge(claim.outcome)}{own([claim])}{by_which_rule(claim)}"
     cells = claim_cells(claim, apart, letters)
     if claim.headline:
-        cells["Claim"] = f'<span class="ab-headline">Headline</span> {cells["Claim"]}'
+        cells["Claim"] = f"{HEADLINE}{cells['Claim']}"
     else:
         cells["Claim"] = f"{_part(claim)}{cells['Claim']}"
     anchor = {"id": f"claim-{claim.id}"} if anchored else {}
