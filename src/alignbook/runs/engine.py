@@ -137,7 +137,7 @@ class Run:
         with self._told("claims"):
             statements, halves = notebook.reading.STATEMENTS, notebook.halves
             claims = judged(statements, self.judged_table, self.parameters, halves)
-            if len(self.judged_table) < len(self.table):
+            if any(c.outcome == NOT_RUN for c in claims) and len(self.judged_table) < len(self.table):
                 # A part of a study may have seeds of its own, of which none is new.
                 all_runs = {c.id: c for c in judged(statements, self.table, self.parameters, halves)}
                 claims = [all_runs.get(c.id, c) if c.outcome == NOT_RUN else c for c in claims]
