@@ -101,7 +101,7 @@ def test_what_is_pinned_installs_on_the_oldest_python_that_is_stated():
     oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
     pinned = pins()
     asked = {
-        dist.name: dist.metadata["Requires-Python"] or ""
+        dist.name: dist.metadata.get("Requires-Python", "")
         for dist in importlib.metadata.distributions()
         if dist.name.lower().replace("_", "-") in pinned
     }

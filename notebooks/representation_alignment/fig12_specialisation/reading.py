@@ -5,7 +5,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, weakest
 from alignbook.statements import Statement
-from alignbook.wording import opening
+from alignbook.wording import fitting, opening, sentences
 
 from ..curve_order import LARGER, above_previous, by_layer, monotone, weakest_step
 from ..peaks_design import NORMALISATIONS, TASKS
@@ -106,7 +106,8 @@ def finding(table, parameters, claims):
     ends = (
         f"area under the curve {found[1].mean():.2f} in the first layer, {last(found).mean():.2f} in the last"
     )
-    return f"{said}: {rises}, and {falls} ({ends}). The paper leaves open when training ends."
+    text, caveat = f"{said}: {rises}, and {falls}", "the paper leaves open when training ends"
+    return fitting(sentences(f"{text} ({ends})", caveat), sentences(text, caveat))
 
 
 def key_numbers(table, parameters):
