@@ -9,7 +9,7 @@ from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.planes import grid
-from alignbook.studies.transferability.targets import STARTS
+from alignbook.studies.transferability.targets import LEARNED, STARTS
 from alignbook.wording import IT, by_verdict
 
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A)
@@ -153,20 +153,20 @@ PER_LAYER = LAYERS | {
     "above": 0, "matters": 0.05, "unit": "in log2 per layer",
     "because": "a tenth, over the layers from the last to the middle one",
 }  # fmt: skip
-LAYERS_VARY = _varies(lambda t, p: from_middle(own_layers(t, p)))
+LAYERS_VARY = (LEARNED, *_varies(lambda t, p: from_middle(own_layers(t, p))))
 STATEMENTS = [
     Statement(
         "middle", f"{SMOOTHER}curvature along lines, random over pre-trained.", **MIDDLE, headline=True,
-        of=lambda t, p: ratios(own_middle(t, p)), requires=_varies(own_middle),
+        of=lambda t, p: ratios(own_middle(t, p)), requires=(LEARNED, *_varies(own_middle)),
     ),
     Statement(
         "middle-variation", f"{SMOOTHER}standard deviation of the loss, random over pre-trained.", **MIDDLE,
-        of=lambda t, p: ratios(own_middle(t, p), "variation"), requires=_varies(own_middle),
+        of=lambda t, p: ratios(own_middle(t, p), "variation"), requires=(LEARNED, *_varies(own_middle)),
     ),
     Statement(
         "middle-other", "The middle layer's landscape is also smoother under other conditions: log2 of the "
         "curvature, random over pre-trained.", **MIDDLE, each=others,
-        of=lambda t, p, case: ratios(own_middle(t, p, case)), requires=_varies(own_middle),
+        of=lambda t, p, case: ratios(own_middle(t, p, case)), requires=(LEARNED, *_varies(own_middle)),
     ),
     Statement(
         "middle-imagenet", f"{SMOOTHER}curvature, random over pre-trained{IN}.", **MIDDLE,
@@ -204,7 +204,8 @@ STATEMENTS = [
     ),
     Statement(
         "faster", "From pre-trained weights the training loss falls faster: log2 of its mean over the "
-        "recorded steps, random over pre-trained.", source="Figure 5(a)", of=ahead, **LOG,
+        "recorded steps, random over pre-trained.", source="Figure 5(a)", **LOG, of=ahead,
+        requires=(LEARNED,),
     ),
 ]  # fmt: skip
 

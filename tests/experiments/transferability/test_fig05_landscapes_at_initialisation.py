@@ -32,9 +32,9 @@ def bowl(radius, points, bend):
     return pd.DataFrame({"alpha": first.round(9), "beta": second.round(9), "loss": loss})
 
 
-def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0, bends=1000.0):
+def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0, bends=1000.0, learned=80.0):
     """Planes that bend ``rougher`` times as much at random weights, and grow by layers towards the input."""
-    tables = []
+    tables = [pd.DataFrame({"kind": ["source"], "seed": [0], "source_test_accuracy": [learned]})]
     for job in experiment.jobs(PARAMETERS):
         given = job.arguments
         if "weights" in given:
@@ -102,6 +102,13 @@ def test_claims_can_hold_and_fail():
     failed = outcomes(later(made_up(rougher=0.1, random_growth=-0.5, own_growth=0.8, slower=0.5)))
     assert {failed[id] for id in failed.keys() - OF_IMAGENET} == {CONTRADICTED}
     assert outcomes(later(made_up(own_growth=0.5)))["even"] == UNDECIDED  # the margin itself
+
+
+def test_what_a_source_shows_that_is_not_learned_is_not_judged():
+    found = outcomes(later(made_up(learned=59.0)))
+    assert {found[id] for id in found.keys() - OF_IMAGENET} == {NOT_JUDGED}
+    measured = later(made_up())
+    assert outcomes(measured[measured["kind"].isna()].drop(columns="kind"))["faster"] == NOT_JUDGED
 
 
 def test_a_map_without_a_contour_of_the_papers_is_not_judged():
