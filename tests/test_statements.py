@@ -9,7 +9,7 @@ import pytest
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, needed
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import at, sample
-from alignbook.statements import Case, Requirement, Statement, condition, judged, over
+from alignbook.statements import Case, Requirement, Statement, came_out, condition, judged, over
 
 UP, DOWN, WIDE, SMALL = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9], [5.0, -5.0, 0.3], [0.1, -0.1, 0.05]
 DIRECTED = {"matters": 0.5, "because": "a drawn line is as wide"}
@@ -255,6 +255,20 @@ def test_a_statement_is_judged_where_what_it_requires_is_met(value, bound, asked
         seen = "not met" if measured is not None else "not measured"
         seen = f"here {measured:g}, not met" if asked and measured is not None else seen
         assert claim.test == f"share of labels learned{', ' * bool(asked)}{asked}; {seen}"
+
+
+@pytest.mark.parametrize(
+    ("measured", "told"), [(0.0023474, "0.0023"), (-0.04961, "-0.05"), (0.1234, "0.123"), (27.58, "27.6")]
+)
+def test_small_numbers_of_a_condition_have_two_digits(measured, told):
+    need = Requirement("loss", lambda table, parameters: measured, at_least=60.0).check(None, {}, {})
+    assert came_out(need) == f"here {told}, not met"
+
+
+def test_rounding_takes_no_condition_over_its_bound():
+    for measured, told in ((0.0496, "0.0496, not met"), (0.0504, "0.0504"), (0.0561, "0.056")):
+        need = Requirement("loss", lambda table, parameters, m=measured: m, at_least=0.05).check(None, {}, {})
+        assert came_out(need) == f"here {told}"
 
 
 def test_a_condition_says_why_it_is_asked():

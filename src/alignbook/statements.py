@@ -248,7 +248,11 @@ def came_out(need):
     if need["measured"] is None:
         return "not measured"
     if need["asked"]:
-        return f"here {digits(need['measured'])}" + ", not met" * (not need["met"])
+        value, bound = need["measured"], float(need["asked"].split()[-1].replace(",", ""))
+        # Of a small number two digits, unless rounding would take it over the bound.
+        rounded = float(f"{value:.2g}") if abs(value) < 0.1 else value
+        right = (rounded < bound) == (value < bound) and rounded != bound
+        return f"here {digits(rounded if right else value)}" + ", not met" * (not need["met"])
     return "met" if need["met"] else "not met"
 
 

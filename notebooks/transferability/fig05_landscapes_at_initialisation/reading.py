@@ -10,8 +10,9 @@ from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.planes import grid
 from alignbook.studies.transferability.targets import LEARNED, STARTS
-from alignbook.wording import IT, by_verdict
+from alignbook.wording import IT, by_verdict, first_unmet
 
+VARIES = "largest less smallest loss of the random network's map, nats"
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A)
 LAG = 10  # second differences over one tenth of a side of the plane, whatever its number of points
 
@@ -133,8 +134,7 @@ def _varies(of):
     """The condition that maps could show something as the paper draws them; of : (table, parameters, …)."""
     return (
         Requirement(
-            "largest less smallest loss of the random network's map, nats",
-            lambda t, p, **given: span(of(t, p, **given)), at_least=CONTOUR,
+            VARIES, lambda t, p, **given: span(of(t, p, **given)), at_least=CONTOUR,
             because="The paper's contours lie that far apart, so a flatter map would be blank",
         ),
     )  # fmt: skip
@@ -217,17 +217,25 @@ SAID = by_verdict(
 )
 
 
+def _elsewhere(claims):
+    """How it came out where the maps are less flat, a sentence."""
+    found = IT.get(claims["middle-imagenet-scaled"].outcome, "it was not measured")
+    return f"With ImageNet's weights and heads that give equal logits, {found}."
+
+
 def finding(table, parameters, claims):
     """Curvatures of the middle layer at both radii and the other reading; words follow the verdicts."""
     near, far, other = (claims[id] for id in ("middle", "middle-other-1", "middle-variation"))
     if near.measured is None or far.measured is None:
         return "Nothing was measured from both starts."
     if near.outcome == NOT_JUDGED:
-        return (
-            f"{SAID[near.outcome]}: at the paper's radius our maps are flat (around random weights the loss "
-            f"varies by {span(own_middle(table, parameters)):.2g} nats, and the paper's contours lie "
-            f"{CONTOUR:g} apart). Our network is small."
+        flat = (
+            f": at the paper's radius our maps are flat (the loss varies by "
+            f"{span(own_middle(table, parameters)):.2g} nats, and the paper's contours lie {CONTOUR:g} apart)"
         )
+        unknown = ": the network has hardly learned its source"
+        why = first_unmet(near, {LEARNED.text: unknown, VARIES: flat}, otherwise="")
+        return f"{SAID[near.outcome]}{why}. {_elsewhere(claims)}"
     farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
     return (
         f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times as much at the paper's "
