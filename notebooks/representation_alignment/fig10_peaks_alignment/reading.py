@@ -89,7 +89,7 @@ def finding(table, parameters, claims):
     size = f"{abs(change):.0f} % {'larger' if change > 0 else 'smaller'}"
     unrelated = UNRELATED[claims["unrelated-below-original"].outcome]
     said += f" (the area under their alignment curve is {size} than the inputs')"
-    return f"{said}; {unrelated}. The paper leaves open when training ends."
+    return f"{said}; {unrelated}. We chose when training ends, which the paper leaves open."
 
 
 def key_numbers(table, parameters):

@@ -106,7 +106,7 @@ def finding(table, parameters, claims):
     ends = (
         f"area under the curve {found[1].mean():.2f} in the first layer, {last(found).mean():.2f} in the last"
     )
-    text, caveat = f"{said}: {rises}, and {falls}", "the paper leaves open when training ends"
+    text, caveat = f"{said}: {rises}, and {falls}", "we chose when training ends, which the paper leaves open"
     return fitting(sentences(f"{text} ({ends})", caveat), sentences(text, caveat))
 
 

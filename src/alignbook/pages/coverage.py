@@ -107,7 +107,7 @@ def section(paper, records):
 
 
 def _row(row, pairs, by_slug):
-    cells = [f"{_link(record)} {claim_tables.tally(_theirs(claims))}" for record, claims in pairs]
+    cells = [f"{_link(record)} {_tally(claims)}" for record, claims in pairs]
     judged = {record.name for record, _ in pairs}
     cells += [
         f"{_link(by_slug[slug])} shown, not judged"
@@ -124,9 +124,13 @@ def _row(row, pairs, by_slug):
     }
 
 
-def _theirs(claims):
-    """The paper's own claims among ``claims``; all of them where all are ours."""
-    return [claim for claim in claims if not claim.ours] or claims
+def _tally(claims):
+    """HTML of how the paper's own claims among ``claims`` came out and how many are ours; of all where all are."""
+    theirs = [claim for claim in claims if not claim.ours] or claims
+    ours = len(claims) - len(theirs)
+    return claim_tables.tally(theirs) + f"<br><small>and {ours} more by our own criterion</small>" * bool(
+        ours
+    )
 
 
 def _link(record):
