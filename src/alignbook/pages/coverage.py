@@ -125,7 +125,7 @@ def _row(row, pairs, by_slug):
 
 
 def _tally(claims):
-    """HTML of how the paper's own of ``claims`` came out, and how many are ours; of all where all are ours."""
+    """HTML of how the paper's own of ``claims`` came out and how many are ours; of all where all are."""
     theirs = [claim for claim in claims if not claim.ours] or claims
     ours = len(claims) - len(theirs)
     return claim_tables.tally(theirs) + f"<br><small>and {ours} more by our own criterion</small>" * bool(
