@@ -111,7 +111,7 @@ SAID = by_verdict(
     contradicted="A wider dense layer makes the harm that pre-training does worse",
     absent="A wider dense layer changes the harm of pre-training by too little to matter",
     undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
-    not_judged="We do not judge whether width undoes the harm of pre-training, as there is none on average",
+    not_judged="We do not judge whether width undoes the harm of pre-training, as our runs do not show any",
 )
 SLOWED = by_verdict(
     holds="Pre-training slows the narrowest network down",

@@ -149,7 +149,7 @@ def finding(table, parameters, claims):
     if len(found) == 1:
         (fact,) = found
         mean = np.mean([claim.measured for claim in found[fact]])
-        sure = f" (correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
+        sure = f" (mean correlation {mean:.2f})" * (fact in (HOLDS, CONTRADICTED))
         more = f"{real}{MORE[fact].format('')}{sure}{along_labels(claims, fact)}"
     elif HOLDS in found:
         more = f"{real}more{counted(found[HOLDS], sum(map(len, found.values())))}"

@@ -152,7 +152,7 @@ STATEMENTS = [
         of=lambda t, p: early(t, "swapped"), **COSINE,
     ),
     Statement(
-        "theorem-a", "(L - 1) ∇L = H_w θ (largest relative error in float64).", source="Theorem A",
+        "theorem-a", "(L - 1) ∇ℒ = H_w θ (largest relative error in float64).", source="Theorem A",
         of=lambda t, p: None if (errors := curves(t, "theorem_a")).empty else errors.max(axis=None),
         exactly=0.0, within=EXACT,
     ),

@@ -9,7 +9,7 @@ from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, last, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict, fitting, listed, over_cases
+from alignbook.wording import by_verdict, fitting, listed, over_cases, sentences
 
 HELD_OUT = "held-out"  # the target that is like the source in inputs and labels; others are in inputs alone
 EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
@@ -129,6 +129,11 @@ STAYS = by_verdict(
     undecided="and whether these pass our edge of a tenth is undecided",
     not_judged="and whether these pass our edge of a tenth is not judged",
 )  # fmt: skip
+FURTHER = by_verdict(
+    "The weights move farther, too", "The weights move less far", "The weights move no farther",
+    undecided="Whether the weights move farther is undecided",
+    not_judged="Whether the weights move farther is not judged",
+)  # fmt: skip
 INPUTS = by_verdict(
     "leads less far", "leads farther still", "leads as far",
     undecided="leaves this undecided", not_judged="is not judged",
@@ -148,11 +153,14 @@ def finding(table, parameters, claims):
     if head.outcome == NOT_JUDGED:
         text = f"{SAID[head.outcome]}, since some network has not learned its task well enough"
     other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)
-    small = "Our network is small."
+    small = "Our network is small"
     if not other:
-        return f"{text}. {small}"
-    alone = f"{listed(map(called, kinds['inputs']))}, alike in inputs alone, {other}"
-    return fitting(f"{text}. {alone}; {small.lower()}", f"{text}. {small}")
+        return sentences(text, small)
+    alone = f"One that is alike in inputs alone, {listed(map(called, kinds['inputs']))}, {other}"
+    moved = FURTHER.get(claims[f"further-{HELD_OUT}"].outcome, "")
+    return fitting(
+        sentences(text, moved, alone, small), sentences(text, moved, alone), sentences(text, moved or small)
+    )
 
 
 def key_numbers(table, parameters):

@@ -203,7 +203,9 @@ def of_similar(parameters, claims):
     found = [claims[f"nearer-{case.id}"] for case in OWN(parameters)]
     if not all(first_unmet(claim, {ALIKE.text: "unlike"}, otherwise="") for claim in found):
         return ""
-    return "Whether similar targets move the weights less is not judged, as they have more classes"
+    return (
+        "Whether similar targets move our own network's weights less is not judged, as they have more classes"
+    )
 
 
 def from_imagenet(claims):

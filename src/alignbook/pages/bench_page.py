@@ -172,7 +172,7 @@ commit is not measured where no code that a notebook's jobs reach has changed si
 row has not been measured.
 """
 CLUSTER = """\
-`alignbook run --scheduler` with jobs of milliseconds, so that nearly all of the time is overhead: scheduling,
+`alignbook run --scheduler` with jobs of milliseconds, so that most of the time is overhead: scheduling,
 checking, sending and storing. The scheduler, workers of one thread each and the client share this machine,
 and the client also stores every job: more workers than cores do not make it faster. The
 clock starts when all workers are there and have computed once. “Cost of a job”: the whole time, less
@@ -391,7 +391,7 @@ def draw_times(compared, path):
                 colour = style.SEQUENCE[(0, 1, 3, 4, 6, 7)[place]]  # the third is the floor's
                 spread = [min(contender["seconds"]), max(contender["seconds"])]
                 axes.plot(spread, [row, row], color=colour, lw=2)
-                axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7)
+                axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7, zorder=9 - place)
                 axes.text(
                     contender["median"],
                     row + 0.19 + 0.17 * levels[place],

@@ -66,8 +66,12 @@ def tally(group):
     several = len(group) > 1
     # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
     signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
-    parts = [f"<span>{counts[o]}&nbsp;{sign}</span>" if several else sign for o, sign in signs.items()]
     ours = own(group)
+    # Where some are by the paper's criterion, each outcome tells whether its own are.
+    told = {o: "" if ours else own([claim for claim in group if claim.outcome == o]) for o in signs}
+    parts = [
+        f"<span>{counts[o]}&nbsp;{sign}{told[o]}</span>" if several else sign for o, sign in signs.items()
+    ]
     return "<br>".join(parts) + "<br>" * bool(len(parts) > 1 and ours) + ours
 
 
@@ -90,11 +94,12 @@ def claims_table(claims, anchored=True):
         if len(group) == 1:
             rows.append(_claim_row(group[0], (), letters, anchored))
             continue
-        inside = [replace(claim, half=False) for claim in group]  # which the group's row says once
-        inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in inside]), "claims")
-        source = ", ".join(sources(group))
         main = any(claim.headline for claim in group)
         unfolded = len(group) <= UNFOLDED and (not anchored or main)
+        # What the group's row says is not said of its cases; an open main claim has no such word in its row.
+        inside = [replace(claim, half=False, headline=main and unfolded) for claim in group]
+        inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in inside]), "claims")
+        source = ", ".join(sources(group))
         rows.append(
             {
                 "Claim": f"{HEADLINE * (main and not unfolded)}{_part(group[0])}"
@@ -149,7 +154,7 @@ def claim_cells(claim, apart=(), letters=None):
     """
     here = number(claim.measured)
     if claim.interval and claim.measured is not None:
-        here, low, high = measured(claim.measured, claim.interval, [claim.against])
+        here, low, high = measured(claim.measured, claim.interval, _bars(claim))
         here += f"<br><small>{low} to {high}</small>"
     paper = number(claim.paper)
     here += f" <small>{marked(claim.unit)}</small>" * bool(here and claim.unit)
@@ -158,6 +163,13 @@ def claim_cells(claim, apart=(), letters=None):
     statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
     noted = shown(notes(claim), letters or {}, apart)
     return {"Claim": statement + noted, "Paper": paper, "Here": here}
+
+
+def _bars(claim):
+    """What the interval of ``claim`` is held against: digits must tell on which side its ends lie."""
+    margins = [(claim.against, claim.matters), (claim.paper, claim.tolerance)]
+    margins = [(bar, margin) for bar, margin in margins if bar is not None and margin is not None]
+    return [claim.against, *(bar + sign * margin for bar, margin in margins for sign in (-1, 1))]
 
 
 class Note(NamedTuple):

@@ -37,7 +37,7 @@ def home(records):
     shown = {record.name: record for record in records}
     cards = []
     for record in (shown[name] for name in HOME if name in shown):
-        sentence = marked(page.SENTENCE.split(record.finding)[0])
+        sentence = page.parted(record.finding)
         cards.append(
             f'<div class="ab-card ab-small">{thumbnail(record, "")}<div><p class="ab-card-title">'
             f"{_link(record, record.name)}</p><p>{verdict(record)}<br>{sentence}</p></div></div>"
@@ -126,7 +126,7 @@ def findings(papers, records):
         headlines(records),
         "",
         "One line per page: what we found about its main claim, with the verdict, and how its other",
-        "statements came out. Every line is generated from the stored results. “By our",
+        "statements came out, each case (data set, network, setting) by itself. Every line is generated from the stored results. “By our",
         "own criterion” marks an interpretation, bound or threshold of ours.",
         "",
     ]
