@@ -6,6 +6,7 @@ read as the probe reads them: a spread of examples, in more forms, and more kind
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,6 +34,10 @@ class Recorder(recorder.Recorder):
         seed: int = 0, *, forward: Callable | None = None,
     ) -> None:  # fmt: skip
         integer(examples, "examples", 1)
+        if isinstance(share, bool) or not isinstance(share, Real | None):
+            raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
+        if not callable(instruments) and not isinstance(instruments, Iterable):
+            raise ValueError(f"instruments must be names or functions, not {instruments!r}")
         loss, forward = given.loss(loss), given.forward(forward)
         with untouched(nn.Module()):  # a DataLoader draws from the global generator
             found, _ = gathered(data, examples=examples, least=1, floats=None)
