@@ -26,6 +26,7 @@ from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.probing.gathering import random_states_kept
 from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
 from alignbook.probing.network import unwrapped
+from alignbook.probing.twice import twice_differentiable
 from alignbook.probing.weights import plain
 
 
@@ -223,6 +224,7 @@ def _left_alone(steady, model, other=None, inputs=None, loss=None, **_):
     try:
         with ExitStack() as stack:
             stack.enter_context(random_states_kept())
+            stack.enter_context(twice_differentiable())
             for network in networks:
                 if not isinstance(network, torch.jit.ScriptModule):
                     stack.callback(network.register_forward_pre_hook(_copies, prepend=True).remove)

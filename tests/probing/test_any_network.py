@@ -148,6 +148,33 @@ def test_all_random_states_are_as_before():
     assert torch.equal(torch.get_rng_state(), states[2])
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+def test_gates_that_pytorch_differentiates_once_have_a_curvature(inplace):
+    net, (x, y) = mlp(), vectors()
+    net[1] = nn.Hardsigmoid(inplace)
+    plain, loss = functional.hardsigmoid, functional.cross_entropy
+    top = alignbook.hessian_eigenvalues(net, loss, x, y, k=1).eigenvalues[0]
+    weights = nn.utils.parameters_to_vector(net.parameters()).detach()
+    slopes = []
+    for i in range(len(weights)):  # the Hessian by differences of gradients, in which no gate turns on or off
+        found = []
+        for step in (1e-4, -1e-4):
+            moved = weights.double()
+            moved[i] += step
+            copy = nn.Sequential(nn.Linear(6, 8), nn.Hardsigmoid(), nn.Linear(8, CLASSES)).double()
+            nn.utils.vector_to_parameters(moved, copy.parameters())
+            gradient = torch.autograd.grad(loss(copy(x.double()), y), copy.parameters())
+            found.append(nn.utils.parameters_to_vector(gradient))
+        slopes.append((found[0] - found[1]) / 2e-4)
+    assert top == pytest.approx(torch.linalg.eigvalsh(torch.stack(slopes))[-1].item(), rel=1e-3)
+    found = alignbook.probe(net, x, y, without=["initialisation", "slice", "features", "tangent"])
+    assert found.tables["curvature"]["eigenvalue"][0] == pytest.approx(top, rel=1e-2)
+    recorder = alignbook.Recorder((x, y), ["curvature"], at=1)
+    recorder.step(net, 0)
+    assert recorder.table["value"][0] == pytest.approx(top, rel=1e-2)
+    assert functional.hardsigmoid is plain
+
+
 def test_one_output_for_classes_is_told_what_to_do_and_that_works():
     net, (x, y) = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)), vectors()
     with pytest.raises(AlignbookError, match="one output tells no classes apart: give targets as floats"):

@@ -18,6 +18,7 @@ from .gathering import gathered, random_states_kept
 from .measure import Session
 from .network import Network, copied, initialised, measurable
 from .ranges import ranges
+from .twice import twice_differentiable
 
 # name -> (function, how many examples it takes at most)
 MEASURES = {
@@ -154,7 +155,7 @@ def probe(
             said.append(f"{who}: {why}; only its weights are compared")
     _fresh(networks, without, seed, limits, left_out, given, forward)
     layers = _layers(layers, networks["network"])
-    with measurable():
+    with measurable(), twice_differentiable():
         session = Session(networks, given, limits, layers, seed, end, left_out, said, report, total)
         session.begin(loss)
         for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):

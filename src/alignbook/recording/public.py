@@ -16,6 +16,7 @@ from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.probing import given, settling
 from alignbook.probing.gathering import gathered
+from alignbook.probing.twice import twice_differentiable
 
 from . import recorder, wandb
 from .untouched import untouched
@@ -45,6 +46,10 @@ class Recorder(recorder.Recorder):
         whole = (inputs, targets) if found.key is None else {**inputs, found.key: targets}
         super().__init__(whole, instruments, at, share, examples, loss, start, seed, forward=forward)
         self.said = (*found.said, *self.said)
+
+    def _record(self, model, n):
+        with twice_differentiable():
+            super()._record(model, n)
 
     def _network(self, model):
         network = super()._network(model)
