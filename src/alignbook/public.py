@@ -225,6 +225,8 @@ def _left_alone(steady, model, other=None, inputs=None, loss=None, **_):
         with ExitStack() as stack:
             stack.enter_context(random_states_kept())
             stack.enter_context(twice_differentiable())
+            where = next((v.device for v in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+            stack.enter_context(torch.autocast(where.type, enabled=False))
             for network in networks:
                 if not isinstance(network, torch.jit.ScriptModule):
                     stack.callback(network.register_forward_pre_hook(_copies, prepend=True).remove)

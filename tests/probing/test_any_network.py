@@ -148,6 +148,21 @@ def test_all_random_states_are_as_before():
     assert torch.equal(torch.get_rng_state(), states[2])
 
 
+def test_numbers_are_those_of_float32_inside_of_autocast():
+    net, (x, y) = mlp(), vectors()
+    only = ["initialisation", "slice", "tangent"]
+    plain, alike = alignbook.probe(net, x, y, without=only), alignbook.layer_cka(net, x)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, cka = alignbook.probe(net, x, y, without=only), alignbook.layer_cka(net, x)
+    assert found.as_dict() == plain.as_dict() and "curvature" in found.tables
+    assert cka.equals(alike)
+
+
+def test_inputs_of_another_type_are_named():
+    with pytest.raises(AlignbookError, match=r"same dtype, but got .* \(the inputs are uint8\)$"):
+        alignbook.probe(mlp(), torch.zeros(N, 6, dtype=torch.uint8), vectors()[1], without=QUICK)
+
+
 @pytest.mark.parametrize("inplace", [False, True])
 def test_gates_that_pytorch_differentiates_once_have_a_curvature(inplace):
     net, (x, y) = mlp(), vectors()

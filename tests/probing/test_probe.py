@@ -277,6 +277,11 @@ def test_filters_are_measured_as_on_the_page():
         ),
         ({"inputs": torch.zeros(N, 3, 9, 9)}, AlignbookError, "fails on these inputs"),
         ({"model": lambda x: x}, ValueError, "must be an nn.Module"),
+        (
+            {"model": nn.Linear(8, 3, device="meta")},
+            AlignbookError,
+            "on the device meta, which holds no values",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(change, error, said):

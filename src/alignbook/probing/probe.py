@@ -13,6 +13,7 @@ from . import budget, features, instruments, weights
 from . import given as functions
 from .budget import Limits
 from .curvature import curvature
+from .data import leaves
 from .errors import DoesNotApply
 from .gathering import gathered, random_states_kept
 from .measure import Session
@@ -141,6 +142,8 @@ def probe(
     network = copied(model, _device(device))
     said = [*given.said, *ranges(given, network)]
     where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
+    if where.type == "meta":
+        raise AlignbookError("the network is on the device meta, which holds no values")
     given = given.to(where)
     networks = {"network": Network(network, given, forward)}
     left_out = dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
@@ -155,14 +158,16 @@ def probe(
             said.append(f"{who}: {why}; only its weights are compared")
     _fresh(networks, without, seed, limits, left_out, given, forward)
     layers = _layers(layers, networks["network"])
-    with measurable(), twice_differentiable():
+    with measurable(), twice_differentiable(), torch.autocast(where.type, enabled=False):
         session = Session(networks, given, limits, layers, seed, end, left_out, said, report, total)
         session.begin(loss)
         for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
             session.measure(name, *MEASURES[name], len(todo) - position)
     session.deviations(states)
     if session.failed and not session.tables:
-        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}")
+        kinds = {str(v.dtype).removeprefix("torch.") for v in leaves(given.inputs)}
+        told = f" (the inputs are {kinds.pop()})" if "type" in session.failed and len(kinds) == 1 else ""
+        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}{told}")
     return session.found(INSTRUMENTS, given.digest)
 
 
