@@ -122,6 +122,11 @@ def test_two_stores_are_compared_number_by_number(tmp_path, capsys):
     assert [item["what"] for item in found["differences"]][0] == "y has other texts"
     status, out, err = in_process(capsys, "compare", str(first), str(tmp_path / "none"))
     assert (status, out) == (2, "") and "none is no CSV file and no folder of them" in err
+    (tmp_path / "values.yaml").write_text("seeds: 3\n")
+    status, out, err = in_process(capsys, "compare", *[str(tmp_path / "values.yaml")] * 2)
+    assert (status, out) == (2, "") and "values.yaml is no CSV file and no folder of them" in err
+    status, out, err = in_process(capsys, "compare", str(first / "alone.csv"), str(first))
+    assert (status, out) == (2, "") and "alone.csv is a file, the other a folder: compare two" in err
 
 
 def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_path):

@@ -154,7 +154,9 @@ def _parser():
 
 def _probe_arguments(probe):
     probe.add_argument(
-        "network", metavar="NETWORK", help="module:callable, or a file (weights, safetensors, TorchScript)"
+        "network",
+        metavar="NETWORK",
+        help="module:callable or module:network; or weights (a file or folder), or TorchScript",
     )
     probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
     probe.add_argument(
@@ -434,8 +436,11 @@ def _probed(options):
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None
-    for line in [*found.said, *(f"{name}: {why}" for name, why in found.left_out.items())]:
+    for line in found.said:
         print(line, file=sys.stderr)
+    for why in dict.fromkeys(found.left_out.values()):  # one line, however many instruments it stops
+        names = [name for name, reason in found.left_out.items() if reason == why]
+        print(f"{', '.join(names)}: {why}", file=sys.stderr)
     print(_written(found, options.out, f"{options.network} on {options.data}"))
 
 

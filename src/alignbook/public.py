@@ -23,8 +23,10 @@ from alignbook.metrics import arrays
 from alignbook.metrics.checks import integer
 from alignbook.metrics.cka import LEAST
 from alignbook.metrics.evaluation import evaluation_mode
+from alignbook.probing.gathering import random_states_kept
 from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
 from alignbook.probing.network import unwrapped
+from alignbook.probing.twice import twice_differentiable
 from alignbook.probing.weights import plain
 
 
@@ -213,7 +215,7 @@ def _ours(error):
 
 @contextmanager
 def _left_alone(steady, model, other=None, inputs=None, loss=None, **_):
-    """Inside, networks read copies and ``loss``, if any, too; afterwards their buffers are as before.
+    """Inside, networks read copies and ``loss``, if any, too; then buffers and random states are as before.
 
     Yields what to hand in instead. Raises ValueError where the model has to be ``steady`` and is not.
     """
@@ -221,6 +223,10 @@ def _left_alone(steady, model, other=None, inputs=None, loss=None, **_):
     buffers = [(value, value.clone()) for network in networks for value in network.buffers()]
     try:
         with ExitStack() as stack:
+            stack.enter_context(random_states_kept())
+            stack.enter_context(twice_differentiable())
+            where = next((v.device for v in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+            stack.enter_context(torch.autocast(where.type, enabled=False))
             for network in networks:
                 if not isinstance(network, torch.jit.ScriptModule):
                     stack.callback(network.register_forward_pre_hook(_copies, prepend=True).remove)

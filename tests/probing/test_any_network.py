@@ -1,5 +1,7 @@
 """Data and networks of every make: what is measured is right, or refused in one line; nothing is changed."""
 
+import random
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, default_collate
 
 import alignbook
 from alignbook.errors import AlignbookError
@@ -102,6 +105,89 @@ def test_what_is_no_function_is_refused_by_probe_and_recorder(given, said):
         alignbook.probe(mlp(), *vectors(), **given)
     with pytest.raises(ValueError, match=said):
         alignbook.Recorder(vectors(), **given)
+
+
+@pytest.mark.parametrize(
+    ("targets", "size", "said"),
+    [
+        (lambda y: y.float(), (), "3 outputs do not fit one number each: if the targets are classes"),
+        (lambda y: y[:, None], (), r"classes \(n, 1\) do not fit outputs \(n, 3\): take out the axis"),
+        (lambda y: functional.one_hot(y, CLASSES), (), r"hold a one for each class: give the classes"),
+        (lambda y: y[:, None, None, None].expand(-1, 1, 4, 5), (4, 5), r"\(n, 1, 4, 5\) do not fit .*4, 5\)"),
+        (
+            lambda y: torch.where(y == 0, 255, y)[:, None, None].expand(-1, 4, 5),
+            (4, 5),
+            "classes up to 255: where 255 stands for no class, give -100",
+        ),
+        (lambda y: y.float() + 0.5, (), "outputs .* do not fit targets"),
+        (lambda y: y + 9, (), "there are 3 outputs, and classes up to 11"),
+    ],
+)
+def test_targets_that_are_nearly_right_are_told_how_to_be(targets, size, said):
+    net, (x, y) = nn.Conv2d(6, CLASSES, 1) if size else mlp(), vectors()
+    x = x[(..., *[None] * len(size))].expand(N, 6, *size).clone() if size else x
+    with pytest.raises(AlignbookError, match=said):
+        alignbook.probe(net, x, targets(y), without=QUICK)
+    recorder = alignbook.Recorder((x, targets(y)), ["loss"], at=1)
+    recorder.step(net, 0)
+    assert re.search(said, recorder.left_out["loss"])
+
+
+def test_all_random_states_are_as_before():
+    def draws(x):
+        random.random(), np.random.random(), torch.rand(1)
+        return x
+
+    net, (x, y) = mlp(), vectors()
+    pairs = [(draws(a), b) for a, b in zip(x, y, strict=True)]
+    loader = DataLoader(pairs, 8, shuffle=True, collate_fn=lambda p: default_collate(draws(p)))
+    states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
+    alignbook.probe(net, loader, forward=lambda net, inputs: net(draws(inputs)), without=QUICK)
+    alignbook.layer_cka(net, loader)
+    assert random.getstate() == states[0] and (np.random.get_state()[1] == states[1]).all()
+    assert torch.equal(torch.get_rng_state(), states[2])
+
+
+def test_numbers_are_those_of_float32_inside_of_autocast():
+    net, (x, y) = mlp(), vectors()
+    only = ["initialisation", "slice", "tangent"]
+    plain, alike = alignbook.probe(net, x, y, without=only), alignbook.layer_cka(net, x)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, cka = alignbook.probe(net, x, y, without=only), alignbook.layer_cka(net, x)
+    assert found.as_dict() == plain.as_dict() and "curvature" in found.tables
+    assert cka.equals(alike)
+
+
+def test_inputs_of_another_type_are_named():
+    with pytest.raises(AlignbookError, match=r"same dtype, but got .* \(the inputs are uint8\)$"):
+        alignbook.probe(mlp(), torch.zeros(N, 6, dtype=torch.uint8), vectors()[1], without=QUICK)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_gates_that_pytorch_differentiates_once_have_a_curvature(inplace):
+    net, (x, y) = mlp(), vectors()
+    net[1] = nn.Hardsigmoid(inplace)
+    plain, loss = functional.hardsigmoid, functional.cross_entropy
+    top = alignbook.hessian_eigenvalues(net, loss, x, y, k=1).eigenvalues[0]
+    weights = nn.utils.parameters_to_vector(net.parameters()).detach()
+    slopes = []
+    for i in range(len(weights)):  # the Hessian by differences of gradients, in which no gate turns on or off
+        found = []
+        for step in (1e-4, -1e-4):
+            moved = weights.double()
+            moved[i] += step
+            copy = nn.Sequential(nn.Linear(6, 8), nn.Hardsigmoid(), nn.Linear(8, CLASSES)).double()
+            nn.utils.vector_to_parameters(moved, copy.parameters())
+            gradient = torch.autograd.grad(loss(copy(x.double()), y), copy.parameters())
+            found.append(nn.utils.parameters_to_vector(gradient))
+        slopes.append((found[0] - found[1]) / 2e-4)
+    assert top == pytest.approx(torch.linalg.eigvalsh(torch.stack(slopes))[-1].item(), rel=1e-3)
+    found = alignbook.probe(net, x, y, without=["initialisation", "slice", "features", "tangent"])
+    assert found.tables["curvature"]["eigenvalue"][0] == pytest.approx(top, rel=1e-2)
+    recorder = alignbook.Recorder((x, y), ["curvature"], at=1)
+    recorder.step(net, 0)
+    assert recorder.table["value"][0] == pytest.approx(top, rel=1e-2)
+    assert functional.hardsigmoid is plain
 
 
 def test_one_output_for_classes_is_told_what_to_do_and_that_works():
@@ -280,9 +366,9 @@ def test_a_network_that_fails_now_and_then_loses_only_what_it_fails_in(how, said
     x, y = vectors()
     with pytest.raises(AlignbookError, match=said):
         alignbook.probe(Fails(how), x, y)
-    found = alignbook.probe(Fails(how, always=False), x, y, before=mlp())
+    found = alignbook.probe(Fails(how, always=False), x, y)
     assert {*found.tables} == {"features", "slice"} and said in found.left_out["curvature"]
-    assert "loss" in found.network["network"] and "share no weights" in found.left_out["deviation"]
+    assert "loss" in found.network["network"]
     page = probe_page.write(found, tmp_path, "mine").read_text()
     assert "Not measured" in page and page.count("<svg") >= 2
 

@@ -26,6 +26,8 @@ def make():
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(432, 10))
 
+network = make()
+
 def number():
     return 3
 
@@ -55,7 +57,12 @@ def test_networks_by_callable_weights_and_script(mine):
     net = sources.network("my_network:make")
     with torch.no_grad():
         net[0].weight.zero_()
+    assert sources.network("my_network:network")[0].weight.abs().sum() > 0  # not called
     torch.save({"epoch": 3, "state_dict": net.state_dict()}, "weights.pt")
+    (mine / "saved").mkdir()
+    torch.save(net.state_dict(), "saved/pytorch_model.bin")
+    assert torch.equal(sources.network("saved", "my_network:make")[0].weight, net[0].weight)
+    assert torch.equal(sources.earlier("saved")["0.weight"], net[0].weight)
     state = sources.earlier("weights.pt")
     assert state.keys() == net.state_dict().keys()
     assert all(torch.equal(values, state[name]) for name, values in net.state_dict().items())
@@ -74,7 +81,7 @@ def test_weights_of_a_network_of_the_readers(mine):
     found = sources.network("weights.pt", "my_network:make", say=said.append)
     assert torch.equal(found[0].weight, net[0].weight + 1)
     assert said == ["weights.pt: of its weights those under net. are taken; left over: loss.weight"]
-    with pytest.raises(AlignbookError, match="my_network:number returns no nn.Module but a int"):
+    with pytest.raises(AlignbookError, match="my_network:number returns no nn.Module, but is of type int"):
         sources.network("weights.pt", "my_network:number")
 
 
@@ -110,7 +117,7 @@ class Touch:
     ("source", "arch", "said"),
     [
         ("nothing", None, "no file nothing"),
-        ("my_network:number", None, "no nn.Module but a int"),
+        ("my_network:number", None, "no nn.Module, but is of type int"),
         ("my_network:broken", None, "cannot be called: KeyError"),
         ("my_network:leaves", None, "cannot be called: SystemExit: 0"),
         ("my_network:absent", None, "cannot be called: AttributeError"),
@@ -247,6 +254,17 @@ def test_the_command_writes_a_page_and_numbers(mine, capsys):
     assert len(ids) == len(set(ids))
     assert all(row["deviation"] == 0 for row in said["tables"]["deviation"])
     assert "tangent of the network" in capsys.readouterr().err
+
+
+def test_one_reason_for_several_instruments_is_one_line(mine, capsys):
+    net = sources.network("my_network:make")
+    with torch.no_grad():
+        net[0].weight[0] = torch.nan
+    torch.save(net.state_dict(), "broken.pt")
+    where = ("--data", "digits", "-n", "20", "--out", "report", "--without", "initialisation")
+    assert run("broken.pt", "--arch", "my_network:make", *where) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3 and said[1].startswith("filters, slice, features, tangent, curvature: the")
 
 
 def test_the_command_refuses_in_one_line(mine, capsys):

@@ -49,14 +49,52 @@ def test_wrappers_prefixes_go(tmp_path, prefix):
         assert why is None
         for mine, theirs in zip(made.state_dict().values(), net.state_dict().values(), strict=True):
             assert torch.equal(mine, theirs) and mine.dtype == theirs.dtype
-    inner = nn.Sequential(nn.ModuleDict({"model": make()})["model"])
-    assert weights.fitted(inner, net.state_dict())[0] is None  # "0.0.weight" is no wrapper's name
 
 
 def lightning(prefix):
     """A checkpoint whose network has a name of its own, with a weight of the loss beside it."""
     state = {prefix + name: values for name, values in make().state_dict().items()}
     return {"epoch": 3, "state_dict": {**state, "loss.weight": torch.ones(3)}, "optimizer_states": [{}]}
+
+
+class Classifier(nn.Module):
+    """A pre-trained network inside of one with another head."""
+
+    def __init__(self, base, head):
+        super().__init__()
+        self.base, self.head = base, head
+
+    def forward(self, x):
+        return self.head(self.base(x))
+
+
+def test_the_network_that_a_classifier_was_made_of_is_found_in_it():
+    base, (x, y) = make(), data()
+    net = Classifier(base, nn.Linear(3, 3))
+    start = {name: values.clone() for name, values in base.state_dict().items()}
+    with torch.no_grad():
+        base[0].weight.add_(1)
+    only = ["features", "tangent", "curvature", "slice", "initialisation"]
+    for before in (start, make()):
+        found = alignbook.probe(net, x, y, before=before, without=only)
+        moved = found.tables["deviation"]
+        assert moved["layer"].tolist() == ["base.0", "base.3"] and moved["deviation"][0] > 0
+        assert "before: its weights are compared with those under base." in found.said
+        assert "since before: only now, left out: head.weight, head.bias" in found.said
+    twins = nn.ModuleDict({"a": make(), "b": make()})  # of which of the two is not known
+    assert weights.matched(start, twins.state_dict())[0] == start
+    wrapped = nn.Sequential(make())
+    assert torch.equal(weights.fitted(wrapped, start).network[0][0].weight, start["0.weight"])
+
+
+def test_a_folder_of_hugging_faces_is_read(tmp_path):
+    net = make()
+    with pytest.raises(AlignbookError, match="is a folder that holds neither of model.safetensors, pytorch"):
+        weights.read(tmp_path)
+    torch.save(net.state_dict(), tmp_path / "pytorch_model.bin")
+    assert torch.equal(weights.read(tmp_path)["0.weight"], net[0].weight)
+    safetensors({"0.weight": torch.ones(2, 2)}, tmp_path / "model.safetensors")
+    assert torch.equal(weights.read(str(tmp_path))["0.weight"], torch.ones(2, 2))
 
 
 @pytest.mark.parametrize("prefix", ["net.", "model.", "lit.net._orig_mod.", "0."])

@@ -5,7 +5,9 @@ handed on to it here are examples that lie evenly from first to last, the same o
 """
 
 import itertools
+import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Number
 
@@ -19,6 +21,19 @@ from .data import KEYS, LEAST, MASK, MOST, _joined, _one_batch, arrays, leaves, 
 TOKENS = ("input_ids", MASK)  # of one example a row, of a batch a matrix
 
 
+@contextmanager
+def random_states_kept():
+    """Afterwards the random states are as before: loaders, datasets and networks may draw from them."""
+    python, numpy = random.getstate(), np.random.get_state()
+    of_gpu = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(of_gpu):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
 def gathered(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     """(:class:`.data.Data`, of how many examples; None where this is not known).
 
@@ -27,6 +42,8 @@ def gathered(data, targets=None, examples=None, least=LEAST, floats=torch.float3
     filled up where there is an ``attention_mask``.
     """
     most = MOST if examples is None else examples
+    if isinstance(data, str | bytes):
+        raise ValueError(f"data must be tensors, arrays or batches of them, not {type(data).__name__}")
     data, targets = _arrays(arrays(data), arrays(targets))
     data, targets, total = _spread(data, targets, most)
     found = read(data, targets, examples, min(least, most), floats)  # as few as were asked for

@@ -13,11 +13,13 @@ from . import budget, features, instruments, weights
 from . import given as functions
 from .budget import Limits
 from .curvature import curvature
+from .data import leaves
 from .errors import DoesNotApply
-from .gathering import gathered
+from .gathering import gathered, random_states_kept
 from .measure import Session
 from .network import Network, copied, initialised, measurable
 from .ranges import ranges
+from .twice import twice_differentiable
 
 # name -> (function, how many examples it takes at most)
 MEASURES = {
@@ -32,6 +34,7 @@ FRESH = "initialisation"
 
 
 @torch.inference_mode(False)
+@random_states_kept()
 def probe(
     model,
     data,
@@ -55,7 +58,7 @@ def probe(
     ----------
     model : nn.Module
         The network; wrapped or compiled, or TorchScript. A copy is measured, in float32 and evaluation mode;
-        the network, its buffers and the data are never changed.
+        the network, its buffers, the data and all random states are never changed.
     data : tensor, array, tuple, dict, Dataset, DataLoader or iterable of batches
         The inputs, floats or integers (n, …), with ``targets``; ``(inputs, targets)``; a dict such as Hugging
         Face's, with the targets under ``labels``; batches of these, or a sequence of examples. The network is
@@ -68,8 +71,10 @@ def probe(
     before : nn.Module, state dict, checkpoint, path, or dict of name → any of these, optional
         The network at other times, measured beside it. A checkpoint is a trainer's dict with the weights
         under ``state_dict``, ``model_state_dict`` or ``model``; a path is a file of weights, never read as
-        code. What all names begin with, as in ``net.0.weight``, need not be the network's. Where the weights
-        do not fit, as with another head, those that both have are compared, and the rest is named.
+        code, or a folder that Hugging Face's ``save_pretrained`` wrote. What all names begin with, as in
+        ``net.0.weight``, need not be the network's, nor need it stand there, as where the network before is a
+        part of this one. Where the weights do not fit, as with another head, those that both have are
+        compared, and the rest is named.
     forward : callable, optional
         ``forward(model, inputs) → outputs`` for a network that is called otherwise, or returns something else
         than a tensor, ``.logits``, ``["out"]`` or a tuple that begins with one.
@@ -137,6 +142,8 @@ def probe(
     network = copied(model, _device(device))
     said = [*given.said, *ranges(given, network)]
     where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
+    if where.type == "meta":
+        raise AlignbookError("the network is on the device meta, which holds no values")
     given = given.to(where)
     networks = {"network": Network(network, given, forward)}
     left_out = dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
@@ -151,14 +158,16 @@ def probe(
             said.append(f"{who}: {why}; only its weights are compared")
     _fresh(networks, without, seed, limits, left_out, given, forward)
     layers = _layers(layers, networks["network"])
-    with measurable():
+    with measurable(), twice_differentiable(), torch.autocast(where.type, enabled=False):
         session = Session(networks, given, limits, layers, seed, end, left_out, said, report, total)
         session.begin(loss)
         for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
             session.measure(name, *MEASURES[name], len(todo) - position)
     session.deviations(states)
     if session.failed and not session.tables:
-        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}")
+        kinds = {str(v.dtype).removeprefix("torch.") for v in leaves(given.inputs)}
+        told = f" (the inputs are {kinds.pop()})" if "type" in session.failed and len(kinds) == 1 else ""
+        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}{told}")
     return session.found(INSTRUMENTS, given.digest)
 
 
@@ -225,11 +234,13 @@ def _layers(layers, network):
     if layers is None:
         return None
     patterns = [layers] if isinstance(layers, str) else layers
-    if not isinstance(patterns, list | tuple | set) or not patterns:
+    if not isinstance(patterns, list | tuple | set) or not {*map(type, patterns)} == {str}:
         raise ValueError(f"layers must be names of modules, or patterns of them, not {layers!r}")
     names = list(network.names().values())
     for pattern in patterns:
         if not any(features.selected(name, [pattern]) for name in [*names, features.OUTPUT]):
-            near = difflib.get_close_matches(str(pattern), names, 1)
-            raise ValueError(f"no layer {pattern!r}" + (f"; the nearest is {near[0]!r}" if near else ""))
+            near = difflib.get_close_matches(pattern, names, 1)
+            others = ", ".join(map(repr, names[1:4])) + (", …" if len(names) > 4 else "")
+            told = f"the nearest is {near[0]!r}" if near else f"there are {others or repr(names[0])}"
+            raise ValueError(f"no layer {pattern!r}; {told}")
     return list(patterns)

@@ -27,8 +27,9 @@ SIDE = 224  # pixels of a folder's images, unless the reader says otherwise
 def network(source, arch=None, trust=False, say=None):
     """The network that ``source`` names.
 
-    source : ``module:callable`` that returns an nn.Module (the working directory is searched first), or a
-        file: TorchScript, or weights (see :func:`alignbook.probing.weights.read`).
+    source : ``module:callable`` that returns an nn.Module, or ``module:network`` that is one (the working
+        directory is searched first); a file or folder: TorchScript, or weights (see
+        :func:`alignbook.probing.weights.read`).
     arch : the network that the weights belong to: torchvision's name, e.g. ``resnet18``, or
         ``module:callable``.
     say : callable (line), for weights that are left over.
@@ -37,7 +38,7 @@ def network(source, arch=None, trust=False, say=None):
     Raises AlignbookError, one line, for whatever goes wrong.
     """
     path = Path(source)
-    if path.is_file():
+    if path.exists():
         if _is_script(path):
             if not trust:
                 raise AlignbookError(f"{source} is TorchScript, which is code: --trust runs it")
@@ -59,16 +60,19 @@ def network(source, arch=None, trust=False, say=None):
 
 
 def _called(source):
-    made = _tried(lambda: named(source)(), f"{source} cannot be called")
+    found = named(source)
+    if isinstance(found, nn.Module):
+        return found
+    made = _tried(found, f"{source} cannot be called")
     if not isinstance(made, nn.Module):
-        raise AlignbookError(f"{source} returns no nn.Module but a {type(made).__name__}")
+        raise AlignbookError(f"{source} returns no nn.Module, but is of type {type(made).__name__}")
     return made
 
 
 def earlier(source, arch=None, trust=False, say=None):
     """The network before: as :func:`network` has it, or of a file of weights the state dict alone."""
     path = Path(source)
-    if arch is None and path.is_file() and not _is_script(path):
+    if arch is None and path.exists() and not _is_script(path):
         return weights.read(path)
     return network(source, arch, trust, say)
 

@@ -19,15 +19,21 @@ TYPES = {
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
     "BOOL": torch.bool,
 }  # fmt: skip
+SAVED = ("model.safetensors", "pytorch_model.bin")  # in a folder of Hugging Face's
 HEADER = 100_000_000  # bytes of a safetensors header at most
 
 
 def read(path):
     """{name: tensor} of a file: safetensors, or what ``torch.load`` reads with ``weights_only=True``.
 
+    path : of the file, or of a folder that Hugging Face's ``save_pretrained`` has written.
     Raises AlignbookError, one line.
     """
     path = Path(path)
+    if path.is_dir():
+        path = next((path / name for name in SAVED if (path / name).is_file()), path)
+    if path.is_dir():
+        raise AlignbookError(f"{path} is a folder that holds neither of {', '.join(SAVED)}")
     if path.suffix == ".safetensors":
         return plain(_tried(lambda: safetensors(path), path))
     state = unpacked(_tried(lambda: torch.load(path, map_location="cpu", weights_only=True), path))
@@ -134,7 +140,8 @@ def matched(state, own):
     """(the state dict under the names of ``own``, a line on what is left over or None).
 
     Of the components that names begin with, those are taken off that make the most names fit, first in shape,
-    too: Lightning's modules call their network as they like, and may hold other weights beside it.
+    too: Lightning's modules call their network as they like, and may hold other weights beside it. Where the
+    names of ``own`` begin with more, as a classifier's made of a pre-trained network, this is put on.
     """
     state = plain(state)
     fits = {"": [0, 0]}
@@ -146,11 +153,34 @@ def matched(state, own):
                 count[0] += own[rest].shape == values.shape
                 count[1] += 1
     best = max(fits, key=lambda prefix: (*fits[prefix], -len(prefix)))
+    outer, count = _outer(state, own)
+    if count > fits[best]:
+        line = f"its weights are compared with those under {outer}"
+        return {outer + name: v for name, v in state.items()}, line
     if not best:
         return state, None
     left = [name for name in state if not name.startswith(best)]
     line = f"of its weights those under {best} are taken; left over: {_some(left)}" if left else None
     return {name.removeprefix(best): v for name, v in state.items() if name.startswith(best)}, line
+
+
+def _outer(state, own):
+    """(the components before names of ``own`` with which most names fit, [how many in shape, too; how many]).
+
+    ``("", [0, 0])`` where none fits in shape, or several do equally well.
+    """
+    fits = {}
+    for name, values in own.items():
+        parts = name.split(".")
+        for i in range(1, len(parts)):
+            prefix, rest = ".".join([*parts[:i], ""]), ".".join(parts[i:])
+            if rest in state:
+                count = fits.setdefault(prefix, [0, 0])
+                count[0] += state[rest].shape == values.shape
+                count[1] += 1
+    most = max(fits.values(), default=[0, 0])
+    best = [prefix for prefix, count in fits.items() if count == most]
+    return (best[0], most) if most[0] and len(best) == 1 else ("", [0, 0])
 
 
 class Fitted(NamedTuple):

@@ -6,6 +6,7 @@ read as the probe reads them: a spread of examples, in more forms, and more kind
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +16,7 @@ from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.probing import given, settling
 from alignbook.probing.gathering import gathered
+from alignbook.probing.twice import twice_differentiable
 
 from . import recorder, wandb
 from .untouched import untouched
@@ -33,6 +35,10 @@ class Recorder(recorder.Recorder):
         seed: int = 0, *, forward: Callable | None = None,
     ) -> None:  # fmt: skip
         integer(examples, "examples", 1)
+        if isinstance(share, bool) or not isinstance(share, Real | None):
+            raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
+        if not callable(instruments) and not isinstance(instruments, Iterable):
+            raise ValueError(f"instruments must be names or functions, not {instruments!r}")
         loss, forward = given.loss(loss), given.forward(forward)
         with untouched(nn.Module()):  # a DataLoader draws from the global generator
             found, _ = gathered(data, examples=examples, least=1, floats=None)
@@ -40,6 +46,10 @@ class Recorder(recorder.Recorder):
         whole = (inputs, targets) if found.key is None else {**inputs, found.key: targets}
         super().__init__(whole, instruments, at, share, examples, loss, start, seed, forward=forward)
         self.said = (*found.said, *self.said)
+
+    def _record(self, model, n):
+        with twice_differentiable():
+            super()._record(model, n)
 
     def _network(self, model):
         network = super()._network(model)

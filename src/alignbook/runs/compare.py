@@ -19,10 +19,14 @@ def compare(first, second):
     """(how many tables the two share, list of :class:`Difference`) of CSV files or folders of them.
 
     first, second : paths; in folders, files of the same name below them belong together.
-    Raises AlignbookError where one is missing or holds no tables, or a table cannot be read.
+    Raises AlignbookError where one is missing or holds no tables, where a file is to be compared with a
+    folder, or a table cannot be read.
     """
     ours, theirs = _tables(Path(first)), _tables(Path(second))
-    if len(ours) == len(theirs) == 1 and Path(first).is_file() and Path(second).is_file():
+    files = [path for path in (first, second) if Path(path).is_file()]
+    if len(files) == 1:
+        raise AlignbookError(f"{files[0]} is a file, the other a folder: compare two of a kind")
+    if files:
         name = Path(first).name
         ours, theirs = {name: Path(first)}, {name: Path(second)}
     shared = sorted(set(ours) & set(theirs))
@@ -33,7 +37,7 @@ def compare(first, second):
 
 
 def _tables(path):
-    if path.is_file():
+    if path.is_file() and path.suffix == ".csv":
         return {path.name: path}
     files = sorted(path.rglob("*.csv")) if path.is_dir() else []
     found = {str(file.relative_to(path)): file for file in files}
