@@ -293,7 +293,7 @@ def finding(table, parameters, claims):
             said += ": with the errors of our estimates, even an exact order would correlate by only "
             said += f"{exact:.2f}"
     else:
-        said += f" (rank correlation {short.measured:.2f} of that of an exact formula)"
+        said += f" (rank correlation {short.measured:.2f} times that of an exact formula)"
     if long.outcome != short.outcome and long.outcome in LONG:
         said += f"; {LONG[long.outcome].format(weakly(long))} ({long.measured:.2f})"
     if claims["others-shuffled-rate"].outcome == CONTRADICTED:
@@ -316,7 +316,12 @@ def key_numbers(table, parameters):
             (-1, 1),
             1.0,
         ),
-        ("change of Ψu over that of ΨỸ, shuffled labels, at the rate of training", moved(table, "shuffled", rate), (0, math.inf), 0.0),
+        (
+            "change of Ψu over that of ΨỸ, shuffled labels, at the rate of training",
+            moved(table, "shuffled", rate),
+            (0, math.inf),
+            0.0,
+        ),
         (
             "doublings of uᵀKu in the first epoch, shuffled labels",
             grown(table, "shuffled"),

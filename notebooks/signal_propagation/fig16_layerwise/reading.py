@@ -180,7 +180,9 @@ def finding(table, parameters, claims):
         said = f"{SHARED[NOT_JUDGED].format('')}, because {why.format(called(dataset))}"
         if why == WHY_NOT[HIDDEN.text] and list(replicates(claims, "lower")) == [NOT_JUDGED]:
             said = said.replace(f"whether more {ONE_BY_ONE}", "how many layers share the alignment")
-            said += ", nor whether its largest value is lower, because the paper does not say when training stops"
+            said += (
+                ", nor whether its largest value is lower, because the paper does not say when training stops"
+            )
     said = f"{said[0].upper()}{said[1:]}"
     pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]
     if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):

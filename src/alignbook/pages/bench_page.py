@@ -391,7 +391,9 @@ def draw_times(compared, path):
                 colour = style.SEQUENCE[(0, 1, 3, 4, 6, 7)[place]]  # the third is the floor's
                 spread = [min(contender["seconds"]), max(contender["seconds"])]
                 axes.plot(spread, [row, row], color=colour, lw=2)
-                axes.plot(contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7, zorder=9 - place)
+                axes.plot(
+                    contender["median"], row, "o" if place == 0 else "s", color=colour, ms=7, zorder=9 - place
+                )
                 axes.text(
                     contender["median"],
                     row + 0.19 + 0.17 * levels[place],

@@ -126,8 +126,8 @@ def findings(papers, records):
         headlines(records),
         "",
         "One line per page: what we found about its main claim, with the verdict, and how its other",
-        "statements came out, each case (data set, network, setting) by itself. Every line is generated from the stored results. “By our",
-        "own criterion” marks an interpretation, bound or threshold of ours.",
+        "statements came out, each case (data set, network, setting) by itself. Every line is generated from",
+        "the stored results. “By our own criterion” marks an interpretation, bound or threshold of ours.",
         "",
     ]
     for section, group in by_section.items():

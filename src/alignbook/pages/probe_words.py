@@ -10,8 +10,8 @@ ABOUT = {
         "First-layer filters and image patches",
         "Maennel et al. 2020",
         "random_labels/fig02_misalignment",
-        "The paper says that training aligns the covariance of the first layer's filters with that of the image patches: "
-        "the same eigenvectors, and eigenvalues that are a function f(σ) = τ of the patches'.",
+        "The paper says that training aligns the covariance of the first layer's filters with that of the "
+        "image patches: the same eigenvectors, and eigenvalues that are a function f(σ) = τ of the patches'.",
         "Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many "
         "Gaussian filters have whose covariance is aligned; random bases show what no alignment would "
         "give.",
@@ -71,7 +71,8 @@ SHOWS = {
     "tangent": "Alignment of each layer's tangent kernel with the labels, from the input to the outputs; "
     "dotted: with shuffled labels.",
     "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
-    "slice": "The loss along one random direction, less the loss of the network itself, in the middle; on at most 256 of the examples.",
+    "slice": "The loss along one random direction, less the loss of the network itself, in the middle; on at "
+    "most 256 of the examples.",
     "deviation": "Length of each weight's change, from the input to the outputs.",
 }
 
