@@ -115,7 +115,7 @@ def key_numbers(table, parameters):
     found, frame, made = by_group(table, parameters["groups"]), halvings(table), []
     if not found.empty:
         what = "of ten leading directions of the filters, how many match one or two of the data's"
-        made.append(KeyNumber(what, f"{(found['one'] + found['two']).mean():.1f}"))
+        made.append(KeyNumber(what, f"{(found['one'] + found['two']).mean():.1f}", f"{SHOWN:g}"))
     for number in (1, 12) if len(frame) else ():
         printed = f"{PRINTED['agreement'][number]:.3f}"
         what = f"direction {number}: |cosine| between two halves of the runs"
