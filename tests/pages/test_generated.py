@@ -142,11 +142,11 @@ def test_findings_tell_the_papers_other_claims_from_ours():
     assert "<summary>2 beside the headlines</summary>" in text and 'href="one/a.html#claim-c1"' in text
 
 
-def test_the_home_page_has_a_sentence_of_each_finding(monkeypatch):
+def test_the_home_page_has_each_finding_with_its_caveat(monkeypatch):
     monkeypatch.setattr(glance, "HOME", ("two/x", "one/a", "not/there"))
     text = glance.home([made(), made("two/x", finding="At 0.5. Then more.")])
     assert re.findall(r'href="([^"]*)" tabindex', text) == ["two/x.html", "one/a.html"]
-    assert "<br>It rises to 3.</p>" in text and "falls" not in text and "Then more" not in text
+    assert "<br>It rises to 3. <span" in text and "It falls after that." in text and "Then more." in text
 
 
 def test_a_card_shows_the_panel_that_the_study_names():

@@ -33,7 +33,7 @@ _PLURAL = {claims.HOLDS: "hold"}
 
 
 def home(records):
-    """HTML of the home page's findings: a thumbnail and a sentence each."""
+    """HTML of the home page's findings: a thumbnail, the finding and its caveat each."""
     shown = {record.name: record for record in records}
     cards = []
     for record in (shown[name] for name in HOME if name in shown):

@@ -122,7 +122,7 @@ def test_without_a_gap_there_is_none_to_close():
     faster = made_up({8: -0.1, 64: 0.1})
     assert outcomes(faster)["closes-random"] == NOT_JUDGED
     assert outcomes(faster)["negative-random"] == CONTRADICTED
-    assert "as there is none on average" in said(faster)
+    assert "as our runs do not show any" in said(faster)
     assert "10 points of mean accuracy ahead" in said(faster)
     assert outcomes(made_up({8: 0.005, 64: -0.2}))["closes-random"] == NOT_JUDGED  # less than one point
 

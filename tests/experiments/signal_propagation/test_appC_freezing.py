@@ -126,7 +126,7 @@ def test_claims_hold():
     assert set(found.values()) == {HOLDS} and len(found) == 12
     assert said(made_up()).startswith("If an untrained network found all classes equally likely, as the")
     assert "would change its outputs more. With its real" in said(made_up())
-    assert "outputs, it changes them more (corr" in said(made_up())
+    assert "outputs, it changes them more (mean corr" in said(made_up())
     heads = {id for id, claim in claims(made_up()).items() if claim.headline}
     assert heads == {"would-mnist"}  # with the premise; without it the statement is ours
     assert {"controls-mnist-0"} < {id for id, claim in claims(made_up()).items() if claim.ours}
@@ -141,10 +141,10 @@ def test_claims_are_contradicted():
     found = outcomes(table)
     assert found.pop("would-mnist") == HOLDS and found.pop("turns-mnist") == NOT_JUDGED
     assert set(found.values()) == {CONTRADICTED}
-    assert "changes them less (corr" in said(table) and "would change its outputs more" in said(table)
+    assert "changes them less (mean corr" in said(table) and "would change its outputs more" in said(table)
     table.loc[table["kind"] == "uniform", "by_labels"] **= -1
     assert outcomes(table)["would-mnist"] == CONTRADICTED
-    assert "changes them less (corr" in said(table) and "would change its outputs less." in said(table)
+    assert "changes them less (mean corr" in said(table) and "would change its outputs less." in said(table)
 
 
 @pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED), (0, ABSENT)])

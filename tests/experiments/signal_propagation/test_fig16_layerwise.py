@@ -215,7 +215,7 @@ def test_what_is_said():
         assert why in found(falling) and len(found(falling)) <= 300
         once = falling[(falling["kind"] != "end to end") | (falling["epochs"] == falling["epochs"].max())]
         assert "how many layers share the alignment, because our MNIST network" in found(once)
-        assert "lower, because that depends on when training stops" in found(once)
+        assert "lower, because the paper does not say when training stops" in found(once)
     assert "because how high its peak is depends on when it stops" in found(made_up())
     assert "Networks trained layer by layer are more accurate in all 2 settings: " in found(
         made_up(good=False)
