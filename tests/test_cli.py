@@ -260,6 +260,7 @@ def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):
     command = [sys.executable, "-m", "alignbook.cli", "run", "signal_propagation/fig03", "--profile", "smoke"]
     # Jobs on other images could end meanwhile: there are none.
     command += ["-p", 'datasets=["mnist"]', "-p", 'choice_datasets=["mnist"]', "--workers", "1"]
+    command += ["-p", "variation_dataset=mnist"]
     run = subprocess.run(command, cwd=paths.root(), env=os.environ | folders, text=True, capture_output=True)
     assert run.returncode == 2 and "Traceback" not in run.stderr
     line = run.stderr.splitlines()[-1]

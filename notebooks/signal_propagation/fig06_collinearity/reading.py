@@ -150,7 +150,7 @@ IN_NETWORKS = {
 }
 ON_SETS = {
     HOLDS: "it is {}",
-    CONTRADICTED: "it is {}, which contradicts the claim",
+    CONTRADICTED: "it is {}, which contradicts it",
     ABSENT: "it is at our threshold",
     UNDECIDED: "it is undecided",
     NOT_JUDGED: "it is not judged",
@@ -185,7 +185,7 @@ def finding(table, parameters, claims):
 
 
 def on_sets(claims):
-    """``on MNIST, our own choice, it is 0.45, which contradicts the claim``; "" of none."""
+    """``on MNIST, our own choice, it is 0.45, which contradicts it``; "" of none."""
     said, found = [], replicates(claims, "others")
     for outcome, words in ON_SETS.items():
         if some := found.get(outcome):
