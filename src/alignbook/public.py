@@ -25,7 +25,7 @@ from alignbook.metrics.cka import LEAST
 from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.probing.gathering import random_states_kept
 from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
-from alignbook.probing.network import unwrapped
+from alignbook.probing.network import device_of, unwrapped
 from alignbook.probing.twice import twice_differentiable
 from alignbook.probing.weights import plain
 
@@ -225,8 +225,7 @@ def _left_alone(steady, model, other=None, inputs=None, loss=None, **_):
         with ExitStack() as stack:
             stack.enter_context(random_states_kept())
             stack.enter_context(twice_differentiable())
-            where = next((v.device for v in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
-            stack.enter_context(torch.autocast(where.type, enabled=False))
+            stack.enter_context(torch.autocast(device_of(model).type, enabled=False))
             for network in networks:
                 if not isinstance(network, torch.jit.ScriptModule):
                     stack.callback(network.register_forward_pre_hook(_copies, prepend=True).remove)

@@ -366,9 +366,10 @@ def test_a_network_that_fails_now_and_then_loses_only_what_it_fails_in(how, said
     x, y = vectors()
     with pytest.raises(AlignbookError, match=said):
         alignbook.probe(Fails(how), x, y)
-    found = alignbook.probe(Fails(how, always=False), x, y)
+    strange = nn.Sequential(nn.Identity(), nn.Linear(6, CLASSES))
+    found = alignbook.probe(Fails(how, always=False), x, y, before=strange)
     assert {*found.tables} == {"features", "slice"} and said in found.left_out["curvature"]
-    assert "loss" in found.network["network"]
+    assert "loss" in found.network["network"] and "share no weights" in found.left_out["deviation"]
     page = probe_page.write(found, tmp_path, "mine").read_text()
     assert "Not measured" in page and page.count("<svg") >= 2
 

@@ -154,19 +154,20 @@ PER_LAYER = LAYERS | {
     "because": "a tenth, over the layers from the last to the middle one",
 }  # fmt: skip
 LAYERS_VARY = (LEARNED, *_varies(lambda t, p: from_middle(own_layers(t, p))))
+MIDDLE_VARIES = (LEARNED, *_varies(own_middle))
 STATEMENTS = [
     Statement(
         "middle", f"{SMOOTHER}curvature along lines, random over pre-trained.", **MIDDLE, headline=True,
-        of=lambda t, p: ratios(own_middle(t, p)), requires=(LEARNED, *_varies(own_middle)),
+        of=lambda t, p: ratios(own_middle(t, p)), requires=MIDDLE_VARIES,
     ),
     Statement(
         "middle-variation", f"{SMOOTHER}standard deviation of the loss, random over pre-trained.", **MIDDLE,
-        of=lambda t, p: ratios(own_middle(t, p), "variation"), requires=(LEARNED, *_varies(own_middle)),
+        of=lambda t, p: ratios(own_middle(t, p), "variation"), requires=MIDDLE_VARIES,
     ),
     Statement(
         "middle-other", "The middle layer's landscape is also smoother under other conditions: log2 of the "
         "curvature, random over pre-trained.", **MIDDLE, each=others,
-        of=lambda t, p, case: ratios(own_middle(t, p, case)), requires=(LEARNED, *_varies(own_middle)),
+        of=lambda t, p, case: ratios(own_middle(t, p, case)), requires=MIDDLE_VARIES,
     ),
     Statement(
         "middle-imagenet", f"{SMOOTHER}curvature, random over pre-trained{IN}.", **MIDDLE,

@@ -231,9 +231,9 @@ def finding(table, parameters, claims):
     short = f"{text}digits beat clothes by {inputs} points, classes beat colours by {labels}"
     too = "; colours help, too, against the paper" * (claims["colours-help"].outcome == CONTRADICTED)
     if open_ := [name for name in ("clothes", "colours") if claims[f"{name}-help"].outcome == UNDECIDED]:
-        caveat = f" It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
         colours = claims["colours-help"]
-        if "colours" in open_ and colours.interval[0] > 0:
+        caveat = f" It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
+        if colours.outcome == UNDECIDED and colours.interval[0] > 0:
             they = " or ".join(["they", *open_[:-1]])
             caveat = (
                 f" Colours help by {colours.measured:.1f}; whether {they} do by over {MARGIN:g} is undecided."

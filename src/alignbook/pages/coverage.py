@@ -128,9 +128,8 @@ def _tally(claims):
     """HTML of how the paper's own of ``claims`` came out and how many are ours; of all where all are."""
     theirs = [claim for claim in claims if not claim.ours] or claims
     ours = len(claims) - len(theirs)
-    return claim_tables.tally(theirs) + f"<br><small>and {ours} more by our own criterion</small>" * bool(
-        ours
-    )
+    more = f"<br><small>and {ours} more by our own criterion</small>" if ours else ""
+    return claim_tables.tally(theirs) + more
 
 
 def _link(record):

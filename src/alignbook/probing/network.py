@@ -24,6 +24,11 @@ LABELS = "labels"  # what Hugging Face's networks call targets
 RANDOM = "the network answers differently to the same examples: its forward is random, or counts its calls"
 
 
+def device_of(network):
+    """Where the parameters lie, or else the buffers; the CPU for a network without either."""
+    return next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
+
+
 @contextmanager
 def measurable():
     """Inside, attention takes the plain path, which has second derivatives and calls its parts.

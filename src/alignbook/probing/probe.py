@@ -17,7 +17,7 @@ from .data import leaves
 from .errors import DoesNotApply
 from .gathering import gathered, random_states_kept
 from .measure import Session
-from .network import Network, copied, initialised, measurable
+from .network import Network, copied, device_of, initialised, measurable
 from .ranges import ranges
 from .twice import twice_differentiable
 
@@ -141,7 +141,7 @@ def probe(
     given, total = gathered(data, targets, examples)
     network = copied(model, _device(device))
     said = [*given.said, *ranges(given, network)]
-    where = next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
+    where = device_of(network)
     if where.type == "meta":
         raise AlignbookError("the network is on the device meta, which holds no values")
     given = given.to(where)

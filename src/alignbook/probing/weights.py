@@ -144,14 +144,7 @@ def matched(state, own):
     names of ``own`` begin with more, as a classifier's made of a pre-trained network, this is put on.
     """
     state = plain(state)
-    fits = {"": [0, 0]}
-    for name, values in state.items():
-        parts = name.split(".")
-        for prefix, rest in ((".".join([*parts[:i], ""]), ".".join(parts[i:])) for i in range(len(parts))):
-            if rest in own:
-                count = fits.setdefault(prefix, [0, 0])
-                count[0] += own[rest].shape == values.shape
-                count[1] += 1
+    fits = {"": [0, 0]} | _fits(state, own)
     best = max(fits, key=lambda prefix: (*fits[prefix], -len(prefix)))
     outer, count = _outer(state, own)
     if count > fits[best]:
@@ -164,20 +157,26 @@ def matched(state, own):
     return {name.removeprefix(best): v for name, v in state.items() if name.startswith(best)}, line
 
 
+def _fits(longer, shorter):
+    """{components: [how many names of ``longer`` fit without them, in shape, too; how many of any shape]}."""
+    fits = {}
+    for name, values in longer.items():
+        parts = name.split(".")
+        for prefix, rest in ((".".join([*parts[:i], ""]), ".".join(parts[i:])) for i in range(len(parts))):
+            if rest in shorter:
+                count = fits.setdefault(prefix, [0, 0])
+                count[0] += shorter[rest].shape == values.shape
+                count[1] += 1
+    return fits
+
+
 def _outer(state, own):
     """(the components before names of ``own`` with which most names fit, [how many in shape, too; how many]).
 
     ``("", [0, 0])`` where none fits in shape, or several do equally well.
     """
-    fits = {}
-    for name, values in own.items():
-        parts = name.split(".")
-        for i in range(1, len(parts)):
-            prefix, rest = ".".join([*parts[:i], ""]), ".".join(parts[i:])
-            if rest in state:
-                count = fits.setdefault(prefix, [0, 0])
-                count[0] += state[rest].shape == values.shape
-                count[1] += 1
+    fits = _fits(own, state)
+    fits.pop("", None)  # nothing put on
     most = max(fits.values(), default=[0, 0])
     best = [prefix for prefix, count in fits.items() if count == most]
     return (best[0], most) if most[0] and len(best) == 1 else ("", [0, 0])

@@ -15,11 +15,10 @@ from torch import nn
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.probing import given, settling
-from alignbook.probing.gathering import gathered
+from alignbook.probing.gathering import gathered, random_states_kept
 from alignbook.probing.twice import twice_differentiable
 
 from . import recorder, wandb
-from .untouched import untouched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +39,7 @@ class Recorder(recorder.Recorder):
         if not callable(instruments) and not isinstance(instruments, Iterable):
             raise ValueError(f"instruments must be names or functions, not {instruments!r}")
         loss, forward = given.loss(loss), given.forward(forward)
-        with untouched(nn.Module()):  # a DataLoader draws from the global generator
+        with random_states_kept():
             found, _ = gathered(data, examples=examples, least=1, floats=None)
         inputs, targets = found.inputs, found.targets
         whole = (inputs, targets) if found.key is None else {**inputs, found.key: targets}
