@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 
@@ -81,7 +80,7 @@ def mapped(function, tree):
 def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     """:class:`Data` of whatever a reader has.
 
-    data : a tensor, array or pandas table of inputs; a tuple (inputs, targets), (input, another, …, targets)
+    data : a tensor or array of inputs; a tuple (inputs, targets), (input, another, …, targets)
         or, with ``targets`` given, of several inputs; a dict of tensors, its targets under one of ``KEYS``;
         a Dataset of PyTorch; a DataLoader, or any iterable of such batches.
     examples : how many are read; None: 1,000 at most. least : fewer are refused.
@@ -89,7 +88,7 @@ def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     Raises ValueError, one line, for what cannot be understood.
     """
     most = MOST if examples is None else examples
-    data, targets, said = arrays(data), arrays(targets), []
+    said = []
     if isinstance(data, torch.utils.data.Dataset):
         data = torch.utils.data.DataLoader(data, batch_size=32)
     if isinstance(getattr(data, "sampler", None), torch.utils.data.RandomSampler):
@@ -117,15 +116,6 @@ def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     if not all(v.isfinite().all() for v in leaves(found.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
     return replace(found, targets=_targets(found.targets))
-
-
-def arrays(data):
-    """The same with arrays in place of pandas' tables and columns, also in a tuple or dict."""
-    if isinstance(data, pd.DataFrame | pd.Series):
-        return data.to_numpy()
-    if type(data) is tuple:
-        return tuple(map(arrays, data))
-    return {name: arrays(v) for name, v in data.items()} if type(data) is dict else data
 
 
 def cast(values, floats=torch.float32):

@@ -12,11 +12,12 @@ from dataclasses import replace
 from numbers import Number
 
 import numpy as np
+import pandas as pd
 import torch
 from torch.utils import data as loading
 
 from .budget import positions
-from .data import KEYS, LEAST, MASK, MOST, _joined, _one_batch, arrays, leaves, read, tensor
+from .data import KEYS, LEAST, MASK, MOST, _joined, _one_batch, leaves, read, tensor
 
 TOKENS = ("input_ids", MASK)  # of one example a row, of a batch a matrix
 
@@ -25,7 +26,7 @@ TOKENS = ("input_ids", MASK)  # of one example a row, of a batch a matrix
 def random_states_kept():
     """Afterwards the random states are as before: loaders, datasets and networks may draw from them."""
     python, numpy = random.getstate(), np.random.get_state()
-    of_gpu = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    of_gpu = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(of_gpu):
         try:
             yield
@@ -37,9 +38,9 @@ def random_states_kept():
 def gathered(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     """(:class:`.data.Data`, of how many examples; None where this is not known).
 
-    As :func:`.data.read`, which it calls; beyond that data may be nested lists with ``targets``, and lists or
-    other sequences of examples: (input, class), or dicts such as Hugging Face's, shorter rows of which are
-    filled up where there is an ``attention_mask``.
+    As :func:`.data.read`, which it calls; beyond that data may be pandas' tables, nested lists with
+    ``targets``, and lists or other sequences of examples: (input, class), or dicts such as Hugging Face's,
+    shorter rows of which are filled up where there is an ``attention_mask``.
     """
     most = MOST if examples is None else examples
     if isinstance(data, str | bytes):
@@ -114,6 +115,15 @@ def _inputs(batch, whole=False):
 def _batched(items, size):
     while part := tuple(itertools.islice(items, size)):
         yield part
+
+
+def arrays(data):
+    """The same with arrays in place of pandas' tables and columns, also in a tuple or dict."""
+    if isinstance(data, pd.DataFrame | pd.Series):
+        return data.to_numpy()
+    if type(data) is tuple:
+        return tuple(map(arrays, data))
+    return {name: arrays(v) for name, v in data.items()} if type(data) is dict else data
 
 
 def _arrays(data, targets):

@@ -36,20 +36,25 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
         raise ValueError("the network has no parameters of two or more dimensions")
     generator = torch_stream(seed, "sketch")
     sketches = {whose: _sketches(w, buckets, generator) for whose, w in weights.items()}
-    kept = {whose: [[] for _ in sketches[whose]] for whose in weights}
+    n, k = centred.shape
+    # Allocated at once: kept one by one between the gradients, sketches would hold the gradients' memory, too.
+    kept = {
+        whose: [w.new_empty(n * k, w.numel() if sketch is None else buckets) for sketch in sketches[whose]]
+        for whose, w in weights.items()
+    }
     required = {whose: w.requires_grad for whose, w in weights.items()}
     try:
         for w in weights.values():
             w.requires_grad_(True)
         with torch.enable_grad():
-            for row in rows.split(1):
-                _of_example(model(row), centred.shape[1], weights, sketches, kept)
+            for i, row in enumerate(rows.split(1)):
+                _of_example(model(row), slice(i * k, (i + 1) * k), weights, sketches, kept)
     finally:
         for whose, w in weights.items():
             w.requires_grad_(required[whose])
     targets = torch.stack([centred.flatten(), shuffled.flatten()], 1).to(next(iter(weights.values())).device)
     found = np.array(
-        [_alignment([torch.stack(parts).double() for parts in kept.pop(whose)], targets) for whose in weights]
+        [_alignment([features.double() for features in kept.pop(whose)], targets) for whose in weights]
     )
     exact = np.array([len(sketches[whose]) == 1 for whose in weights])
     return list(weights), found[:, 0], found[:, 1], exact
@@ -64,8 +69,9 @@ def named_weights(model):
     }
 
 
-def _of_example(signal, k, weights, sketches, kept):
-    """Add the gradients of one example's outputs (1, k), or their sketches, to what is ``kept``."""
+def _of_example(signal, where, weights, sketches, kept):
+    """Write the gradients of one example's outputs (1, k), or their sketches, into k rows of what is ``kept``."""
+    k = where.stop - where.start
     if signal.shape != (1, k):
         raise ValueError(f"outputs must be (n, {k}), not {tuple(signal.shape)} for one example")
     for a in range(k):
@@ -74,8 +80,8 @@ def _of_example(signal, k, weights, sketches, kept):
         )
         for (whose, w), gradient in zip(weights.items(), gradients, strict=True):
             flat = (torch.zeros_like(w) if gradient is None else gradient).flatten()
-            for parts, sketch in zip(kept[whose], sketches[whose], strict=True):
-                parts.append(flat if sketch is None else sketch(flat))
+            for features, sketch in zip(kept[whose], sketches[whose], strict=True):
+                features[where.start + a] = flat if sketch is None else sketch(flat)
 
 
 def _sketches(weight, buckets, generator):

@@ -1,20 +1,18 @@
 """What a look at a network that trains leaves as it was."""
 
-import random
 from contextlib import contextmanager
 
-import numpy as np
 import torch
+
+from alignbook.probing.gathering import random_states_kept
 
 
 @contextmanager
 def untouched(model):
     """Afterwards the random states are as before, and so are the model's modes and buffers."""
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    python, numpy = random.getstate(), np.random.get_state()
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with random_states_kept():
         try:
             yield
         finally:
@@ -24,5 +22,3 @@ def untouched(model):
                 for buffer, before in buffers:
                     if not torch.equal(buffer, before):
                         buffer.copy_(before)
-            random.setstate(python)
-            np.random.set_state(numpy)
