@@ -37,7 +37,7 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
     generator = torch_stream(seed, "sketch")
     sketches = {whose: _sketches(w, buckets, generator) for whose, w in weights.items()}
     n, k = centred.shape
-    # Allocated at once: kept one by one between the gradients, sketches would hold the gradients' memory, too.
+    # Allocated at once: one by one between gradients, sketches would hold the gradients' memory, too.
     kept = {
         whose: [w.new_empty(n * k, w.numel() if sketch is None else buckets) for sketch in sketches[whose]]
         for whose, w in weights.items()
@@ -70,7 +70,7 @@ def named_weights(model):
 
 
 def _of_example(signal, where, weights, sketches, kept):
-    """Write the gradients of one example's outputs (1, k), or their sketches, into k rows of what is ``kept``."""
+    """Write the gradients of one example's outputs (1, k), or their sketches, into rows of ``kept``."""
     k = where.stop - where.start
     if signal.shape != (1, k):
         raise ValueError(f"outputs must be (n, {k}), not {tuple(signal.shape)} for one example")
