@@ -3,7 +3,7 @@
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
 ``alignment_curve``, ``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``,
 ``weight_deviation``, ``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``,
-``compare``, ``Probe``, ``Recorder``, ``run`` and ``Claim``. The command is ``alignbook``.
+``compare``, ``Probe``, ``Recorder``, ``run``, ``Claim`` and ``AlignbookError``. The command is ``alignbook``.
 """
 
 import importlib
@@ -31,6 +31,7 @@ PUBLIC = {
     "Recorder": "alignbook.recording.public",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
+    "AlignbookError": "alignbook.errors",
 }
 __all__ = ["__version__", *PUBLIC]
 

@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 
 from alignbook.claims import Claim as Claim
 from alignbook.data.images import ImageSet
+from alignbook.errors import AlignbookError as AlignbookError
 from alignbook.metrics.cka import cka as cka
 from alignbook.metrics.hessian_eigenvalues import HessianEigenvalues
 from alignbook.metrics.landscape import Landscape

@@ -8,7 +8,20 @@ from alignbook import paths
 
 
 class AlignbookError(RuntimeError):
-    """Bad input or a fault outside the code; the message is one clear line."""
+    """What its reader can mend: bad input, or a fault outside the code. The message is one clear line.
+
+    Raised by :func:`alignbook.load`, :func:`alignbook.run` and :func:`alignbook.probe`; the command prints
+    it and exits with status 2.
+
+    Examples
+    --------
+    >>> import alignbook
+    >>> try:
+    ...     alignbook.load("cifar")
+    ... except alignbook.AlignbookError as error:
+    ...     print(str(error).partition(" at ")[0])
+    no image set 'cifar'
+    """
 
 
 def on_one_line(text):

@@ -158,6 +158,30 @@ def test_another_head_is_measured_as_the_network_that_it_is():
     assert "since before: of other shapes, left out: 3.weight, 3.bias" in found.said
 
 
+class Tied(nn.Module):
+    """A head whose weights are those of the embedding, as language models have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(11, 4), nn.Linear(4, 11, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens))
+
+
+def test_weights_that_are_tied_need_to_be_there_once():
+    torch.manual_seed(0)
+    net, trained = Tied(), Tied()
+    once = {"embedding.weight": trained.embedding.weight}  # as safetensors keeps them
+    found = weights.fitted(net, once)
+    assert found.why is None and torch.equal(found.network.head.weight, trained.head.weight)
+    assert found.network.head.weight is found.network.embedding.weight
+    apart = Tied()
+    apart.head.weight = nn.Parameter(torch.zeros(11, 4))
+    assert weights.fitted(apart, once).why == "its weights lack head.weight"
+
+
 def test_weights_that_do_not_fit_are_compared_where_both_have_them():
     state = make().state_dict()
     state["extra.weight"] = state.pop("3.weight")

@@ -156,6 +156,8 @@ def _page(name, called):
     if name in _SAYS:
         parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name), ""]
         parts += [f"   >>> list(alignbook.{name})", f"   {list(thing)!r}"]  # what it prints today
+    elif _is_error(thing):
+        parts.append(f".. autoexception:: alignbook.{name}")
     elif inspect.isclass(thing):
         parts += [f".. autoclass:: alignbook.{name}", "   :members:", "   :inherited-members:"]
     else:
@@ -175,7 +177,12 @@ def _page(name, called):
 def _shown(thing):
     """The texts that autodoc shows of ``thing``."""
     shown = [inspect.getdoc(each) or "" for each in (thing, returned(thing)) if each]
-    return [*shown, str(inspect.signature(thing))]
+    return shown if _is_error(thing) else [*shown, str(inspect.signature(thing))]
+
+
+def _is_error(thing):
+    """Whether it is an exception, whose arguments and methods are Python's."""
+    return inspect.isclass(thing) and issubclass(thing, Exception)
 
 
 def _instruments(name):

@@ -197,7 +197,9 @@ def fitted(network, state):
     """:class:`Fitted` of a state dict.
 
     A linear or convolutional layer of another number of outputs, as another head has it, takes their shape.
-    Integers that one of the two does not keep, such as counts of batches, are left as they are.
+    Integers that one of the two does not keep, such as counts of batches, are left as they are. Weights that
+    the network ties to others, as language models do with their heads, need not be there twice: safetensors
+    keeps them once.
     """
     state, left = matched(state, network.state_dict())
     made, why = _made(network, state)
@@ -210,7 +212,11 @@ def _made(network, state):
         return None, "the weights of a TorchScript network are not exchanged"
     made = copy.deepcopy(network)
     state, own = _alike(state, made.state_dict())
-    missing = [name for name in own if name not in state and own[name].is_floating_point()]
+    given = {v.data_ptr() for name, v in own.items() if name in state and v.numel()}
+    missing = [
+        name for name, v in own.items()
+        if name not in state and v.is_floating_point() and v.data_ptr() not in given
+    ]  # fmt: skip
     extra = [name for name in state if name not in own and state[name].is_floating_point()]
     if missing or extra:
         what = [f"lack {_some(missing)}"] * bool(missing) + [f"have {_some(extra)} beside"] * bool(extra)
