@@ -76,7 +76,7 @@ MUTATIONS = {
     "an attribute of a module set at the top level": within("\nVARIABLES", "\ntorch.where = lambda c, a, b: a\nVARIABLES"),
     "a setting of another module": within("\nVARIABLES", "\nimport math\nmath.ceil = lambda x: int(x)\nVARIABLES"),
     "the table's bytes": within("table.to_csv(", "table.round(1).to_csv(", "runs/results.py"),
-    "a patch in __init__": within('__version__ = "0.2.0.dev0"', '__version__ = "0.2.0.dev0"\nimport torch\ntorch.where = lambda c, a, b: b', "__init__.py"),
+    "a patch in __init__": within("import importlib\n", "import importlib\nimport torch\ntorch.where = lambda c, a, b: b\n", "__init__.py"),
     "a patch in a package's __init__": within('"""', 'import torch\ntorch.where = lambda c, a, b: b\n"""', "runs/__init__.py"),
     "a helper": helper(SCALE.format(1), SCALE.format(2)),
     "a helper by its module": helper(SCALE.format(1), SCALE.format(2), "extra.scale()"),
