@@ -99,7 +99,7 @@ class Claim:
     because : str
         Why an effect smaller than ``matters`` would not count, one line.
     requires : tuple of dict
-        What had to be met for a verdict: {"text", "measured", "asked", "met", "because"} each.
+        What had to be met for a verdict: {"text", "measured", "asked", "bound", "met", "because"} each.
     post_hoc : str or None
         Why the reading was chosen after its data were seen, one line.
     opposed_by : str or None

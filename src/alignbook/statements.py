@@ -79,7 +79,9 @@ class Requirement:
             raise ValueError(f"{self.text}: takes one bound, at_least or at_most")
 
     def check(self, table, parameters, given):
-        """{"text", "measured", "asked", "met", "because"}, JSON; "asked" is "" for what is so or not."""
+        """{"text", "measured", "asked", "bound", "met", "because"}, JSON; "asked" is "" and "bound" None for
+        what is so or not.
+        """
         value = _measured(self.of, table, parameters, given)
         value = None if value is None or math.isnan(value) else float(value)
         low = -math.inf if self.at_least is None else self.at_least
@@ -87,7 +89,11 @@ class Requirement:
         asked = f"at least {low:,g}" * (self.at_least is not None)
         asked += f"at most {high:,g}" * (self.at_most is not None)
         met = value is not None and (low <= value <= high if asked else value != 0)
-        return {"text": self.text, "measured": value, "asked": asked, "met": met, "because": self.because}
+        bound = self.at_most if self.at_least is None else self.at_least
+        return {
+            "text": self.text, "measured": value, "asked": asked, "bound": bound, "met": met,
+            "because": self.because,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -247,8 +253,8 @@ def came_out(need):
     """Whether ``need`` is met, and what was measured."""
     if need["measured"] is None:
         return "not measured"
-    if need["asked"]:
-        value, bound = need["measured"], float(need["asked"].split()[-1].replace(",", ""))
+    value, bound = need["measured"], need["bound"]
+    if bound is not None:
         # Of a small number two digits, unless rounding would take it over the bound.
         rounded = float(f"{value:.2g}") if abs(value) < 0.1 else value
         right = (rounded < bound) == (value < bound) and rounded != bound

@@ -19,6 +19,7 @@ from alignbook.pages.claim_tables import (
 )
 from alignbook.pages.page import Page, address_of, banner, in_the_paper, parted
 from alignbook.runs import notebooks, parameters, plans
+from alignbook.statements import Requirement
 
 
 def claim(source, number=0):
@@ -67,12 +68,15 @@ def test_what_would_decide_is_one_sentence(need, said):
     assert decides(other) == said.replace("seeds", "groups")
 
 
+def checked(text, value, **given):
+    """A condition as it is checked, with this value."""
+    return Requirement(text, lambda table, parameters: value, **given).check(None, {}, {})
+
+
 def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
-    met = {"text": "labels learned", "measured": 0.991, "asked": "at least 0.99", "met": True, "because": ""}
-    unmet = {"text": "test accuracy", "measured": 0.5, "asked": "at least 0.9", "met": False}
-    unmet["because"] = "The paper has 0.95"
-    unmeasured = {"text": "gradient <g>", "measured": None, "asked": "at most 1", "met": False}
-    unmeasured["because"] = ""
+    met = checked("labels learned", 0.991, at_least=0.99)
+    unmet = checked("test accuracy", 0.5, at_least=0.9, because="The paper has 0.95")
+    unmeasured = checked("gradient <g>", None, at_most=1)
     noted = replace(
         claim("Figure 1"), requires=(met, unmet, unmeasured), opposed_by="Figure 2", post_hoc="seen & chosen",
         needed={"seeds": 7, "why": "W"},
@@ -94,7 +98,7 @@ def test_what_all_replicates_are_read_with_stands_once_and_is_not_lost():
     group = [replace(claim("Figure 1", number), post_hoc="seen before") for number in range(3)]
     group[1] = replace(group[1], opposed_by="Figure 2")
     text = claims_table(group)
-    met = {"text": "labels learned", "measured": 1.0, "asked": "at least 1", "met": True, "because": ""}
+    met = checked("labels learned", 1.0, at_least=1)
     for other, said in ((met, 1), (met | {"measured": 3.0}, 2)):
         turned = [replace(one, requires=(need,)) for one, need in zip(group, (met, met, other), strict=True)]
         shown = claims_table(turned)
@@ -105,7 +109,7 @@ def test_what_all_replicates_are_read_with_stands_once_and_is_not_lost():
 
 
 def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
-    met = {"text": "labels learned", "measured": 1.0, "asked": "at least 1", "met": True, "because": ""}
+    met = checked("labels learned", 1.0, at_least=1)
     unmet = met | {"text": "test accuracy", "measured": 0.5, "met": False}
     alone = Claim.missing("c", "A claim.", "Figure 1", "nothing was computed")
     many = [replace(alone, id=f"c{n}", requires=(met, unmet), post_hoc="seen") for n in range(SHARED)]
