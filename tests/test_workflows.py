@@ -109,9 +109,9 @@ def test_a_release_is_refused_with_its_reason_before_anything_runs(tmp_path):
     package.write_text(given.replace(alignbook.__version__, "9.0.0"))
     assert "CITATION.cff has another version" in refused(commit)
     citation.write_text(re.sub("^version: .*$", "version: 9.0.0", citation.read_text(), flags=re.MULTILINE))
-    changes.write_text(whole.replace("## Unreleased", "## 9.0.0 (unreleased)"))
+    changes.write_text(re.sub("^## .*$", "## 9.0.0 (unreleased)", whole, count=1, flags=re.MULTILINE))
     assert "needs the heading" in refused(commit)
-    changes.write_text(whole.replace("## Unreleased", "## 9.0.0 (2027-01-31)"))
+    changes.write_text(re.sub("^## .*$", "## 9.0.0 (2027-01-31)", whole, count=1, flags=re.MULTILINE))
     assert "is tagged already" in refused(commit, [*git, "tag", "v9.0.0"])
 
 

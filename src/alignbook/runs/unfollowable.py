@@ -37,7 +37,7 @@ PERMITTED = {
     (f"{PACKAGE}.kernels.products", "_keeps_float32"): "set back before it returns",
     (f"{PACKAGE}.kernels.products", "float32_convolutions"): "set back when the with ends",
     (f"{PACKAGE}.probing.network", "measurable"): "set back when the with ends",
-    (f"{PACKAGE}.recording.untouched", "untouched"): "it sets random states back",
+    (f"{PACKAGE}.probing.gathering", "random_states_kept"): "it sets random states back",
     (f"{PACKAGE}.recording.recorder", "Recorder"): "a run that goes on reads its own rows; no study does",
     (f"{PACKAGE}.training.imagenet", "imagenet_network"): "weights that an installed package holds",
     (f"{PACKAGE}.training.imagenet", "lite_network"): "as above",
