@@ -48,7 +48,7 @@ def test_ordered_colours_darken_in_even_steps_and_stand_out_on_both_grounds(n):
     dark = [in_the_dark(colour) for colour in light]
     assert len(set(light)) == len(set(dark)) == n
     assert min(contrast(colour, "#ffffff") for colour in light) >= 3
-    assert min(contrast(colour, "#121212") for colour in dark) >= 3
+    assert min(contrast(colour, "#121212") for colour in dark) >= 3.5
     for drawn in (light, dark):
         steps = -np.diff([lightness(colour) for colour in drawn])
         assert (steps > 0).all() and (n > 12 or (steps >= 3).all())
