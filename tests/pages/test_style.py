@@ -125,4 +125,7 @@ def test_pages_hold_both_drawings_of_a_vector_figure(tmp_path):
     assert paired(image) == f'<span class="ab-whole">{light}{dark}</span>' + panels.stack(
         panels.named(svg, parts), "../_images/x.svg", "../_images/x-dark.svg", "a"
     )
-    assert "<svg" not in paired('<img src="_images/x.svg" alt="a" data-panel="1" loading="lazy"/>')
+    thumbnail = paired('<img src="_images/x.svg" alt="a" data-panel="1" loading="lazy"/>')
+    assert "<svg" not in thumbnail and {"_images/x.svg#small", "_images/x-dark.svg#small"} == set(
+        re.findall(r'src="(.*?)"', thumbnail)
+    )

@@ -125,7 +125,7 @@ def svg(figure):
         figure.savefig(out, format="svg", bbox_inches=shown, metadata={"Date": None})
     finally:
         figure.dpi = dpi
-    return legends.told(panels.named(out.getvalue(), parts), figure)
+    return legends.told(panels.named(legends.hideable(out.getvalue()), parts), figure)
 
 
 def darkened(svg):
