@@ -570,7 +570,7 @@ def test_every_thumbnail_that_a_study_names_is_a_panel_of_its_figure(built):
     html, _ = built
     for book in (book for book in notebooks.every() if book.thumbnail > 1):
         card = (html / book.paper / "index.html").read_text().split(f'class="ab-card" id="{book.slug}"')[1]
-        (figure,) = set(re.findall(r'src="\.\./(_images/\w+\.svg)"', card.split("</a>")[0]))
+        (figure,) = set(re.findall(r'src="\.\./(_images/\w+\.svg)#small"', card.split("</a>")[0]))
         assert book.thumbnail <= len(panels.read((html / figure).read_text())["panels"]), book.name
 
 

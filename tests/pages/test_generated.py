@@ -116,7 +116,7 @@ def test_another_half_of_the_claim_is_not_hidden_by_its_verdict(head, half, sect
     found = [*claims(head), replace(claims(half, headline=False)[0], id="half", half=True)]
     text = glance.findings(PAPERS, [made(found=found)])
     assert f"## {section}\n" in text and [s for s in glance.SECTIONS if f"## {s}\n" in text] == [section]
-    assert ("other parts of the claim" in text) == shown == ("other parts" in claim_tables.verdict(found))
+    assert ("other parts:" in text) == shown == ("other parts" in claim_tables.verdict(found))
 
 
 def test_what_holds_is_shown_beside_a_headline_of_which_nothing_does():
@@ -124,6 +124,17 @@ def test_what_holds_is_shown_beside_a_headline_of_which_nothing_does():
     for outcomes, shown in ((["contradicted", "absent"], True), (["contradicted", "holds"], False)):
         text = claim_tables.verdict([*claims(*outcomes, group="of the headline"), *halves])
         assert ("other parts" in text) == shown
+
+
+def test_of_other_parts_the_first_line_counts_two_outcomes_and_names_three():
+    def said(*outcomes):
+        halves = [replace(one, headline=False, half=True) for one in claims(*outcomes, group="of the half")]
+        text = claim_tables.verdict([*claims("holds"), *halves]).partition("other parts:")[2]
+        return re.sub("<[^>]*>", "", text).replace("\N{NO-BREAK SPACE}", " ").replace("&nbsp;", " ").strip()
+
+    assert said("absent", "absent", "undecided", "absent", "absent") == "absent on 4, undecided on 1"
+    assert said("absent", "contradicted", "undecided") == "contradicted, absent, undecided"
+    assert said("absent", "absent") == "absent"
 
 
 def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():

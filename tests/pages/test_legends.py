@@ -58,3 +58,26 @@ def test_a_line_is_exempt_by_its_label_alone(ax):
     assert legends.unexplained(ax.figure) == []
     ax.axhline(1, ls=":")
     assert legends.unexplained(ax.figure) == [":"]
+
+
+def test_a_figure_with_a_legend_can_be_shown_without_it(ax):
+    ax.plot([0, 1], [0, 1], label="after")
+    assert 'id="small"' not in style.svg(ax.figure)
+    ax.legend()
+    svg = style.svg(ax.figure)
+    assert '#small:target g[id^="legend"] { display: none }' in svg and svg.count('id="small"') == 1
+    assert '<g id="legend_1">' in svg and "#small:target" in style.darkened(svg)
+
+
+def test_a_thumbnail_has_no_legend(ax, browser, tmp_path):
+    ax.set_axis_off()
+    ax.plot([0, 1], [0, 0], color="none", label="after")
+    ax.legend()
+    (tmp_path / "x.svg").write_text(style.svg(ax.figure))
+    page, drawn = browser.new_page(), []
+    for shown in ('<img src="x.svg">', f'<img src="x.svg{legends.SMALL}">', ""):
+        (tmp_path / "x.html").write_text(shown)
+        page.goto((tmp_path / "x.html").as_uri())
+        drawn.append(page.screenshot())
+    page.close()
+    assert drawn[0] != drawn[1] == drawn[2]

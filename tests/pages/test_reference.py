@@ -152,3 +152,6 @@ def test_the_page_about_the_book_says_how_to_cite_and_what_changed():
     assert f"version {alignbook.__version__}" in text and "@software{alignbook," in text
     assert "Redistribution" in text and "## Changelog\n" in text and "### 0.1.0" in text
     assert text.count("\n# ") == 0 and text.count("\n## ") == 3
+    cited = re.search(r"version = \{(.*)\}", text)[1]
+    named = "this version" if cited == alignbook.__version__ else f"version {cited}, the last release"
+    assert f"The entry names {named}. At the end of each study's page, *Provenance* names" in text

@@ -10,7 +10,7 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, sample
 from alignbook.statements import Case, Statement
-from alignbook.wording import fitting, joined, opening
+from alignbook.wording import fitting, joined, listed, opening, sentences
 
 from .design import OPTIMISERS, PROPERTIES, ROUNDING
 from .directions import divergence, half_information, information, printed_distance
@@ -187,25 +187,26 @@ def finding(table, parameters, claims):
         contradicted="Eigenvectors of image patches from two halves of CIFAR-10 do not agree as printed",
         absent="Eigenvectors of image patches from two halves of CIFAR-10 differ too little to matter",
     )
-    swapped = claims["least-partners"].outcome == HOLDS
-    among = "Later ones with close eigenvalues swap places, so" if swapped else "Among all,"
     bound = {
         HOLDS: f"One split could have all scalar products above {LEAST}, as in the paper",
-        CONTRADICTED: f"{among} the least scalar product is {least(table).median():.2f} in the median split, "
+        CONTRADICTED: f"The least of all scalar products is {least(table).median():.2f} in the median split, "
         f"in the paper above {LEAST}",
     }
+    moved = claims["least"].outcome == CONTRADICTED and claims["least-partners"].outcome == HOLDS
+    swap = "Later eigenvectors with close eigenvalues swap places" * moved
     found = {given["optimiser"]: claims[f"commutes-{id}"] for id, (_, given) in optimisers(True).items()}
     broken = [name for name, claim in found.items() if claim.outcome == CONTRADICTED]
-    symmetry = against = ""
+    symmetry = ""
     if broken:
-        symmetry = f"{' and '.join(broken)} break{'s' * (len(broken) == 1)} Proposition 1's symmetry."
-        against = f"Contrary to the paper, {symmetry}"
+        breaks = f"{listed(broken)} break{'s' * (len(broken) == 1)} Proposition 1's symmetry"
+        symmetry = f"Contrary to the paper, {breaks}"
     elif {claim.outcome for claim in found.values()} == {HOLDS}:
-        symmetry = against = "All optimisers that the paper lists keep Proposition 1's symmetry."
+        symmetry = "All optimisers that the paper lists keep Proposition 1's symmetry"
     parts = [part for part in (agree, bound.get(claims["least"].outcome)) if part]
-    said = f"{joined(*parts)}." if parts else ""
-    told = fitting(f"{said} {against}".strip(), f"{said} {symmetry}".strip(), said)
-    return told or "Nothing is among the results."
+    if not parts:
+        return f"{symmetry or 'Nothing is among the results'}."
+    said = joined(*parts)
+    return fitting(sentences(said, swap, symmetry), sentences(said, symmetry), sentences(said))
 
 
 def key_numbers(table, parameters):

@@ -11,6 +11,7 @@ from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, we
 from ..names import by_set, title
 
 SEEN = 5  # seeds 0 to 4 were seen before the second stop was judged, too
+TABLES = ("ct_slices", "diabetes")  # data sets that have no pixels
 STATES = {"before": "before", "after": "after", "further": "trained further"}
 
 
@@ -115,7 +116,7 @@ def finding(table, parameters, claims):
     few = " CT slices come from two patients." * ("ct_slices" in outcomes)
     if orders == {HOLDS}:
         order = "with depth, alignment rises after training and falls before it"
-        return f"The layers of {names} are in the paper's order: {order}.{few}"
+        return _of_pixels(f"The layers of {names} are in the paper's order: {order}.{few}", parameters)
     if orders == {NOT_JUDGED}:
         return f"The order of the layers is not judged.{few}"
     halves = []
@@ -126,25 +127,38 @@ def finding(table, parameters, claims):
     after, before = halves[0], halves[1].replace(f"on {names}", again).rstrip()
     start = next(words for outcome, words in START.items() if outcome in orders)
     more = few.removesuffix(".") + _turned(table, claims, outcomes) + "." if few else ""
-    return fitting(
+    texts = (
         f"{start}: after training, alignment {after}; before training it {before}.{more}",
         f"{start}: after training, alignment {after}; before training it {before}.{few}",
         f"{start}: after training, alignment {after}.{few}",
     )
+    return fitting(*(_of_pixels(text, parameters) for text in texts))
+
+
+def _of_pixels(text, parameters):
+    """``text`` with the range of the pixels after its first mention of images: the order depends on it."""
+    images = next((title(name) for name in parameters["datasets"] if name not in TABLES), None)
+    darkest = f"{parameters['darkest']:g}".replace("-", "−")
+    return text.replace(images, f"{images} (pixels from {darkest} to 1)", 1) if images else text
 
 
 def _turned(table, claims, names):
-    """Where alignment falls after further training alone, the end of a caveat; "" of nowhere."""
-    places = [
-        f"{_weakest_place(areas(table, name, 'further'))} on {title(name)}" for name in names
+    """Where alignment falls after further training alone, the end of a caveat on CT slices; "" of nowhere."""
+    places = {
+        name: _weakest_place(areas(table, name, "further")) for name in names
         if claims[f"rises-{name}"].outcome != CONTRADICTED
         and claims[f"rises-further-{name}"].outcome == CONTRADICTED
-    ]  # fmt: skip
-    return f"; with more training, alignment falls at {listed(places)}" if places else ""
+    }  # fmt: skip
+    if not places:
+        return ""
+    if set(places) == {"ct_slices"}:
+        return f"; with more training their alignment falls at {places['ct_slices']}"
+    said = listed([f"{place} on {title(name)}" for name, place in places.items()])
+    return f"; with more training alignment falls at {said}"
 
 
 START = {  # by the worst verdict on a data set
-    CONTRADICTED: "The order fails", ABSENT: "The order does not hold throughout",
+    CONTRADICTED: "The order fails", ABSENT: "Not every layer is in order",
     UNDECIDED: "The order is undecided", NOT_JUDGED: "The order is judged in part",
 }  # fmt: skip
 OPPOSITE = {"rise": "falls", "fall": "rises"}

@@ -284,9 +284,11 @@ AXES = {
     "batch": ("halving of the batch", "smaller batches"),
     "rate": ("doubling of the rate", "higher rates"),
 }
+CHOSEN = "; we chose after the results"  # which of the paper's two directions is the claim
 SAID = {
-    HOLDS: "the early peak moves towards the centre, {} as Section 4 says (Figure 8: the opposite)",
-    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says (Section 4: the opposite)",
+    HOLDS: f"the early peak moves towards the centre, {{}} as Section 4 says (Figure 8: opposite{CHOSEN})",
+    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says (Section 4: opposite"
+    f"{CHOSEN})",
     ABSENT: "{} hardly move the early peak, while the paper says that they do",
     UNDECIDED: "whether {} move the early peak is undecided",
 }
@@ -317,7 +319,7 @@ def finding(table, parameters, claims):
             parts.append(words.format(how_far(judged, axes) if moved else changes(axes)))
     if not parts:
         return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
-    parts = [parts[0], *(part.replace("the early peak", "it") for part in parts[1:])]
+    parts = [parts[0], *(part.replace("the early peak", "it").replace(CHOSEN, "") for part in parts[1:])]
     if len(parts) > 1:  # which way is said by "deeper" and "nearer the input"
         parts = [
             part.replace("towards the centre, ", "").replace("towards the input, ", "") for part in parts
@@ -331,7 +333,7 @@ def finding(table, parameters, claims):
     same = SAME["height"].text
     why = ""
     if rises and all(claims[f"higher-dense-{axis}"].test.startswith(same) for axis in AXES):
-        why = ", as the answer depends on which networks count"
+        why = ": it depends on which networks count"
     rise, better = "; ".join(rises), BETTER.get(claims["loss-dense"].outcome)
     small = ""
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:

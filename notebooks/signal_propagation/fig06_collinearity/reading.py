@@ -185,13 +185,13 @@ def finding(table, parameters, claims):
 
 
 def on_sets(claims):
-    """``on MNIST, our own choice, it is 0.45, which contradicts it``; "" of none."""
+    """``on MNIST, data we chose, it is 0.45, which contradicts it``; "" of none."""
     said, found = [], replicates(claims, "others")
     for outcome, words in ON_SETS.items():
         if some := found.get(outcome):
             values = listed(f"{claim.measured:.2f}" for claim in some)
             names = listed(claim.case.split(", ")[1] for claim in some)
-            said.append(f"on {names}{', our own choice,' * (not said)} {words.format(values)}")
+            said.append(f"on {names}{', data we chose,' * (not said)} {words.format(values)}")
     return "; ".join(said)
 
 

@@ -257,17 +257,18 @@ def finding(table, parameters, claims):
         ids = [f"features-first-{network}-{task}" for task in TASKS]
         order = over_cases(claims, ids, ORDER, "in {} tasks")
         if order is not None and claims[ids[0]].measured is not None:
-            other = ", measured differently," * bool(said)
-            said.append(f"in the {NETWORKS[network]} network{other} {order}")
+            which = f"{NETWORKS[network]} {'one, measured differently,' if said else 'network'}"
+            said.append(f"in the {which} {order}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."
     text = "We expected features to align before filters prefer the data's axes to random ones: "
     text += "; ".join(said)
+    small = "Both are small" if len(said) > 1 else "It is small"
     if turned := turned_by_the_end(table, parameters):
         count = f"{len(turned)} of {len(cases(parameters))} cases turn{'s' * (len(turned) == 1)}"
-        early = f"stopped after {early_end(table, parameters)} steps, {count}"
-        return fitting(f"{text}. Both networks are small; {early}.", f"{text}. Both networks are small.")
-    return f"{text}. Both networks are small."
+        early = f"topped at step {early_end(table, parameters)}, {count}."
+        return fitting(f"{text}. {small}; s{early}", f"{text}. S{early}")
+    return f"{text}. {small}."
 
 
 def early_end(table, parameters):

@@ -286,12 +286,20 @@ def _difference(claim):
     return f"the {claim.case} ({claim.measured:+.3f})".replace("-", "−")
 
 
+def times_as_long(table, layer):
+    """The filters' half-time in steps over the features', each of the mean in octaves."""
+    features = mean_of(table, layer, "all", half_time).mean()
+    filters = features + lags(table, layer).mean()
+    return (2**filters - 1) / (2**features - 1)
+
+
 def key_numbers(table, parameters):
     """The filters' half-time over the features', by kind of first layer."""
-    made = []
-    for layer in (layer for layer in parameters["layers"] if len(at(table, layer=layer))):
-        features = mean_of(table, layer, "all", half_time).mean()
-        filters = features + lags(table, layer).mean()
-        times = f"{(2**filters - 1) / (2**features - 1):.1f}"
-        made.append(KeyNumber(f"half-time of filters over that of features, {LAYERS[layer]}", times))
-    return made
+    return [
+        KeyNumber(
+            f"half-time of filters over that of features, {LAYERS[layer]}",
+            f"{times_as_long(table, layer):.1f}",
+        )
+        for layer in parameters["layers"]
+        if len(at(table, layer=layer))
+    ]

@@ -44,6 +44,7 @@ def _citation(said):
     entry += [f"  url = {{{url}}},"] if url else []
     return [
         said["message"],
+        _versions(said["version"]),
         "",
         *entry,
         "}",
@@ -51,6 +52,15 @@ def _citation(said):
         "",
         "The papers themselves are listed in the [](references).",
     ]
+
+
+def _versions(cited):
+    """Which version the entry names, and where a page says by which code its numbers were made."""
+    which = "this version" if cited == alignbook.__version__ else f"version {cited}, the last release"
+    return (
+        f"The entry names {which}. At the end of each study's page, *Provenance* names the commits that "
+        "computed its numbers."
+    )
 
 
 def _read(name):

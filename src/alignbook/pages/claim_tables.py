@@ -11,6 +11,7 @@ from alignbook.pages.tables import badge, folded, marked, measured, number, tabl
 from alignbook.statements import asked, came_out, condition
 
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
+FEW_OUTCOMES = 2  # of the other parts of a claim, up to which the first line says how many have each
 SHORT = 36  # letters of that name, at most
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 SHARED = 3  # statements from which on a note of theirs stands above the table, with a letter
@@ -20,13 +21,17 @@ HEADLINE = '<span class="ab-headline">Headline</span> '
 OURS = ' <small class="ab-ours">by our own criterion</small>'
 
 
-def spread(group):
-    """HTML of the outcome of ``group``, claims of one statement, and of which where they differ."""
-    parts = []
+def spread(group, most=None):
+    """HTML of the outcome of ``group``, claims of one statement, and of which where they differ.
+
+    most : with more outcomes than so many, if any, they are named without the claims that have them
+    """
+    found = {}
     for outcome in OUTCOMES:
-        those = [claim for claim in group if claim.outcome == outcome]
-        if those:
-            parts.append(badge(outcome) + _of_which(those, group) * (len(those) < len(group)))
+        if those := [claim for claim in group if claim.outcome == outcome]:
+            found[outcome] = those
+    told = 1 < len(found) <= (most or len(OUTCOMES))
+    parts = [badge(outcome) + _of_which(those, group) * told for outcome, those in found.items()]
     return ", ".join(parts) + own(group)
 
 
@@ -42,7 +47,7 @@ def verdict(claims):
     found = {claim.outcome for claim in head}
     if {claim.outcome for claim in halves} <= (found if len(found) == 1 else found & {HOLDS}):
         return spread(head)
-    return f'{spread(head)}; <small class="ab-half">other parts of the claim:</small> {spread(halves)}'
+    return f'{spread(head)}; <small class="ab-half">other parts:</small> {spread(halves, FEW_OUTCOMES)}'
 
 
 def own(group):

@@ -13,7 +13,17 @@ from pathlib import Path
 
 from docutils import nodes
 
-from alignbook.pages import accessibility, download, excerpts, panels, repository, share, tables, terms
+from alignbook.pages import (
+    accessibility,
+    download,
+    excerpts,
+    legends,
+    panels,
+    repository,
+    share,
+    tables,
+    terms,
+)
 from alignbook.pages.style import darkened
 
 _FIGURE = re.compile(
@@ -109,7 +119,8 @@ def keep_numbers(app, pagename, templatename, context, doctree):
 def _pair(found, files):
     svg = files[found["name"] + ".svg"].read_text(encoding="utf-8")
     thumbnail = _PANEL.search(found[0])
-    places = {"light": f"{found['place']}.svg", "dark": found["place"] + DARK}
+    end = legends.SMALL if thumbnail else ""
+    places = {"light": f"{found['place']}.svg{end}", "dark": f"{found['place']}{DARK}{end}"}
     drawn = {mode: _shown(found, mode, "" if thumbnail else svg) for mode in places}
     twins = "".join(f"<img {drawn[mode]}>".replace(SOURCE, places[mode]) for mode in places)
     if thumbnail:

@@ -1,4 +1,4 @@
-"""Whether a figure's legends show every dash style that its lines are drawn in."""
+"""Whether a figure's legends show every dash style of its lines; and a thumbnail, which has no legend."""
 
 import html
 
@@ -8,6 +8,10 @@ from matplotlib.lines import Line2D
 
 # As the label of a line: it needs no entry, for a text names it on the spot, or it only marks 0, 1 or chance.
 BESIDE, REFERENCE = "_beside", "_reference"
+# What follows a figure's address where it is too small for a legend to be read: the SVG's own name, which
+# its style sheet asks for.
+SMALL = "#small"
+_HIDDEN = f'<style>{SMALL}:target g[id^="legend"] {{ display: none }}</style>'
 
 
 def unexplained(figure):
@@ -49,6 +53,15 @@ def told(svg, figure):
     """The text ``svg`` of a ``figure``, which says in its first tag what is unexplained."""
     styles = html.escape(" ".join(unexplained(figure)))
     return svg.replace("<svg ", f'<svg data-unexplained="{styles}" ', 1) if styles else svg
+
+
+def hideable(svg):
+    """The text ``svg`` of a figure that shows no legend at an address that ends in ``SMALL``."""
+    if '<g id="legend' not in svg:
+        return svg
+    start = svg.index(">", svg.index("<svg ")) + 1
+    named = svg[:start].replace("<svg ", f'<svg id="{SMALL[1:]}" ', 1)
+    return f"{named}{_HIDDEN}{svg[start:]}"
 
 
 def _means_something(line):

@@ -57,9 +57,10 @@ def _features(ax, rows):
     part = whole.get("network", rows[rows["network"] == rows["network"].iloc[0]])
     layers = list(dict.fromkeys(part["layer"]))
     chosen = np.linspace(0, len(layers) - 1, min(SHOWN, len(layers))).round().astype(int)
-    for colour, i in zip(style.ordered(len(chosen)), chosen, strict=True):
+    for n, (colour, i) in enumerate(zip(style.ordered(len(chosen)), chosen, strict=True)):
         curve = part[part["layer"] == layers[i]]
-        ax.plot(curve["k"], curve["share"], color=colour, label=plain(layers[i]))
+        line = ("-", "-.")[n % 2]  # neighbours lie close, and in the dark so do their colours
+        ax.plot(curve["k"], curve["share"], line, color=colour, label=plain(layers[i]))
     last = layers[-2:][0]  # before the outputs, which are few
     if "chance" in part:
         curve = part[part["layer"] == last]
@@ -74,7 +75,7 @@ def _features(ax, rows):
         xscale="log",
         ylim=(0, 1.02),
     )
-    ax.legend(fontsize=10)
+    ax.legend(fontsize=10, handlelength=2.6)
 
 
 def _tangent(ax, rows):

@@ -40,7 +40,7 @@ PRINTED = {"marker": "x", "color": "black", "ms": 8, "mew": 2, "ls": "none", "la
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
 # Of the 256 colours of viridis: the ends of what a white ground takes, then of what a dark one takes.
 _DARKEST, _PALEST = 20, 150
-_DARKEST_IN_THE_DARK, _PALEST_IN_THE_DARK = 84, 254
+_DARKEST_IN_THE_DARK, _PALEST_IN_THE_DARK = 100, 254
 
 
 def apply():
@@ -80,7 +80,7 @@ def ordered(n):
     Notes
     -----
     A test checks that on white each has a contrast of at least 3:1. In the dark mode, :func:`darkened`
-    spreads them over the part of the map that has at least 3:1 on ``#121212``; light to dark stays so.
+    spreads them over the part of the map that has at least 3.5:1 on ``#121212``; light to dark stays so.
     Printed grey they stay in order: of up to 12, neighbours are at least 3 apart in CIE lightness.
 
     Examples
@@ -125,7 +125,7 @@ def svg(figure):
         figure.savefig(out, format="svg", bbox_inches=shown, metadata={"Date": None})
     finally:
         figure.dpi = dpi
-    return legends.told(panels.named(out.getvalue(), parts), figure)
+    return legends.told(panels.named(legends.hideable(out.getvalue()), parts), figure)
 
 
 def darkened(svg):

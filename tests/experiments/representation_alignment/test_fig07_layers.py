@@ -125,8 +125,8 @@ def test_claims_as_in_the_paper(table):
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "6 of 6"
     assert reading.key_numbers(rows, PARAMETERS)[0].here.startswith("+0.10")
     assert finding(rows) == (
-        "The layers of digits and diabetes are in the paper's order: with depth, alignment rises after "
-        "training and falls before it."
+        "The layers of digits (pixels from 0 to 1) and diabetes are in the paper's order: with depth, "
+        "alignment rises after training and falls before it."
     )
 
 
@@ -140,9 +140,8 @@ def test_claims_against_the_paper(table):
     assert found["ordered-digits"] == found["rises-digits"] == found["falls-diabetes"] == HOLDS
     assert reading.key_numbers(rows, PARAMETERS)[-1].here == "3 of 6"
     assert finding(rows) == (
-        "The order fails: after training, alignment rises at every layer on digits, but falls at the last "
-        "layer on diabetes; "
-        "before training it falls at every layer on both."
+        "The order fails: after training, alignment rises at every layer on digits (pixels from 0 to 1), but "
+        "falls at the last layer on diabetes; before training it falls at every layer on both."
     )
     rows = with_areas(table, FALLING, digits=RISING, diabetes=(0.4, 0.5, 0.4, 0.7))
     assert "but falls at layer 2 on diabetes" in finding(rows)
@@ -178,8 +177,8 @@ def test_the_finding_is_short_under_every_outcome(table):
     one = {f"{id}-diabetes": made[f"{id}-diabetes"] for id in ("ordered", "rises", "falls")}
     one |= {f"{id}-diabetes": replace(made["order"], outcome=ABSENT) for id in ("ordered", "rises")}
     assert reading.finding(rows, PARAMETERS | {"datasets": ["diabetes"]}, one) == (
-        "The order does not hold throughout: after training, alignment hardly rises at the last layer on "
-        "diabetes; before training it falls at every layer."
+        "Not every layer is in order: after training, alignment hardly rises at the last layer on diabetes; "
+        "before training it falls at every layer."
     )
     # As on the page, the two data sets with the longest reasons.
     named = rows.replace({"digits": "mnist", "diabetes": "ct_slices"})
@@ -197,9 +196,12 @@ def test_the_finding_is_short_under_every_outcome(table):
             last = replace(made["rises-further-ct_slices"], outcome=further)
             said = reading.finding(named, given, made | turned | {last.id: last})
             assert " CT slices come from two patients" in said and len(said) <= 300, said
+            assert said.count("MNIST (pixels from 0 to 1)") == 1
             assert said.endswith(".") and (further == CONTRADICTED or "with more training" not in said)
             if (rise, fall, other_rise, other_fall, further) == (HOLDS, HOLDS, ABSENT, HOLDS, CONTRADICTED):
-                assert "; with more training, alignment falls at " in said and "before training it" in said
+                assert (
+                    "; with more training their alignment falls at " in said and "before training it" in said
+                )
 
 
 def test_chance_in_a_run_makes_no_fall():

@@ -130,13 +130,16 @@ def test_the_headline_is_on_the_papers_images_and_its_threshold_is_ours():
         HOLDS,
         CONTRADICTED,
     )
-    assert said(table, asked).endswith("on MNIST, our own choice, it is 0.62, which contradicts it.")
+    assert said(table, asked).endswith("on MNIST, data we chose, it is 0.62, which contradicts it.")
     turned = pd.concat([made_up(high), made_up(low, dataset="cifar10")])
     assert "on CIFAR-10, below our threshold" in said(turned, asked)
-    assert "on MNIST, our own choice, it is 0.9" in said(turned, asked)
+    assert "on MNIST, data we chose, it is 0.9" in said(turned, asked)
     assert "CIFAR-10" in reading.key_numbers(table, asked)[0].what
     alone = said(made_up(high))  # networks on our images only
-    assert alone.startswith("Over the first epoch the correlation") and "as follows: on MNIST, our" in alone
+    assert (
+        alone.startswith("Over the first epoch the correlation")
+        and "as follows: on MNIST, data we chose" in alone
+    )
 
 
 def test_a_finding_of_five_networks():
