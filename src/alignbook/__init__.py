@@ -8,7 +8,7 @@ The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_fu
 
 import importlib
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 # Public name → the module that defines it; imported on first use, so that the command starts fast.
 PUBLIC = {

@@ -19,7 +19,7 @@ from alignbook.claims import (
 )
 from alignbook.over_seeds import agree, at, correlation, difference, means
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import fitting, listed, sentences
+from alignbook.wording import first_unmet, fitting, listed, sentences
 
 from ..names import called
 from ..stopping import GOAL
@@ -330,10 +330,9 @@ def finding(table, parameters, claims):
     for outcome, words in RISES.items():
         if axes := [axis for axis in AXES if heights[axis] == outcome]:
             rises.append(words.format(f" with {changes(axes)}" if len(axes) < len(AXES) else ""))
-    same = SAME["height"].text
-    why = ""
-    if rises and all(claims[f"higher-dense-{axis}"].test.startswith(same) for axis in AXES):
-        why = ": it depends on which networks count"
+    turns = {SAME["height"].text: ": it depends on which networks count"}
+    whys = {first_unmet(claims[f"higher-dense-{axis}"], turns, otherwise="") for axis in AXES}
+    why = whys.pop() if rises and len(whys) == 1 else ""
     rise, better = "; ".join(rises), BETTER.get(claims["loss-dense"].outcome)
     small = ""
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:

@@ -13,7 +13,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber, t_interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement, over
-from alignbook.wording import by_verdict, fitting, over_cases
+from alignbook.wording import by_verdict, fitting, over_cases, sentences
 
 from ..clocks import octaves, path
 
@@ -266,9 +266,9 @@ def finding(table, parameters, claims):
     small = "Both are small" if len(said) > 1 else "It is small"
     if turned := turned_by_the_end(table, parameters):
         count = f"{len(turned)} of {len(cases(parameters))} cases turn{'s' * (len(turned) == 1)}"
-        early = f"topped at step {early_end(table, parameters)}, {count}."
-        return fitting(f"{text}. {small}; s{early}", f"{text}. S{early}")
-    return f"{text}. {small}."
+        early = f"Stopped at step {early_end(table, parameters)}, {count}"
+        return fitting(sentences(text, small, early), sentences(text, early))
+    return sentences(text, small)
 
 
 def early_end(table, parameters):
