@@ -198,11 +198,7 @@ SAID = by_verdict(
     undecided="whether it speeds up {} is undecided",
     not_judged="whether it speeds up {} is left to longer runs",
 )  # fmt: skip
-RARE = by_verdict(
-    holds="it rarely slows {}",
-    contradicted="it slows more than a tenth of the networks of {}",
-    absent="", undecided="", not_judged="",
-)  # fmt: skip
+RARE = {HOLDS: "it slows only", CONTRADICTED: "it slows"}
 
 
 def arrived(points):
@@ -233,16 +229,25 @@ def finding(table, parameters, claims):
         return "No network of the sweeps learned both tasks: there is nothing to compare."
     said = [SAID[one].format(listed(names)) for one, names in by_outcome(claims, "faster", named).items()]
     text = f"Where pre-training has learned its random labels, {'; '.join(said)}"
-    plain = {key: ARCHITECTURES[key] for key in named}
-    slows = by_outcome(claims, "rarely-hurts", plain).items()
-    rare = [RARE[outcome].format(listed(names)) for outcome, names in slows if RARE[outcome]]
+    slows = by_outcome(claims, "rarely-hurts", {key: key for key in named})
+    shares = {key: _share(claims[f"rarely-hurts-{key}"], key) for keys in slows.values() for key in keys}
+    rare = [
+        f"{words} {listed([shares[key] for key in slows[outcome]])} groups"
+        for outcome, words in RARE.items() if outcome in slows
+    ]  # fmt: skip
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
     draws = compared(table, parameters, *SWEEPS)["seed"].nunique()
     caveat = f"the sample is {draws} draws of images and labels"
     if there < points / 2:
         caveat = "VGG-16 is stopped before it has learned"
     long = "; ".join([*rare, caveat])  # joined here, since VGG-16 keeps its capitals
-    return fitting(sentences(text, long), sentences(text, caveat), sentences(text))
+    often = (sentences(text, "; ".join(rare)),) if rare else ()
+    return fitting(sentences(text, long), *often, sentences(text, caveat), sentences(text))
+
+
+def _share(claim, architecture):
+    """``46 % of SimpleCNN's``."""
+    return f"{100 * claim.measured:.0f} % of {ARCHITECTURES[architecture]}'s"
 
 
 def _points(gain):

@@ -200,10 +200,10 @@ def further(claims):
     if not steps:
         return ""
     if steps == {HOLDS}:
-        return "; every further layer raises accuracy"
+        return "; every further layer of Table 1 raises accuracy"
     if CONTRADICTED in steps:
-        return "; some further layer lowers accuracy"
-    return "; not every further layer is shown to raise accuracy"
+        return "; some further layer of Table 1 lowers accuracy"
+    return "; not every further layer of Table 1 is shown to raise accuracy"
 
 
 def finding(table, parameters, claims):

@@ -254,10 +254,13 @@ def finding(table, parameters, claims):
     else:
         natural = f"this is {TUNED[animals]}" if animals in OPEN else _tuned(animals, "it")
         after = f"{_tuned(objects)} on artificial classes; on natural ones, {natural}"
-    said = f"Features learned on a more similar source align with the target {', '.join(parts)}"
+    said = f"On average features learned on a more similar source align with the target {', '.join(parts)}"
     text = f"{said}; {after}. CIFAR-100 stands in for ImageNet."
     short = text.replace("accuracy after fine-tuning", "fine-tuned accuracy")
-    return fitting(text, short, short.replace("Features learned on", "Features of"))
+    sources = short.replace(
+        "learned on a more similar source align with the target", "of more similar sources align with targets"
+    )
+    return fitting(text, short, sources, sources.replace("On average features", "Features"))
 
 
 def _tuned(outcome, it="accuracy after fine-tuning"):

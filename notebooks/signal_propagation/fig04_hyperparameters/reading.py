@@ -284,10 +284,11 @@ AXES = {
     "batch": ("halving of the batch", "smaller batches"),
     "rate": ("doubling of the rate", "higher rates"),
 }
-CHOSEN = "; we chose after the results"  # which of the paper's two directions is the claim
+CHOSEN = "; we chose afterwards"  # which of the paper's two directions is the claim
 SAID = {
-    HOLDS: f"the early peak moves towards the centre, {{}} as Section 4 says (Figure 8: opposite{CHOSEN})",
-    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says (Section 4: opposite"
+    HOLDS: "the early peak moves towards the centre, {} as Section 4 says (Figure 8: the opposite"
+    f"{CHOSEN})",
+    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says (Section 4: the opposite"
     f"{CHOSEN})",
     ABSENT: "{} hardly move the early peak, while the paper says that they do",
     UNDECIDED: "whether {} move the early peak is undecided",

@@ -150,7 +150,7 @@ IN_NETWORKS = {
 }
 ON_SETS = {
     HOLDS: "it is {}",
-    CONTRADICTED: "it is {}, which contradicts it",
+    CONTRADICTED: "it is {}, against the claim",
     ABSENT: "it is at our threshold",
     UNDECIDED: "it is undecided",
     NOT_JUDGED: "it is not judged",
@@ -185,7 +185,7 @@ def finding(table, parameters, claims):
 
 
 def on_sets(claims):
-    """``on MNIST, data we chose, it is 0.45, which contradicts it``; "" of none."""
+    """``on MNIST, data we chose, it is 0.45, against the claim``; "" of none."""
     said, found = [], replicates(claims, "others")
     for outcome, words in ON_SETS.items():
         if some := found.get(outcome):

@@ -265,8 +265,8 @@ def finding(table, parameters, claims):
     text += "; ".join(said)
     small = "Both are small" if len(said) > 1 else "It is small"
     if turned := turned_by_the_end(table, parameters):
-        count = f"{len(turned)} of {len(cases(parameters))} cases turn{'s' * (len(turned) == 1)}"
-        early = f"Stopped at step {early_end(table, parameters)}, {count}"
+        count = f"{len(turned)} of {len(cases(parameters))} cases"
+        early = f"Up to step {early_end(table, parameters)}, the order is opposite in {count}"
         return fitting(sentences(text, small, early), sentences(text, early))
     return sentences(text, small)
 

@@ -125,8 +125,9 @@ def _machine(name, machine, pages):
             f"benchmarks/{name}-times.svg",
             f"bench-{name}-times",
             fastest,
-            "Circles: ours; squares: the others, each named below it. Medians, and lines from the fastest to "
-            "the slowest run. Green: the floor. Left is faster.",
+            "Circles: ours; squares: the others, each named below it; where two coincide, one hides the "
+            "other. Medians, and lines from the fastest to the slowest run. Green: the floor. Left is "
+            "faster.",
         )
         side_by_side = tables.table(_rows(compared), "bench")
         parts += [tables.folded(f"Side by side: {len(compared)} tasks in numbers", side_by_side), ""]

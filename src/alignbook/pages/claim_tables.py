@@ -31,8 +31,11 @@ def spread(group, most=None):
         if those := [claim for claim in group if claim.outcome == outcome]:
             found[outcome] = those
     told = 1 < len(found) <= (most or len(OUTCOMES))
-    parts = [badge(outcome) + _of_which(those, group) * told for outcome, those in found.items()]
-    return ", ".join(parts) + own(group)
+    parts = {outcome: badge(outcome) + _of_which(those, group) * told for outcome, those in found.items()}
+    decided = [outcome for outcome in parts if outcome not in (NOT_JUDGED, NOT_RUN)]
+    if decided:
+        parts[decided[-1]] += own(group)
+    return ", ".join(parts.values())
 
 
 def main(claims):

@@ -27,7 +27,7 @@ _AUTHORS = re.compile(r"^.* (?=\w+\. )")  # of a title's first part: "Maennel Fi
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 NEW_SEEDS = (
     '<p class="ab-note">These numbers rest, as the verdicts do, on seeds planned before they were run; '
-    "figures and tables show all runs.</p>"
+    "figures and tables show all runs unless they say otherwise.</p>"
 )
 BANNERS = {
     "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from alignbook.wording import digits
+
 FRESH = "initialisation"
 SPOKEN = {FRESH: "random weights"}
 # instrument: (heading, paper, page of the book, what is measured, how to read the number)
@@ -14,7 +16,8 @@ ABOUT = {
         "image patches: the same eigenvectors, and eigenvalues that are a function f(σ) = τ of the patches'.",
         "Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many "
         "Gaussian filters have whose covariance is aligned; random bases show what no alignment would "
-        "give.",
+        "give. Where these two are about as large, as with few more filters than entries of a patch, "
+        "misalignment says little.",
     ),
     "features": (
         "Features and labels",
@@ -135,15 +138,16 @@ def _tangent(rows):
 
 def _curvature(rows):
     first = rows.iloc[0]
-    said = f"the largest eigenvalue is {first['eigenvalue']:.3g}"
+    said = f"the largest eigenvalue is {digits(first['eigenvalue'])}"
     if "trace" not in rows:
         return said
-    return f"{said}, the trace {first['trace']:.3g} ({first['trace_low']:.3g} to {first['trace_high']:.3g})"
+    trace, low, high = (digits(first[name]) for name in ("trace", "trace_low", "trace_high"))
+    return f"{said}, the trace {trace} ({low} to {high})"
 
 
 def _slice(rows):
     rise = rows["loss"].max() - rows["loss"].iloc[len(rows) // 2]
-    return f"the loss rises by {rise:.3g} within {rows['alpha'].max():g}"
+    return f"the loss rises by {digits(rise)} within {rows['alpha'].max():g}"
 
 
 def _deviation(rows):

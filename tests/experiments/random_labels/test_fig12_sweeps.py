@@ -347,8 +347,9 @@ def test_it_rarely_hurts_where_few_groups_are_slower(slow, outcome):
     table = made_up(gain, noise=0.001, groups=60)
     assert of_all(judged(table), "rarely-hurts") == {outcome}
     assert reading.slowed(reading.compared(table, LONG, *sweeps.SWEEPS)).mean() == pytest.approx(slow / 60)
-    assert ("more than a tenth of the networks of SimpleCNN" in said(table)) == (outcome == CONTRADICTED)
-    assert ("rarely slows SimpleCNN" in said(table)) == (outcome == HOLDS)
+    share = f"{100 * slow / 60:.0f} % of SimpleCNN's"
+    assert (f"t slows {share}" in said(table)) == (outcome == CONTRADICTED)
+    assert (f"t slows only {share}" in said(table)) == (outcome == HOLDS)
     assert of_all(judged(table, epoch_share=0.2), "rarely-hurts") == {NOT_JUDGED}
     seen = {"groups": 20}  # the groups that chose the reading
     assert of_all(judged(table, **seen), "rarely-hurts") == {NOT_JUDGED}

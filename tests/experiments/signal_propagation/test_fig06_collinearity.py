@@ -130,7 +130,7 @@ def test_the_headline_is_on_the_papers_images_and_its_threshold_is_ours():
         HOLDS,
         CONTRADICTED,
     )
-    assert said(table, asked).endswith("on MNIST, data we chose, it is 0.62, which contradicts it.")
+    assert said(table, asked).endswith("on MNIST, data we chose, it is 0.62, against the claim.")
     turned = pd.concat([made_up(high), made_up(low, dataset="cifar10")])
     assert "on CIFAR-10, below our threshold" in said(turned, asked)
     assert "on MNIST, data we chose, it is 0.9" in said(turned, asked)

@@ -247,7 +247,7 @@ def test_a_run_records_every_task(network):
 def test_an_order_that_an_earlier_end_turns_is_counted():
     """Filters that change early and late: half of their change is done sooner where training stops sooner."""
     table = made_up((40, 20, 20, 10))
-    assert not reading.turned_by_the_end(table, PARAMETERS) and "topped at step" not in said(table)
+    assert not reading.turned_by_the_end(table, PARAMETERS) and "p to step" not in said(table)
     end = reading.early_end(table, PARAMETERS)
     late = (table["step"] > end) & (table["network"] == "dense") & (table["task"] == "real")
     table.loc[late, "random_bases"] += 100 * np.log2(table["step"][late] / end)
@@ -256,4 +256,6 @@ def test_an_order_that_an_earlier_end_turns_is_counted():
     table.loc[early, "random_bases"] = first.loc[early, "random_bases"]
     turned = reading.turned_by_the_end(table, PARAMETERS)
     assert [case.id for case in turned] == ["dense-real"]
-    assert f"topped at step {end}, 1 of 6 cases turns." in said(table) and len(said(table)) <= 300
+    assert (
+        f"p to step {end}, the order is opposite in 1 of 6 cases." in said(table) and len(said(table)) <= 300
+    )
