@@ -132,7 +132,9 @@ def test_of_other_parts_the_first_line_counts_two_outcomes_and_names_three():
         text = claim_tables.verdict([*claims("holds"), *halves]).partition("other parts:")[2]
         return re.sub("<[^>]*>", "", text).replace("\N{NO-BREAK SPACE}", " ").replace("&nbsp;", " ").strip()
 
-    assert said("absent", "absent", "undecided", "absent", "absent") == "absent on 4, undecided on 1"
+    assert (
+        said("absent", "absent", "undecided", "absent", "absent") == "absent in 4 of 5, undecided in 1 of 5"
+    )
     assert said("absent", "contradicted", "undecided") == "contradicted, absent, undecided"
     assert said("absent", "absent") == "absent"
 

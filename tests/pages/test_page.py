@@ -192,7 +192,7 @@ def test_a_verdict_names_the_one_case_that_differs():
         )
     ]
     shown = spread(named)
-    assert "holds</span>&nbsp;on&nbsp;2, " in shown and shown.endswith("<small>(CIFAR-10)</small>")
+    assert "holds</span>&nbsp;in&nbsp;2 of&nbsp;3, " in shown and shown.endswith("<small>(CIFAR-10)</small>")
     assert "(" not in spread(named[:2])
     again = replace(named[0], statement="Other (CIFAR-10).", group="Other.")
     assert "(" not in spread([*named[1:], again])  # which of the two is absent?

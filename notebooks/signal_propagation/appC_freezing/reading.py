@@ -144,7 +144,7 @@ def finding(table, parameters, claims):
         return "No layer was trained."
     said = "If an untrained network found all classes equally likely, as the paper assumes, a step on a "
     said += f"better aligned layer would change its outputs {changes(claims, found)}"
-    real = "With its real outputs, it changes them "
+    real = "With its real outputs, such a step changes them "
     found, more = replicates(claims, "controls"), f"Measured on {parameters['images']} images"
     if len(found) == 1:
         (fact,) = found

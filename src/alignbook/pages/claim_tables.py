@@ -60,12 +60,12 @@ def own(group):
 
 
 def _of_which(those, group):
-    """HTML that tells ``those`` from the others of ``group``: the label of a single one, else how many."""
+    """HTML that tells ``those`` from the others of ``group``: a single one's label, else ``in 2 of 3``."""
     case = those[0].case
     alone = sum(claim.case == case for claim in group) == 1  # of halves, several may have it
     if len(those) == 1 and case and alone and len(group) <= FEW and len(case) <= SHORT:
         return f" <small>({marked(case)})</small>"
-    return f"&nbsp;on&nbsp;{len(those)}"
+    return f"&nbsp;in&nbsp;{len(those)} of&nbsp;{len(group)}"
 
 
 def tally(group):

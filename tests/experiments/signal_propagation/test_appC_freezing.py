@@ -126,7 +126,7 @@ def test_claims_hold():
     assert set(found.values()) == {HOLDS} and len(found) == 12
     assert said(made_up()).startswith("If an untrained network found all classes equally likely, as the")
     assert "would change its outputs more. With its real" in said(made_up())
-    assert "outputs, it changes them more (mean corr" in said(made_up())
+    assert "outputs, such a step changes them more (mean corr" in said(made_up())
     heads = {id for id, claim in claims(made_up()).items() if claim.headline}
     assert heads == {"would-mnist"}  # with the premise; without it the statement is ours
     assert {"controls-mnist-0"} < {id for id, claim in claims(made_up()).items() if claim.ours}
