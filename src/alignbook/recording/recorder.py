@@ -167,7 +167,7 @@ class Recorder:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per step, instrument, layer (empty: whole network) and parameter, with its ``value``."""
+        """One row per step, instrument, layer (empty for the network) and parameter, with its ``value``."""
         rows = [
             (step, name, *whose, value)
             for (step, name), found in sorted(self._rows.items(), key=self._order)
