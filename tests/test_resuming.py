@@ -146,6 +146,8 @@ def test_outside_of_a_job_nothing_is_kept(folder):
     [
         ("signal_propagation/fig03", "compute", 1),
         ("random_labels/fig06", "compute", 2),
+        ("random_labels/fig04", "compute", 50),
+        ("random_labels/fig20", "compute", 40),
         ("transferability/tab02", "fine_tuned", 3),
         ("representation_alignment/fig07", "compute", 4),
     ],

@@ -7,9 +7,9 @@ import pandas as pd
 import torch
 
 from alignbook.data import random_labels
-from alignbook.errors import require_finite
 from alignbook.kernels.many_mlps import step as descend
 from alignbook.seeding import torch_stream
+from alignbook.training.loop import train
 
 STORED_AS = "random_labels/fig04_transfer_function"  # where the tables of these networks are kept
 CLASSES = 10  # E.1
@@ -47,22 +47,9 @@ def compute(*, inputs, networks, dimension, hidden, rate, goal, max_steps, seed,
     x = x.to(device)
     targets = torch.nn.functional.one_hot(labels, CLASSES).float().to(device)
     start = weights[0].clone()
-    taken = [None] * networks  # (first layer, steps, loss, converged) of each network
-    for count in range(max_steps + 1):
-        look = count % CHECK_EVERY == 0 or count == max_steps
-        before = weights[0].clone() if look else None
-        losses = descend(weights, biases, x, targets, rate)
-        if look:
-            values = losses.tolist()
-            require_finite(sum(values), count)
-            for k, loss in enumerate(values):
-                if taken[k] is None and (loss < goal or count == max_steps):
-                    taken[k] = (before[k].clone(), count, loss, int(loss < goal))
-            if all(taken):
-                break
-            report(count / max_steps, f"step {count}, loss {max(values):.3f}")
+    taken = memorised(weights, biases, x, targets, rate, goal=goal, max_steps=max_steps, report=report)
     rows = []
-    for k, (layer, count, loss, converged) in enumerate(taken):
+    for k, (layer, count, loss) in enumerate(taken):
         first = start[k].double().cpu().numpy()
         layer = layer.double().cpu().numpy()  # (dimension, hidden): columns are filters
         shared = {
@@ -70,7 +57,7 @@ def compute(*, inputs, networks, dimension, hidden, rate, goal, max_steps, seed,
             "network": seed * networks + k,
             "steps": count,
             "loss": loss,
-            "converged": converged,
+            "converged": int(loss < goal),
             "displacement": np.linalg.norm(layer - first) / np.linalg.norm(first),
         }
         curve = zip(np.sqrt(variances(dimension)), layer.std(1), layer.mean(1), first.std(1), strict=True)
@@ -79,3 +66,37 @@ def compute(*, inputs, networks, dimension, hidden, rate, goal, max_steps, seed,
             for i, (sigma, tau, mean, tau_start) in enumerate(curve)
         ]
     return pd.DataFrame(rows)
+
+
+def memorised(weights, biases, x, targets, rate, *, goal, max_steps, report):
+    """[(first layer (in, out), steps, loss)] of each of K networks when its loss is first below ``goal``.
+
+    weights, biases, x, targets : of :func:`alignbook.kernels.many_mlps.step`; they are trained in place until
+    a network drops out. The loss is looked at every 10 steps, and after ``max_steps``, when all end.
+    Raises Diverged.
+    """
+    left, taken = list(range(len(x))), {}
+
+    def step(_, count):
+        nonlocal weights, biases, x, targets, left
+        look = count % CHECK_EVERY == 0 or count == max_steps
+        before = weights[0].clone() if look else None
+        losses = descend(weights, biases, x, targets, rate)
+        if look:
+            values = losses.tolist()
+            kept = [k for k, loss in enumerate(values) if loss >= goal and count < max_steps]
+            for k in set(range(len(left))).difference(kept):
+                taken[left[k]] = (before[k].clone(), count, values[k])
+            if len(kept) < len(left):
+                left = [left[k] for k in kept]
+                weights, biases = ([part[kept] for part in parts] for parts in (weights, biases))
+                x, targets = x[kept], targets[kept]
+        return losses.mean()
+
+    # To the loop all inputs are one example, since every step sees them all; in place of a rate it passes on
+    # how many steps were taken before.
+    train(
+        step, 1, batch_size=1, steps=max_steps + 1, rate=lambda count: count - 1,
+        until=lambda now: not left, generator=torch.Generator(), report=report,
+    )  # fmt: skip
+    return [taken[k] for k in range(len(taken))]

@@ -10,9 +10,7 @@ import pandas as pd
 import torch
 
 from alignbook.data import random_labels
-from alignbook.errors import require_finite
 from alignbook.experiments import Job
-from alignbook.kernels.many_mlps import step as descend
 from alignbook.seeding import torch_stream
 
 from .. import gaussian_networks as fig04  # a name that the digest of what is stored has read
@@ -70,31 +68,13 @@ def compute(
     x = x.to(device)
     targets = torch.nn.functional.one_hot(labels, fig04.CLASSES).float().to(device)
     start = weights[0].clone()
-    left = list(range(networks))  # whose goal is not reached; only these are trained on
-    tables = {}
-    for count in range(max_steps + 1):
-        look = count % fig04.CHECK_EVERY == 0 or count == max_steps
-        before = weights[0].clone() if look else None
-        losses = descend(weights, biases, x, targets, rate)
-        if not look:
-            continue
-        values = losses.tolist()
-        require_finite(sum(values), count)
-        done = [k for k, loss in enumerate(values) if loss < goal or count == max_steps]
-        for k in done:
-            found = {"steps": count, "loss": values[k], "converged": int(values[k] < goal)}
-            tables[left[k]] = _rows(sigma, start[left[k]], before[k]).assign(
-                kind="gaussian", network=seed * networks + left[k], **found
-            )
-        if done:
-            kept = [k for k in range(len(left)) if k not in done]
-            left = [left[k] for k in kept]
-            weights, biases = ([part[kept] for part in parts] for parts in (weights, biases))
-            x, targets = x[kept], targets[kept]
-        if not left:
-            break
-        report(count / max_steps, f"step {count}, loss {max(values):.3f}")
-    return pd.concat([tables[k] for k in range(networks)], ignore_index=True)
+    taken = fig04.memorised(weights, biases, x, targets, rate, goal=goal, max_steps=max_steps, report=report)
+    tables = []
+    for k, (layer, count, loss) in enumerate(taken):
+        found = {"steps": count, "loss": loss, "converged": int(loss < goal)}
+        rows = _rows(sigma, start[k], layer)
+        tables.append(rows.assign(kind="gaussian", network=seed * networks + k, **found))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _rows(sigma, first, last):
