@@ -229,12 +229,9 @@ def finding(table, parameters, claims):
         return "No network of the sweeps learned both tasks: there is nothing to compare."
     said = [SAID[one].format(listed(names)) for one, names in by_outcome(claims, "faster", named).items()]
     text = f"Where pre-training has learned its random labels, {'; '.join(said)}"
-    slows = by_outcome(claims, "rarely-hurts", {key: key for key in named})
-    shares = {key: _share(claims[f"rarely-hurts-{key}"], key) for keys in slows.values() for key in keys}
-    rare = [
-        f"{words} {listed([shares[key] for key in slows[outcome]])} groups"
-        for outcome, words in RARE.items() if outcome in slows
-    ]  # fmt: skip
+    shares = {key: _share(claims[f"rarely-hurts-{key}"], key) for key in named}
+    slows = by_outcome(claims, "rarely-hurts", shares)
+    rare = [f"{words} {listed(slows[outcome])} groups" for outcome, words in RARE.items() if outcome in slows]
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
     draws = compared(table, parameters, *SWEEPS)["seed"].nunique()
     caveat = f"the sample is {draws} draws of images and labels"
