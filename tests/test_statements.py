@@ -135,11 +135,11 @@ def test_a_case_chooses_what_is_printed_and_required_for_it():
 
 def test_halves_of_the_claim_are_marked_and_must_be_there():
     stated = [statement("a", above=0, headline=True), statement("b", above=0), statement("c", above=0)]
-    made = judged(stated, by_width().drop_duplicates("seed"), {}, halves=["c"])
-    assert [(claim.id, claim.half) for claim in made] == [("a", False), ("b", False), ("c", True)]
+    made = judged(stated, by_width().drop_duplicates("seed"), {}, halves={"c": "later"})
+    assert [(claim.id, claim.half) for claim in made] == [("a", ""), ("b", ""), ("c", "later")]
     for wrong in ("d", "a"):  # the headline is no other half
-        with pytest.raises(AlignbookError, match=f"halves of the claim are no further statements: {wrong}"):
-            judged(stated, by_width(), {}, halves=[wrong])
+        with pytest.raises(AlignbookError, match=f"parts of the claim are no further statements: {wrong}"):
+            judged(stated, by_width(), {}, halves={wrong: "later"})
 
 
 def test_cases_over_a_parameter():

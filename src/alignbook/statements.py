@@ -18,6 +18,7 @@ A study lists what its paper says, each once, with how it is measured::
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -216,15 +217,15 @@ class Statement:
         return judge(*about, values, target, matters=self.matters, what=what)
 
 
-def judged(statements, table, parameters, halves=()):
+def judged(statements, table, parameters, halves=MappingProxyType({})):
     """The claims of ``statements`` on a stored ``table`` (DataFrame): a list of :class:`Claim`.
 
     One statement, with all its cases, is the headline. Raises AlignbookError where none or several are, where
     it has no case, or where two claims have the same id.
-    halves : ids of the statements that are other halves of what the page says that the paper claims
+    halves : {id: a few words} of the statements that are other parts of what the paper claims by the page
     """
     if unknown := set(halves) - {statement.id for statement in statements if not statement.headline}:
-        raise AlignbookError(f"halves of the claim are no further statements: {', '.join(sorted(unknown))}")
+        raise AlignbookError(f"parts of the claim are no further statements: {', '.join(sorted(unknown))}")
     heads = [statement for statement in statements if statement.headline]
     if len(heads) != 1:
         raise AlignbookError(f"one statement must be the headline, not {len(heads)}")
@@ -234,7 +235,9 @@ def judged(statements, table, parameters, halves=()):
         if statement.headline and not found:
             raise AlignbookError(f"{statement.id} is the headline and has no case at these parameters")
         claims += [
-            replace(claim, headline=statement.headline and claim is found[0], half=statement.id in halves)
+            replace(
+                claim, headline=statement.headline and claim is found[0], half=halves.get(statement.id, "")
+            )
             for claim in found
         ]
     ids = [claim.id for claim in claims]

@@ -113,23 +113,32 @@ def test_findings_stand_where_the_headline_came_out(outcomes, section):
     ],
 )
 def test_another_half_of_the_claim_is_not_hidden_by_its_verdict(head, half, section, shown):
-    found = [*claims(head), replace(claims(half, headline=False)[0], id="half", half=True)]
+    found = [*claims(head), replace(claims(half, headline=False)[0], id="half", half="later")]
     text = glance.findings(PAPERS, [made(found=found)])
     assert f"## {section}\n" in text and [s for s in glance.SECTIONS if f"## {s}\n" in text] == [section]
-    assert ("other parts:" in text) == shown == ("other parts" in claim_tables.verdict(found))
+    assert ("later:" in text) == shown == ("later:" in claim_tables.verdict(found))
 
 
 def test_what_holds_is_shown_beside_a_headline_of_which_nothing_does():
-    halves = [replace(claims("holds", headline=False)[0], id="half", half=True)]
+    halves = [replace(claims("holds", headline=False)[0], id="half", half="later")]
     for outcomes, shown in ((["contradicted", "absent"], True), (["contradicted", "holds"], False)):
         text = claim_tables.verdict([*claims(*outcomes, group="of the headline"), *halves])
-        assert ("other parts" in text) == shown
+        assert ("later:" in text) == shown
 
 
-def test_of_other_parts_the_first_line_counts_two_outcomes_and_names_three():
+def test_other_parts_that_came_out_as_the_headline_did_are_not_named():
+    one, two, three = (replace(one, headline=False) for one in claims("holds", "absent", "undecided"))
+    parts = [replace(one, half="first"), replace(two, half="second"), replace(three, half="second")]
+    text = re.sub("<[^>]*>", "", claim_tables.verdict([*claims("holds"), *parts])).replace("&nbsp;", " ")
+    assert text == "holds; second: absent in 1 of 2, undecided in 1 of 2"
+
+
+def test_of_another_part_the_first_line_counts_two_outcomes_and_names_three():
     def said(*outcomes):
-        halves = [replace(one, headline=False, half=True) for one in claims(*outcomes, group="of the half")]
-        text = claim_tables.verdict([*claims("holds"), *halves]).partition("other parts:")[2]
+        halves = [
+            replace(one, headline=False, half="later") for one in claims(*outcomes, group="of the half")
+        ]
+        text = claim_tables.verdict([*claims("holds"), *halves]).partition("later:")[2]
         return re.sub("<[^>]*>", "", text).replace("\N{NO-BREAK SPACE}", " ").replace("&nbsp;", " ").strip()
 
     assert (

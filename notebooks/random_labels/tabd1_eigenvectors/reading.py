@@ -189,8 +189,8 @@ def finding(table, parameters, claims):
     )
     bound = {
         HOLDS: f"One split could have all scalar products above {LEAST}, as in the paper",
-        CONTRADICTED: f"The least of all scalar products is {least(table).median():.2f} in the median split, "
-        f"in the paper above {LEAST}",
+        CONTRADICTED: "Over all eigenvectors the least scalar product is "
+        f"{least(table).median():.2f} (median split), in the paper above {LEAST}",
     }
     moved = claims["least"].outcome == CONTRADICTED and claims["least-partners"].outcome == HOLDS
     swap = "Later eigenvectors with close eigenvalues swap places" * moved

@@ -242,7 +242,7 @@ def finding(table, parameters, claims):
         if stages:
             size = _size(outcome, last(found).mean())
             most = {*outcomes, claims["later"].outcome} == {HOLDS}
-            size = f", most in the last ({size})" if most else f" ({size} in the last)"
+            size = f", most in the last ({size} in area)" if most else f" ({size} in the last)"
             size *= OVER_STAGES[-1] in stages
             parts.append(f"{words} in {_listed(stages)}{size}")
 

@@ -245,7 +245,7 @@ def finding(table, parameters, claims):
     first = first_target(parameters)
     if scaled.outcome in DECIDED and scaled.outcome != claim.outcome:
         text = f"{said}, but relative to the weights' size those minima are {SCALED[scaled.outcome]}: from "
-        text += f"random weights eigenvalues are {2**scaled.measured:.1f} times as large"
+        text += f"random weights eigenvalue times squared norm is {2**scaled.measured:.1f} times as large"
     else:
         text = f"{said}: on {words(first)} those from random weights are "
         text += f"{2**claim.measured:.2f} times as large"
@@ -260,10 +260,11 @@ def finding(table, parameters, claims):
 
 
 def _by_radius(around):
-    """``less at radius 0.3``, of {radius: outcome}, where it is decided; no radius if it is alike at all."""
+    """``less within 0.3 filter norms``, of {radius: outcome}; no radius if alike at all."""
     if len(set(around.values())) == 1:
         return RISES.get(next(iter(around.values())))
-    return ", ".join(f"{RISES[how]} at radius {radius:g}" for radius, how in around.items() if how in RISES)
+    near = {radius: RISES[how] for radius, how in around.items() if how in RISES}
+    return ", ".join(f"{how} within {radius:g} filter norms" for radius, how in near.items())
 
 
 def key_numbers(table, parameters):

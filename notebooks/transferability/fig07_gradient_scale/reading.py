@@ -214,7 +214,7 @@ SAID = by_verdict(
     "the back-propagated gradient grows faster through random weights",
 )
 LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
-VECTORS = "along its leading singular vectors (middle layer)"
+VECTORS = "along the gradient's leading singular vectors (middle layer)"
 PROJECTED = by_verdict(
     f"As the paper says, pre-trained weights lie less {VECTORS}",
     f"Against the paper, pre-trained weights lie more {VECTORS}",

@@ -213,7 +213,7 @@ def _commit(environment):
 
 
 def _span(values):
-    low, high = (f"{end:.0f}" for end in (min(values), max(values)))
+    low, high = (f"{end:,.0f}" for end in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 

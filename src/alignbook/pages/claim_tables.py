@@ -11,7 +11,7 @@ from alignbook.pages.tables import badge, folded, marked, measured, number, tabl
 from alignbook.statements import asked, came_out, condition
 
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
-FEW_OUTCOMES = 2  # of the other parts of a claim, up to which the first line says how many have each
+FEW_OUTCOMES = 2  # of another part of a claim, up to which the first line says how many have each
 SHORT = 36  # letters of that name, at most
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 SHARED = 3  # statements from which on a note of theirs stands above the table, with a letter
@@ -31,7 +31,10 @@ def spread(group, most=None):
         if those := [claim for claim in group if claim.outcome == outcome]:
             found[outcome] = those
     told = 1 < len(found) <= (most or len(OUTCOMES))
-    parts = {outcome: badge(outcome) + _of_which(those, group) * told for outcome, those in found.items()}
+    parts = {
+        outcome: badge(outcome, explained=True) + _of_which(those, group) * told
+        for outcome, those in found.items()
+    }
     decided = [outcome for outcome in parts if outcome not in (NOT_JUDGED, NOT_RUN)]
     if decided:
         parts[decided[-1]] += own(group)
@@ -45,12 +48,18 @@ def main(claims):
 
 
 def verdict(claims):
-    """HTML of how a page's main claim came out, its other halves where they came out otherwise."""
+    """HTML of how a page's main claim came out, with those of its other parts that came out otherwise."""
     head, halves = main(claims)
     found = {claim.outcome for claim in head}
-    if {claim.outcome for claim in halves} <= (found if len(found) == 1 else found & {HOLDS}):
-        return spread(head)
-    return f'{spread(head)}; <small class="ab-half">other parts:</small> {spread(halves, FEW_OUTCOMES)}'
+    alike = found if len(found) == 1 else found & {HOLDS}
+    parts = {}
+    for claim in halves:
+        parts.setdefault(claim.half, []).append(claim)
+    return spread(head) + "".join(
+        f'; <small class="ab-half">{marked(name)}:</small> {spread(part, FEW_OUTCOMES)}'
+        for name, part in parts.items()
+        if not {claim.outcome for claim in part} <= alike
+    )
 
 
 def own(group):
@@ -105,7 +114,7 @@ def claims_table(claims, anchored=True):
         main = any(claim.headline for claim in group)
         unfolded = len(group) <= UNFOLDED and (not anchored or main)
         # What the group's row says is not said of its cases; an open main claim has no such word in its row.
-        inside = [replace(claim, half=False, headline=main and unfolded) for claim in group]
+        inside = [replace(claim, half="", headline=main and unfolded) for claim in group]
         inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in inside]), "claims")
         source = ", ".join(sources(group))
         rows.append(

@@ -10,7 +10,7 @@ from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.pages import probe_beside, probe_figures, style
 from alignbook.pages.probe_words import ABOUT, SHOWS, SPOKEN, sentences
-from alignbook.pages.tables import folded, number, table
+from alignbook.pages.tables import folded, number, table, typeset
 from alignbook.probing import Probe
 
 EXAMPLE = "data/probe-example.json"
@@ -166,7 +166,7 @@ def _found(probe, prefix=""):
         heading = ABOUT[name][0]
         linked = heading if prefix is None else f'<a href="#{prefix}{name}">{heading}</a>'
         if said:
-            lines.append(f"<li>{linked}: {html.escape(said)}.</li>")
+            lines.append(f"<li>{linked}: {typeset(html.escape(said))}.</li>")
     return f"<ul>{''.join(lines)}</ul>"
 
 

@@ -6,10 +6,28 @@ import re
 
 import pandas as pd
 
-from alignbook.claims import interval, spread  # noqa: F401, which pages take from here
+from alignbook.claims import (  # noqa: F401, some of which pages take from here
+    ABSENT,
+    CONTRADICTED,
+    HOLDS,
+    NOT_JUDGED,
+    NOT_RUN,
+    UNDECIDED,
+    interval,
+    spread,
+)
 from alignbook.pages.names import spoken
 from alignbook.wording import digits
 
+# What each outcome means, for one who points at it; the chapter "How to read a page" says it at length.
+MEANS = {
+    HOLDS: "our results lie where the paper says",
+    CONTRADICTED: "our results lie on the other side of what the paper says",
+    ABSENT: "no effect, or one too small to matter",
+    UNDECIDED: "our results allow either answer",
+    NOT_JUDGED: "measured, but what judging it takes for granted is not met here",
+    NOT_RUN: "nothing was measured",
+}
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l, σ_max^2; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
@@ -149,9 +167,10 @@ def _exponent(value):
     return math.floor(math.log10(value)) if value else 0
 
 
-def badge(outcome):
-    """HTML of an outcome."""
-    return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}">{outcome}</span>'
+def badge(outcome, explained=False):
+    """HTML of an outcome; ``explained``: what it means comes up where one points at it."""
+    meaning = f' title="{html.escape(MEANS[outcome])}"' if explained else ""
+    return f'<span class="ab-outcome ab-{outcome.replace(" ", "-")}"{meaning}>{outcome}</span>'
 
 
 def table(rows, kind):

@@ -67,11 +67,14 @@ class Notebook:
 
     @property
     def halves(self):
-        """Ids of the statements that, beside the headline, make up ``claim``: its other halves.
+        """{id: a few words} of the statements that, beside the headline, make up ``claim``: its other parts.
 
-        ``alignbook: halves:`` of the front matter.
+        ``alignbook: halves:`` of the front matter. Raises AlignbookError where it is no such mapping.
         """
-        return self._told("halves") or []
+        halves = self._told("halves") or {}
+        if not isinstance(halves, dict) or not all(isinstance(words, str) for words in halves.values()):
+            raise AlignbookError(f"{paths.shown(self.source)}: halves must be a mapping, {{id: a few words}}")
+        return halves
 
     @property
     def data(self):
