@@ -32,6 +32,7 @@ NOT_JUDGED, NOT_RUN = "not judged", "not run"
 OUTCOMES = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED, NOT_RUN)
 CONFIDENCE, POWER = 0.95, 0.8
 MOST_SEEDS = 10_000  # more than this, and no affordable number decides
+_ZERO = re.compile(r"^[+-](0(?:\.0+)?)(?![\d.])")  # 0.0 has no sign
 _PIECES = 400  # of the distribution of a standard deviation; power to three digits
 ROUNDING = 1e-12  # relative spread below which values are the same
 
@@ -459,8 +460,8 @@ def interval(values, form="{:.2f}", within=(-math.inf, math.inf)):
     _, mean, ends = t_interval(values)
     if mean is None:
         return "–"
-    middle, *ends = (form.format(value) for value in (mean, *_cut(ends or (), *within)))
-    apart = {end.lstrip("+-") for end in ends} - {middle.lstrip("+-")}  # -0.0 is 0.0
+    middle, *ends = (_ZERO.sub(r"\1", form.format(value)) for value in (mean, *_cut(ends or (), *within)))
+    apart = {*ends} - {middle}
     return middle + (f" ({ends[0]} to {ends[1]})" if apart else "")
 
 

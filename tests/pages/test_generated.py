@@ -129,8 +129,21 @@ def test_what_holds_is_shown_beside_a_headline_of_which_nothing_does():
 def test_other_parts_that_came_out_as_the_headline_did_are_not_named():
     one, two, three = (replace(one, headline=False) for one in claims("holds", "absent", "undecided"))
     parts = [replace(one, half="first"), replace(two, half="second"), replace(three, half="second")]
-    text = re.sub("<[^>]*>", "", claim_tables.verdict([*claims("holds"), *parts])).replace("&nbsp;", " ")
-    assert text == "holds; second: absent in 1 of 2, undecided in 1 of 2"
+
+    def said(*parts):
+        return re.sub("<[^>]*>", "", claim_tables.verdict([*claims("holds"), *parts])).replace("&nbsp;", " ")
+
+    assert said(*parts) == "holds; second: absent in 1 of 2, undecided in 1 of 2"
+    more = [replace(one, half="third", ours=True) for one in parts[1:]]
+    assert (
+        said(*parts, *more)
+        == "holds; second: absent, undecided; third: absent, undecided by our own criterion"
+    )
+    ours = [replace(one, ours=True) for one in parts]
+    assert (
+        said(*ours, *more)
+        == "holds; second: absent, undecided; third: absent, undecided by our own criterion"
+    )
 
 
 def test_of_another_part_the_first_line_counts_two_outcomes_and_names_three():

@@ -10,10 +10,10 @@ from alignbook.claims import HOLDS, NOT_JUDGED, Claim, KeyNumber
 from alignbook.pages.claim_tables import (
     SHARED,
     UNFOLDED,
+    by_ours,
     claim_cells,
     claims_table,
     decides,
-    own,
     sources,
     spread,
 )
@@ -128,9 +128,9 @@ def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
 
 def test_a_criterion_of_ours_is_named_only_where_it_decided_something():
     ours = [replace(claim("Figure 1", n), ours=True) for n in range(2)]
-    assert not own(ours) and not own([replace(ours[0], outcome=NOT_JUDGED)])
+    assert not own(ours) and not by_ours([replace(ours[0], outcome=NOT_JUDGED)])
     held = [replace(one, outcome=HOLDS) for one in ours]
-    assert own(held) and own([held[0], ours[1]]) and not own([held[0], replace(held[1], ours=False)])
+    assert own(held) and by_ours([held[0], ours[1]]) and not by_ours([held[0], replace(held[1], ours=False)])
     assert "own criterion" in spread(held) and "own criterion" not in spread(ours)
 
 
@@ -222,3 +222,17 @@ def test_the_caveat_of_a_finding_stands_apart():
         'It grows by 0.5. <span class="ab-caveat">Our network is small.</span>'
     )
     assert parted("It grows.") == "It grows."
+
+
+@pytest.mark.parametrize(
+    ("value", "paper", "margin", "shown"),
+    [
+        (60.1518, 60.15, 0.04, "60.15"),
+        (60.1518, 60.15, 0.1, "60.2"),
+        (0.5441, 0.6, 0.2, "0.544"),
+        (2.0, 1.0, 1e-6, "2"),
+    ],
+)
+def test_a_number_has_the_digits_that_tell_whether_it_is_within_the_margin(value, paper, margin, shown):
+    one = Claim.computed("a", "It is so.", "Table 2", value, paper, margin)
+    assert claim_cells(one)["Here"] == shown

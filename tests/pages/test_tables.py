@@ -137,7 +137,11 @@ def test_a_value_and_its_interval_have_the_same_decimals(value, ends, bars, show
 
 def test_interval_that_rounding_closes_is_left_out():
     assert interval([0.9996, 0.9998, 0.9999], "{:.2f}") == "1.00"
-    assert interval([0.0, 0.001, 0.0], "{:+.2f}") == "+0.00"  # not (-0.00 to +0.00)
+    assert interval([0.0, 0.001, 0.0], "{:+.2f}") == "0.00"  # not (-0.00 to +0.00)
+    assert (
+        interval([-4.2, 0.01, -2.1], "{:+.0f}") == "-2 (-7 to +3)" and interval([0.01], "{:+.1f}%") == "0.0%"
+    )
+    assert interval([-3.2, 0.0, -1.6, -1.6], "{:+.0f}") == "-2 (-4 to 0)"
     assert interval([0.0, 0.01, 0.0], "{:.2f}") == "0.00 (-0.01 to 0.02)"
 
 

@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, OUTCOMES
-from alignbook.pages.tables import badge, folded, marked, measured, number, table
+from alignbook.pages.tables import DECIMALS, badge, folded, marked, measured, number, table
 from alignbook.statements import asked, came_out, condition
 
 FEW = 4  # replicates, up to which a verdict's first line names the one that differs
@@ -21,10 +21,11 @@ HEADLINE = '<span class="ab-headline">Headline</span> '
 OURS = ' <small class="ab-ours">by our own criterion</small>'
 
 
-def spread(group, most=None):
+def spread(group, most=None, own=True):
     """HTML of the outcome of ``group``, claims of one statement, and of which where they differ.
 
     most : with more outcomes than so many, if any, they are named without the claims that have them
+    own : whether it says of verdicts by a criterion of ours that they are
     """
     found = {}
     for outcome in OUTCOMES:
@@ -36,8 +37,8 @@ def spread(group, most=None):
         for outcome, those in found.items()
     }
     decided = [outcome for outcome in parts if outcome not in (NOT_JUDGED, NOT_RUN)]
-    if decided:
-        parts[decided[-1]] += own(group)
+    if decided and own:
+        parts[decided[-1]] += by_ours(group)
     return ", ".join(parts.values())
 
 
@@ -55,14 +56,17 @@ def verdict(claims):
     parts = {}
     for claim in halves:
         parts.setdefault(claim.half, []).append(claim)
-    return spread(head) + "".join(
-        f'; <small class="ab-half">{marked(name)}:</small> {spread(part, FEW_OUTCOMES)}'
-        for name, part in parts.items()
-        if not {claim.outcome for claim in part} <= alike
+    told = {name: part for name, part in parts.items() if not {claim.outcome for claim in part} <= alike}
+    most = FEW_OUTCOMES if len(told) == 1 else 1  # of several parts, none has room for counts
+    ours = len(told) > 1 and all(by_ours(part) for part in told.values())  # said once, of all of them
+    said = (
+        f'; <small class="ab-half">{marked(name)}:</small> {spread(part, most, own=not ours)}'
+        for name, part in told.items()
     )
+    return "".join([spread(head), *said, OURS * ours])
 
 
-def own(group):
+def by_ours(group):
     """HTML that says so where verdicts of ``group`` were reached, and all by a criterion of ours."""
     decided = [claim for claim in group if claim.outcome not in (NOT_JUDGED, NOT_RUN)]
     return OURS if decided and all(claim.ours for claim in decided) else ""
@@ -83,9 +87,9 @@ def tally(group):
     several = len(group) > 1
     # A span each, so that on phones, where cells are flex boxes, a count stays with its outcome.
     signs = {outcome: badge(outcome) for outcome in OUTCOMES if counts[outcome]}
-    ours = own(group)
+    ours = by_ours(group)
     # Where some are by the paper's criterion, each outcome tells whether its own are.
-    told = {o: "" if ours else own([claim for claim in group if claim.outcome == o]) for o in signs}
+    told = {o: "" if ours else by_ours([claim for claim in group if claim.outcome == o]) for o in signs}
     parts = [
         f"<span>{counts[o]}&nbsp;{sign}{told[o]}</span>" if several else sign for o, sign in signs.items()
     ]
@@ -149,7 +153,7 @@ def _together(found):
 
 
 def _claim_row(claim, apart, letters, anchored):
-    outcome = f"{badge(claim.outcome)}{own([claim])}{by_which_rule(claim)}"
+    outcome = f"{badge(claim.outcome)}{by_ours([claim])}{by_which_rule(claim)}"
     cells = claim_cells(claim, apart, letters)
     if claim.headline:
         cells["Claim"] = f"{HEADLINE}{cells['Claim']}"
@@ -169,7 +173,7 @@ def claim_cells(claim, apart=(), letters=None):
 
     Notes in ``apart`` stand elsewhere; those in ``letters`` stand there under a letter.
     """
-    here = number(claim.measured)
+    here = number(_told_apart(claim))
     if claim.interval and claim.measured is not None:
         here, low, high = measured(claim.measured, claim.interval, _bars(claim))
         here += f"<br><small>{low} to {high}</small>"
@@ -180,6 +184,18 @@ def claim_cells(claim, apart=(), letters=None):
     statement = f"{marked(claim.statement)} <small>({marked(claim.source)})</small>"
     noted = shown(notes(claim), letters or {}, apart)
     return {"Claim": statement + noted, "Paper": paper, "Here": here}
+
+
+def _told_apart(claim):
+    """What ``claim`` measured, with so many decimals that they tell whether it is within the margin."""
+    value, paper = claim.measured, claim.paper
+    if value is None or claim.tolerance is None or not isinstance(paper, int | float):
+        return value
+    within = abs(value - paper) <= claim.tolerance
+    written = (f"{value:.{decimals}f}" for decimals in range(DECIMALS + 1))
+    if (abs(float(f"{value:.3g}") - paper) <= claim.tolerance) == within:
+        return value
+    return next((text for text in written if (abs(float(text) - paper) <= claim.tolerance) == within), value)
 
 
 def _bars(claim):

@@ -203,7 +203,7 @@ def _statements(pairs, beside=lambda claim: claim.test, judged=True):
     """A list of statements; where they are ``judged``, each says whether by a criterion of ours."""
     items = [
         f'<li><a href="{record.name}.html#claim-{html.escape(claim.id)}">{html.escape(record.label)}</a> '
-        f"{marked(claim.statement)}{claim_tables.own([claim]) if judged else ''} "
+        f"{marked(claim.statement)}{claim_tables.by_ours([claim]) if judged else ''} "
         f"<small>{marked(beside(claim))}</small></li>"
         for record, claim in pairs
     ]

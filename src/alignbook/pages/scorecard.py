@@ -121,7 +121,7 @@ def _statement(record, statement, group):
 def _row(record, claim):
     cells = claim_tables.claim_cells(claim)
     link = f'<a href="{record.name}.html#claim-{html.escape(claim.id)}">on its page</a>'
-    outcome = f"{badge(claim.outcome)}{claim_tables.own([claim])}{claim_tables.by_which_rule(claim)}"
+    outcome = f"{badge(claim.outcome)}{claim_tables.by_ours([claim])}{claim_tables.by_which_rule(claim)}"
     return {**cells, "Outcome": f"<div>{outcome}</div>", "Page": link}
 
 
