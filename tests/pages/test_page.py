@@ -128,9 +128,9 @@ def test_what_many_statements_are_read_with_stands_above_them_under_a_letter():
 
 def test_a_criterion_of_ours_is_named_only_where_it_decided_something():
     ours = [replace(claim("Figure 1", n), ours=True) for n in range(2)]
-    assert not own(ours) and not by_ours([replace(ours[0], outcome=NOT_JUDGED)])
+    assert not by_ours(ours) and not by_ours([replace(ours[0], outcome=NOT_JUDGED)])
     held = [replace(one, outcome=HOLDS) for one in ours]
-    assert own(held) and by_ours([held[0], ours[1]]) and not by_ours([held[0], replace(held[1], ours=False)])
+    assert by_ours(held) and by_ours([held[0], ours[1]]) and not by_ours([held[0], replace(held[1], ours=False)])
     assert "own criterion" in spread(held) and "own criterion" not in spread(ours)
 
 
