@@ -133,13 +133,12 @@ def test_a_case_chooses_what_is_printed_and_required_for_it():
     assert (wide.outcome, wide.test, wide.paper) == (NOT_RUN, "nothing printed", "about 64")
 
 
-def test_halves_of_the_claim_are_marked_and_must_be_there():
+def test_parts_of_the_claim_are_named_and_must_be_there():
     stated = [statement("a", above=0, headline=True), statement("b", above=0), statement("c", above=0)]
-    made = judged(stated, by_width().drop_duplicates("seed"), {}, halves={"c": "later"})
-    assert [(claim.id, claim.half) for claim in made] == [("a", ""), ("b", ""), ("c", "later")]
-    for wrong in ("d", "a"):  # the headline is no other half
-        with pytest.raises(AlignbookError, match=f"parts of the claim are no further statements: {wrong}"):
-            judged(stated, by_width(), {}, halves={wrong: "later"})
+    made = judged(stated, by_width().drop_duplicates("seed"), {}, parts={"a": "first", "c": "later"})
+    assert [(claim.id, claim.part) for claim in made] == [("a", "first"), ("b", ""), ("c", "later")]
+    with pytest.raises(AlignbookError, match="parts of the claim are no statements: d"):
+        judged(stated, by_width(), {}, parts={"d": "later"})
 
 
 def test_cases_over_a_parameter():

@@ -91,9 +91,9 @@ class Claim:
         Whether what is judged is ours, a bound, a reading or a coefficient, and not the paper's.
     headline : bool
         Whether the figure or table exists for this claim; one per notebook.
-    half : str
-        What the page's first line calls this part of the paper's claim; empty for the headline and for
-        whatever is no part of the claim.
+    part : str
+        What the page's first line calls this part of the paper's claim; empty where it is none, or the claim
+        has no parts.
     matters : float or None
         The smallest effect that matters, in ``unit``; None where nothing is directional.
     unit : str
@@ -147,7 +147,7 @@ class Claim:
     group: str | None = None
     ours: bool = False
     headline: bool = False
-    half: str = ""
+    part: str = ""
     matters: float | None = None
     unit: str = ""
     because: str = ""

@@ -217,15 +217,15 @@ class Statement:
         return judge(*about, values, target, matters=self.matters, what=what)
 
 
-def judged(statements, table, parameters, halves=MappingProxyType({})):
+def judged(statements, table, parameters, parts=MappingProxyType({})):
     """The claims of ``statements`` on a stored ``table`` (DataFrame): a list of :class:`Claim`.
 
     One statement, with all its cases, is the headline. Raises AlignbookError where none or several are, where
     it has no case, or where two claims have the same id.
-    halves : {id: a few words} of the statements that are other parts of what the paper claims by the page
+    parts : {id: a few words} of the statements that make up what the page says that the paper claims
     """
-    if unknown := set(halves) - {statement.id for statement in statements if not statement.headline}:
-        raise AlignbookError(f"parts of the claim are no further statements: {', '.join(sorted(unknown))}")
+    if unknown := set(parts) - {statement.id for statement in statements}:
+        raise AlignbookError(f"parts of the claim are no statements: {', '.join(sorted(unknown))}")
     heads = [statement for statement in statements if statement.headline]
     if len(heads) != 1:
         raise AlignbookError(f"one statement must be the headline, not {len(heads)}")
@@ -234,11 +234,11 @@ def judged(statements, table, parameters, halves=MappingProxyType({})):
         found = statement.claims(table, parameters)
         if statement.headline and not found:
             raise AlignbookError(f"{statement.id} is the headline and has no case at these parameters")
+        # What is asked elsewhere under the headline's id, with other words, is no part of the claim.
+        other = statement.id == heads[0].id and statement.text != heads[0].text
+        part = "" if other else parts.get(statement.id, "")
         claims += [
-            replace(
-                claim, headline=statement.headline and claim is found[0], half=halves.get(statement.id, "")
-            )
-            for claim in found
+            replace(claim, headline=statement.headline and claim is found[0], part=part) for claim in found
         ]
     ids = [claim.id for claim in claims]
     twice = sorted({id for id in ids if ids.count(id) > 1})

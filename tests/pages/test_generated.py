@@ -102,8 +102,22 @@ def test_findings_stand_where_the_headline_came_out(outcomes, section):
     assert "## Further statements that are contradicted" not in text  # the headline's own are told above
 
 
+def named(claims, words, **changed):
+    return [
+        replace(
+            one, id=f"{words}-{one.id}", headline=one.headline and words == "first", part=words, **changed
+        )
+        for one in claims
+    ]
+
+
+def first_line(*claims):
+    text = re.sub("<[^>]*>", "", claim_tables.verdict(list(claims)))
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("&nbsp;", " ").strip()
+
+
 @pytest.mark.parametrize(
-    ("head", "half", "section", "shown"),
+    ("head", "other", "section", "shown"),
     [
         ("holds", "contradicted", glance.PART, True),
         ("holds", "not judged", glance.PART, True),
@@ -112,53 +126,49 @@ def test_findings_stand_where_the_headline_came_out(outcomes, section):
         ("undecided", "holds", glance.OPEN, True),
     ],
 )
-def test_another_half_of_the_claim_is_not_hidden_by_its_verdict(head, half, section, shown):
-    found = [*claims(head), replace(claims(half, headline=False)[0], id="half", half="later")]
+def test_another_part_of_the_claim_is_not_hidden_by_its_verdict(head, other, section, shown):
+    found = [*named(claims(head), "first"), *named(claims(other), "later")]
     text = glance.findings(PAPERS, [made(found=found)])
     assert f"## {section}\n" in text and [s for s in glance.SECTIONS if f"## {s}\n" in text] == [section]
-    assert ("later:" in text) == shown == ("later:" in claim_tables.verdict(found))
+    assert ("later:" in text) == shown
+    assert first_line(*found) == (f"first: {head}; later: {other}" if shown else "holds in both parts")
 
 
-def test_what_holds_is_shown_beside_a_headline_of_which_nothing_does():
-    halves = [replace(claims("holds", headline=False)[0], id="half", half="later")]
-    for outcomes, shown in ((["contradicted", "absent"], True), (["contradicted", "holds"], False)):
-        text = claim_tables.verdict([*claims(*outcomes, group="of the headline"), *halves])
-        assert ("later:" in text) == shown
-
-
-def test_other_parts_that_came_out_as_the_headline_did_are_not_named():
-    one, two, three = (replace(one, headline=False) for one in claims("holds", "absent", "undecided"))
-    parts = [replace(one, half="first"), replace(two, half="second"), replace(three, half="second")]
-
-    def said(*parts):
-        return re.sub("<[^>]*>", "", claim_tables.verdict([*claims("holds"), *parts])).replace("&nbsp;", " ")
-
-    assert said(*parts) == "holds; second: absent in 1 of 2, undecided in 1 of 2"
-    more = [replace(one, half="third", ours=True) for one in parts[1:]]
+def test_the_parts_of_a_claim_are_told_one_by_one_where_they_came_out_otherwise():
+    first = named(claims("holds", "undecided", group="one"), "first")
+    assert first_line(*first) == "holds in 1 of 2, undecided in 1 of 2"  # one part
+    later, last = named(claims("holds"), "later"), named(claims("holds"), "last")
+    assert first_line(*first, *later) == "first: holds in 1 of 2, undecided in 1 of 2; later: holds"
+    assert first_line(*named(claims("holds"), "first"), *later, *last) == "holds in all 3 parts"
+    twice = [*claims("absent"), *claims("undecided")]  # two statements of one part, with the same cases
     assert (
-        said(*parts, *more)
-        == "holds; second: absent, undecided; third: absent, undecided by our own criterion"
-    )
-    ours = [replace(one, ours=True) for one in parts]
-    assert (
-        said(*ours, *more)
-        == "holds; second: absent, undecided; third: absent, undecided by our own criterion"
+        first_line(*first[:1], *named(twice, "later"))
+        == "first: holds; later: absent in 1 of 2, undecided in 1 of 2"
     )
 
 
-def test_of_another_part_the_first_line_counts_two_outcomes_and_names_three():
-    def said(*outcomes):
-        halves = [
-            replace(one, headline=False, half="later") for one in claims(*outcomes, group="of the half")
-        ]
-        text = claim_tables.verdict([*claims("holds"), *halves]).partition("later:")[2]
-        return re.sub("<[^>]*>", "", text).replace("\N{NO-BREAK SPACE}", " ").replace("&nbsp;", " ").strip()
+def test_that_all_parts_are_by_a_criterion_of_ours_is_said_once():
+    first, later = named(claims("holds"), "first"), named(claims("absent"), "later")
+    ours = [replace(one, ours=True) for one in (*first, *later)]
+    assert first_line(*ours) == "first: holds; later: absent by our own criterion"
+    assert first_line(ours[0], *later) == "first: holds by our own criterion; later: absent"
+    same = named(claims("holds"), "later")
+    assert first_line(ours[0], *same) == "holds in both parts, 1 by our own criterion"
+    assert first_line(ours[0], replace(same[0], ours=True)) == "holds in both parts by our own criterion"
+
+
+def test_outcomes_of_few_cases_are_told_with_the_cases():
+    def case(label, outcome):
+        (one,) = claims(outcome, group="It is so.")
+        return replace(one, id=label, statement=f"It is so ({label}).", headline=label == "A")
 
     assert (
-        said("absent", "absent", "undecided", "absent", "absent") == "absent in 4 of 5, undecided in 1 of 5"
+        first_line(case("A", "holds"), case("B", "absent"), case("C", "absent")) == "holds (A), absent (B, C)"
     )
-    assert said("absent", "contradicted", "undecided") == "contradicted, absent, undecided"
-    assert said("absent", "absent") == "absent"
+    long = "a case whose label is longer than what fits"
+    assert first_line(case("A", "holds"), case(long, "absent")) == "holds (A), absent in 1 of 2"
+    many = [case(label, "holds") for label in "ABCD"] + [case("E", "absent")]
+    assert first_line(*many) == "holds in 4 of 5, absent in 1 of 5"
 
 
 def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():

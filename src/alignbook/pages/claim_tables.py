@@ -6,32 +6,32 @@ from dataclasses import replace
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, OUTCOMES
+from alignbook.claims import NOT_JUDGED, NOT_RUN, OUTCOMES
 from alignbook.pages.tables import DECIMALS, badge, folded, marked, measured, number, table
 from alignbook.statements import asked, came_out, condition
 
-FEW = 4  # replicates, up to which a verdict's first line names the one that differs
-FEW_OUTCOMES = 2  # of another part of a claim, up to which the first line says how many have each
-SHORT = 36  # letters of that name, at most
+FEW = 4  # replicates, up to which a verdict's first line names those that have an outcome
+SHORT = 36  # letters of their names, at most
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 SHARED = 3  # statements from which on a note of theirs stands above the table, with a letter
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
 HEADLINE = '<span class="ab-headline">Headline</span> '
-OURS = ' <small class="ab-ours">by our own criterion</small>'
+THEN = '<span class="ab-then">; </span>'  # a new line on the page itself
+CRITERION = "by our own criterion"
+OURS = f' <small class="ab-ours">{CRITERION}</small>'
 
 
-def spread(group, most=None, own=True):
+def spread(group, own=True):
     """HTML of the outcome of ``group``, claims of one statement, and of which where they differ.
 
-    most : with more outcomes than so many, if any, they are named without the claims that have them
     own : whether it says of verdicts by a criterion of ours that they are
     """
     found = {}
     for outcome in OUTCOMES:
         if those := [claim for claim in group if claim.outcome == outcome]:
             found[outcome] = those
-    told = 1 < len(found) <= (most or len(OUTCOMES))
+    told = len(found) > 1
     parts = {
         outcome: badge(outcome, explained=True) + _of_which(those, group) * told
         for outcome, those in found.items()
@@ -43,27 +43,29 @@ def spread(group, most=None, own=True):
 
 
 def main(claims):
-    """(claims of the headline's statement, those of the other halves of what the paper is said to claim)."""
+    """(claims of the headline's statement, those of the other parts of what the paper is said to claim)."""
     head = grouped(claims)[0][1]
-    return head, [claim for claim in claims if claim.half]
+    return head, [claim for claim in claims if claim.part and claim not in head]
 
 
 def verdict(claims):
-    """HTML of how a page's main claim came out, with those of its other parts that came out otherwise."""
-    head, halves = main(claims)
-    found = {claim.outcome for claim in head}
-    alike = found if len(found) == 1 else found & {HOLDS}
-    parts = {}
-    for claim in halves:
-        parts.setdefault(claim.half, []).append(claim)
-    told = {name: part for name, part in parts.items() if not {claim.outcome for claim in part} <= alike}
-    most = FEW_OUTCOMES if len(told) == 1 else 1  # of several parts, none has room for counts
-    ours = len(told) > 1 and all(by_ours(part) for part in told.values())  # said once, of all of them
+    """HTML of how a page's main claim came out: once where all its parts came out alike, else one by one."""
+    head, others = main(claims)
+    parts = {head[0].part: head}
+    for claim in others:
+        parts.setdefault(claim.part, []).append(claim)
+    if len(parts) == 1:
+        return spread(head)
+    ours = sum(bool(by_ours(part)) for part in parts.values())
+    if len({claim.outcome for claim in [*head, *others]}) == 1:
+        alike = "in both parts" if len(parts) == 2 else f"in all {len(parts)} parts"
+        some = f'<small class="ab-ours">, {ours} {CRITERION}</small>' if ours < len(parts) else OURS
+        return f'{spread(head, own=False)} <small class="ab-part-of">{alike}</small>{some * bool(ours)}'
     said = (
-        f'; <small class="ab-half">{marked(name)}:</small> {spread(part, most, own=not ours)}'
-        for name, part in told.items()
+        f'<small class="ab-part-of">{marked(name)}:</small> {spread(part, own=ours < len(parts))}'
+        for name, part in parts.items()
     )
-    return "".join([spread(head), *said, OURS * ours])
+    return THEN.join(said) + OURS * (ours == len(parts))
 
 
 def by_ours(group):
@@ -73,11 +75,12 @@ def by_ours(group):
 
 
 def _of_which(those, group):
-    """HTML that tells ``those`` from the others of ``group``: a single one's label, else ``in 2 of 3``."""
-    case = those[0].case
-    alone = sum(claim.case == case for claim in group) == 1  # of halves, several may have it
-    if len(those) == 1 and case and alone and len(group) <= FEW and len(case) <= SHORT:
-        return f" <small>({marked(case)})</small>"
+    """HTML that tells ``those`` from the others of ``group``: their labels, if short, else ``in 2 of 3``."""
+    cases = [claim.case for claim in those]
+    names = ", ".join(filter(None, cases))
+    told_apart = all(cases) and len({claim.case for claim in group}) == len(group)  # parts may share cases
+    if told_apart and len(group) <= FEW and len(names) <= SHORT:
+        return f" <small>({marked(names)})</small>"
     return f"&nbsp;in&nbsp;{len(those)} of&nbsp;{len(group)}"
 
 
@@ -118,12 +121,12 @@ def claims_table(claims, anchored=True):
         main = any(claim.headline for claim in group)
         unfolded = len(group) <= UNFOLDED and (not anchored or main)
         # What the group's row says is not said of its cases; an open main claim has no such word in its row.
-        inside = [replace(claim, half="", headline=main and unfolded) for claim in group]
+        inside = [replace(claim, part="", headline=main and unfolded) for claim in group]
         inner = table(filled([_claim_row(claim, common, letters, anchored) for claim in inside]), "claims")
         source = ", ".join(sources(group))
         rows.append(
             {
-                "Claim": f"{HEADLINE * (main and not unfolded)}{_part(group[0])}"
+                "Claim": f"{HEADLINE * (main and not unfolded)}{_part(group[0]) * (not main)}"
                 f"{marked(statement)} <small>({marked(source)})</small>"
                 f"{shown(common, letters)}",
                 "Paper": "",
@@ -165,7 +168,7 @@ def _claim_row(claim, apart, letters, anchored):
 
 def _part(claim):
     """HTML that marks another part of what the page says that the paper claims."""
-    return '<span class="ab-headline">Part of the claim</span> ' if claim.half else ""
+    return '<span class="ab-headline">Part of the claim</span> ' if claim.part else ""
 
 
 def claim_cells(claim, apart=(), letters=None):

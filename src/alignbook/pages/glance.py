@@ -163,13 +163,13 @@ def _section(record):
     return section_of(*claim_tables.main(record.claims))
 
 
-def section_of(group, halves=()):
+def section_of(group, others=()):
     """Where claims of one statement stand among the findings, one of ``SECTIONS``.
 
-    halves : claims of the other halves of what the paper is said to claim: it holds where these do, too
+    others : claims of the other parts of what the paper is said to claim: it holds where these do, too
     """
     found = {claim.outcome for claim in group}
-    if found == {claims.HOLDS} != found | {claim.outcome for claim in halves}:
+    if found == {claims.HOLDS} != found | {claim.outcome for claim in others}:
         return PART
     if claims.HOLDS in found:
         return HOLDS if found == {claims.HOLDS} else PART

@@ -92,7 +92,7 @@ class Page:
                 decided = asked(plan)
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
                 claims = [
-                    replace(claim, headline=False, half="") for claim in run.claims if claim.id in decided
+                    replace(claim, headline=False, part="") for claim in run.claims if claim.id in decided
                 ]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
                 parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")

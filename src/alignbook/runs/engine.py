@@ -135,18 +135,18 @@ class Run:
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
         notebook = notebooks.find(self.name)
         with self._told("claims"):
-            statements, halves = notebook.reading.STATEMENTS, notebook.halves
-            claims = judged(statements, self.judged_table, self.parameters, halves)
+            statements, parts = notebook.reading.STATEMENTS, notebook.parts
+            claims = judged(statements, self.judged_table, self.parameters, parts)
             if any(c.outcome == NOT_RUN for c in claims) and len(self.judged_table) < len(self.table):
                 # A part of a study may have seeds of its own, of which none is new.
-                all_runs = {c.id: c for c in judged(statements, self.table, self.parameters, halves)}
+                all_runs = {c.id: c for c in judged(statements, self.table, self.parameters, parts)}
                 claims = [all_runs.get(c.id, c) if c.outcome == NOT_RUN else c for c in claims]
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
         claims = [replace(claim, needed=self._needed(claim)) for claim in claims]
         planned = self._judged_elsewhere()
         return [
-            replace(planned.get(claim.id, claim), headline=claim.headline, half=claim.half)
+            replace(planned.get(claim.id, claim), headline=claim.headline, part=claim.part)
             for claim in claims
         ]
 

@@ -66,15 +66,16 @@ class Notebook:
             ) from None
 
     @property
-    def halves(self):
-        """{id: a few words} of the statements that, beside the headline, make up ``claim``: its other parts.
+    def parts(self):
+        """{id: a few words} of the statements that make up ``claim``, the headline's among them.
 
-        ``alignbook: halves:`` of the front matter. Raises AlignbookError where it is no such mapping.
+        ``alignbook: parts:`` of the front matter; empty where the claim is one statement. Raises
+        AlignbookError where it is no such mapping.
         """
-        halves = self._told("halves") or {}
-        if not isinstance(halves, dict) or not all(isinstance(words, str) for words in halves.values()):
-            raise AlignbookError(f"{paths.shown(self.source)}: halves must be a mapping, {{id: a few words}}")
-        return halves
+        parts = self._told("parts") or {}
+        if not isinstance(parts, dict) or not all(isinstance(words, str) for words in parts.values()):
+            raise AlignbookError(f"{paths.shown(self.source)}: parts must be a mapping, {{id: a few words}}")
+        return parts
 
     @property
     def data(self):

@@ -130,9 +130,9 @@ def test_claims_hold():
     heads = {id for id, claim in claims(made_up()).items() if claim.headline}
     assert heads == {"would-mnist"}  # with the premise; without it the statement is ours
     assert {"controls-mnist-0"} < {id for id, claim in claims(made_up()).items() if claim.ours}
-    # A statement of ours that drops the paper's premise is no half of what the page says the paper claims.
-    halves = notebooks.find("signal_propagation/appC_freezing").halves
-    assert "controls" not in halves and {id for id in claims(made_up()) if id.startswith(tuple(halves))}
+    # A statement of ours that drops the paper's premise is no part of what the page says the paper claims.
+    parts = notebooks.find("signal_propagation/appC_freezing").parts
+    assert "controls" not in parts and {id for id in claims(made_up()) if id.startswith(tuple(parts))}
 
 
 def test_claims_are_contradicted():

@@ -170,10 +170,10 @@ def test_with_running_statistics_each_target_has_its_verdict():
 
 
 def test_a_target_alike_in_inputs_alone_is_no_part_of_the_claim():
-    halves = notebooks.find("transferability/sec3_flat_region").halves
-    found = judged(reading.STATEMENTS, made_up(), PARAMETERS, halves)
-    halves = {claim.id for claim in found if claim.half}
-    assert halves == {"stays-held-out", "further-held-out", "leaves-mnist"}
+    parts = notebooks.find("transferability/sec3_flat_region").parts
+    found = judged(reading.STATEMENTS, made_up(), PARAMETERS, parts)
+    parts = {claim.id for claim in found if claim.part}
+    assert parts == {"farther-out-held-out", "stays-held-out", "further-held-out", "leaves-mnist"}
     ours = [claim for claim in found if claim.id.endswith("inputs-cifar100")]
     assert len(ours) == 2 and all(claim.ours for claim in ours)
     assert not any("a similar " in claim.statement for claim in ours)
