@@ -154,7 +154,8 @@ def finding(table, parameters, claims):
     elif HOLDS in found:
         more = f"{real}more{counted(found[HOLDS], sum(map(len, found.values())))}"
     short = said.replace(", as the paper assumes,", ",")
-    return fitting(sentences(said, more), sentences(short, more), f"{short}.")
+    brief = more.replace("such a step changes", "it changes")
+    return fitting(*(sentences(one, two) for two in (more, brief) for one in (said, short)), f"{short}.")
 
 
 def changes(claims, found):
@@ -176,14 +177,14 @@ def of_some(claims, total):
 
 
 def along_labels(claims, fact):
-    """``, but more along the labels``: Appendix C's conclusion, where all data sets say the same."""
+    """``, but points more along the labels``: Appendix C's conclusion, where all data sets say the same."""
     found = replicates(claims, "turns")
     measured = [claim.measured for some in found.values() for claim in some]
     signs = {HOLDS if value > 0 else CONTRADICTED for value in measured}
     if len(found) != 1 or (NOT_JUDGED in found and len(signs) > 1):
         return ""
     (outcome,) = signs if NOT_JUDGED in found else found
-    said = f"{'and' if outcome == fact else 'but'} {MORE[outcome].format('')} along the labels"
+    said = f"{'and' if outcome == fact else 'but'} points {MORE[outcome].format('')} along the labels"
     return f", {said}" + " (not judged)" * (NOT_JUDGED in found)
 
 

@@ -195,7 +195,11 @@ def directions(parameters):
     ]
 
 
-SIGNED = {"matters": 0.1, "unit": "of an eigenvalue", "because": "a twentieth of the smallest in Figure 5, 2"}
+SIGNED = {
+    "matters": 0.1,
+    "unit": "in units of an eigenvalue",
+    "because": "a twentieth of the smallest in Figure 5, 2",
+}
 SIZE = {"near": 0.0, "within": 0.3, "unit": "factors of ten"}
 TYPICAL = {
     "seen": 3, "post_hoc": "the few very short steps in which a ReLU switched dominate every mean over steps",
@@ -293,7 +297,7 @@ def finding(table, parameters, claims):
             said += ": with the errors of our estimates, even an exact order would correlate by only "
             said += f"{exact:.2f}"
     else:
-        said += f" (rank correlation {short.measured:.2f} times that of an exact formula)"
+        said += f" (rank correlation {short.measured:.2f}, where an exact formula would give 1)"
     if long.outcome != short.outcome and long.outcome in LONG:
         said += f"; {LONG[long.outcome].format(weakly(long))} ({long.measured:.2f})"
     if claims["others-shuffled-rate"].outcome == CONTRADICTED:

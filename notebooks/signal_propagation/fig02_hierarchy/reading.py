@@ -180,7 +180,7 @@ SAME = {
     for column in ("hidden", "ends")
 }  # fmt: skip
 HEIGHT = {
-    "above": 0, "matters": 0.005, "unit": "of the alignment", "each": kinds,
+    "above": 0, "matters": 0.005, "unit": "in alignment", "each": kinds,
     "because": "smaller differences cannot be read from the curves of Figure 2",
 }  # fmt: skip
 AT_RATE = {"source": "Figures 9 (c) and 10 (c)", "each": printed, "requires": (TRAINED, ON_ALL)}

@@ -252,7 +252,7 @@ STATEMENTS = [
     ),
     Statement(
         "higher", "A higher learning rate or a smaller batch makes the peak higher.", source="Section 4",
-        of=change("height"), above=0, matters=HEIGHT, unit="of the alignment", each=ALL,
+        of=change("height"), above=0, matters=HEIGHT, unit="in alignment", each=ALL,
         requires=(NEAR, SAME["height"]),
         because="smaller differences cannot be read from the curves of Figure 4",
     ),
@@ -268,7 +268,7 @@ STATEMENTS = [
     ),
     Statement(
         "adam-height", "Adam gives lower peaks than SGD (means over the rates).", above=0, matters=HEIGHT,
-        source="Figure 13, which shows VGG-19", of=adam_less_sgd("height", -1), unit="of the alignment",
+        source="Figure 13, which shows VGG-19", of=adam_less_sgd("height", -1), unit="in alignment",
         because="smaller differences cannot be read from the curves of Figure 13", each=CONVOLUTIONAL,
         requires=(NEAR,),
     ),
@@ -360,7 +360,7 @@ def changes(axes):
 KEY_NUMBERS = {
     ("dense", "place", "batch"): "peak's layer, change in % per halving of the batch, fully connected",
     ("dense", "place", "rate"): "the same per doubling of the rate",
-    ("vgg19", "accuracy_gap", "rate"): "change of VGG-19's accuracy gap in points per doubling of the rate",
+    ("vgg19", "accuracy_gap", "rate"): "VGG-19's accuracy gap, points per doubling of the rate, not judged",
 }
 
 

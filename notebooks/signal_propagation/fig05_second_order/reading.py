@@ -129,7 +129,7 @@ COSINE = {
     "bounds": (-1, 1),
 }  # fmt: skip
 NORM = {
-    "source": "Figure 5, Appendix B.4", "above": 0, "matters": 0.05, "unit": "of the norm", "bounds": (-1, 1),
+    "source": "Figure 5, Appendix B.4", "above": 0, "matters": 0.05, "unit": "in norm", "bounds": (-1, 1),
     "because": "a twentieth of a vector of length 1; Figure 5 shows nothing smaller",
 }  # fmt: skip
 KNOWN = Requirement("the times, images and width of Figure 5 are known", lambda t, p, **given: False)

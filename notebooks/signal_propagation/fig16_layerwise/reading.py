@@ -140,7 +140,7 @@ STATEMENTS = [
     ),
     Statement(
         "lower", "The largest alignment is lower than with training end to end.",
-        source="Figure 16", of=lower, above=0, matters=HEIGHT, unit="of the alignment", each=first_cases,
+        source="Figure 16", of=lower, above=0, matters=HEIGHT, unit="in alignment", each=first_cases,
         because="a tenth of the largest alignments", bounds=(-1, 1),
         requires=(STOPS, SAME[lower]),
     ),

@@ -179,7 +179,7 @@ STATEMENTS = [
     ),
     Statement(
         "rises", "The mean alignment of the hidden layers rises.", source="Figure 18", each=noises,
-        of=rises, above=0, matters=0.001, unit="of the alignment", ours=True,
+        of=rises, above=0, matters=0.001, unit="in alignment", ours=True,
         because="a line's width, about a sixteenth of the largest alignment that the figure shows",
     ),
     Statement(
@@ -247,7 +247,7 @@ def finding(table, parameters, claims):
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     if parity and len(replicates(claims, "evolves")) == 1:  # else the first sentence is long enough
-        return f"{said}. Such a network {parity} one whose layers are all trained."
+        return f"{said}. At width {width} such a network {parity} one whose layers are all trained."
     return f"{said}."
 
 

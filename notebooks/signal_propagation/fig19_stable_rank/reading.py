@@ -144,7 +144,7 @@ STATEMENTS = [
     Statement(
         "rank", "Networks with higher test accuracy have lower stable ranks.",
         source="Figure 20b, Appendix G.1", of=with_accuracy("log_rank", -1), headline=True,
-        unit="minus the correlation", **OF_R,
+        unit="with the sign reversed", **OF_R,
     ),
     Statement(
         "alignment", "Networks with higher test accuracy have larger alignments.", source="Figure 20a",
@@ -198,7 +198,7 @@ STATEMENTS = [
     ),
     Statement(
         "fisher-rank", "Networks with higher test accuracy have a Fisher information of lower stable rank.",
-        source="Figure 22", of=with_accuracy("log_fisher", -1), unit="minus the correlation", **OF_R,
+        source="Figure 22", of=with_accuracy("log_fisher", -1), unit="with the sign reversed", **OF_R,
     ),
 ]  # fmt: skip
 
