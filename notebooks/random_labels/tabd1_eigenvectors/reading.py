@@ -190,7 +190,7 @@ def finding(table, parameters, claims):
     bound = {
         HOLDS: f"One split could have all scalar products above {LEAST}, as in the paper",
         CONTRADICTED: "Over all eigenvectors the least scalar product is "
-        f"{least(table).median():.2f} (median split), in the paper above {LEAST}",
+        f"{least(table).median():.2f} (median over the splits), in the paper above {LEAST}",
     }
     moved = claims["least"].outcome == CONTRADICTED and claims["least-partners"].outcome == HOLDS
     swap = "Later eigenvectors with close eigenvalues swap places" * moved
@@ -206,7 +206,7 @@ def finding(table, parameters, claims):
     if not parts:
         return f"{symmetry or 'Nothing is among the results'}."
     said = joined(*parts)
-    return fitting(sentences(said, swap, symmetry), sentences(said, symmetry), sentences(said))
+    return fitting(sentences(said, swap or symmetry), sentences(said))
 
 
 def key_numbers(table, parameters):

@@ -284,7 +284,7 @@ AXES = {
     "batch": ("halving of the batch", "smaller batches"),
     "rate": ("doubling of the rate", "higher rates"),
 }
-CHOSEN = "; we chose afterwards"  # which of the paper's two directions is the claim
+CHOSEN = "; we chose after our results"  # which of the paper's two directions is the claim
 SAID = {
     HOLDS: "the early peak moves towards the centre, {} as Section 4 says (Figure 8: the opposite"
     f"{CHOSEN})",

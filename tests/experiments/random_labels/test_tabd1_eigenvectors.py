@@ -134,7 +134,7 @@ def test_others_disagree():
     assert "do not agree as printed" in finding(made_up(shift=2.0, least=0.9))
     said = finding(made_up(least=0.9))
     assert (
-        "; over all eigenvectors the least scalar product is 0.90 (median split), in the paper above 0.9"
+        "all eigenvectors the least scalar product is 0.90 (median over the splits), in the paper above 0.9"
         in said
     )
     assert "swap places" not in finding(made_up(least=0.9))
