@@ -124,10 +124,10 @@ SAID = by_verdict(
     "less similar targets lead farther out of the source's flat region",
 )
 STAYS = by_verdict(
-    "and these stay within our edge, a tenth of that way", "and even these pass our edge of a tenth",
-    "and these end at our edge, a tenth of that way",
-    undecided="and whether these pass our edge, a tenth of that way is undecided",
-    not_judged="and whether these pass our edge, a tenth of that way is not judged",
+    "and these stay within our edge of 10 %", "and even these pass our edge of a tenth",
+    "and these end at our edge of 10 %",
+    undecided="and whether these pass our edge of 10 % is undecided",
+    not_judged="and whether these pass our edge of 10 % is not judged",
 )  # fmt: skip
 FURTHER = by_verdict(
     "The weights move farther, too", "The weights move less far", "The weights move no farther",
