@@ -176,7 +176,8 @@ STATEMENTS = [
     ),
     Statement(
         "middle-imagenet-scaled", f"{SMOOTHER}curvature, random over pre-trained, with heads scaled to equal "
-        f"logits{IN}.", **MIDDLE,
+        f"logits{IN}.", **MIDDLE, seen=5,
+        post_hoc="asked with five seeds seen, of the one map that meets the condition added then",
         of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t), "scaled")),
         requires=_varies(lambda t, p: imagenet_middle(imagenet_rows.trained(t), "scaled")),
     ),

@@ -159,7 +159,10 @@ def finding(table, parameters, claims):
     alone = f"One that is alike in inputs alone, {listed(map(called, kinds['inputs']))}, {other}"
     moved = FURTHER.get(claims[f"further-{HELD_OUT}"].outcome, "")
     return fitting(
-        sentences(text, moved, alone, small), sentences(text, moved, alone), sentences(text, moved or small)
+        sentences(text, moved, alone, small),
+        sentences(text, moved, alone),
+        sentences(text, alone),
+        sentences(text, moved or small),
     )
 
 
