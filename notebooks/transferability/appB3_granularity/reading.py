@@ -73,7 +73,8 @@ STATEMENTS = [
         of=removed, each=lambda p: CASES, **SHARE,
     ),
     Statement(
-        "points", "In points of test error, pre-training saves less on coarse targets than on fine ones.",
+        "points", "In points of test error, pre-training saves less on coarse targets than on fine ones: "
+        "coarse less fine.",
         source="Tables 1 and 2", of=lambda t, p: more(t, p, "coarse", saved), below=0, matters=2.0,
         because="ten of a target's 500 test images", ours=True, **LIMITS,
     ),

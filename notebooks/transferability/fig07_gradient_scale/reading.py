@@ -138,6 +138,12 @@ def growth(rows):
     return 10 ** (steps * pairs(rows, decades).mean())
 
 
+def span(rows, start="pretrained"):
+    """Largest over smallest size along the convolutions, by geometric means over the seeds, of one start."""
+    sizes = np.log10(profile(at(rows, start=start))).mean()
+    return 10 ** (sizes.max() - sizes.min())
+
+
 def of_scale(measure):
     """A statement's ``of``: :func:`apart` of the sizes before training."""
     return lambda t, p, target: apart(rows_of(t, target, "scale"), measure)
@@ -237,8 +243,8 @@ def finding(table, parameters, claims):
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
         parts.append(over_cases(claims, lower, LOWER))
     fold = f"about {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
-    small = "our network is small"
-    told = ([*parts, small], parts, [*parts[:1], small], [small])
+    varies = f"With these its size still varies {span(rows_of(table, names[0], 'scale')):.1f}-fold"
+    told = ([varies, *parts], [varies, *parts[-1:]], [varies], ["our network is small"])
     return fitting(*(sentences(f"{said}: {fold}", *some) for some in told if some))
 
 
@@ -246,8 +252,11 @@ def key_numbers(table, parameters):
     """How the last layers' sizes compare, and how fast the size grows in either half of the layers."""
     rows = rows_of(table, parameters["targets"][0], "scale")
     ends = apart(rows, lambda part: -np.log2(last(profile(part))))
-    told = {"gradient at the last convolution, pre-trained over random weights": factor(ends)}
-    for which, lower in (("lower", True), ("upper", False)):
-        what = f"growth per convolution in the {which} half, random less pre-trained (powers of ten)"
-        told[what] = interval(apart(rows, half(lower)), "{:.3f}")
+    both = " / ".join(f"{span(rows, start):.1f}" for start in ("scratch", "pretrained"))
+    told = {
+        "largest over smallest size of the gradient, random / pre-trained": both,
+        "gradient at the last convolution, pre-trained over random weights": factor(ends),
+    }
+    what = "growth per convolution in the lower half, random less pre-trained (powers of ten)"
+    told[what] = interval(apart(rows, half(True)), "{:.3f}")
     return [KeyNumber(what, here) for what, here in told.items()] if len(ends) else []

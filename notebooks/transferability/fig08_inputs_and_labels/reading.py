@@ -235,9 +235,8 @@ def finding(table, parameters, claims):
         caveat = f" It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
         if colours.outcome == UNDECIDED and colours.interval[0] > 0:
             they = " or ".join(["they", *open_[:-1]])
-            caveat = (
-                f" Colours help by {colours.measured:.1f}; whether {they} do by over {MARGIN:g} is undecided."
-            )
+            caveat = f" Over random weights, colours gain {colours.measured:.1f}; "
+            caveat += f"whether {they} gain over {MARGIN:g} is undecided."
     return fitting(f"{long}{too}.{caveat}", f"{short}{too}.{caveat}", f"{short}{too}.")
 
 

@@ -194,7 +194,9 @@ def finding(table, parameters, claims):
         if plain.outcome == over.outcome == NOT_JUDGED:
             said[-1] = "Nor do we judge this after over-fitting a small source"
     if plain.outcome == NOT_JUDGED and claims["rises"].outcome == HOLDS:
-        said.append(f"Up to the peak accuracy after transfer rises by {claims['rises'].measured:.1f} points")
+        said.append(
+            f"Before the peak, accuracy after transfer rises by {claims['rises'].measured:.1f} points"
+        )
     if not said:
         return "With fewer than three epochs there is nothing to compare."
     curve, caveats = by_epoch(table, PLAIN, "accuracy"), [small]
@@ -223,6 +225,6 @@ def key_numbers(table, parameters):
     errors = 100 - last(by_epoch(table, PLAIN, "train_accuracy"))
     told = [
         ("rise of accuracy on an over-fitted source past the target's peak (points)", meanwhile, "{:+.1f}"),
-        ("training error left on the target, plain pre-training (%)", errors, "{:.0f}"),
+        ("training error left on the target, source as it is (%)", errors, "{:.0f}"),
     ]
     return [KeyNumber(what, interval(values, form)) for what, values, form in told if len(values)]

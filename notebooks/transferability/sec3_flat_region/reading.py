@@ -113,8 +113,8 @@ STATEMENTS = [
         for id, target, kind in (("further", "a similar one", "alike"),
                                  ("further-inputs", "one that is alike in inputs alone", "inputs"))
     ),
-    _says("kept", "Less similar targets also raise the loss more than this one with pre-training's running "
-          "statistics.", lambda t, p, target: farther_out(t, p, target, "kept"), "similar", above=0,
+    _says("kept", "Less similar targets also raise the loss more than a similar one with pre-training's "
+          "running statistics.", lambda t, p, target: farther_out(t, p, target, "kept"), "similar", above=0,
           ours=True),
 ]  # fmt: skip
 SAID = by_verdict(
@@ -124,7 +124,7 @@ SAID = by_verdict(
     "less similar targets lead farther out of the source's flat region",
 )
 STAYS = by_verdict(
-    "and these stay within our edge of 10 %", "and even these pass our edge of a tenth",
+    "and these stay within our edge of 10 %", "and even these pass our edge of 10 %",
     "and these end at our edge of 10 %",
     undecided="and whether these pass our edge of 10 % is undecided",
     not_judged="and whether these pass our edge of 10 % is not judged",
@@ -156,7 +156,7 @@ def finding(table, parameters, claims):
     small = "Our network is small"
     if not other:
         return sentences(text, small)
-    alone = f"One that is alike in inputs alone, {listed(map(called, kinds['inputs']))}, {other}"
+    alone = f"A target alike in inputs alone, {listed(map(called, kinds['inputs']))}, {other}"
     moved = FURTHER.get(claims[f"further-{HELD_OUT}"].outcome, "")
     return fitting(
         sentences(text, moved, alone, small),

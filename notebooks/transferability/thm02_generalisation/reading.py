@@ -200,7 +200,8 @@ STATEMENTS = [
         requires=(NEW_SEEDS,), each=SETS,
     ),
     Statement(
-        "bound", f"The deviation stays below {1 + MARGIN:g} times its bound after every source.",
+        "bound",
+        f"The deviation stays below {1 + MARGIN:g} times its bound after every source: room left below it.",
         source="Theorem 2; the 5 % for its error terms are ours", of=at_widest(room), above=0, matters=0.05,
         unit="of the bound", because=ROOM, ours=True, requires=(WIDE,), each=SETS,
     ),
@@ -214,7 +215,8 @@ STATEMENTS = [
         unit="decades", because="a hundredth of a decade is 2 % of the loss", each=SETS,
     ),
     Statement(
-        "scratch", "From the random network, the deviation is at most its bound, up to the same 5 %.",
+        "scratch", "From the random network, the deviation is at most its bound, up to the same 5 %: room "
+        "left below it.",
         source="Section 6.3, where the root is not legible in our copy",
         of=at_widest(room, scratch=True), above=0, matters=0.01, unit="of the bound",
         because="the 5 % are part of the claim; ratios are given to 1 %", requires=(WIDE_ALONE,), each=SETS,

@@ -85,9 +85,9 @@ def test_curvature_sees_no_slope_and_counts_ridges_of_either_sign():
     assert reading.curvature(ridges, 1.0) == pytest.approx(2 / 0.2**2)
 
 
-def later(table):
-    """The same on seeds that had not been seen when the layers were chosen."""
-    return table.assign(seed=table["seed"] + 3)
+def later(table, seen=3):
+    """The same on seeds that had not been seen when the layers, or the heads, were chosen."""
+    return table.assign(seed=table["seed"] + seen)
 
 
 def test_layers_are_not_judged_on_the_seeds_on_which_they_were_chosen():
@@ -145,8 +145,11 @@ def test_the_second_source_has_claims_of_its_own(rougher, growth, outcome):
     second = made_up(rougher, growth).assign(weights="imagenet")
     second["layers"] = second["layers"].replace({"all": "some"})
     second = second[(second["layers"] == "some") | (second["head"] == "scaled")]
-    found = outcomes(later(second))
+    found = outcomes(later(second, 5))
     assert {id: found[id] for id in OF_IMAGENET} == dict.fromkeys(OF_IMAGENET, outcome)
+    # Equal logits were asked for with five seeds seen, the layers with three.
+    seen = outcomes(later(second))
+    assert seen["middle-imagenet-scaled"] == NOT_JUDGED and seen["grows-more-imagenet"] == outcome
 
 
 def test_the_second_source_changes_nothing_of_the_first():

@@ -91,7 +91,7 @@ def test_a_source_that_is_known_by_heart_alone_decides_nothing(setting, end):
         assert found[f"rises{end}"].outcome == HOLDS
     said = finding(rising, settings)
     if not end:
-        assert "gets 28 % of its source's test images right (we ask for 60 %). Up to the peak" in said
+        assert "gets 28 % of its source's test images right (we ask for 60 %). Before the peak" in said
         assert "accuracy after transfer rises by 20.0 points" in said
         both = pd.concat([rising, rising.assign(setting="over-fitted")])
         assert "Nor do we judge this after over-fitting" in finding(both, ("plain", "over-fitted"))

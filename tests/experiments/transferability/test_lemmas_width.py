@@ -177,6 +177,8 @@ def test_the_finding_follows_the_headline():
     assert re.search(r"about ([\d,]+) million", said)[1] in ("2,000", "3,000")  # 2500 to one digit
     slow = made_up(short=0.2)
     assert reading.finding(slow, MADE_UP, claims(slow)).startswith("Something that the proofs call small")
-    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
+    told = [number.what for number in reading.key_numbers(made_up(), PARAMETERS)]
+    assert len(told) == 3 and "κ = 0.1" in told[1] and "κ = 1" in told[2]
+    assert len(reading.key_numbers(made_up(), PARAMETERS | {"kappas": [0.1]})) == 2
     nothing = pd.DataFrame({"unit": []})
     assert reading.finding(nothing, MADE_UP, claims(nothing)) == "Nothing has finished."
