@@ -340,5 +340,5 @@ def test_the_scorecard_says_what_chance_alone_would_decide():
     open_ = [made(found=[replace(one([1.0, -1.1, 0.9, -0.8]), headline=True)]) for _ in range(3)]
     text = scorecard.write({"one": "Paper"}, [*kept, *open_])
     assert "4 verdicts rest on a t test at 95 %" in text and "about 0 would be decided" in text
-    assert "4 headline statements" in text and "1 are decided one by one, and 1 survive" in text
+    assert "4 main claims" in text and "1 are decided one by one, and 1 survive" in text
     assert "t test at 95" not in scorecard.write({"one": "Paper"}, [made(found=claims("holds"))])

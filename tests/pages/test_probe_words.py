@@ -23,9 +23,17 @@ def slices(**rises):
 @pytest.mark.parametrize(
     ("rises", "said"),
     [
-        ((1, 1, 1), "{} by 1 within 1"),
-        ((1, 2, 2), "{} by 1 within 1; before and at random weights: {} by 2 within 1"),
-        ((2, 2, 3), "the network and before: {} by 2 within 1; at random weights: {} by 3 within 1"),
+        ((1, 1, 1), "{} by 1 within 1 of each filter's length"),
+        (
+            (1, 2, 2),
+            "{} by 1 within 1 of each filter's length; before and at random weights: {} by 2 within 1 of each "
+            "filter's length",
+        ),
+        (
+            (2, 2, 3),
+            "the network and before: {} by 2 within 1 of each filter's length; "
+            "at random weights: {} by 3 within 1 of each filter's length",
+        ),
     ],
 )
 def test_networks_of_which_the_same_is_found_are_named_together(rises, said):

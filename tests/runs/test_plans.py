@@ -214,7 +214,7 @@ def test_a_claim_is_judged_on_the_runs_of_the_plan_that_judges_it(planned):
     run = planned.run()
     assert len(run.judged_table) == 3
     assert (run.claims[0].seeds, run.claims[0].headline, run.claims[0].runs) == (6, True, "seeds = 9")
-    assert "runs that were planned for it, with seeds = 9" in claim_tables.claims_table(run.claims)
+    assert "runs that were planned for it (parameters: seeds = 9)" in claim_tables.claims_table(run.claims)
     planned.plan({"values": "{seeds: 9}", "new_seeds": "[3, 8]"})
     assert planned.run().claims[0].seeds == 3
 

@@ -134,15 +134,15 @@ def finding(table, parameters, claims):
     outcome, fall = claims["falls-random"].outcome, changed(table, parameters, FALL, labels="random")
     if outcome not in SAID or fall.empty:
         return "No run on images with random labels is among the results: there is nothing to see."
-    text = f"{SAID[outcome]}: where the data vary most, weights have grown {percent(-fall)} "
-    text += f"{'less' if fall.mean() > 0 else 'more'} than at the peak"
+    text = f"{SAID[outcome]}: where the data vary most, weights grow by a factor {percent(-fall)} "
+    text += f"{'smaller' if fall.mean() > 0 else 'larger'} than at the peak"
     if outcome == claims["rises-random"].outcome == HOLDS:
         text = text.replace("falls in the end", "first rises and then falls")
     text += others(outcome, {"real labels": claims["falls-real"].outcome}) + "."
     only = claims.get(f"falls-gaussian-{ONLY_RISES['inputs']}")
     if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:
         rises = f"{text} With {ONLY_RISES['inputs']:,} Gaussian inputs the paper says it only rises"
-        scale = "the initial scale, which it does not give, matters a lot"
+        scale = "the initial scale, not given, matters a lot"
         return fitting(f"{rises} (not judged); {scale}.", f"{rises}, so that is not judged.")
     return text + " The initial scale, which the paper does not give, matters a lot."
 
@@ -159,7 +159,8 @@ def key_numbers(table, parameters):
     found = {labels: changed(table, parameters, FALL, labels=labels) for labels in ("random", "real")}
     return [
         KeyNumber(
-            f"growth of f(σ) at the largest σ: % below that at the peak, {labels} labels", _below(falls)
+            f"growth factor of f(σ) at the largest σ: % below that at the peak, {labels} labels",
+            _below(falls),
         )
         for labels, falls in found.items()
         if len(falls)

@@ -155,7 +155,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="On the whole, by a fitted line, all three networks learn faster the more layers are transferred",
+    holds="By a line fitted from no layer to all, all three networks learn faster the more are transferred",
     contradicted="Transferring more layers slows at least one of the three networks down",
     absent="Transferring more layers makes too little difference to at least one of the three networks",
     undecided="It is undecided whether transferring more layers speeds up all three networks",

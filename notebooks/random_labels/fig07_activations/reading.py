@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval, t_interval
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting, listed, others
@@ -11,6 +11,10 @@ from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
 from ..vgg_settings import DOWNSTREAM_EPOCHS
 from .design import CASES, LAST
+
+BARELY = (
+    10  # times the distance from zero of an interval's nearer end, which a mean may be and barely clear it
+)
 
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
 REVIEWED = 15  # seeds that had been seen when the fall at the switch was held against the control's
@@ -247,8 +251,12 @@ def finding(table, parameters, claims):
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
     where = _earlier(table, kind)
     if claim.outcome != HOLDS and claims[f"dies-{kind}"].outcome == HOLDS:  # the other half of the claim
-        dies = " More of its neurons do die at the switch"
-        also = [f"{dies}; in {where} more fire rarely (post hoc)."] * bool(where) + [f"{dies}."]
+        dies = "More of its neurons do die at the switch"
+        rarely = f"in {where} more fire rarely (post hoc)" if where else ""
+        if claim.outcome == CONTRADICTED and min(map(abs, claim.interval)) < abs(claim.measured) / BARELY:
+            dies = f"The {abs(hurts - helps):.0f} points barely clear zero"
+            rarely = rarely.replace("more", "more neurons")
+        also = [f" {dies}; {rarely}."] * bool(rarely) + [f" {dies}."]
     else:
         agree = "agree" if where.startswith("layers") else "agrees"
         rare = f" {where.capitalize()} {agree} with the paper: more neurons fire rarely"

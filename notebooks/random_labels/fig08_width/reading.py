@@ -147,7 +147,7 @@ def finding(table, parameters, claims):
     caveat = f" We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
     if negative.outcome == ABSENT and negative.runs:
         # tests/experiments/random_labels/test_fig08_width.py looks at the stored runs
-        caveat = " There (not drawn) both reach 100 % early, diluting a slowdown."
+        caveat = " Those runs (not drawn) reach 100 % early, diluting a slowdown."
     rest = others(negative.outcome, rest)
     short = f"{text}{rest}.".replace(" of mean accuracy", "")
     return fitting(f"{text}{rest}.{caveat}", short + caveat, short)

@@ -231,10 +231,14 @@ def finding(table, parameters, claims):
     text = f"Where pre-training has learned its random labels, {'; '.join(said)}"
     shares = {key: _share(claims[f"rarely-hurts-{key}"], key) for key in named}
     slows = by_outcome(claims, "rarely-hurts", shares)
-    rare = [f"{words} {listed(slows[one])} settings" for one, words in RARE.items() if one in slows]
+    rare = [
+        f"{words} {listed(slows[one])} settings by over a point"
+        for one, words in RARE.items()
+        if one in slows
+    ]
     there, points = arrived(fitted(table, *SWEEPS)).get("vgg", (0, 0))
     draws = compared(table, parameters, *SWEEPS)["seed"].nunique()
-    caveat = f"the verdicts rest on {draws} draws of images and labels"
+    caveat = f"verdicts rest on {draws} draws of images and labels"
     if there < points / 2:
         caveat = "VGG-16 is stopped before it has learned"
     long = "; ".join([*rare, caveat])  # joined here, since VGG-16 keeps its capitals

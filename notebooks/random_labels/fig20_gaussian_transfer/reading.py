@@ -148,11 +148,11 @@ def changes(table):
 
 
 def in_words(rises, falls):
-    """``rises by 10 % and then falls by 0.4 %``; in one direction ``rises by 10 % and by a further 1 %``."""
-    first, then = ("rises" if change > 0 else "falls" for change in (rises.mean(), -falls.mean()))
-    if then == first:
-        return f"{first} by {percent(rises)} and by a further {percent(-falls)}"
-    return f"{first} by {percent(rises)} and then {then} by {percent(-falls)}"
+    """``rises by 10 % and then falls by 0.4 %``; of one of these alone, that there is no other."""
+    rose, fell = rises.mean() > 0, falls.mean() > 0
+    up = f"rises by {percent(rises)}" if rose else f"does not rise ({percent(rises)} down)"
+    down = f"falls by {percent(-falls)}" if fell else f"does not fall ({percent(-falls)} up)"
+    return f"{up} and {'then ' * bool(rose and fell)}{down}"
 
 
 def finding(table, parameters, claims):

@@ -166,8 +166,10 @@ def finding(table, parameters, claims):
     before, after = of_mean(table, "permuted patches"), of_mean(table, "images, stride 3")
     if outcome not in SAID or before is None or after is None:
         return "The curves with and without fitting neighbours are not both among the results."
-    said = f"{SAID[outcome]}: the mean curve departs by {100 * after:.2g} % of its height on images and by "
-    said += f"{100 * before:.2g} % on images of permuted patches"
+    said = (
+        f"{SAID[outcome]}: the mean curve departs by {100 * after:.2g} % of its height on images at stride 3 "
+    )
+    said += f"and by {100 * before:.2g} % on permuted patches"
     if claims["ideal-falls"].outcome != HOLDS:
         return f"{said}. Even the ideal case does not clearly fall."
     overlap = OVERLAP.get(weaker(*(claims[f"stride-{stride}"] for stride in (2, 1))))

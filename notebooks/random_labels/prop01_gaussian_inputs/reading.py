@@ -139,8 +139,10 @@ def finding(table, parameters, claims):
     elif adam.outcome == HOLDS:
         text += "; with Adam it is the same"
     if _apart(claims["one-network"]):
-        few = " with few inputs" * (parameters["inputs"] < MANY)
-        return f"{text}. A single wide network{few} is not aligned; the paper's is infinitely wide."
+        if parameters["inputs"] < MANY:
+            few = f"but sees only {parameters['inputs']} inputs (not judged)"
+            return f"{text}. A single wide network is not aligned here, {few}."
+        return f"{text}. A single wide network is not aligned; the paper's is infinitely wide."
     return f"{text}. Our networks are small."
 
 

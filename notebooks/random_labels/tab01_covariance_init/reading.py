@@ -200,10 +200,10 @@ def further(claims):
     if not steps:
         return ""
     if steps == {HOLDS}:
-        return "; every further layer of Table 1 raises accuracy"
+        return "; every further layer of Table 1 raises mean accuracy"
     if CONTRADICTED in steps:
-        return "; some further layer of Table 1 lowers accuracy"
-    return "; not every further layer of Table 1 is shown to raise accuracy"
+        return "; some further layer of Table 1 lowers mean accuracy"
+    return "; not every further layer of Table 1 is shown to raise mean accuracy"
 
 
 def finding(table, parameters, claims):

@@ -164,12 +164,13 @@ WHO = {
     "imagenet": "Features of EfficientNet-Lite0, trained on ImageNet,",
     "random": "An untrained stand-in's features",
 }
+HAND_MADE = "HOG, SIFT and RBF"
 LEARNT = {
-    HOLDS: ", and linear models learn fastest on them",
-    CONTRADICTED: ", but linear models do not always learn fastest on them",
-    ABSENT: ", but linear models learn no faster on them than on the best of the others",
-    UNDECIDED: "; it is undecided whether linear models learn fastest on them",
-    NOT_JUDGED: "; new runs must show whether linear models learn fastest on them",
+    HOLDS: f", and linear models learn faster on them than on {HAND_MADE}",
+    CONTRADICTED: f", but linear models do not always learn faster on them than on {HAND_MADE}",
+    ABSENT: f", but linear models learn no faster on them than on the best of {HAND_MADE}",
+    UNDECIDED: f"; it is undecided whether linear models learn faster on them than on {HAND_MADE}",
+    NOT_JUDGED: f"; new runs must show whether linear models learn faster on them than on {HAND_MADE}",
     NOT_RUN: "; learning was not measured",
 }
 

@@ -255,12 +255,14 @@ def finding(table, parameters, claims):
         natural = f"this is {TUNED[animals]}" if animals in OPEN else _tuned(animals, "it")
         after = f"{_tuned(objects)} on artificial classes; on natural ones, {natural}"
     said = f"On average features learned on a more similar source align with the target {', '.join(parts)}"
-    text = f"{said}; {after}. CIFAR-100 stands in for ImageNet."
+    text = f"{said}; {after}. CIFAR-100 stands in for ImageNet, and fine-tuning stops unfinished."
     short = text.replace("accuracy after fine-tuning", "fine-tuned accuracy")
     sources = short.replace(
         "learned on a more similar source align with the target", "of more similar sources align with targets"
     )
-    return fitting(text, short, sources, sources.replace("On average features", "Features"))
+    plain = sources.replace("On average features", "Features")
+    texts = (text, short, sources, plain)
+    return fitting(*texts, *(one.replace(", and fine-tuning stops unfinished", "") for one in texts))
 
 
 def _tuned(outcome, it="accuracy after fine-tuning"):
@@ -290,7 +292,7 @@ def key_numbers(table, parameters):
     shown = interval(last(found), "{:+.0f}")
     made = [KeyNumber("difference of areas in the last layer, in % of the mean area", shown)]
     for target in PARTS:
-        what = f"accuracy on {target} classes: similar source minus the other, points"
+        what = f"accuracy on {target} classes: similar source minus the other, points (paper: ResNet-18)"
         here, paper = gain(table, parameters, target), printed_gain(parameters, target)
         made.append(KeyNumber(what, f"{here.mean():+.1f}" if here is not None else None, f"{paper:+.1f}"))
     return made

@@ -266,9 +266,8 @@ def finding(table, parameters, claims):
     small = "Both are small" if len(said) > 1 else "It is small"
     if turned := turned_by_the_end(table, parameters):
         count = f"{len(turned)} of {len(cases(parameters))} cases"
-        early = (
-            f"If training ended at step {early_end(table, parameters)}, {count} would have the other order"
-        )
+        end = f"{early_end(table, parameters)} of {parameters['steps']}"
+        early = f"Ending at step {end} would turn {count}"
         return fitting(sentences(text, small, early), sentences(text, early))
     return sentences(text, small)
 

@@ -183,11 +183,14 @@ def finding(table, parameters, claims):
         return "Nothing was measured: every run diverged."
     order = replicates(claims, "order")
     if list(order) == [HOLDS]:
-        text = "Features align before filters prefer the data's axes to random ones"
+        text = (
+            "With small initial filters, features align before filters prefer the data's axes to random ones"
+        )
         text += _with(order[HOLDS], len(order[HOLDS]))
     else:
         text = f"Of features aligning and filters preferring the data's axes to random ones, {text}"
-    caveat = _turned(parameters, claims) or " All initial filters were small."
+    small = " All initial filters were small." * (list(order) != [HOLDS])
+    caveat = _turned(parameters, claims) or small
     return fitting(f"{text}{_frozen(claims) * (len(order) == 1)}.{caveat}", f"{text}.{caveat}", f"{text}.")
 
 

@@ -367,7 +367,10 @@ def _cluster(run):
 
 
 def _whole(side):
-    return _lines(quantities.seconds(side["seconds"]), f"{len(side['jobs'])} jobs, {side['commit']}")
+    return _lines(
+        f"{side['seconds']:,.3g} s" if side["seconds"] < 1000 else f"{side['seconds']:,.0f} s",
+        f"{len(side['jobs'])} jobs, {side['commit']}",
+    )
 
 
 def draw_times(compared, path):
@@ -456,7 +459,7 @@ def draw_scaling(records, path):
                     axes.set_xlabel(record["axis"])
         for axes in grid[:, 0]:
             low, high = axes.get_ylim()
-            if high < 20 * low:  # powers of ten alone would leave it without a number or two
+            if high < 100 * low:  # powers of ten alone would leave it without a number or two
                 axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axes.yaxis.set_major_formatter("{x:g}")
         path.write_text(style.svg(figure), encoding="utf-8")

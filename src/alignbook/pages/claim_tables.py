@@ -229,7 +229,7 @@ def notes(claim):
     if claim.post_hoc:
         found.append(Note("Post hoc", claim.post_hoc))
     if claim.runs:
-        found.append(Note("", f"Judged on runs that were planned for it, with {claim.runs}"))
+        found.append(Note("", f"Judged on runs that were planned for it (parameters: {claim.runs})"))
     if claim.needed:
         found.append(Note("", decides(claim)))
     return found

@@ -92,7 +92,7 @@ def _status(records):
             "for a study that has none. *Diverged* counts runs whose training loss stopped being finite;",
             "they are left out of all numbers. *Rendering* is the execution of the notebook from what is",
             "stored, when it was last executed. A processor without family and model is one whose runs were",
-            "stored without them.",
+            "stored without them. [](reading) explains profile and state.",
             "",
             tables.table([_status_row(record) for record in records], "status"),
             "",

@@ -17,7 +17,7 @@ HOME = (
 )
 HOLDS, PART, NOT, OPEN = "What holds", "What holds in part", "What does not hold", "What is not decided"
 SECTIONS = {
-    HOLDS: "The main claim holds on every data set and setting that we tried.",
+    HOLDS: "The main claim holds in every case that we judged; other statements of the page may not.",
     PART: "The main claim holds in one part or in some settings and not, or not clearly, in the others.",
     NOT: "The main claim is contradicted, or the effect is too small to matter, and it holds nowhere.",
     OPEN: "Seeds or sizes do not decide the main claim, or something that it requires is not met.",
@@ -27,7 +27,7 @@ SAID = {  # of one main claim, of several
     HOLDS: ("holds", "hold"),
     PART: ("holds in part", "hold in part"),
     NOT: ("does not hold", "do not hold"),
-    OPEN: ("is not decided", "are not decided"),
+    OPEN: ("is undecided or not judged", "are undecided or not judged"),
 }
 _PLURAL = {claims.HOLDS: "hold"}
 
@@ -128,6 +128,8 @@ def findings(papers, records):
         "One line per page: what we found about its main claim, with the verdict, and how its other",
         "statements came out, each case (data set, network, setting) by itself. Every line is generated from",
         "the stored results. “By our own criterion” marks an interpretation, bound or threshold of ours.",
+        "*Profile* `paper` has the paper's own settings, `quick` smaller ones; [](reading) explains these",
+        "and the verdicts.",
         "",
     ]
     for section, group in by_section.items():

@@ -147,7 +147,7 @@ def _curvature(rows):
 
 def _slice(rows):
     rise = rows["loss"].max() - rows["loss"].iloc[len(rows) // 2]
-    return f"the loss rises by {digits(rise)} within {rows['alpha'].max():g}"
+    return f"the loss rises by {digits(rise)} within {rows['alpha'].max():g} of each filter's length"
 
 
 def _deviation(rows):

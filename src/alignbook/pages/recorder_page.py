@@ -41,8 +41,8 @@ def _included(table):
             "the largest Hessian eigenvalue, all of which change most between steps 30 and 300.",
             ":width: 100%",
             "",
-            "What the loop above recorded. A line is a layer, light the first and dark the last; "
-            "`(output)` is the network's output.",
+            "What the loop above recorded. Where there is a legend, a line is a layer, light the first and "
+            "dark the last; `(output)` is the network's output.",
             "```",
             "",
         ]

@@ -51,7 +51,8 @@ def write(papers, records):
         "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim",
         "says that one thing exceeds another, *here* is the difference, positive where the",
         "claim is right; where two are the same, near 0. A sign in a dashed frame marks a bound, reading or",
-        "coefficient of ours.",
+        "coefficient of ours. Signs that touch are the cases of one statement, the main claim's first. At",
+        "the right stands the profile: `paper` has the paper's own settings, `quick` smaller ones.",
         "",
         '<div class="ab-score" id="ab-scorecard">',
     ]
@@ -87,7 +88,7 @@ def _by_chance(everything, heads):
     return (
         f"{len(tested)} verdicts rest on a t test at 95 %: if nothing at all were there, about "
         f"{(1 - claims.CONFIDENCE) * len(tested):.0f} would be decided by chance. Of the {len(heads)} "
-        f"headline statements and their cases tested in this way, {decided} are decided one by one, and "
+        f"main claims and their cases tested in this way, {decided} are decided one by one, and "
         f"{kept} survive a false discovery rate of {100 * RATE:.0f} % {{cite:p}}`benjamini1995`."
     )
 

@@ -166,9 +166,9 @@ def test_the_finding_follows_the_curves():
     falls = curves("transfer", "seed", lambda s: s / (1 + s**4), labels="random")
     said = reading.finding(falls, ASKED, claims(falls))
     assert "first rises and then falls, as the paper says: where the data vary most" in said
-    assert "less than at the peak" in said and len(said) <= 300
+    assert "smaller than at the peak" in said and len(said) <= 300
     assert [key.what for key in reading.key_numbers(falls, ASKED)] == [
-        "growth of f(σ) at the largest σ: % below that at the peak, random labels"
+        "growth factor of f(σ) at the largest σ: % below that at the peak, random labels"
     ]
     rises = curves("transfer", "seed", lambda s: np.exp(2 * s), labels="random")
     assert "does not fall in the end" in reading.finding(rises, ASKED, claims(rises))

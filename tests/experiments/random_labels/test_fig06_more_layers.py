@@ -72,7 +72,7 @@ def test_slopes_decide():
     assert found["more-layers"] == found["resnet-random"] == CONTRADICTED and found["cnn-random"] == HOLDS
     part = judged(made_up(up, columns=["cnn"]))
     assert part["more-layers"] == part["vgg-real"] == NOT_RUN and part["cnn-real"] == HOLDS
-    assert "by a fitted line, all three networks learn faster" in said(made_up(up))
+    assert "By a line fitted from no layer to all, all three networks learn faster" in said(made_up(up))
     assert "loses" not in said(made_up(up))
     assert "it gains 10 points of mean accuracy. Our images" in said(made_up(up))
     down = said(made_up(up | {"resnet": -0.1}))

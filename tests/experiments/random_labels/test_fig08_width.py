@@ -182,7 +182,7 @@ def test_the_finding_gives_the_gap_of_the_runs_that_judge_it():
         ": in longer runs with real labels" in text
         and "0.2 points ahead, too little to matter; with random labels it is undecided." in text
     )
-    assert text.endswith(". There (not drawn) both reach 100 % early, diluting a slowdown.")
+    assert text.endswith(". Those runs (not drawn) reach 100 % early, diluting a slowdown.")
     assert " 7 points" not in text
 
 

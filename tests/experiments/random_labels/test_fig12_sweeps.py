@@ -378,7 +378,7 @@ def test_whether_networks_arrive_is_counted_and_said():
     found = reading.arrived(reading.fitted(table, "12", "13"))
     assert found == {"cnn": (96, 96), "resnet": (96, 96), "vgg": (0, 96)}
     assert "VGG-16 is stopped before" in said(table)
-    assert ". The verdicts rest on 3 draws of images and labels." in said(made_up(lambda *_: 0.1))
+    assert ". Verdicts rest on 3 draws of images and labels." in said(made_up(lambda *_: 0.1))
 
 
 def test_new_groups_are_compared_where_one_network_has_arrived():

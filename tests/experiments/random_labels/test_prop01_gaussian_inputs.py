@@ -72,7 +72,7 @@ def test_the_finding_follows():
     assert "do not share the principal axes" in finding(made_up({"plain": 0.2}))
     both = finding(made_up({"adam": 0.23}, alone=0.6))
     assert "with Adam it is 23 %, against what the paper says" in both
-    assert both.endswith("wide network with few inputs is not aligned; the paper's is infinitely wide.")
+    assert both.endswith("wide network is not aligned here, but sees only 16 inputs (not judged).")
     assert "A single wide network is not aligned" in said_of_many(made_up(alone=0.6))
 
 

@@ -340,4 +340,4 @@ def test_what_the_caption_of_table_1_claims_is_the_rise_of_table_1():
     claims = {claim.id: claim for claim in judged(reading.STATEMENTS, as_printed(noise=1e-5), PARAMETERS)}
     claims["f3-rises-2"] = replace(claims["f3-rises-2"], outcome=UNDECIDED)
     claims |= {f"f1-rises-{k}": replace(claims[f"f1-rises-{k}"], outcome=HOLDS) for k in (1, 2, 3)}
-    assert reading.further(claims) == "; every further layer of Table 1 raises accuracy"
+    assert reading.further(claims) == "; every further layer of Table 1 raises mean accuracy"

@@ -136,12 +136,9 @@ def test_a_dip_that_is_no_fault_of_the_area_is_seen_by_the_thresholds_alone():
 def test_the_finding_tells_layers_and_targets_apart():
     table = made_up(gaps={1: -0.02, 2: 0.001, 3: -0.02, 4: 0.04}, tuned={"natural": 3.0, "artificial": 0.01})
     said = finding(table)
-    assert "in stage 3 (by 40 % in the last), worse in stage 2, no better in stage 1; accuracy" in said
+    assert "in stage 3 (by 40 % in the last), worse in stage 2, no better in stage 1; " in said
     assert "layer" not in said
-    assert (
-        "accuracy after fine-tuning is no higher on artificial classes; on natural ones, it is higher."
-        in said
-    )
+    assert "fine-tuned accuracy is no higher on artificial classes; on natural ones, it is higher." in said
 
 
 def test_the_finding_is_short_under_every_outcome(monkeypatch):

@@ -79,7 +79,7 @@ def test_what_the_paper_shows_holds():
         and len(said) <= 300
     )
     keys = reading.key_numbers(table, PARAMETERS)
-    assert keys[1].paper is None and keys[2].here == "95"
+    assert keys[1].paper == "-50.5" and keys[2].here == "95"
     shown = reading.accuracy_table(table, PARAMETERS)
     assert list(shown.index) == ["none", "street digits", "handwritten digits", "coarse digits"]
     assert shown.loc["street digits", "street digits"] == "–" and shown.loc["none", "street digits"] == "90.0"

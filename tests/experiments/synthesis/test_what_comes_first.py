@@ -61,8 +61,8 @@ def test_every_statement_can_come_out_either_way():
     assert {claim.outcome for claim in found} == {HOLDS} and all(claim.ours for claim in found)
     assert set(outcomes(against).values()) == {CONTRADICTED}
     assert said(held) == (
-        "Features align before filters prefer the data's axes to random ones with both kinds of first layer; "
-        "with the first layer frozen, features reach 80 % of their gain. All initial filters were small."
+        "With small initial filters, features align before filters prefer the data's axes to random ones "
+        "with both kinds of first layer; with the first layer frozen, features reach 80 % of their gain."
     )
     assert "to random ones, filters come first with both kinds" in said(against)
     assert "frozen, features reach 34 % of" in said(against)
