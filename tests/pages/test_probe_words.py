@@ -26,8 +26,8 @@ def slices(**rises):
         ((1, 1, 1), "{} by 1 within 1 of each filter's length"),
         (
             (1, 2, 2),
-            "{} by 1 within 1 of each filter's length; before and at random weights: {} by 2 within 1 of each "
-            "filter's length",
+            "{} by 1 within 1 of each filter's length; before and at random weights: {} by 2 within 1 of "
+            "each filter's length",
         ),
         (
             (2, 2, 3),
