@@ -203,7 +203,7 @@ def further(claims):
         return "; every further layer of Table 1 raises mean accuracy"
     if CONTRADICTED in steps:
         return "; some further layer of Table 1 lowers mean accuracy"
-    return "; not every further layer of Table 1 is shown to raise mean accuracy"
+    return "; not each further layer of Table 1 surely raises mean accuracy"
 
 
 def finding(table, parameters, claims):

@@ -214,7 +214,7 @@ def finding(table, parameters, claims):
     )
     if shown and set(replicates(claims, "deep-slope")) == {HOLDS}:
         equal = " where the losses are equal" * (central_kappa(parameters) == 1)
-        said += f": a line fitted over the depths of Figure 3 has the exponent {nearest(shown)}{equal}"
+        said += f": fitted over the depths of Figure 3 the exponent is {nearest(shown)}{equal}"
     else:
         said += f": at {parameters['depth']:,} layers the exponent is {span(deep)}"
     worst = "The theorem's forward loss is that of exactly opposite inputs, and no two images are opposite."

@@ -164,7 +164,7 @@ class Run:
                     found[claim.id] = replace(claim, runs=plan.differs)
         return found
 
-    @property
+    @cached_property
     def judged_table(self) -> pd.DataFrame:
         """The rows that verdicts rest on, of a plan's new seeds alone where these are the plan's values."""
         plan = plans.of_run(self)
