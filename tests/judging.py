@@ -1,6 +1,9 @@
 """What the tests of a study ask of its reading: claims, their outcomes and the finding on a table."""
 
+import inspect
 from dataclasses import replace
+
+import pandas as pd
 
 from alignbook.claims import NOT_JUDGED
 from alignbook.statements import judged
@@ -39,3 +42,28 @@ def turned(claims, outcomes):
         needs = tuple(need | {"met": outcome != NOT_JUDGED} for need in claims[id].requires)
         other[id] = replace(claims[id], outcome=outcome, requires=needs)
     return other
+
+
+def remember(reading, table, monkeypatch):
+    """Let each function of ``reading`` remember what it makes of ``table``, for tests that ask many times."""
+    for name, function in inspect.getmembers(reading, inspect.isfunction):
+        monkeypatch.setattr(reading, name, _once(function, table))
+
+
+def _once(function, table):
+    made = {}
+
+    def remembers(*given, **named):
+        others = [*given[1:], *named.values()]
+        if (
+            not given
+            or given[0] is not table
+            or any(isinstance(one, pd.DataFrame | pd.Series) for one in others)
+        ):
+            return function(*given, **named)
+        key = repr((given[1:], named))
+        if key not in made:
+            made[key] = function(*given, **named)
+        return made[key]
+
+    return remembers

@@ -1,6 +1,5 @@
 """What the readings of all studies keep to: of nothing, and on stored results whatever the verdicts are."""
 
-import inspect
 import re
 
 import pandas as pd
@@ -44,29 +43,8 @@ def run(book):
 @pytest.fixture
 def said(book, run, monkeypatch):
     """said(claims): the finding on the stored table, of which each of the reading's functions reads once."""
-    for name, one in inspect.getmembers(book.reading, inspect.isfunction):
-        monkeypatch.setattr(book.reading, name, once(one, run.judged_table))
+    judging.remember(book.reading, run.judged_table, monkeypatch)
     return lambda claims: judging.finding(book.reading, run.judged_table, run.parameters, claims)
-
-
-def once(function, table):
-    """``function``, which remembers what it made of ``table``."""
-    made = {}
-
-    def remembers(*given, **named):
-        others = [*given[1:], *named.values()]
-        if (
-            not given
-            or given[0] is not table
-            or any(isinstance(one, pd.DataFrame | pd.Series) for one in others)
-        ):
-            return function(*given, **named)
-        key = repr((given[1:], named))
-        if key not in made:
-            made[key] = function(*given, **named)
-        return made[key]
-
-    return remembers
 
 
 @pytest.mark.parametrize("profile", parameters.PROFILES)

@@ -130,7 +130,7 @@ def test_a_path_for_which_there_is_no_time_stays_stale(checkout):
     # It seems short, and is not; the other seems shorter, and is tried first.
     long.write_text(json.dumps(json.loads(kept) | {"cost_s": 5.0}))
     change(checkout, 'if label == "slow":', 'if label == "slow" and seed:')
-    code, found = verification(checkout, "--minutes", "0.5", "--workers", "1")
+    code, found = verification(checkout, "--minutes", "0.2", "--workers", "1")
     assert code == 1 and found["stale"]["not recomputed in time"] == ["slow-seed0"]
 
 

@@ -13,6 +13,7 @@ from alignbook.statements import judged
 from alignbook.studies.representation_alignment.constant_feature import with_constant
 from alignbook.studies.representation_alignment.fig11_peaks_transfer import design, reading
 from alignbook.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
+from tests import judging
 
 PARAMETERS = {
     "points": 300,
@@ -250,8 +251,9 @@ def test_that_the_choice_of_the_step_size_decides_about_the_inputs_is_said(table
     assert ending not in said(rows, found(rows))
 
 
-def test_the_finding_is_short_under_every_outcome(table):
+def test_the_finding_is_short_under_every_outcome(table, monkeypatch):
     made = found(table)
+    judging.remember(reading, table, monkeypatch)
     verdicts = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED)
     for related, unrelated, early, late in product(verdicts, repeat=4):
         turned = {"related-test-fast": related, "unrelated-test-fast": unrelated}
