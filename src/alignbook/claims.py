@@ -80,7 +80,9 @@ class Claim:
     interval : tuple of float or None
         (low, high), 95 %.
     outcome : str
-        One of ``OUTCOMES``.
+        ``holds``, ``contradicted``, ``absent`` (the interval lies within the smallest effect that matters),
+        ``undecided``, ``not judged`` (a requirement is not met, or the profile reproduces nothing) or
+        ``not run`` (nothing was measured).
     seeds : int
         How many measured values the verdict rests on.
     test : str
@@ -111,7 +113,9 @@ class Claim:
     spread : float or None
         Standard deviation of the measured values.
     needed : dict or None
-        What would decide an undecided claim, see :func:`needed`.
+        What would decide an undecided claim of :func:`alignbook.run`: {"seeds": how many new ones give a
+        verdict with 80 % power, or None where that is not known or too many, "why": str, "core_hours": float
+        or None}. None of all others.
     what : str
         What there is one measured value of, in the singular: a seed, a group of networks, ….
     runs : str
@@ -123,6 +127,11 @@ class Claim:
         By :meth:`greater`, :meth:`less` and the other constructors with a verdict: for values that are not
         finite or are no list of one number per seed, a negative margin, and an interval that ends before it
         begins.
+
+    Notes
+    -----
+    ``values`` of the constructors: one float per seed, at least three for a verdict. Intervals are 95 %
+    intervals; :meth:`computed`, of a quantity without randomness, needs none.
 
     Examples
     --------

@@ -105,8 +105,17 @@ def _parser():
     )
     run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     run.add_argument("--workers", type=_count, help="jobs at once (default: one per core, 1 on a GPU)")
-    run.add_argument("--scheduler", metavar="ADDRESS", help="of your Dask cluster, which may run code here")
-    run.add_argument("--recompute", choices=("missing", "stale", "all"), default="missing")
+    run.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="address of your Dask cluster; whoever reaches it can run code on this machine",
+    )
+    run.add_argument(
+        "--recompute",
+        choices=("missing", "stale", "all"),
+        default="missing",
+        help="which jobs to compute: missing, also stale, or all (default: missing)",
+    )
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
     run.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
     book = command(_book, "execute every notebook and build the book", as_json=False)
@@ -120,9 +129,12 @@ def _parser():
     verify.add_argument(
         "--per-path", type=_count, default=1, help="jobs per path through the code (default: 1)"
     )
-    verify.add_argument("--minutes", type=float, default=10.0, help="for all of them (default: 10)")
+    verify.add_argument("--minutes", type=float, default=10.0, help="time for all of them (default: 10)")
     verify.add_argument(
-        "--tolerance", type=float, help="largest difference allowed, as a share of its column's largest value"
+        "--tolerance",
+        type=float,
+        help="largest difference allowed, as a share of its column's largest value (default: 0 with "
+        "--base, or on the processor and versions that made the table; else 1e-6)",
     )
     verify.add_argument(
         "--base", metavar="COMMIT", help="compare with what its code computes here, not with stored tables"
@@ -130,7 +142,9 @@ def _parser():
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     verify.add_argument("--workers", type=_count, help="jobs at once (default: one per core, 1 on a GPU)")
     sign = command(_sign, "carry stored results over to a new rule of digests: nothing is recomputed")
-    sign.add_argument("--base", metavar="COMMIT", required=True, help="whose rule says what is not stale")
+    sign.add_argument(
+        "--base", metavar="COMMIT", required=True, help="the commit whose rule says what is not stale"
+    )
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
     _probe_arguments(probe)
     decide = command(_decide, "what is undecided and what would decide it; with --hours, compute it")
@@ -138,7 +152,7 @@ def _parser():
     decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
     decide.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
     decide.add_argument("--workers", type=_count, help="jobs at once (default: one per core, 1 on a GPU)")
-    decide.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster of yours, as run has it")
+    decide.add_argument("--scheduler", metavar="ADDRESS", help="address of your Dask cluster, as for run")
     decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     new = command(_new, "write a new study from the template")
     new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
@@ -164,29 +178,45 @@ def _probe_arguments(probe):
     )
     probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
     probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
-    probe.add_argument("--split", choices=("train", "test"), default="test", help="of an image set")
+    probe.add_argument(
+        "--split",
+        choices=("train", "test"),
+        default="test",
+        help="which part of an image set (default: test)",
+    )
     probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
     probe.add_argument(
         "--mean",
         type=_numbers,
         help="subtracted from the channels of images in 0 to 1, e.g. 0.485,0.456,0.406",
     )
-    probe.add_argument("--std", type=_numbers, help="that they are divided by; without both: from -1 to 1")
-    probe.add_argument("--transform", metavar="MODULE:CALLABLE", help="from a PIL image to a tensor instead")
+    probe.add_argument(
+        "--std",
+        type=_numbers,
+        help="standard deviations that the channels are divided by; with neither --mean nor --std images go "
+        "from -1 to 1",
+    )
+    probe.add_argument(
+        "--transform",
+        metavar="MODULE:CALLABLE",
+        help="function from a PIL image to a tensor, in place of --size, --mean and --std",
+    )
     probe.add_argument("-n", dest="count", type=_count, default=1000, help="examples to draw (default: 1000)")
     probe.add_argument(
-        "--examples", type=_count, help="that each instrument sees (default: what time allows)"
+        "--examples", type=_count, help="examples that each instrument sees (default: what time allows)"
     )
     probe.add_argument(
-        "--layers", action="append", metavar="PATTERN", help="of these names alone, e.g. 'layer4.*'"
+        "--layers", action="append", metavar="PATTERN", help="only modules of these names, e.g. 'layer4.*'"
     )
-    probe.add_argument("--seed", type=_seed, default=0, help="of the examples' and all other draws")
-    probe.add_argument("--without", action="append", default=[], metavar="INSTRUMENT", help="leave one out")
+    probe.add_argument("--seed", type=_seed, default=0, help="seed of all random draws (default: 0)")
+    probe.add_argument(
+        "--without", action="append", default=[], metavar="INSTRUMENT", help="leave this one out"
+    )
     probe.add_argument(
         "--minutes",
         type=_above_zero,
         default=10.0,
-        help="for all instruments (default: 10); a forward that never ends is not stopped",
+        help="time for all instruments (default: 10); a forward that never ends is not stopped",
     )
     probe.add_argument(
         "--memory", type=_above_zero, default=4.0, help="GB that each instrument may take (default: 4)"

@@ -8,10 +8,10 @@ from alignbook import paths
 
 
 class AlignbookError(RuntimeError):
-    """What its reader can mend: bad input, or a fault outside the code. The message is one clear line.
+    """An error that the user can mend: bad input, or a fault outside the code.
 
-    Raised by :func:`alignbook.load`, :func:`alignbook.run` and :func:`alignbook.probe`; the command prints
-    it and exits with status 2.
+    The message is one clear line. Raised by :func:`alignbook.load`, :func:`alignbook.run` and
+    :func:`alignbook.probe`; the command prints it and exits with status 2.
 
     Examples
     --------

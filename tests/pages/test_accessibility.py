@@ -35,6 +35,13 @@ def test_repairs_are_made_once():
     assert mended(better) == better
 
 
+def test_a_name_in_the_sidebar_breaks_after_its_dot():
+    text = '<a href="a.html">recording.INSTRUMENTS</a><p>probing.INSTRUMENTS</p><title>probing.X</title>'
+    better = mended(text)
+    assert better.replace("<wbr>", "") == text and mended(better) == better
+    assert "recording.<wbr>INSTRUMENTS</a>" in better and "probing.<wbr>INSTRUMENTS</p>" in better
+
+
 @pytest.mark.book
 @pytest.mark.parametrize("built", ["stored"], indirect=True)
 @pytest.mark.parametrize("scheme", ["light", "dark"])

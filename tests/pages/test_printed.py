@@ -32,15 +32,23 @@ def test_commands_print_what_the_reference_shows(tmp_path):
         "ALIGNBOOK_DATA": str(tmp_path / "data"),
         "ALIGNBOOK_BUILD": str(tmp_path / "_build"),
     }
+    study = paths.root() / "notebooks" / "random_labels" / "fig01_transfer" / "notebook.md"
+    checkout = tmp_path / "checkout"  # to write into
+    copied = checkout / study.relative_to(paths.root())
+    copied.parent.mkdir(parents=True)
+    shutil.copy(study, copied)
     page = reference.commands()
     kept = reference.kept()
-    assert {line.split()[0] for line, _ in kept} >= {"run", "status", "probe", "decide"}
+    assert {line.split()[0] for line, _ in kept} >= {"run", "status", "probe", "decide", "new"}
     for line, shown in kept:
         if line.startswith("compare"):
             shutil.copytree(tmp_path / "data" / "results", tmp_path / "my-results")
         command = [sys.executable, "-m", "alignbook.cli", *line.split()]
         whole = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        said = subprocess.run(command, cwd=tmp_path, env=environment, check=True, **whole).stdout
+        where = {"cwd": tmp_path, "env": environment}
+        if line.startswith("new"):
+            where = {"cwd": checkout, "env": environment | {"ALIGNBOOK_ROOT": str(checkout)}}
+        said = subprocess.run(command, check=True, **where, **whole).stdout
         said = said.replace(f"{tmp_path}{os.sep}", "")
         if "…" in shown.splitlines():
             assert set(same(shown.replace("…", ""))) - {""} <= set(same(said)), line

@@ -4,6 +4,8 @@ import doctest
 import inspect
 import re
 import shlex
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -60,15 +62,26 @@ def test_every_public_name_has_a_page_with_the_studies_that_use_it(tmp_path):
     assert ".. autoclass:: alignbook.metrics.patch_covariance.PatchCovariance" in page
     assert "(/random_labels/fig02_misalignment)" in page and "signal_propagation" not in page
     assert "[Four ideas in ten minutes](/ideas)" in page
-    for name in alignbook.PUBLIC:
+    for name in (*alignbook.PUBLIC, "recording.hugging_face", "recording.lightning"):
         assert "## Used by\n" in (tmp_path / "reference" / f"{reference.page_of(name)}.md").read_text(), name
+    load = (tmp_path / "reference" / "load.md").read_text()
+    assert "(/representation_alignment/fig07_layers)" in load  # by a module that it imports whole
+
+
+def test_modules_of_a_paper_are_found_whole_or_in_part():
+    text = "from ..names import title\nfrom .. import layers, steps as taken\nfrom .design import NAMES"
+    assert reference._shared(text) == {"names", "layers", "steps"}
 
 
 @pytest.mark.parametrize("name", ["probing.INSTRUMENTS", "recording.INSTRUMENTS"])
 def test_a_list_of_instruments_has_each_of_them_with_what_it_measures(name):
     page = reference._page(name, {})
-    assert f".. py:data:: alignbook.{name}\n" in page
+    assert f".. py:data:: INSTRUMENTS\n   :module: alignbook.{name.partition('.')[0]}\n" in page
     assert re.findall(r"^   \* ``(\w+)``: .*\.$", page, re.MULTILINE) == [*reference.thing_of(name)]
+    (*imports, shown) = doctest.DocTestParser().get_examples(page)
+    code = "".join(example.source for example in imports) + f"print({shown.source.strip()})"
+    command = [sys.executable, "-c", code]  # with nothing imported
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == shown.want
 
 
 def test_every_command_has_its_arguments_and_every_command_of_the_book_is_one():
@@ -80,6 +93,10 @@ def test_every_command_has_its_arguments_and_every_command_of_the_book_is_one():
         for action in command._actions:
             if action.dest != "help":
                 assert all(option in part for option in action.option_strings), (name, action.dest)
+        assert "prints" in part, name
+    assert re.search(r"--seed SEED</code>.*0", text) and re.search(
+        r"--tolerance TOLERANCE</code>.*1e-6", text
+    )
     called = reference.examples()
     assert set(called) == set(known)
     for lines in called.values():
@@ -93,7 +110,8 @@ def test_what_a_command_prints_stands_below_it(monkeypatch, capsys):
     for line in ("list", "show signal_propagation/cor01"):
         assert cli.main(shlex.split(line)) == 0
         first = [row.rstrip() for row in capsys.readouterr().out.splitlines()[:9]]
-        assert "\n".join([f"`{line}` prints", "", "```text", *first, "…", "```"]) in text
+        begun = [f"`{line}` prints", "", *reference._block(line.split()[0])]
+        assert "\n".join([*begun, *first, "…", "```"]) in text
     monkeypatch.setattr(reference, "_PRINTS", ("show signal_propagation/cor99",))
     assert reference.printed("show signal_propagation/cor99") == []
 

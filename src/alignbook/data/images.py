@@ -93,13 +93,15 @@ class ImageSet:
 
 @checked
 def load(name, split="train", n=None, seed=0):
-    """The images and labels of ``name``.
+    """Images and labels of a named data set.
 
     Parameters
     ----------
     name : str
-        ``photos``, ``digits`` or ``shapes``, which come with the package; ``cifar10``, ``mnist`` and
-        others, which are downloaded if they are missing and can be had.
+        ``shapes``, which are made here; ``photos`` or ``digits``, which come with ``alignbook[data]``;
+        ``cifar10``, ``cifar100``, ``mnist``, ``fashion_mnist``, ``kmnist`` or ``svhn``, which are downloaded
+        if they are missing and can be had; or that of an archive of yours, ``<name>.npz`` in the folder that
+        the variable ``ALIGNBOOK_DATA`` names.
     split : {"train", "test"}
         Which of the set's own parts.
     n : int, optional
@@ -113,10 +115,9 @@ def load(name, split="train", n=None, seed=0):
 
     Raises
     ------
-    DataError
-        When the set cannot be had or its file is damaged.
     AlignbookError
-        Where ``name``, ``n`` or ``seed`` has a wrong type.
+        Where the set cannot be had or its file is damaged; where ``name`` is no text, ``n`` no integer or
+        ``seed`` no integer from 0 on.
     ValueError
         For a wrong ``split`` or an ``n`` that the set does not have.
 
@@ -128,7 +129,6 @@ def load(name, split="train", n=None, seed=0):
 
     Examples
     --------
-    >>> import torch
     >>> from alignbook import load
     >>> digits = load("digits", n=100)
     >>> digits.x.shape, digits.classes[:3]

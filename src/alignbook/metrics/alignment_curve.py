@@ -12,7 +12,7 @@ NEARLY = 0.1  # bound on the norm of QᵀQ - I of a first factor that a second m
 
 @squares_in_range
 def alignment_curve(features, labels, thresholds=None, bias=True):
-    """Alignment(Φ, y, τ) = Σ over {i: σᵢ ≥ τ} of (uᵢᵀ y)², for Φ = Σᵢ σᵢ uᵢ vᵢᵀ.
+    """How much of the labels lies along singular directions of the features with σᵢ ≥ τ.
 
     Parameters
     ----------
@@ -41,17 +41,20 @@ def alignment_curve(features, labels, thresholds=None, bias=True):
 
     Notes
     -----
-    Imani, Hu and White 2022, Equation 2. Singular values that are zero to rounding count as absent, hence
-    the alignment at threshold 0 is the squared length of y projected on the span of the features. (The
-    paper completes u₁ … u_d to a basis of Rⁿ with σ = 0, so that its sum is ‖y‖² there for every Φ; at any
-    threshold above 0 the two are the same.)
+    For features Φ = Σᵢ σᵢ uᵢ vᵢᵀ and labels y (Imani, Hu and White 2022, Equation 2),
+
+    .. math:: \\mathrm{Alignment}(\\Phi, y, \\tau) = \\sum_{i:\\, \\sigma_i \\ge \\tau} (u_i^\\top y)^2.
+
+    Singular values that are zero to rounding count as absent, hence the alignment at threshold 0 is the
+    squared length of y projected on the span of the features. (The paper completes u₁ … u_d to a basis of Rⁿ
+    with σ = 0, so that its sum is ‖y‖² there for every Φ; at any threshold above 0 the two are the same.)
 
     The triangular factor R of Φ = QR (of Φᵀ, where d > n) and its small singular value decomposition give
     the curve. Features of condition number up to about 10⁷ go through Cholesky factors of Gram matrices,
     twice (CholeskyQR2, Yamamoto et al. 2015); where the Gram matrix is not positive definite or the first
     factor is not nearly orthonormal (dependent or nearly dependent features), a Householder factorisation
-    takes its place. Both are accurate to rounding: projections to 1e-6 ‖y‖² and far better for singular
-    values of 1e-6 of the largest.
+    takes its place. For features whose singular values go down to 10⁻⁶ of the largest, squared projections
+    are right to 10⁻⁶ ‖y‖² or better.
 
     Cost: O(n d m) for m = min(n, d). Memory: one float64 copy of the features, another where they are
     handed in as anything else, and a few (m, m) matrices.

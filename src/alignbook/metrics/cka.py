@@ -45,8 +45,15 @@ def cka(
     -----
     CKA(X, Y) = HSIC(K, L) / √(HSIC(K, K) HSIC(L, L)), K = XXᵀ, L = YYᵀ. With C = I - 11ᵀ/n the plain
     estimator is tr(CKCL) (Kornblith et al. 2019, Equations 3 and 4). The unbiased one, of matrices K̃ and L̃
-    whose diagonals are set to zero, is [tr(K̃L̃) + 1ᵀK̃1 1ᵀL̃1 / ((n-1)(n-2)) - 2/(n-2) 1ᵀK̃L̃1] / (n(n-3)); over
-    batches each of the three HSIC is averaged before they are divided (Nguyen, Raghu and Kornblith 2021,
+    whose diagonals are set to zero, is
+
+    .. math::
+
+       \\frac{1}{n(n-3)} \\Bigl[ & \\mathrm{tr}(\\tilde K \\tilde L) + \\frac{\\mathbf{1}^\\top \\tilde K
+       \\mathbf{1} \\; \\mathbf{1}^\\top \\tilde L \\mathbf{1}}{(n-1)(n-2)} \\\\
+       & - \\frac{2}{n-2}\\, \\mathbf{1}^\\top \\tilde K \\tilde L \\mathbf{1} \\Bigr];
+
+    over batches each of the three HSIC is averaged before they are divided (Nguyen, Raghu and Kornblith 2021,
     Equations 2 and 3). The ratio of unbiased estimates has a small bias of its own. All sums are float64;
     the smaller of the two matrices XᵀY and K is formed, K in blocks.
 

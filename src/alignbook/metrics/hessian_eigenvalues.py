@@ -63,8 +63,8 @@ def hessian_eigenvalues(
         has brought a float32 loss near its rounding, products are noise, and residuals say so: use float64.
     batch_size : int
         Examples per pass. Where all fit in one batch its graph is kept, and a linear layer on fewer
-        examples than it has features is measured on their span, exactly (see
-        :mod:`alignbook.kernels.hessian_product`); else every product goes through all batches.
+        examples than it has features is measured on their span, exactly; else every product goes through all
+        batches.
     basis : int, optional
         Most vectors held, at least k + 10; by default 3k, at least 60. (5k saved at most a twentieth of the
         products on the spectra tried, and made each dearer.)
@@ -84,6 +84,9 @@ def hessian_eigenvalues(
         For arguments out of range, a model without parameters that require gradients, a loss that is no
         scalar, values that are not finite, eigenvalues below the normal range of the model's precision and,
         in several batches, a loss that is no plain mean or a model that mixes examples.
+    TypeError
+        For a model that is no nn.Module, a loss that is no function, or inputs or targets that are no
+        tensors.
 
     Notes
     -----

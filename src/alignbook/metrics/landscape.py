@@ -39,7 +39,7 @@ class Landscape:
 
 @torch.no_grad()
 def filter_normalised_directions(model, generator, count=2, layer=None):
-    """Random directions in which every filter has the norm of the model's own filter (Appendix A).
+    """Random directions in which every filter is as long as the model's own (ICLR 2020, Appendix A).
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ def filter_normalised_directions(model, generator, count=2, layer=None):
     Raises
     ------
     ValueError
-        For an unknown layer, or one without weights.
+        For an unknown layer, one without weights, or a count below 1 or above the number of weights.
+    TypeError
+        For a model that is no nn.Module, a generator that is no torch.Generator, or a layer that is no text.
 
     Notes
     -----
@@ -122,7 +124,7 @@ def landscape(
     layer=None,
     mode="eval",
 ):
-    """The loss at θ + α a + β b, α and β from -radius to radius (Figures 3, 5, 10, 12, 13; Appendix A).
+    """The loss on a plane through the weights θ, at θ + α a + β b (ICLR 2020, Figures 3, 5, 10, 12, 13).
 
     Parameters
     ----------
@@ -135,11 +137,12 @@ def landscape(
     directions : pair of dict, optional
         Two of :func:`filter_normalised_directions`, {name of the parameter: tensor}.
     generator : torch.Generator, optional
-        Draws the directions where none are given.
+        Draws the directions where none are given; on the CPU.
     radius : float
-        Above 0. The paper's η of 0.001 times its 100 points to a side are 0.1 (our default).
+        Above 0: α and β go from -radius to radius. The paper goes 100 steps of η = 0.001 either way, which
+        makes 0.1 (our default).
     points : int
-        Along a side, odd, so that the middle is θ itself; the paper has 200.
+        Number along each axis, odd, so that the middle is θ itself; the paper has 200.
     layer : str, optional
         Draw directions for this layer alone.
     mode : {"eval", "train"}
@@ -153,11 +156,16 @@ def landscape(
     Raises
     ------
     ValueError
-        For arguments out of range.
+        Unless exactly one of ``directions`` and ``generator`` is given; for ``layer`` with ``directions``;
+        for directions that do not fit the model; for a radius, points or mode out of range; and where the
+        model answers differently twice, or its own loss is not finite.
+    TypeError
+        For a model that is no nn.Module, a loss that is no function, inputs, targets or parts of directions
+        that are no tensors, a generator that is no torch.Generator, or a layer that is no text.
 
     Notes
     -----
-    The loss is taken at θ + α a + β b for α and β from -radius to radius. Cost: points² forward passes.
+    ICLR 2020 submission on transferability, Appendix A. Cost: points² forward passes.
 
     Examples
     --------

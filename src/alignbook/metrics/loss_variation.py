@@ -35,7 +35,7 @@ class LossVariation:
 
 @torch.inference_mode(False)  # also where the caller is in it
 def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="train"):
-    """The loss at θ - s ∇L(θ) for step lengths s (Section 4, Appendix A; after Santurkar et al. 2018).
+    """The loss after steps of several lengths along its gradient (ICLR 2020, Section 4 and Appendix A).
 
     Parameters
     ----------
@@ -63,11 +63,15 @@ def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="tra
     ------
     ValueError
         Where lengths are none or not finite, the loss at the start or its gradient is not finite, or the
-        gradient is zero and to be scaled to length one.
+        gradient is zero and to be scaled to length one; for a model that answers differently twice.
+    TypeError
+        For a model that is no nn.Module, a loss that is no function, or inputs or targets that are no
+        tensors.
 
     Notes
     -----
-    ICLR 2020 submission, Section 4 and Appendix A. Cost: one gradient and a forward pass per length.
+    The loss at θ - s ∇L(θ) for step lengths s (ICLR 2020 submission on transferability, Section 4 and
+    Appendix A; after Santurkar et al. 2018). Cost: one gradient and a forward pass per length.
 
     References
     ----------

@@ -11,7 +11,7 @@ ORTHONORMAL = 1e-6  # largest |VᵀV - I| taken for rounding (float32 bases are 
 
 @scaled
 def misalignment(a, b, rtol=None):
-    """M(A, B) = inf over Σ ≻ 0 aligned with A of tr(Σ⁻¹B + B⁻¹Σ)/2 - d, in closed form.
+    """How far the covariance B is from sharing the eigenvectors of A; 0 where it does.
 
     Parameters
     ----------
@@ -36,8 +36,9 @@ def misalignment(a, b, rtol=None):
 
     Notes
     -----
-    With the restrictions Bᵢ of B and Cᵢ of its inverse to the eigenspaces of A (Maennel et al. 2020,
-    Definition 2 and Proposition 2.7),
+    M(A, B) is the infimum of tr(Σ⁻¹B + B⁻¹Σ)/2 - d over all Σ ≻ 0 that are aligned with A (Maennel et al.
+    2020, Definition 2). With the restrictions Bᵢ of B and Cᵢ of its inverse to the eigenspaces of A it has a
+    closed form (Proposition 2.7),
 
     .. math:: M(A, B) = \\sum_i \\sqrt{\\mathrm{tr}\\, B_i \\; \\mathrm{tr}\\, C_i} - d.
 

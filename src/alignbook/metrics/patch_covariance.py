@@ -13,7 +13,7 @@ STRIP = 96  # entries of an image's row that are multiplied with each other, ove
 
 @dataclass(frozen=True)
 class PatchCovariance:
-    """Moments of the patches.
+    """Mean and covariance of the patches.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class PatchCovariance:
 
 @finite_moments
 def patch_covariance(images, size=3, stride=1):
-    """Moments of all ``size`` × ``size`` patches that lie wholly inside the images.
+    """Mean and covariance of all ``size`` × ``size`` patches that lie wholly inside the images.
 
     Parameters
     ----------
@@ -59,8 +59,9 @@ def patch_covariance(images, size=3, stride=1):
     Gram matrices of image rows hold all of them. The covariance of the data of Maennel et al. 2020, Section
     2.1.
 
-    Cost: O(d²) operations a patch, d = C·size²; with stride 1 O(size·C·w) for each entry of an image, w the
-    width of a strip, at most max(2·size, 96 / C) pixels. Memory: a block, and matrices of (C·w)² entries.
+    Cost: O(d²) operations a patch, d = C·size². With stride 1 rows are cut into strips of w pixels, at most
+    max(2·size, 96 / C), and it is O(size·C·w) for each entry of an image. Memory: a block, and matrices of
+    (C·w)² entries.
 
     Examples
     --------

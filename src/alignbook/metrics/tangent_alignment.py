@@ -16,7 +16,7 @@ CONSTANT = 1e-7  # ‖CKC‖ / ‖K‖ below which only rounding is left
 
 @float32_products()
 def tangent_alignment(model, inputs, labels):
-    """A_l = Ỹᵀ K_l Ỹ / (‖C K_l C‖_F ‖Ỹ‖²), one value per linear or convolutional layer, in forward order.
+    """Alignment of each layer's tangent kernel with the labels, from 0 to 1.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def tangent_alignment(model, inputs, labels):
     Returns
     -------
     (layers,) float64 array
-        Values in [0, 1], in the order in which the layers are called; nan where the centred kernel is below
-        1e-7 of the kernel (a dead or constant layer).
+        One value in [0, 1] per linear or convolutional layer, in the order in which they are called; nan
+        where the centred kernel is below 1e-7 of the kernel (a dead or constant layer).
 
     Raises
     ------
@@ -43,13 +43,16 @@ def tangent_alignment(model, inputs, labels):
         weight, compute it, use it otherwise than their class does, are not called or see other rows than
         the examples. The function of the module ``metrics.tangent_alignment``, which the experiments call,
         does not look.
+    TypeError
+        For a model that is no nn.Module.
 
     Notes
     -----
-    Lou et al. 2022, Equations 6, 7 and 9. K_l = Ψ_lᵀ Ψ_l is the kernel of the outputs' gradients with
-    respect to the *weights* of layer l. Biases are left out, since the networks of the paper's Equation 8
-    have none, and so are the parameters of normalisation layers. Rows run over all n·k pairs of an example
-    and an output; labels are one-hot, Y ∈ R^(nk); C = I - 11ᵀ/(nk), Ỹ = CY.
+    A_l = Ỹᵀ K_l Ỹ / (‖C K_l C‖_F ‖Ỹ‖²) (Lou et al. 2022, Equations 6, 7 and 9). K_l = Ψ_lᵀ Ψ_l is the
+    kernel of the outputs' gradients with respect to the *weights* of layer l. Biases are left out, since
+    the networks of the paper's Equation 8 have none, and so are the parameters of normalisation layers.
+    Rows run over all n·k pairs of an example and an output; labels are one-hot, Y ∈ R^(nk);
+    C = I - 11ᵀ/(nk), Ỹ = CY.
 
     Kernel entries are formed in the model's precision, row means and numerators in float64
     (``alignbook.tangent_alignment`` on a CPU, linear layers: in the model's, at least float32), and all in

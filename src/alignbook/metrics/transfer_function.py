@@ -8,7 +8,7 @@ from .checks import scaled_back
 
 @scaled_back
 def transfer_function(cov_x, cov_w, rtol=None):
-    """f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and ‖vᵢ‖ = 1.
+    """Spread τ of the weights along each principal axis of the data, against the data's own spread σ.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def transfer_function(cov_x, cov_w, rtol=None):
 
     Notes
     -----
-    Maennel et al. 2020, Definition 3. Where eigenvalues of ``cov_x`` coincide the vectors are not unique;
-    τ² is then the mean over the eigenspace, which is Definition 3 whenever Σ_w is aligned with Σ_x. Cost:
-    O(d³).
+    f: σᵢ ↦ τᵢ = √(vᵢᵀ Σ_w vᵢ), where Σ_x vᵢ = σᵢ² vᵢ and ‖vᵢ‖ = 1 (Maennel et al. 2020, Definition 3). Where
+    eigenvalues of ``cov_x`` coincide the vectors are not unique; τ² is then the mean over the eigenspace,
+    which is Definition 3 whenever Σ_w is aligned with Σ_x. Cost: O(d³).
 
     Examples
     --------

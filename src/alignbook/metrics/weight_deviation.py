@@ -25,7 +25,7 @@ class WeightDeviation:
 
 
 def weight_deviation(before, after, n=None):
-    """(1/√n) Σ_l ‖W_l - W₀_l‖_F over weight matrices and convolution kernels (Section 3, Table 1, Figure 2).
+    """How far the weights moved from their start (ICLR 2020 submission, Section 3).
 
     Parameters
     ----------
@@ -43,13 +43,16 @@ def weight_deviation(before, after, n=None):
     ------
     ValueError
         For names or shapes that differ, no weights, entries that are not finite, another n.
+    TypeError
+        Where ``before`` or ``after`` is neither a module nor a dict.
 
     Notes
     -----
-    ICLR 2020 submission, Section 3, Table 1 and Figure 2. A parameter counts where it is floating point and
-    has at least two dimensions. Biases and all that batch norm holds, running statistics included, are left
-    out: the paper speaks of weight matrices. Differences are squared and summed in float64. For a fixed
-    network whose head alone was trained the sum is the head's ‖W - W₀‖_F. Cost: one pass over the weights.
+    The total is (1/√n) Σ_l ‖W_l - W₀_l‖_F over weight matrices and convolution kernels (ICLR 2020 submission,
+    Section 3, Table 1 and Figure 2). A parameter counts where it is floating point and has at least two
+    dimensions. Biases and all that batch norm holds, running statistics included, are left out: the paper
+    speaks of weight matrices. Differences are squared and summed in float64. For a fixed network whose head
+    alone was trained the sum is the head's ‖W - W₀‖_F. Cost: one pass over the weights.
 
     Examples
     --------

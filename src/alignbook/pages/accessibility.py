@@ -26,6 +26,8 @@ REPAIRS = [
     # Roles of a bibliography that have been given up, and a list of them without items.
     (re.compile(r'(<div class="citation"[^>]*) role="doc-biblioentry"'), r"\1"),
     (re.compile(r'<div role="list" class="citation-list">'), '<div class="citation-list">'),
+    # A name in the sidebar or at a page's end breaks after its dot, not within a word.
+    (re.compile(r"(?<=>)((?:probing|recording)\.)(?=\w+</(?:a|p)>)"), r"\1<wbr>"),
     # A corner of a table heads nothing.
     (re.compile(r'<th(?: class="head")?>(?:<p></p>)?</th>'), "<td></td>"),
 ]

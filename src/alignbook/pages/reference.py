@@ -32,7 +32,7 @@ Prose = namedtuple("Prose", "name title text")  # a page of prose, as a study ha
 _SAYS = {
     "probing.INSTRUMENTS": (
         "The names of the probe's instruments, a tuple: what ``without=`` of :func:`alignbook.probe` takes, "
-        "and what :attr:`alignbook.Probe.tables` may hold."
+        "and by which ``tables`` of :class:`alignbook.Probe` are named."
     ),
     "recording.INSTRUMENTS": (
         "The recorder's instruments by name, a dict of functions: what ``instruments=`` of "
@@ -58,10 +58,21 @@ _TERMS = {
 }
 _PRINTS = ("list", "show signal_propagation/cor01")  # the commands whose output stands below them
 _LINES = 9  # of an output at most
+_COLUMNS = ("list", "status")  # whose lines are longer than a page and stay whole, so that columns line up
+# What the other commands print, which takes long or depends on the store.
+_TOLD = {
+    "book": "a line for each notebook that is computed or executed, and at the end where the book is",
+    "verify": "for each job that was recomputed whether it agrees and by how much it differs, then how many "
+    "stale jobs that verifies, and which stay stale and why",
+    "sign": "how many jobs and records of verification were signed, and how many jobs are stale",
+    "claims": "the outcome of each claim with its page and its statement, then how many claims, and how many "
+    "headlines, have each outcome",
+}
+_USED = {"Claim": "The verdicts of every study are claims; these studies also make some of their own."}
 _KEPT = Path(__file__).with_name("printed.yaml")
 _RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
 _DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in the help of an argument
-_SHARED = re.compile(r"^from \.\.(\w+) import", re.MULTILINE)
+_SHARED = re.compile(r"^from \.\.(\w*) import ([^\n]+)", re.MULTILINE)
 
 
 def names():
@@ -116,9 +127,14 @@ def uses(books):
 
     return {
         name: [book for book in books if name not in BESIDE and calls(sources[book.name], name)]
-        + [page for page in prose if re.search(rf"\balignbook\.{re.escape(name)}\b", page.text)]
+        + [page for page in prose if re.search(rf"\b{_in_prose(name)}\b", page.text)]
         for name in NAMES
     }
+
+
+def _in_prose(name):
+    """A pattern of how prose calls it: ``recording.lightning`` has been imported from alignbook."""
+    return re.escape(name if name in BESIDE else f"alignbook.{name}")
 
 
 def _prose():
@@ -135,8 +151,17 @@ def _source(book):
     """All code of the study, with that of its paper's modules that it imports."""
     files = [*sorted(book.folder.glob("*.py")), book.source]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    shared = (book.folder.parent / f"{module}.py" for module in set(_SHARED.findall(text)))
+    shared = {book.folder.parent / f"{module}.py" for module in _shared(text)}
     return "\n".join([text, *(path.read_text(encoding="utf-8") for path in sorted(shared) if path.is_file())])
+
+
+def _shared(text):
+    """Names of the paper's modules that a study's code imports, whole or in part."""
+    return {
+        name
+        for module, imported in _SHARED.findall(text)
+        for name in ([module] if module else re.findall(r"(\w+)(?: as \w+)?", imported))
+    }
 
 
 def returned(thing):
@@ -154,8 +179,10 @@ def _page(name, called):
     # The mark makes the page another one where a docstring has changed.
     parts = [f"# {name}", "", f"% {mark}", "", "```{eval-rst}", ".. currentmodule:: alignbook", ""]
     if name in _SAYS:
-        parts += [f".. py:data:: alignbook.{name}", "", f"   {_SAYS[name]}", "", *_instruments(name), ""]
-        parts += [f"   >>> list(alignbook.{name})", f"   {list(thing)!r}"]  # what it prints today
+        module, _, own = f"alignbook.{name}".rpartition(".")
+        parts += [f".. py:data:: {own}", f"   :module: {module}", "", f"   {_SAYS[name]}", ""]
+        parts += [*_instruments(name), "", f"   >>> import {module}", f"   >>> list({module}.{own})"]
+        parts += [f"   {list(thing)!r}", ""]  # what it prints today
     elif _is_error(thing):
         parts.append(f".. autoexception:: alignbook.{name}")
     elif inspect.isclass(thing):
@@ -170,7 +197,7 @@ def _page(name, called):
         parts += [f"The glossary on this: {{term}}`{_TERMS[name]}`.", ""]
     if called:
         linked = ", ".join(f"[{text}](/{book.name})" for book, text in called.items())
-        parts += ["## Used by", "", linked, ""]
+        parts += ["## Used by", "", *([_USED[name], ""] if name in _USED else []), linked, ""]
     return "\n".join(parts)
 
 
@@ -263,8 +290,15 @@ def commands():
         shown += [(line, text.splitlines()) for line, text in kept() if line.split()[0] == name]
         for line, said in shown:
             if said:
-                parts += [f"`{line}` prints", "", "```text", *said, "```", ""]
+                parts += [f"`{line}` prints", "", *_block(name), *said, "```", ""]
+        if name in _TOLD:
+            parts += [f"It prints {_TOLD[name]}.", ""]
     return "\n".join(parts)
+
+
+def _block(name):
+    """The lines that begin a block with the output of a command."""
+    return ["```{code-block} text", ":class: ab-columns", ""] if name in _COLUMNS else ["```text"]
 
 
 def kept():
@@ -322,7 +356,8 @@ def _arguments(command):
             shown += f" {each.metavar or each.dest.upper()}"
         choices = ", ".join(map(str, each.choices or ()))
         said = _DEFAULT.search(each.help or "")
-        default = "" if each.default in (None, False, []) or each.required else str(each.default)
+        none = each.default is None or each.default is False or each.default == []  # 0 is a default
+        default = "" if none or each.required else str(each.default)
         default = said[1] if said else default
         rows.append(
             {

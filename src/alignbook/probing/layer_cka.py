@@ -50,6 +50,8 @@ def layer_cka(
     ------
     ValueError
         Where no layer is left, no batch has four examples or more, or features are not finite.
+    TypeError
+        For networks that are no nn.Module, and ``layers`` that are no texts.
 
     Notes
     -----

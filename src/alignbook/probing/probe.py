@@ -89,7 +89,8 @@ def probe(
         are read, and each instrument sees as many as the time allows, at least eight, evenly from first to
         last.
     without : list of str
-        Names of ``INSTRUMENTS`` to leave out; ``initialisation`` leaves the network at random weights out.
+        Names of :data:`alignbook.probing.INSTRUMENTS` to leave out; ``initialisation`` leaves the network at
+        random weights out.
     seed : int
         Of all draws.
     minutes : float

@@ -14,7 +14,7 @@ from alignbook.installed import extras
 
 @dataclass(frozen=True)
 class Probe:
-    """What the instruments found.
+    """What :func:`alignbook.probe` found.
 
     Attributes
     ----------
@@ -23,9 +23,28 @@ class Probe:
         ``outputs``, ``loss`` and for classes ``accuracy``. The networks are ``network``, those before it, and
         ``initialisation``: the same with random weights.
     tables : dict of DataFrame, by instrument
-        The column ``network`` says whose row it is; ``layer`` names a module, the same in all tables, so
-        that they join. ``deviation`` has ``layer``, ``parameter``, ``deviation`` and ``relative`` (to the
-        norm before).
+        In every table the column ``network`` says whose row it is. ``layer`` names a module, the same in all
+        tables, so that they join; ``depth`` numbers the layers or parameters from 0. Beside these:
+
+        * ``filters``, a row per principal axis of the patches: ``sigma`` and ``tau``, the standard deviations
+          of patches and filters along it; in all rows ``filters`` (their number), ``dimension`` (weights of
+          one), ``misalignment``, ``floor`` (its mean for as many Gaussian filters that are aligned) and
+          ``random_bases`` (its mean where random bases take the place of the axes), all three nan with too
+          few filters;
+        * ``features``, a row per layer and rank ``k``: ``share`` of the labels on the top k singular vectors
+          of what the layer reads, ``chance`` (its mean over all orders of the labels), ``sigma`` (the k-th
+          singular value over the first), ``width`` (how many features there are) and ``coordinates`` (how
+          many of them were taken);
+        * ``tangent``, a row per ``layer`` and ``parameter``: ``alignment`` of its tangent kernel with the
+          labels, ``chance`` (with shuffled labels) and ``method``, ``exact`` or ``sketched``;
+        * ``curvature``, a row per eigenvalue of the Hessian: ``index`` (1 for the largest magnitude),
+          ``eigenvalue``, ``residual`` (an eigenvalue lies no further away), ``converged``; in all rows
+          ``trace``, ``trace_low`` and ``trace_high`` (its 95 % interval) and ``trace_vectors`` (how many
+          random vectors it rests on);
+        * ``slice``, a row per step along one random direction: ``alpha``, how far as a share of each filter's
+          norm, and ``loss``;
+        * ``deviation``, a row per ``layer`` and ``parameter``: ``deviation``, the norm of its change since
+          the network that ``since`` names, and ``relative`` (over the norm before).
     left_out : dict
         Why there is nothing, one line, by instrument or ``instrument of network``.
     examples : dict
@@ -44,8 +63,9 @@ class Probe:
 
     Notes
     -----
-    Cost: nothing is measured again; :func:`alignbook.probe` says what measuring costs. The tables are kept in
-    memory, at most a few numbers for each layer, parameter or step of a slice.
+    Default of all but ``network``: empty. Cost: nothing is measured again; :func:`alignbook.probe` says what
+    measuring costs. The tables are kept in memory, at most a few numbers for each layer, parameter or step of
+    a slice.
 
     Examples
     --------

@@ -86,8 +86,8 @@ class Recorder:
     Raises
     ------
     ValueError
-        If data, instruments or steps have none of the forms above. Once training has begun, nothing
-        else is raised.
+        If data, instruments or steps have none of the forms above. A measurement that fails never ends the
+        training: ``left_out`` says why. Methods raise what their own descriptions say.
 
     Notes
     -----

@@ -64,11 +64,11 @@ class Run:
         The profile from which the fewest values differ.
     parameters : dict
         Values of all its parameters.
-    stored : list of results.Stored
-        One per job.
-    joined : list of results.Stored
-        Of a more faithful profile that is not stored whole, what is stored of it, for an experiment that
-        shows both (its ``JOINED``).
+    stored : list of Stored
+        One per job: its ``job``, its ``table`` (a DataFrame, or None where it diverged) and its
+        ``provenance`` (a dict).
+    joined : list of Stored
+        Of a more faithful profile that is not stored whole, what is stored of it, for a page that shows both.
     joined_profile : tuple
         That profile, and how many jobs it has.
     """
@@ -194,7 +194,7 @@ class Run:
 
     @property
     def key_numbers(self) -> list[KeyNumber]:
-        """At most three :class:`claims.KeyNumber`, ours beside the paper's."""
+        """At most three numbers, each with ``what``, ``here`` and ``paper``: ours beside the paper's."""
         return self._of_reading("key_numbers")
 
     def _of_reading(self, name, *more):
@@ -257,8 +257,8 @@ def run(
     Notes
     -----
     What is stored already is not computed again. Workers are processes that import the calling script: put
-    the call below ``if __name__ == "__main__":``. Cost: from seconds (smoke) to hours (paper); ``alignbook
-    show`` says more.
+    the call below ``if __name__ == "__main__":``. Cost: from seconds (smoke) to hours (paper);
+    ``alignbook run NAME --dry-run`` says how many core hours.
 
     Examples
     --------
