@@ -136,14 +136,14 @@ def test_another_part_of_the_claim_is_not_hidden_by_its_verdict(head, other, sec
 
 def test_the_parts_of_a_claim_are_told_one_by_one_where_they_came_out_otherwise():
     first = named(claims("holds", "undecided", group="one"), "first")
-    assert first_line(*first) == "holds in 1 of 2, undecided in 1 of 2"  # one part
+    assert first_line(*first) == "holds in 1 of 2 cases, undecided in 1"  # one part
     later, last = named(claims("holds"), "later"), named(claims("holds"), "last")
-    assert first_line(*first, *later) == "first: holds in 1 of 2, undecided in 1 of 2; later: holds"
+    assert first_line(*first, *later) == "first: holds in 1 of 2 cases, undecided in 1; later: holds"
     assert first_line(*named(claims("holds"), "first"), *later, *last) == "holds in all 3 parts"
     twice = [*claims("absent"), *claims("undecided")]  # two statements of one part, with the same cases
     assert (
         first_line(*first[:1], *named(twice, "later"))
-        == "first: holds; later: absent in 1 of 2, undecided in 1 of 2"
+        == "first: holds; later: absent in 1 of 2 cases, undecided in 1"
     )
 
 
@@ -165,10 +165,10 @@ def test_outcomes_of_few_cases_are_told_with_the_cases():
     assert (
         first_line(case("A", "holds"), case("B", "absent"), case("C", "absent")) == "holds (A), absent (B, C)"
     )
-    long = "a case whose label is longer than what fits"
-    assert first_line(case("A", "holds"), case(long, "absent")) == "holds (A), absent in 1 of 2"
+    long = "a case whose label is longer than what fits there"
+    assert first_line(case("A", "holds"), case(long, "absent")) == "holds (A), absent in 1 of 2 cases"
     many = [case(label, "holds") for label in "ABCD"] + [case("E", "absent")]
-    assert first_line(*many) == "holds in 4 of 5, absent in 1 of 5"
+    assert first_line(*many) == "holds in 4 of 5 cases, absent in 1"
 
 
 def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():

@@ -114,7 +114,7 @@ def key_numbers(table, parameters):
     """Matches in a group, and agreement of halves beside the printed one."""
     found, frame, made = by_group(table, parameters["groups"]), halvings(table), []
     if not found.empty:
-        what = "of ten leading directions of the filters, how many match one or two of the data's"
+        what = "of ten leading directions of filters, how many match one or two of the data's, by group"
         made.append(KeyNumber(what, f"{(found['one'] + found['two']).mean():.1f}", f"{SHOWN:g}"))
     for number in (1, 12) if len(frame) else ():
         printed = f"{PRINTED['agreement'][number]:.3f}"

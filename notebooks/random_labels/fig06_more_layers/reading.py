@@ -208,13 +208,13 @@ def gained(mean):
 
 
 def key_numbers(table, parameters):
-    """By how much the gain with most layers exceeds that with fewest, random labels."""
-    found = {setting.name: gains(table, column, "random") for column, setting in COLUMNS.items()}
+    """By how much the fitted line rises, which is judged, random labels."""
+    found = {setting.name: rise(table, parameters, column, "random") for column, setting in COLUMNS.items()}
     return [
         KeyNumber(
-            f"{name}: gain with {frame.columns[-1]} layers less gain with {frame.columns[0]} (points)",
-            interval(frame.iloc[:, -1] - frame.iloc[:, 0], "{:+.1f}"), "positive",
+            f"{name}: rise of the fitted line from no layer to all (points)",
+            interval(values, "{:+.1f}"), "positive",
         )
-        for name, frame in found.items()
-        if not frame.empty
+        for name, values in found.items()
+        if values is not None
     ]  # fmt: skip

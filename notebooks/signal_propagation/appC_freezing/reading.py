@@ -177,14 +177,14 @@ def of_some(claims, total):
 
 
 def along_labels(claims, fact):
-    """``, but points more along the labels``: Appendix C's conclusion, where all data sets say the same."""
+    """``, but turns more towards the labels``: Appendix C's conclusion, where all data sets say the same."""
     found = replicates(claims, "turns")
     measured = [claim.measured for some in found.values() for claim in some]
     signs = {HOLDS if value > 0 else CONTRADICTED for value in measured}
     if len(found) != 1 or (NOT_JUDGED in found and len(signs) > 1):
         return ""
     (outcome,) = signs if NOT_JUDGED in found else found
-    said = f"{'and' if outcome == fact else 'but'} points {MORE[outcome].format('')} along the labels"
+    said = f"{'and' if outcome == fact else 'but'} turns {MORE[outcome].format('')} towards the labels"
     return f", {said}" + " (not judged)" * (NOT_JUDGED in found)
 
 

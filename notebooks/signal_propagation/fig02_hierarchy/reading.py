@@ -225,7 +225,7 @@ PEAK = {
 WHY_NOT = {  # the first that is not met
     TRAINED.text: "training was cut short",
     RIGHT.text: "our accuracy is too low",
-    SAME["hidden"].text: "the answer depends on when training stops",
+    SAME["hidden"].text: "the verdict is not the same at both stopping times",
 }
 RISE = {
     HOLDS: "Most of the gain comes in the first two epochs{}",

@@ -91,8 +91,13 @@ def verdicts(found):
 
 
 def same_whenever(of, matters):
-    """A condition: ``of`` has the same verdict whenever training end to end stops."""
-    return lambda t, p, **kind: agree(*by_stop(of, t, p, **kind).values(), matters=matters)
+    """A condition: ``of`` has the same verdict whenever training end to end stops; None of one time alone."""
+
+    def agrees(table, parameters, **kind):
+        found = by_stop(of, table, parameters, **kind)
+        return agree(*found.values(), matters=matters) if len(found) > 1 else None
+
+    return agrees
 
 
 def lost(table, parameters, dataset, width):

@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, difference, first, last, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, replicates
+from alignbook.wording import clauses, fitting, replicates
 
 from .design import PAPER_WIDTH
 
@@ -247,7 +247,8 @@ def finding(table, parameters, claims):
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     if parity and len(replicates(claims, "evolves")) == 1:  # else the first sentence is long enough
-        return f"{said}. At width {width} such a network {parity} one whose layers are all trained."
+        text = f"{said}. At width {width} such a network {parity} one whose layers are all trained"
+        return fitting(f"{text}; we test no wider ones on all images.", f"{text}.")
     return f"{said}."
 
 

@@ -98,10 +98,17 @@ def further(alike):
     ]
 
 
+PAPER_RADIUS = 0.1  # Appendix A, in lengths of the filters
+
+
 def circles(alike):
     """Cases: targets like the source or not, and radii."""
     return lambda p: [
-        Case(f"{name}-{radius:g}", f"{words(name)}, radius {radius:g}", {"target": name, "radius": radius})
+        Case(
+            f"{name}-{radius:g}",
+            f"{words(name)}, radius {radius:g}" + ", the paper's" * (radius == PAPER_RADIUS),
+            {"target": name, "radius": radius},
+        )
         for name in _targets(p, alike)
         for radius in p["radii"]
     ]
@@ -255,16 +262,15 @@ def finding(table, parameters, claims):
         return f"{text}. Training had not settled in a minimum."
     around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in sorted(parameters["radii"])}
     how = _by_radius(around)
-    rises = f"the loss around them rises {how}" * bool(how)
-    return fitting(sentences(text, rises, small), sentences(text, small), sentences(text))
+    rises = f"Around them the loss rises {how}" * bool(how)
+    return fitting(sentences(text, rises, small), sentences(text, rises or small), sentences(text))
 
 
 def _by_radius(around):
-    """``less within 0.3 filter norms``, of {radius: outcome}; no radius if alike at all."""
+    """``less at radius 0.3``, of {radius: outcome}; no radius if alike at all."""
     if len(set(around.values())) == 1:
         return RISES.get(next(iter(around.values())))
-    near = {radius: RISES[how] for radius, how in around.items() if how in RISES}
-    return ", ".join(f"{how} within {radius:g} filter norms" for radius, how in near.items())
+    return ", ".join(f"{RISES[how]} at radius {radius:g}" for radius, how in around.items() if how in RISES)
 
 
 def key_numbers(table, parameters):

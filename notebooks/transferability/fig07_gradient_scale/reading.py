@@ -244,7 +244,7 @@ def finding(table, parameters, claims):
         parts.append(over_cases(claims, lower, LOWER))
     fold = f"about {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
     varies = f"With these its size still varies {span(rows_of(table, names[0], 'scale')):.1f}-fold"
-    told = ([varies, *parts], [varies, *parts[-1:]], [varies], ["our network is small"])
+    told = ([varies, *parts], [varies, *parts[:1]], [varies], ["our network is small"])
     return fitting(*(sentences(f"{said}: {fold}", *some) for some in told if some))
 
 

@@ -190,5 +190,5 @@ def key_numbers(table, parameters):
             made.append(KeyNumber(what, mean_spread(loose, 0), "at least 1"))
         what = f"distance of outputs from transformed labels, as a share of the labels (κ = {kappa:g})"
         carried = per_seed(rows, lambda part: part["carried"].mean())
-        made.append(KeyNumber(what, mean_spread(carried), "0 in the limit of wide networks and small κ"))
+        made.append(KeyNumber(what, mean_spread(carried), "0 in the limit"))
     return made

@@ -193,10 +193,15 @@ def finding(table, parameters, claims):
     far = f"from scratch the weights move {ratio.mean():.2f} times as far{same} ({theirs})"
     learning = [claims[f"error-{name}"] for name in parameters["targets"]]
     unfit = [one.case for one in learning if first_unmet(one, {UNFITTED: "unfitted"}, otherwise="")]
-    small = f"not fitted: {listed(unfit)}" if unfit else "our networks are small"
+    small = ["our networks are small"]
+    if unfit:
+        small = [
+            f"{words}: {listed(unfit)}" for words in ("not judged, as not fitted from scratch", "not fitted")
+        ]
     text = joined(said, moved)
     told = [f"{gained}, and {far}"] if gained else []
-    return fitting(*(sentences(text, one, small) for one in (*told, far)), sentences(text, far))
+    long = (sentences(text, one, why) for one in (*told, far) for why in small)
+    return fitting(*long, sentences(text, far))
 
 
 def key_numbers(table, parameters):

@@ -11,7 +11,7 @@ from alignbook.pages.tables import DECIMALS, badge, folded, marked, measured, nu
 from alignbook.statements import asked, came_out, condition
 
 FEW = 4  # replicates, up to which a verdict's first line names those that have an outcome
-SHORT = 36  # letters of their names, at most
+SHORT = 40  # letters of their names, at most
 UNFOLDED = 12  # replicates of the headline's statement that stand open, at most
 SHARED = 3  # statements from which on a note of theirs stands above the table, with a letter
 # Where a claim's sources part: not within brackets, nor between the numbers of figures.
@@ -31,14 +31,20 @@ def spread(group, own=True):
     for outcome in OUTCOMES:
         if those := [claim for claim in group if claim.outcome == outcome]:
             found[outcome] = those
-    told = len(found) > 1
-    parts = {
-        outcome: badge(outcome, explained=True) + _of_which(those, group) * told
-        for outcome, those in found.items()
-    }
+    parts, counted = {}, False
+    for outcome, those in found.items():
+        parts[outcome] = badge(outcome, explained=True)
+        if len(found) > 1 and (names := _names(those, group)):
+            parts[outcome] += f" <small>({marked(names)})</small>"
+        elif len(found) > 1:  # of how many cases, once
+            count = f"in&nbsp;{len(those)}" + f" of&nbsp;{len(group)} cases" * (not counted)
+            parts[outcome] += f" <small>{count}</small>"
+            counted = True
     decided = [outcome for outcome in parts if outcome not in (NOT_JUDGED, NOT_RUN)]
-    if decided and own:
-        parts[decided[-1]] += by_ours(group)
+    if own and by_ours(group):
+        parts[decided[-1]] += OURS
+    elif own:  # each outcome tells whether its own are
+        parts |= {outcome: parts[outcome] + by_ours(found[outcome]) for outcome in decided}
     return ", ".join(parts.values())
 
 
@@ -74,14 +80,14 @@ def by_ours(group):
     return OURS if decided and all(claim.ours for claim in decided) else ""
 
 
-def _of_which(those, group):
-    """HTML that tells ``those`` from the others of ``group``: their labels, if short, else ``in 2 of 3``."""
+def _names(those, group):
+    """What tells ``those`` from the others of ``group``: their labels, if few and short; else ``""``."""
     cases = [claim.case for claim in those]
-    names = ", ".join(filter(None, cases))
     told_apart = all(cases) and len({claim.case for claim in group}) == len(group)  # parts may share cases
-    if told_apart and len(group) <= FEW and len(names) <= SHORT:
-        return f" <small>({marked(names)})</small>"
-    return f"&nbsp;in&nbsp;{len(those)} of&nbsp;{len(group)}"
+    if not told_apart or len(group) > FEW:
+        return ""
+    names = ("; " if any("," in case for case in cases) else ", ").join(cases)
+    return names if len(names) <= SHORT else ""
 
 
 def tally(group):

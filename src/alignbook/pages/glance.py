@@ -18,9 +18,12 @@ HOME = (
 HOLDS, PART, NOT, OPEN = "What holds", "What holds in part", "What does not hold", "What is not decided"
 SECTIONS = {
     HOLDS: "The main claim holds in every case that we judged; other statements of the page may not.",
-    PART: "The main claim holds in one part or in some settings and not, or not clearly, in the others.",
-    NOT: "The main claim is contradicted, or the effect is too small to matter, and it holds nowhere.",
-    OPEN: "Seeds or sizes do not decide the main claim, or something that it requires is not met.",
+    PART: "The first part of the main claim holds, and other parts or some settings do not, or not clearly; "
+    "or it holds in some settings alone.",
+    NOT: "The first part of the main claim is contradicted, or its effect too small to matter, in every "
+    "setting; another part, named beside it, may hold.",
+    OPEN: "Seeds or sizes do not decide the first part of the main claim, or something that it requires is "
+    "not met; another part, named beside it, may hold.",
 }
 SHORT = {HOLDS: "holds", PART: "in part", NOT: "does not hold", OPEN: "not decided"}  # as a table's column
 SAID = {  # of one main claim, of several
@@ -182,7 +185,8 @@ def _lines(papers, group):
     items = []
     for paper in papers:
         for record in (record for record in group if record.paper == paper):
-            others = [claim for claim in record.claims if claim not in record.headline]
+            head, parts = claim_tables.main(record.claims)  # which the verdict has
+            others = [claim for claim in record.claims if claim not in head and claim not in parts]
             items.append(
                 f"<li>{_link(record, record.name)} {verdict(record)}<br>{page.parted(record.finding)}"
                 f"<small>{_others(others)}Profile {html.escape(record.shown_profile)}.</small></li>"

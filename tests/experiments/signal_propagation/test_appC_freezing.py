@@ -160,9 +160,9 @@ def test_steps_along_the_labels_are_judged_on_new_seeds(sign, outcome):
     few = claims(seen)["turns-mnist"]
     assert few.outcome == NOT_JUDGED and few.measured is not None
     if sign:
-        word = "and points more" if sign > 0 else "but points less"
-        assert f", {word} along the labels." in said(table)
-        assert f", {word} along the labels (not judged)." in said(seen)
+        word = "and turns more" if sign > 0 else "but turns less"
+        assert f", {word} towards the labels." in said(table)
+        assert f", {word} towards the labels (not judged)." in said(seen)
 
 
 def test_other_verdicts():

@@ -147,7 +147,7 @@ def test_a_lead_is_judged_where_it_is_the_same_at_the_loss_and_at_the_end():
     for at_two, at_end in ((HILL, falling), (falling, HILL)):
         table = made_up(at_two, at_end, losses=early)
         assert judged(table)["hierarchy-hidden-mnist-6"].outcome == NOT_JUDGED
-        assert "best, because the answer depends on when training stops. Most" in found(table)
+        assert "best, because the verdict is not the same at both stopping times. Most" in found(table)
     table = made_up(falling, falling, losses=early)
     assert judged(table)["hierarchy-hidden-mnist-6"].outcome == CONTRADICTED
     assert "the first or last layer aligns best" in found(table)

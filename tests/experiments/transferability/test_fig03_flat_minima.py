@@ -95,7 +95,7 @@ def test_settled_minima_are_judged_where_they_fit_all_images():
     assert found["rise-cifar10-0.3"].outcome == HOLDS
     said = finding(table)
     assert "are larger, not smaller" in said and "had not settled" not in said
-    assert "The loss around them rises less within 0.3 filter norms;" in said
+    assert "Around them the loss rises less at radius 0.3;" in said
     names = [number.what.split()[0] for number in reading.key_numbers(table, PARAMETERS)]
     assert names == ["mean", "mean", "largest"]
 
@@ -158,11 +158,8 @@ def test_the_finding_follows_the_ratio():
     scaled = finding(made_up(sharper=1.0, norm=2.0))
     assert "largest eigenvalues are as large at minima reached from pre-trained" in scaled
     assert "minima are flatter: from random weights eigenvalue times squared norm is 4.0 times" in scaled
-    assert (
-        reading._by_radius({0.1: ABSENT, 0.3: HOLDS})
-        == "as much within 0.1 filter norms, less within 0.3 filter norms"
-    )
-    assert reading._by_radius({0.1: NOT_JUDGED, 0.3: HOLDS}) == "less within 0.3 filter norms"
+    assert reading._by_radius({0.1: ABSENT, 0.3: HOLDS}) == "as much at radius 0.1, less at radius 0.3"
+    assert reading._by_radius({0.1: NOT_JUDGED, 0.3: HOLDS}) == "less at radius 0.3"
 
 
 @pytest.mark.parametrize(("grown", "outcome"), [(2.0, NOT_JUDGED), (6.0, ABSENT), (60.0, HOLDS)])

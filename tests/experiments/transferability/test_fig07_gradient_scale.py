@@ -1,6 +1,7 @@
 """Figure 7: slopes and projections of gradients, on made-up tables and a small network."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,8 @@ def test_the_halves_of_the_layers_are_told_apart():
     found = judged(table)
     assert found["steeper-mnist"].outcome != CONTRADICTED == found["steeper-lower-mnist"].outcome
     assert found["steeper-lower-mnist"].post_hoc and found["steeper-lower-mnist"].ours
-    assert "in the lower layers the opposite holds" in reading.finding(table, PARAMETERS, found)
+    alone = {id: replace(one, outcome=NOT_RUN) if "both" in id else one for id, one in found.items()}
+    assert "in the lower layers the opposite holds" in reading.finding(table, PARAMETERS, alone)
 
 
 def test_growth_and_suppression_hold():
