@@ -128,7 +128,7 @@ def misalignment():
                   "weights", by),
             Layer("scores", "line", fine, curves, GREEN, "misalignment", ("long",),
                   field=1),
-            Layer("here", "dots", [[turn] for _, turn in grid], [[s] for s in scores], BLACK, by=by, field=1),
+            Layer("here", "dots", [[turn] for _, turn in grid], [[s] for s in scores], BLACK, "as set", by, field=1),
         ],
         readouts=[
             Readout("score", "misalignment M =", by, [f"{score:.2f}" for score in scores]),
@@ -184,7 +184,7 @@ def tangent():
               for n, part in enumerate(alignments)),
             Layer("curve", "line", STEPS, alignments, GREEN, "the chosen layer", ("layer",), field=1),
             Layer("here", "dots", [[s] for _ in layers for s in STEPS], alignments.reshape(-1, 1), BLACK,
-                  by=by, field=1),
+                  "as set", by, field=1),
         ],
         readouts=[Readout("value", "alignment A:", by, [f"{a:.2f}" for a in alignments.flatten()])],
         beside=Field(Axis("training steps", -3, STEPS[-1] + 3),
