@@ -127,31 +127,36 @@ def first_line(*claims):
     ],
 )
 def test_another_part_of_the_claim_is_not_hidden_by_its_verdict(head, other, section, shown):
+    def told(outcome):
+        return "absent, no effect" if outcome == "absent" else outcome
+
     found = [*named(claims(head), "first"), *named(claims(other), "later")]
     text = glance.findings(PAPERS, [made(found=found)])
     assert f"## {section}\n" in text and [s for s in glance.SECTIONS if f"## {s}\n" in text] == [section]
     assert ("later:" in text) == shown
-    assert first_line(*found) == (f"first: {head}; later: {other}" if shown else "holds in both parts")
+    assert first_line(*found) == (
+        f"first: {told(head)}; later: {told(other)}" if shown else "holds in both parts"
+    )
 
 
 def test_the_parts_of_a_claim_are_told_one_by_one_where_they_came_out_otherwise():
     first = named(claims("holds", "undecided", group="one"), "first")
-    assert first_line(*first) == "holds in 1 of 2 cases, undecided in 1"  # one part
+    assert first_line(*first) == "first: holds in 1 of 2 cases, undecided in 1"  # one part
     later, last = named(claims("holds"), "later"), named(claims("holds"), "last")
     assert first_line(*first, *later) == "first: holds in 1 of 2 cases, undecided in 1; later: holds"
     assert first_line(*named(claims("holds"), "first"), *later, *last) == "holds in all 3 parts"
     twice = [*claims("absent"), *claims("undecided")]  # two statements of one part, with the same cases
     assert (
         first_line(*first[:1], *named(twice, "later"))
-        == "first: holds; later: absent in 1 of 2 cases, undecided in 1"
+        == "first: holds; later: absent, no effect in 1 of 2 cases, undecided in 1"
     )
 
 
 def test_that_all_parts_are_by_a_criterion_of_ours_is_said_once():
     first, later = named(claims("holds"), "first"), named(claims("absent"), "later")
     ours = [replace(one, ours=True) for one in (*first, *later)]
-    assert first_line(*ours) == "first: holds; later: absent by our own criterion"
-    assert first_line(ours[0], *later) == "first: holds by our own criterion; later: absent"
+    assert first_line(*ours) == "first: holds; later: absent, no effect by our own criterion"
+    assert first_line(ours[0], *later) == "first: holds by our own criterion; later: absent, no effect"
     same = named(claims("holds"), "later")
     assert first_line(ours[0], *same) == "holds in both parts, 1 by our own criterion"
     assert first_line(ours[0], replace(same[0], ours=True)) == "holds in both parts by our own criterion"
@@ -163,12 +168,15 @@ def test_outcomes_of_few_cases_are_told_with_the_cases():
         return replace(one, id=label, statement=f"It is so ({label}).", headline=label == "A")
 
     assert (
-        first_line(case("A", "holds"), case("B", "absent"), case("C", "absent")) == "holds (A), absent (B, C)"
+        first_line(case("A", "holds"), case("B", "absent"), case("C", "absent"))
+        == "holds (A), absent, no effect (B, C)"
     )
     long = "a case whose label is longer than what fits there"
-    assert first_line(case("A", "holds"), case(long, "absent")) == "holds (A), absent in 1 of 2 cases"
+    assert (
+        first_line(case("A", "holds"), case(long, "absent")) == "holds (A), absent, no effect in 1 of 2 cases"
+    )
     many = [case(label, "holds") for label in "ABCD"] + [case("E", "absent")]
-    assert first_line(*many) == "holds in 4 of 5 cases, absent in 1"
+    assert first_line(*many) == "holds in 4 of 5 cases, absent, no effect in 1"
 
 
 def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():

@@ -195,7 +195,7 @@ def test_a_verdict_names_the_one_case_that_differs():
     ]
     shown = spread(named)
     assert "holds</span> <small>(MNIST, digits)</small>, " in shown
-    assert shown.endswith("absent</span> <small>(CIFAR-10)</small>")
+    assert shown.endswith("absent</span><small>, no effect</small> <small>(CIFAR-10)</small>")
     assert "(" not in spread(named[:2])
     again = replace(named[0], statement="Other (CIFAR-10).", group="Other.")
     assert "(" not in spread([*named[1:], again])  # which of the two is absent?

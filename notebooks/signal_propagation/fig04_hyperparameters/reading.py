@@ -284,12 +284,10 @@ AXES = {
     "batch": ("halving of the batch", "smaller batches"),
     "rate": ("doubling of the rate", "higher rates"),
 }
-CHOSEN = "; we chose after our results"  # which of the paper's two directions is the claim
+CHOSEN = " (we chose this claim after our results)"  # of the paper's two, of opposite directions
 SAID = {
-    HOLDS: "the early peak moves towards the centre, {} as Section 4 says (Figure 8: the opposite"
-    f"{CHOSEN})",
-    CONTRADICTED: "the early peak moves towards the input, {} as Figure 8 says (Section 4: the opposite"
-    f"{CHOSEN})",
+    HOLDS: f"the early peak moves towards the centre, {{}} as Section 4 says{CHOSEN}",
+    CONTRADICTED: f"the early peak moves towards the input, {{}} as Figure 8 says{CHOSEN}",
     ABSENT: "{} hardly move the early peak, while the paper says that they do",
     UNDECIDED: "whether {} move the early peak is undecided",
 }

@@ -267,7 +267,7 @@ def finding(table, parameters, claims):
     if turned := turned_by_the_end(table, parameters):
         count = f"{len(turned)} of {len(cases(parameters))} cases"
         end = f"{early_end(table, parameters)} of {parameters['steps']}"
-        early = f"Ending at step {end} would turn {count}"
+        early = f"Ending at step {end} would reverse {count}"
         return fitting(sentences(text, small, early), sentences(text, early))
     return sentences(text, small)
 

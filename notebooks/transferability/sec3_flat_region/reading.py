@@ -135,7 +135,7 @@ FURTHER = by_verdict(
     not_judged="Whether the weights move farther is not judged",
 )  # fmt: skip
 INPUTS = by_verdict(
-    "leads less far", "leads farther still", "leads as far",
+    "leads less far", "leads out farthest", "leads as far",
     undecided="leaves this undecided", not_judged="is not judged",
 )  # fmt: skip
 
@@ -156,7 +156,7 @@ def finding(table, parameters, claims):
     small = "Our network is small"
     if not other:
         return sentences(text, small)
-    alone = f"A target alike in inputs alone, {listed(map(called, kinds['inputs']))}, {other}"
+    alone = f"A target like the source in inputs alone, {listed(map(called, kinds['inputs']))}, {other}"
     moved = FURTHER.get(claims[f"further-{HELD_OUT}"].outcome, "")
     return fitting(
         sentences(text, moved, alone, small),

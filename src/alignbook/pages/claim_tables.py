@@ -6,7 +6,7 @@ from dataclasses import replace
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from alignbook.claims import NOT_JUDGED, NOT_RUN, OUTCOMES
+from alignbook.claims import ABSENT, NOT_JUDGED, NOT_RUN, OUTCOMES
 from alignbook.pages.tables import DECIMALS, badge, folded, marked, measured, number, table
 from alignbook.statements import asked, came_out, condition
 
@@ -18,6 +18,7 @@ SHARED = 3  # statements from which on a note of theirs stands above the table, 
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
 HEADLINE = '<span class="ab-headline">Headline</span> '
 THEN = '<span class="ab-then">; </span>'  # a new line on the page itself
+NO_EFFECT = "<small>, no effect</small>"  # what is absent
 CRITERION = "by our own criterion"
 OURS = f' <small class="ab-ours">{CRITERION}</small>'
 
@@ -33,7 +34,7 @@ def spread(group, own=True):
             found[outcome] = those
     parts, counted = {}, False
     for outcome, those in found.items():
-        parts[outcome] = badge(outcome, explained=True)
+        parts[outcome] = badge(outcome, explained=True) + NO_EFFECT * (outcome == ABSENT)
         if len(found) > 1 and (names := _names(those, group)):
             parts[outcome] += f" <small>({marked(names)})</small>"
         elif len(found) > 1:  # of how many cases, once
@@ -61,7 +62,8 @@ def verdict(claims):
     for claim in others:
         parts.setdefault(claim.part, []).append(claim)
     if len(parts) == 1:
-        return spread(head)
+        name = f'<small class="ab-part-of">{marked(head[0].part)}:</small> ' if head[0].part else ""
+        return name + spread(head)
     ours = sum(bool(by_ours(part)) for part in parts.values())
     if len({claim.outcome for claim in [*head, *others]}) == 1:
         alike = "in both parts" if len(parts) == 2 else f"in all {len(parts)} parts"

@@ -128,7 +128,8 @@ def misalignment():
                   "weights", by),
             Layer("scores", "line", fine, curves, GREEN, "misalignment", ("long",),
                   field=1),
-            Layer("here", "dots", [[turn] for _, turn in grid], [[s] for s in scores], BLACK, "as set", by, field=1),
+            Layer("here", "dots", [[turn] for _, turn in grid], [[s] for s in scores], BLACK, "as set",
+                  by, field=1),
         ],
         readouts=[
             Readout("score", "misalignment M =", by, [f"{score:.2f}" for score in scores]),

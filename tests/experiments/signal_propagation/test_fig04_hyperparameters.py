@@ -269,8 +269,8 @@ def test_the_finding_follows_the_verdicts():
     assert moved in right and "per doubling of the rate, as Figure 8 says" in right
     assert "the centre, " in wrong and "% deeper per halving of the batch and 3" in wrong
     assert "rate, as Section 4 says" in wrong
-    assert "(Section 4: the opposite; we chose after our results). It becomes higher" in right
-    assert "(Figure 8: the opposite; we chose after our results). It becomes lower" in wrong
+    assert "(we chose this claim after our results). It becomes higher" in right
+    assert "(we chose this claim after our results). It becomes lower" in wrong
     flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
     assert "as Section" not in flat
     numbers = reading.key_numbers(made_up(*as_claimed(1)), FULL)

@@ -257,6 +257,6 @@ def test_an_order_that_an_earlier_end_turns_is_counted():
     turned = reading.turned_by_the_end(table, PARAMETERS)
     assert [case.id for case in turned] == ["dense-real"]
     assert (
-        f"nding at step {end} of {PARAMETERS['steps']} would turn 1 of 6 cases." in said(table)
+        f"nding at step {end} of {PARAMETERS['steps']} would reverse 1 of 6 cases." in said(table)
         and len(said(table)) <= 300
     )

@@ -146,8 +146,8 @@ def test_the_headline_is_about_the_target_alike_in_inputs_and_labels():
     assert found["farther-out-cifar100"].outcome == CONTRADICTED
     assert "by 50 % of the way to guessing, new images of its own classes by 2 %, and" in said(table)
     assert "and these stay within our edge of 10 %." in said(table)
-    assert "a target alike in inputs alone, CIFAR-100, leads farther still" in said(table)
-    assert "a target alike in inputs alone, CIFAR-100, leads less far" in said(made_up())
+    assert "a target like the source in inputs alone, CIFAR-100, leads out farthest" in said(table)
+    assert "a target like the source in inputs alone, CIFAR-100, leads less far" in said(made_up())
     assert "pass our edge" not in said(table) and "and even these pass our edge of 10 %" in said(
         made_up(0.3, 0.8)
     )
