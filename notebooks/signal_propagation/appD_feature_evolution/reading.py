@@ -297,7 +297,7 @@ def finding(table, parameters, claims):
             said += ": with the errors of our estimates, even an exact order would correlate by only "
             said += f"{exact:.2f}"
     else:
-        said += f" (rank correlation {short.measured:.2f}, our errors allowed for; an exact formula gives 1)"
+        said += f" (rank correlation {short.measured:.2f}, our errors allowed for; exact: 1)"
     if long.outcome != short.outcome and long.outcome in LONG:
         said += f"; {LONG[long.outcome].format(weakly(long))} ({long.measured:.2f})"
     if claims["others-shuffled-rate"].outcome == CONTRADICTED:

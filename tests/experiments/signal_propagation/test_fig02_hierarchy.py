@@ -293,8 +293,8 @@ def test_why_each_data_set_is_not_judged_is_said():
     short = made_up(HILL, HILL, losses=early, dataset="cifar10", accuracy=0.5)
     said = found(pd.concat([*turns, short]), datasets=["mnist", "fashion_mnist", "cifar10"])
     assert said.startswith(
-        "We do not judge whether a hidden layer aligns best: on MNIST and Fashion-MNIST, the answer depends "
-        "on when training stops, and on CIFAR-10, our accuracy is too low"
+        "We do not judge whether a hidden layer aligns best: on MNIST and Fashion-MNIST, the verdict is "
+        "not the same at both stopping times, and on CIFAR-10, our accuracy is too low"
     )
 
 
