@@ -12,9 +12,7 @@ from ..seen_seeds import WIDTH, seen
 from ..vgg_settings import DOWNSTREAM_EPOCHS
 from .design import CASES, LAST
 
-BARELY = (
-    10  # times the distance from zero of an interval's nearer end, which a mean may be and barely clear it
-)
+BARELY = 10  # a mean barely clears zero if its interval's nearer end lies so many times nearer to it
 
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
 REVIEWED = 15  # seeds that had been seen when the fall at the switch was held against the control's
@@ -250,7 +248,7 @@ def finding(table, parameters, claims):
     text += f"against {helps:.0f} % where it helps"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
     where = _earlier(table, kind)
-    if claim.outcome != HOLDS and claims[f"dies-{kind}"].outcome == HOLDS:  # the other half of the claim
+    if claim.outcome != HOLDS and claims[f"dies-{kind}"].outcome == HOLDS:  # the claim's other part
         dies = "More of its neurons do die at the switch"
         rarely = f"in {where} more fire rarely (post hoc)" if where else ""
         if claim.outcome == CONTRADICTED and min(map(abs, claim.interval)) < abs(claim.measured) / BARELY:

@@ -138,10 +138,9 @@ def growth(rows):
     return 10 ** (steps * pairs(rows, decades).mean())
 
 
-def span(rows, start="pretrained"):
-    """Largest over smallest size along the convolutions, by geometric means over the seeds, of one start."""
-    sizes = np.log10(profile(at(rows, start=start))).mean()
-    return 10 ** (sizes.max() - sizes.min())
+def varied(rows):
+    """Largest over smallest size along the convolutions, geometric mean over seeds, of each start."""
+    return 2 ** pairs(rows, extent).mean()
 
 
 def of_scale(measure):
@@ -234,7 +233,8 @@ def finding(table, parameters, claims):
     """Whether it grows faster, by how much, whether in the lower layers, too, or else why."""
     names = parameters["targets"]
     said = over_cases(claims, [f"steeper-{name}" for name in names], SAID)
-    sizes = growth(rows_of(table, names[0], "scale"))
+    rows = rows_of(table, names[0], "scale")
+    sizes = growth(rows)
     if said is None or sizes.isna().any():
         return "There is nothing to compare."
     lower, parts = [f"steeper-lower-{name}" for name in names], []
@@ -243,16 +243,16 @@ def finding(table, parameters, claims):
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
         parts.append(over_cases(claims, lower, LOWER))
     fold = f"about {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
-    varies = f"With these its size still varies {span(rows_of(table, names[0], 'scale')):.1f}-fold"
+    varies = f"With these its size still varies {varied(rows)['pretrained']:.1f}-fold"
     told = ([varies, *parts], [varies, *parts[:1]], [varies], ["our network is small"])
-    return fitting(*(sentences(f"{said}: {fold}", *some) for some in told if some))
+    return fitting(*(sentences(f"{said}: {fold}", *some) for some in told))
 
 
 def key_numbers(table, parameters):
     """How the last layers' sizes compare, and how fast the size grows in either half of the layers."""
     rows = rows_of(table, parameters["targets"][0], "scale")
     ends = apart(rows, lambda part: -np.log2(last(profile(part))))
-    both = " / ".join(f"{span(rows, start):.1f}" for start in ("scratch", "pretrained"))
+    both = " / ".join(f"{size:.1f}" for size in varied(rows)[["scratch", "pretrained"]])
     told = {
         "largest over smallest size of the gradient, random / pre-trained": both,
         "gradient at the last convolution, pre-trained over random weights": factor(ends),

@@ -179,8 +179,8 @@ def finding(table, parameters, claims):
 
 def key_numbers(table, parameters):
     """How loose Lemma 1's bound is, and how near the outputs are to the transformed labels."""
-    made, kappas = [], sorted(parameters["kappas"])
-    for kappa in (kappas[0], *kappas[1:][-1:]):
+    made, kappas = [], parameters["kappas"]
+    for kappa in dict.fromkeys((min(kappas), max(kappas))):
         rows = widest(at(table, kappa=kappa))
         if rows.empty:
             continue

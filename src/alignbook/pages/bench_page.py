@@ -367,10 +367,9 @@ def _cluster(run):
 
 
 def _whole(side):
-    return _lines(
-        f"{side['seconds']:,.3g} s" if side["seconds"] < 1000 else f"{side['seconds']:,.0f} s",
-        f"{len(side['jobs'])} jobs, {side['commit']}",
-    )
+    # Not in minutes, so that the two sides of a row have one unit.
+    took = f"{side['seconds']:,.0f} s" if side["seconds"] >= 100 else quantities.seconds(side["seconds"])
+    return _lines(took, f"{len(side['jobs'])} jobs, {side['commit']}")
 
 
 def draw_times(compared, path):

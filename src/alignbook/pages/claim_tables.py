@@ -41,11 +41,10 @@ def spread(group, own=True):
             count = f"in&nbsp;{len(those)}" + f" of&nbsp;{len(group)} cases" * (not counted)
             parts[outcome] += f" <small>{count}</small>"
             counted = True
-    decided = [outcome for outcome in parts if outcome not in (NOT_JUDGED, NOT_RUN)]
     if own and by_ours(group):
-        parts[decided[-1]] += OURS
+        parts[[outcome for outcome in parts if outcome not in (NOT_JUDGED, NOT_RUN)][-1]] += OURS
     elif own:  # each outcome tells whether its own are
-        parts |= {outcome: parts[outcome] + by_ours(found[outcome]) for outcome in decided}
+        parts = {outcome: text + by_ours(found[outcome]) for outcome, text in parts.items()}
     return ", ".join(parts.values())
 
 
@@ -62,18 +61,20 @@ def verdict(claims):
     for claim in others:
         parts.setdefault(claim.part, []).append(claim)
     if len(parts) == 1:
-        name = f'<small class="ab-part-of">{marked(head[0].part)}:</small> ' if head[0].part else ""
-        return name + spread(head)
+        return _named(head)
     ours = sum(bool(by_ours(part)) for part in parts.values())
     if len({claim.outcome for claim in [*head, *others]}) == 1:
         alike = "in both parts" if len(parts) == 2 else f"in all {len(parts)} parts"
         some = f'<small class="ab-ours">, {ours} {CRITERION}</small>' if ours < len(parts) else OURS
         return f'{spread(head, own=False)} <small class="ab-part-of">{alike}</small>{some * bool(ours)}'
-    said = (
-        f'<small class="ab-part-of">{marked(name)}:</small> {spread(part, own=ours < len(parts))}'
-        for name, part in parts.items()
-    )
+    said = (_named(part, own=ours < len(parts)) for part in parts.values())
     return THEN.join(said) + OURS * (ours == len(parts))
+
+
+def _named(part, own=True):
+    """HTML of the outcome of one part of a claim, after its name if it has one."""
+    name = part[0].part
+    return f'<small class="ab-part-of">{marked(name)}:</small> ' * bool(name) + spread(part, own)
 
 
 def by_ours(group):
@@ -203,10 +204,13 @@ def _told_apart(claim):
     if value is None or claim.tolerance is None or not isinstance(paper, int | float):
         return value
     within = abs(value - paper) <= claim.tolerance
-    written = (f"{value:.{decimals}f}" for decimals in range(DECIMALS + 1))
-    if (abs(float(f"{value:.3g}") - paper) <= claim.tolerance) == within:
+
+    def tells(text):
+        return (abs(float(text) - paper) <= claim.tolerance) == within
+
+    if tells(f"{value:.3g}"):
         return value
-    return next((text for text in written if (abs(float(text) - paper) <= claim.tolerance) == within), value)
+    return next(filter(tells, (f"{value:.{decimals}f}" for decimals in range(DECIMALS + 1))), value)
 
 
 def _bars(claim):

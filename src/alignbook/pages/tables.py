@@ -6,28 +6,18 @@ import re
 
 import pandas as pd
 
-from alignbook.claims import (  # noqa: F401, some of which pages take from here
-    ABSENT,
-    CONTRADICTED,
-    HOLDS,
-    NOT_JUDGED,
-    NOT_RUN,
-    UNDECIDED,
-    interval,
-    spread,
-)
+from alignbook.claims import NOT_RUN, interval, spread  # noqa: F401, some of which pages take from here
 from alignbook.pages.names import spoken
-from alignbook.wording import digits
+from alignbook.wording import by_verdict, digits
 
 # What each outcome means, for one who points at it; the chapter "How to read a page" says it at length.
-MEANS = {
-    HOLDS: "our results lie where the paper says",
-    CONTRADICTED: "our results lie on the other side of what the paper says",
-    ABSENT: "no effect, or one too small to matter",
-    UNDECIDED: "our results allow either answer",
-    NOT_JUDGED: "measured, but what judging it takes for granted is not met here",
-    NOT_RUN: "nothing was measured",
-}
+MEANS = by_verdict(
+    "our results lie where the paper says",
+    "our results lie on the other side of what the paper says",
+    "no effect, or one too small to matter",
+    undecided="our results allow either answer",
+    not_judged="measured, but what judging it takes for granted is not met here",
+) | {NOT_RUN: "nothing was measured"}
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l, σ_max^2; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"
