@@ -1,6 +1,8 @@
 """The ``alignbook`` command."""
 
 import argparse
+import atexit
+import gc
 import json
 import os
 import sys
@@ -22,6 +24,7 @@ def main(arguments=None):
         print("alignbook: standard output is closed", file=sys.stderr)
         return 2
     options = _parser().parse_args(arguments)
+    atexit.register(gc.freeze)  # looking for garbage in what torch and pandas leave takes most of a second
     warnings.showwarning = _show_warning
     paths.settle()
     installed.settle()

@@ -663,7 +663,7 @@ toy = notebooks.every()[0]
 def unchanged():
     executed._module.cache_clear()
     digest.forget()
-    return book._unchanged(toy, None, {}) is not None
+    return book._unchanged(toy, *book._made_of(toy, None, {})) is not None
 
 
 def after(path, change):

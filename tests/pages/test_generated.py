@@ -303,7 +303,7 @@ def test_what_a_kernel_says_of_itself_reaches_no_reader(fork, tmp_path, capfd, m
 
     text = "import sys\nprint('a socket', file=sys.__stderr__, flush=True)\nprint('a cell', file=sys.stderr)"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text)])
-    with kernels.forked() if fork else nullcontext() as manager, open(tmp_path / "said", "wb") as said:
+    with kernels.forked({}) if fork else nullcontext() as manager, open(tmp_path / "said", "wb") as said:
         spoken = kernels.speaking_to(said, manager)
         NotebookClient(notebook, kernel_name="python3", kernel_manager_class=spoken).execute()
     assert "a cell" in "".join(output["text"] for output in notebook.cells[0].outputs)
@@ -315,7 +315,7 @@ def test_forked_kernels_run_code_and_end(monkeypatch):
     monkeypatch.setattr(kernels, "IMPORTS", ("ipykernel.kernelapp", "json"))
     from nbclient import NotebookClient
 
-    with kernels.forked() as manager:
+    with kernels.forked({}) as manager:
         if manager is None:
             pytest.skip("kernels are forked on Linux alone")
         ran = []

@@ -1,5 +1,5 @@
 import os
-import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -8,13 +8,15 @@ from alignbook.pages import render
 PAGE = "# Page\n\n(label)=\n## Part\n\nProse.\n"
 
 
-class Book:
+class Book(render.Waiting):
     """Jupyter Book's place: it notes what it is given, and writes what a page says."""
 
     def __init__(self, work):
+        super().__init__()
         self.work, self.status, self.newer, self.fresh = work, 0, None, None
 
-    def __call__(self, source, work):
+    def run(self, arguments):
+        source, work = Path(arguments[1]), Path(arguments[3])
         html = work / "_build" / "html"
         self.fresh = not html.is_dir()
         (html / "_static" / "mathjax").mkdir(parents=True, exist_ok=True)
@@ -24,7 +26,7 @@ class Book:
         for path in files:
             os.utime(path, ns=(1, 1))
             (html / path.name).write_text(path.read_text())
-        return subprocess.CompletedProcess([], self.status, "", "")
+        return self.status, ""
 
 
 @pytest.fixture
@@ -37,8 +39,7 @@ def book(tmp_path, monkeypatch):
     (pages / "found.txt").write_text("Found.")
     made = Book(tmp_path)
     made.pages, made.html = pages, tmp_path / "build" / "html"
-    monkeypatch.setattr(render, "_jupyter_book", made)
-    made.build = lambda: render.render_changed(pages, lambda said: None)
+    made.build = lambda: render.render_changed(pages, lambda said: None, made)
     assert made.build() == 0 and made.fresh
     return made
 
@@ -83,11 +84,11 @@ def test_what_a_killed_build_left_is_not_gone_on_from(book, monkeypatch):
     (book.pages / "one.md").write_text(PAGE.replace("Prose", "More prose"))
     (book.html.with_name("html.new")).mkdir()
 
-    def killed(source, work):
+    def killed(arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr(render, "_jupyter_book", killed)
+        during.setattr(book, "run", killed)
         with pytest.raises(KeyboardInterrupt):
             book.build()
     assert book.build() == 0 and book.fresh and not book.html.with_name("html.new").exists()

@@ -50,18 +50,20 @@ def test_data_and_device_are_in_the_key(what, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("edited", "claims", "status"),
+    ("edited", "claims", "status", "shown"),
     [
-        ("{study}/reading.py", True, False),
-        ("{study}/experiment.py", True, True),
-        ("{study}/notebook.md", True, True),
-        ("{other}/reading.py", False, False),
-        ("{other}/experiment.py", False, True),  # the other's profiles tell what a verification covers
-        ("{study}/../__init__.py", True, True),
-        ("{study}/../shared.csv", True, True),
+        ("{study}/reading.py", True, False, True),
+        ("{study}/experiment.py", True, True, True),
+        ("{study}/notebook.md", True, True, True),
+        ("{other}/reading.py", False, False, False),
+        ("{other}/experiment.py", False, True, True),  # the other's profiles tell what a verification covers
+        ("{other}/profiles.yaml", False, True, True),
+        ("{other}/notebook.md", False, False, False),
+        ("{study}/../__init__.py", True, True, True),
+        ("{study}/../shared.csv", True, True, True),
     ],
 )
-def test_only_files_that_count_are_in_the_key(edited, claims, status, monkeypatch, tmp_path):
+def test_only_files_that_count_are_in_the_key(edited, claims, status, shown, monkeypatch, tmp_path):
     book, other = notebooks.every()[:2]
     assert book.paper == other.paper
     monkeypatch.setattr(kept.paths, "root", lambda: tmp_path)
@@ -75,9 +77,22 @@ def test_only_files_that_count_are_in_the_key(edited, claims, status, monkeypatc
             (copy.source.parent / name).write_text("")
 
     def keys():
-        return [kept._key(copies[0], {}, counts) for counts in (kept._own, kept._computing)]
+        return [kept._key(copies[0], {}, counts) for counts in (kept._own, kept._computing, kept.shown)]
 
     before = keys()
     path = edited.format(study=copies[0].source.parent, other=copies[1].source.parent)
     (tmp_path / path).write_text("edited")
-    assert [one != two for one, two in zip(before, keys(), strict=True)] == [claims, status]
+    assert [one != two for one, two in zip(before, keys(), strict=True)] == [claims, status, shown]
+
+
+def test_another_studys_parameters_count_though_its_prose_does_not(monkeypatch, tmp_path):
+    book, other = notebooks.every()[:2]
+    monkeypatch.setattr(kept.paths, "root", lambda: tmp_path)
+    text = tmp_path / "notebooks" / other.name / "notebook.md"
+    text.parent.mkdir(parents=True)
+    keys = set()
+    for seeds in ("3", "4"):
+        for prose in ("Prose.", "More."):
+            text.write_text(f"{prose}\n```{{code-cell}} python\nseeds: int = {seeds}\n```\n{prose}\n")
+            keys.add(kept._key(book, {}, kept.shown))
+    assert len(keys) == 2

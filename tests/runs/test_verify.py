@@ -258,8 +258,12 @@ def test_entries_lead_only_where_they_were_written_for(tmp_path, monkeypatch):
     verified.add("toy/fig", [old | {"from": "c", "to": "e"}])  # as they were written once
     assert leads("like", old="c", new="e", seed=100) == ["e"] == leads("small", old="c", new="e")
     (entry,) = (e for e in verified.entries("toy/fig") if "tried" not in e)
-    assert verified.is_borrowed(entry, "toy/fig", "small")
-    assert not verified.is_borrowed(entry, "toy/fig", "like")
+    assert verified.is_untried(entry, "like") and not verified.is_untried(entry, "named")
+    like = Job("like", compute, {"label": "plain", "seed": 3})
+    assert verified.tried_chain("toy/fig", "like", like, "c", "e") is None
+    verified.add("toy/fig", [plain | {"from": "c", "to": "d"}, plain | {"from": "d", "to": "e"}])
+    assert leads("like", old="c", new="e") == ["d", "e"]  # a longer way, of which all was tried
+    assert leads("like", old="c", new="e", seed=100) == ["e"]
     verified.withdraw("toy/fig", "other", "c")
     verified.withdraw("toy/fig", "compute", "c")
     assert leads("like") is None and leads("like", new="b") == ["b"]

@@ -11,12 +11,12 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.pages import contents, executed, generated, kernels, record, render
+from alignbook.pages import contents, executed, kernels, record, render
 from alignbook.runs import engine, kept, notebooks, parameters
 
 WORKERS = 2
@@ -33,28 +33,44 @@ def build(profile=None, progress=print):
     with _alone(), _fresh_store(profile):
         unchanging = {}
         _require_whole(books, unchanging)
-        before, runs, keys = {}, {}, {}
-        with engine.kept_workers():
-            for number, notebook in enumerate(books, 1):
-                start = time.monotonic()
-                say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
-                before[notebook.name] = _unchanged(notebook, profile, unchanging)
-                if before[notebook.name]:
-                    say(f"profile {before[notebook.name][1].profile}, unchanged")
-                    continue
-                run = runs[notebook.name] = _results(notebook, profile, say)
-                keys[notebook.name] = executed.key(notebook, run.profile)
-                say(f"profile {run.profile}, results after {time.monotonic() - start:.1f} s")
-        computed = time.monotonic()
-        pages = paths.build() / "pages"
-        _clear(pages)
-        shutil.copytree(paths.root() / "book", pages, dirs_exist_ok=True)
-        records = _execute_all(books, runs, before, keys, pages, progress)
-        shown = time.monotonic()
-        toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
-        (pages / "_toc.yml").write_text(contents.staged(toc, books), encoding="utf-8")
-        generated.write(contents.in_order(toc, books), records, pages)
-        status = render.render_changed(pages, progress)
+        made_of = {notebook.name: _made_of(notebook, profile, unchanging) for notebook in books}
+        before = {notebook.name: _unchanged(notebook, *made_of[notebook.name]) for notebook in books}
+        changed = [notebook for notebook in books if not before[notebook.name]]
+        with render.Waiting() as waiting, ExitStack() as stack:
+            manager = None
+            if changed and all(key for name, (_, key) in made_of.items() if not before[name]):
+                # Nothing is left to compute: the kernels' imports run beside those of this process.
+                manager = stack.enter_context(kernels.forked(engine.WORKER_ENVIRONMENT))
+            runs, keys = {}, {}
+            with engine.kept_workers():
+                for number, notebook in enumerate(books, 1):
+                    start = time.monotonic()
+                    say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
+                    if before[notebook.name]:
+                        say(f"profile {before[notebook.name][1].profile}, unchanged")
+                        continue
+                    run = runs[notebook.name] = _results(notebook, profile, say)
+                    keys[notebook.name] = executed.key(notebook, run.profile)
+                    say(f"profile {run.profile}, results after {time.monotonic() - start:.1f} s")
+            computed = time.monotonic()
+            if changed:
+                manager = manager or stack.enter_context(kernels.forked(engine.WORKER_ENVIRONMENT))
+            pages = paths.build() / "pages"
+            _clear(pages)
+            shutil.copytree(paths.root() / "book", pages, dirs_exist_ok=True)
+            toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
+            (pages / "_toc.yml").write_text(contents.staged(toc, books), encoding="utf-8")
+            ordered = contents.in_order(toc, books)
+            with _executing(books, runs, before, keys, pages, progress, manager) as futures:
+                from alignbook.pages import generated  # here: it imports torch
+
+                generated.write_apart(ordered, pages)
+                if changed:
+                    waiting.start()
+            records = _records(futures)
+            shown = time.monotonic()
+            generated.write(ordered, records, pages)
+            status = render.render_changed(pages, progress, waiting)
     finished = time.monotonic()
     progress(
         f"results {computed - began:.0f} s, notebooks {shown - computed:.0f} s, "
@@ -69,7 +85,7 @@ def build(profile=None, progress=print):
 
 def _require_whole(books, unchanging):
     """AlignbookError that tells all broken notebooks, before anything is computed."""
-    faults = [kept.kept("faults", notebook, unchanging, _fault) for notebook in books]
+    faults = [kept.kept("faults", notebook, unchanging, _fault, kept.shown) for notebook in books]
     if any(faults):
         raise AlignbookError("; ".join(dict.fromkeys(filter(None, faults))))
 
@@ -197,8 +213,12 @@ class _fresh_store:
                 os.environ["ALIGNBOOK_RESULTS"] = self.before
 
 
-def _execute_all(books, runs, before, keys, pages, progress):
-    """{name: Record} of all ``books``. A failure is raised after the others have finished."""
+@contextmanager
+def _executing(books, runs, before, keys, pages, progress, manager):
+    """{name: future of its Record} of all ``books``, which are executed meanwhile; at the end all have been.
+
+    manager : as :func:`execute` has it
+    """
 
     def one(notebook):
         target = pages / f"{notebook.name}.ipynb"
@@ -217,22 +237,21 @@ def _execute_all(books, runs, before, keys, pages, progress):
         progress(f"executed {notebook.name} in {taken:.1f} s")
         return made
 
-    many = sum(before[notebook.name] is None for notebook in books) > 1
-    with (
-        # The threads of kernels side by side would wait for each other.
-        system.environment(engine.WORKER_ENVIRONMENT if many else {}),
-        kernels.forked() if many else nullcontext() as manager,
-        ThreadPoolExecutor(WORKERS) as pool,
-    ):
-        futures = {notebook.name: pool.submit(one, notebook) for notebook in books}
+    # The threads of kernels side by side would wait for each other.
+    with system.environment(engine.WORKER_ENVIRONMENT), ThreadPoolExecutor(WORKERS) as pool:
+        yield {notebook.name: pool.submit(one, notebook) for notebook in books}
+
+
+def _records(futures):
+    """{name: Record} of ``futures``, which have finished; AlignbookError that tells all failures."""
     failures = [str(future.exception()) for future in futures.values() if future.exception()]
     if failures:
         raise AlignbookError("; ".join(failures))
     return {name: future.result() for name, future in futures.items()}
 
 
-def _unchanged(notebook, profile, unchanging):
-    """(path, Record) of the page as it was executed last, where nothing that it is made of has changed.
+def _made_of(notebook, profile, unchanging):
+    """[profile, key] of what the page shows, None each where that is not stored.
 
     unchanging : the ``keys`` of :func:`alignbook.runs.kept.kept`
     """
@@ -243,7 +262,11 @@ def _unchanged(notebook, profile, unchanging):
         return [shown, shown and executed.key(notebook, shown)]
 
     what = f"pages-{profile or 'faithful'}-{executed.installed()[:8]}"
-    shown, key = kept.kept(what, notebook, unchanging, made_of)
+    return kept.kept(what, notebook, unchanging, made_of, kept.shown)
+
+
+def _unchanged(notebook, shown, key):
+    """(path, Record) of the page as it was executed last, where nothing that it is made of has changed."""
     return executed.find(notebook, shown, key) if key else None
 
 

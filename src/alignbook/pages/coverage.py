@@ -16,6 +16,7 @@ without
 
 import html
 import re
+from functools import cache
 
 import yaml
 
@@ -49,6 +50,7 @@ def read(paper):
     return rows
 
 
+@cache
 def items(source):
     """The numbered items that a statement's ``source`` names.
 

@@ -14,6 +14,7 @@ _TEXT = {"p", "li", "dd", "figcaption"}
 _SKIPPED = {"table", "pre", "script", "style", "svg", "details", "nav", "form", "select", "noscript", "h1"}
 _UNSAID = {"headerlink", "ab-source", "ab-stack", "ab-verdict", "caption-number"}  # classes
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
+_CODE = re.compile(r"<(pre|script|style)\b.*?</\1>", re.DOTALL)  # most of a page's tags, none of its prose
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)")
 _SAID = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "eta": "η",
@@ -47,7 +48,7 @@ def write(pages, titles, target):
 def sentences(text):
     """The paragraphs, items of lists and captions of a page's article, as plain text."""
     reader = _Reader()
-    reader.feed(text)
+    reader.feed(_CODE.sub("", text))
     return [said for said in dict.fromkeys(reader.found) if len(said) >= SHORTEST]
 
 

@@ -35,7 +35,7 @@ PAPERS = {  # chapters, by their folder
 
 
 def write(books, records, pages):
-    """Write all pages that no one types into the folder ``pages``.
+    """Write the pages that no one types, and that show what the studies found, into the folder ``pages``.
 
     books : list of Notebook, in the order of the book; records : {name: record.Record}
     """
@@ -55,11 +55,15 @@ def write(books, records, pages):
     told = {record.name: spoken(record.finding) for record in ordered}
     shown = {"description": told, "picture": share.write(ordered, pages)}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
+    ideas.tell(ordered, pages)
+
+
+def write_apart(books, pages):
+    """Write those that follow from no study's results; ``books`` and ``pages`` as above."""
     _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
     _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE, probe_beside.STORED)
     _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
     _drawn(pages, ideas, ideas.draw)
-    ideas.tell(ordered, pages)
     reference.write(books, pages)
     (pages / "about.md").write_text(about.page(), encoding="utf-8")
 

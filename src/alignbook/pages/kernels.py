@@ -50,8 +50,11 @@ def speaking_to(stream, manager=None):
 
 
 @contextmanager
-def forked():
-    """A kernel manager class, whose kernels start inside; None where processes are not safely forked."""
+def forked(environment):
+    """A kernel manager class, whose kernels start inside; None where processes are not safely forked.
+
+    environment : dict, what the kernels' imports find in the environment besides what this process has
+    """
     if sys.platform != "linux":
         yield None
         return
@@ -62,7 +65,7 @@ def forked():
         door.bind(address)
         door.listen()
         command = [sys.executable, "-c", f"from {__name__} import serve; serve({door.fileno()}, {IMPORTS})"]
-        environment = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+        environment = os.environ | environment | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], env=environment, start_new_session=True
         )
@@ -79,6 +82,7 @@ def forked():
             yield Manager
         finally:
             server.stdin.close()
+            server.kill()  # it may still be importing
             server.wait()
 
 

@@ -284,10 +284,10 @@ def _data_origin(record):
 
 def _state(run, total):
     if not run.stale:
-        borrowed = sum(item.borrowed() for item in run.shown)
-        part = "all" if borrowed == total else "some"
-        smaller = f" ({part} runs by earlier code, checked on smaller runs)"
-        return "up to date" + smaller * (borrowed > 0)
+        untried = sum(item.untried() for item in run.shown)
+        part = "all" if untried == total else f"{untried} of {total}"
+        elsewhere = f" ({part} runs by earlier code, checked on other runs alone)"
+        return "up to date" + elsewhere * (untried > 0)
     reasons = sorted({reason for why in run.stale.values() for reason in why})
     return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
 

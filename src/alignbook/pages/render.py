@@ -24,6 +24,21 @@ EXTENSION = (
 )  # fmt: skip
 PAGES = {".md", ".ipynb", ".txt", ".json", ".svg", ".png"}  # any other file renders the whole book
 WHOLE = ("glossary.md",)  # its terms are linked on every page
+# What Jupyter Book's process imports before it is told what to build; it finds its Sphinx extensions itself.
+_IMPORTS = (
+    "jupyter_book.cli.main", "sphinx.builders.html", "myst_nb.sphinx_ext", "sphinx_book_theme",
+    "sphinx_design", "sphinxcontrib.bibtex", "sphinx.ext.autodoc", "alignbook.pages.extension",
+)  # fmt: skip
+_WAIT = f"""\
+import importlib, sys
+for name in {_IMPORTS}:
+    importlib.import_module(name)
+told = sys.stdin.read()
+if told:
+    sys.argv[1:] = told.split(chr(0))
+    from jupyter_book.cli.main import main
+    sys.exit(main())
+"""
 _SHOWN = re.compile(  # what other pages show or link to
     r"^(?:\#.*"  # headings
     r"|\(.*\)="  # labels
@@ -35,25 +50,63 @@ _SHOWN = re.compile(  # what other pages show or link to
 )
 
 
-def render_changed(pages, progress):
-    """Render the folder ``pages`` into ``<build>/html``, unless that shows them; 0, or 1 on a warning."""
+class Waiting:
+    """Jupyter Book in a process of its own, which imports what it needs while this one does something else.
+
+    ``own`` is the digest of the configuration and of its code, taken before it starts. A context: outside,
+    the process has ended.
+    """
+
+    def __init__(self):
+        self.process = None
+        folder = Path(__file__).parent
+        files = [paths.root() / "_config.yml", *(folder / name for name in EXTENSION), Path(__file__)]
+        self.own = executed.digest_of(*files)
+
+    def start(self):
+        """Begin to import."""
+        # Its messages quote the pages, whatever the terminal can show.
+        told = {"env": os.environ | {"PYTHONIOENCODING": "utf-8"}, "encoding": "utf-8", "errors": "replace"}
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen([sys.executable, "-c", _WAIT], **streams, **told)
+
+    def run(self, arguments):
+        """(exit status, all that it said) of Jupyter Book called with ``arguments``, once."""
+        if not self.process:
+            self.start()
+        said = self.process.communicate("\0".join(arguments))
+        return self.process.returncode, "".join(said)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            with self.process:  # closes its streams and waits
+                self.process.kill()
+
+
+def render_changed(pages, progress, waiting):
+    """Render the folder ``pages`` into ``<build>/html``, unless that shows them; 0, or 1 on a warning.
+
+    waiting : Waiting
+    """
     mark = paths.build() / "html" / MARK
-    folder = Path(__file__).parent
-    own = [paths.root() / "_config.yml", *(folder / name for name in EXTENSION), Path(__file__)]
-    digest = executed.digest_of(pages, *own)
+    digest = f"{executed.digest_of(pages)} {waiting.own}"
     if mark.is_file() and mark.read_text(encoding="utf-8") == digest:
         progress("the pages are unchanged")
         return 0
-    status = render(pages, [*_shape(pages), executed.digest_of(*own)])
+    status = render(pages, [*_shape(pages), waiting.own], waiting)
     if not status:
         mark.write_text(digest, encoding="utf-8")
     return status
 
 
-def render(pages, shape):
+def render(pages, shape, waiting):
     """Run Jupyter Book strictly; the new book replaces the old one only if that succeeds.
 
     shape : what shows on other pages than its own; where it is as it was, only changed pages are rendered
+    waiting : Waiting
 
     The build folder must be locked.
     """
@@ -64,9 +117,9 @@ def render(pages, shape):
     made.unlink(missing_ok=True)  # a build that fails or is killed leaves nothing to go on from
     source.mkdir(parents=True, exist_ok=True)
     _follow(pages, source)
-    finished = _jupyter_book(source, work)
-    if finished.returncode:
-        print(_without_colour(finished.stdout + finished.stderr), file=sys.stderr)
+    status, said = waiting.run(_arguments(source, work))
+    if status:
+        print(_without_colour(said), file=sys.stderr)
         shutil.rmtree(work, ignore_errors=True)
         return 1
     _publish(work / "_build" / "html", paths.build() / "html")
@@ -112,14 +165,10 @@ def _follow(pages, source):
             target.write_bytes(content)
 
 
-def _jupyter_book(source, work):
-    call = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
-    command = [sys.executable, "-c", call, "build", str(source), "--path-output", str(work)]
-    command += ["--config", str(paths.root() / "_config.yml"), "--toc", str(source / "_toc.yml")]
-    command += ["-n", "-W", "--keep-going", "--quiet"]
-    # Its messages quote the pages, whatever the terminal can show.
-    told = {"env": os.environ | {"PYTHONIOENCODING": "utf-8"}, "encoding": "utf-8", "errors": "replace"}
-    return subprocess.run(command, capture_output=True, **told)
+def _arguments(source, work):
+    places = ["build", str(source), "--path-output", str(work)]
+    places += ["--config", str(paths.root() / "_config.yml"), "--toc", str(source / "_toc.yml")]
+    return [*places, "-n", "-W", "--keep-going", "--quiet"]
 
 
 def _publish(built, book):

@@ -6,6 +6,7 @@ All of it is in the page; ``book/assets/scorecard.js`` filters and sorts what is
 import html
 
 import pandas as pd
+from scipy import stats
 
 from alignbook import claims
 from alignbook.pages import claim_tables
@@ -77,8 +78,6 @@ def _counts(everything):
 
 def _by_chance(everything, heads):
     """How many verdicts chance could make, and which headlines it could not, a sentence each."""
-    from scipy import stats
-
     tested = [claim for claim in everything if claim.p_value is not None]
     heads = [claim for claim in heads if claim.p_value is not None]
     if not heads:

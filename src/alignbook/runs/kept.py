@@ -9,11 +9,14 @@ import glob
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 
 from alignbook import paths, system
+from alignbook.runs.notebooks import SOURCE
 
 _HERE = Path(__file__).resolve().parents[1]
+_CELL = re.compile(rb"^```\{code-cell\}.*?^```", re.MULTILINE | re.DOTALL)
 _GPUS = "/dev/nvidia[0-9]*"
 # Of the environment, what chooses the device or how it rounds.
 _VARIABLES = ("ALIGNBOOK_DATA", "CUDA_VISIBLE_DEVICES", "ATEN_CPU_CAPABILITY", *system.INSTRUCTIONS)
@@ -98,8 +101,13 @@ def _own(notebook, path):
 
 
 def _computing(notebook, path):
-    """Not to the right of the stored tables, where nothing makes a result stale."""
-    return path.name != "reading.py"
+    """What can make a result stale: nothing to the right of the stored tables, nor another study's prose."""
+    return path.name not in ("reading.py", SOURCE) or path == notebook.source
+
+
+def shown(notebook, path):
+    """What a page follows from: its own folder, and what tells whether its results are stale."""
+    return _own(notebook, path) or _computing(notebook, path)
 
 
 def _key(notebook, keys, counts):
@@ -128,12 +136,20 @@ def _of_all():
 
 
 def _of_paper(paper):
-    """({path: digest} of the files of a paper's studies, digest of the paper's stored results)."""
-    studies = _files(paths.root() / "notebooks" / paper)
+    """({path: digest} of the files of a paper's studies, digest of the paper's stored results).
+
+    A notebook's code cells, its parameters among them, have a digest beside that of the whole file.
+    """
+    files = {}
+    for path in _files(paths.root() / "notebooks" / paper):
+        content = path.read_bytes()
+        files[path] = hashlib.sha256(content).hexdigest()
+        if path.name == SOURCE:
+            files[path / "cells"] = hashlib.sha256(b"".join(_CELL.findall(content))).hexdigest()
     stored = hashlib.sha256()
     for path in _files(paths.results() / paper):
         stored.update(f"{path} {_version(path)}\n".encode())
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in studies}, stored.hexdigest()
+    return files, stored.hexdigest()
 
 
 def _version(path):

@@ -88,7 +88,7 @@ class Stored:
         kind : "cpu" or "cuda", what would compute now. Versions, that kind, and what else decides how the
         processor rounds (:func:`alignbook.system.features`); of older results the versions alone. The result
         is not stale for it: the code and the data are the same, and unchanged code may round otherwise. And
-        whether only jobs of another profile say so, see :meth:`borrowed`.
+        whether its code is only known to agree for another job, see :meth:`untried`.
         """
         pairs = [(self.provenance["versions"], system.versions())]
         if made_on := self.provenance.get("processor"):
@@ -99,12 +99,12 @@ class Stored:
             for name in sorted(there | here)
             if there.get(name) != here.get(name)
         ]
-        return reasons + ["verified by jobs of another profile alone"] * self.borrowed()
+        return reasons + ["verified at other values alone"] * self.untried()
 
-    def borrowed(self):
-        """Whether it is fresh by what was verified on jobs of another profile alone."""
+    def untried(self):
+        """Whether it is fresh by another job alone, verified before what was tried was recorded."""
         name = location(self.job).name
-        return any(verified.is_borrowed(entry, owner(self.job), name) for entry in self.verified_by() or ())
+        return any(verified.is_untried(entry, name) for entry in self.verified_by() or ())
 
     @property
     def kind(self):

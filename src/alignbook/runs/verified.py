@@ -23,9 +23,9 @@ An entry speaks for the job that it names, and for those jobs of the same comput
 another: a small job may never reach what a large one does. What happens only between the smallest and the
 largest value that were tried, or for a combination of values that was not, is not seen.
 
-An older entry, without these two, speaks for all jobs of its path, as it did when it was written. Where no
-profile has both jobs, ``alignbook status`` counts what it speaks for as drifted (:func:`is_borrowed`), and
-``alignbook verify`` computes it.
+An older entry, without these two, does not say between which values the code was tried. What it speaks for
+besides its own job is not stale, but ``alignbook status`` counts it as drifted (:func:`is_untried`), and
+``alignbook verify`` tries the extremes.
 """
 
 import json
@@ -57,17 +57,31 @@ def entries(notebook):
 
 
 def chain(notebook, name, job, old, new):
-    """Entries that lead from the code digest ``old`` to ``new``, the fewest; None where none do.
+    """Entries that lead from the code digest ``old`` to ``new``; None where none do.
 
+    The fewest of those that say what was tried, else the fewest of all.
     notebook, name : under which ``job`` is stored
     """
+    return tried_chain(notebook, name, job, old, new) or _chain(notebook, name, job, old, new, _speaks)
+
+
+def tried_chain(notebook, name, job, old, new):
+    """As :func:`chain`, of entries alone that name ``job`` or were tried at its extremes and beyond."""
+
+    def speaks(entry, *of):
+        return not is_untried(entry, name) and _speaks(entry, *of)
+
+    return _chain(notebook, name, job, old, new, speaks)
+
+
+def _chain(notebook, name, job, old, new, speaks):
     steps = _steps(notebook).get((job.compute.__name__, code_path(job.arguments)), {})
     ways, seen = [(old, [])], {old}
     for digest, way in ways:
         if digest == new:
             return way
         for entry in steps.get(digest, ()):
-            if entry["to"] not in seen and _speaks(entry, notebook, name, job):
+            if entry["to"] not in seen and speaks(entry, notebook, name, job):
                 seen.add(entry["to"])
                 ways.append((entry["to"], [*way, entry]))
     return None
@@ -82,12 +96,9 @@ def _speaks(entry, notebook, name, job):
     return entry["profile"] in profiles.get(name, ()) and within(numbers(job.arguments), entry["tried"])
 
 
-def is_borrowed(entry, notebook, name):
-    """Whether an older ``entry`` names a job that no profile has beside the job called ``name``."""
-    if "tried" in entry or entry["unit"] == name:
-        return False
-    profiles = _profiles(notebook)
-    return profiles.get(name, set()).isdisjoint(profiles.get(entry["unit"], ()))
+def is_untried(entry, name):
+    """Whether ``entry`` is an older one of another job than that called ``name``."""
+    return "tried" not in entry and entry["unit"] != name
 
 
 def _profiles(notebook):

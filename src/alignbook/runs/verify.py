@@ -404,7 +404,7 @@ def _stale_jobs(notebook):
                 item = results.peek(job)
                 if item is None:
                     broken.append(job.name)
-                due = item and (item.stale() == [results.CODE] or (not item.stale() and item.borrowed()))
+                due = item and (item.stale() == [results.CODE] or (not item.stale() and item.untried()))
                 found[place] = item if due else None
             if found[place]:
                 stale.setdefault(profile, []).append(found[place])
@@ -428,7 +428,7 @@ def _by_code(profile, items):
 
     def leads(item, code):
         old, place = item.provenance["code"], results.location(item.job)
-        return verified.chain(results.owner(item.job), place.name, item.job, old, code) is not None
+        return verified.tried_chain(results.owner(item.job), place.name, item.job, old, code) is not None
 
     own = {code: [] for code in codes}
     for item in items:
