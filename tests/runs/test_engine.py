@@ -14,7 +14,7 @@ import pytest
 from alignbook import system
 from alignbook.claims import Claim
 from alignbook.errors import AlignbookError
-from alignbook.runs import engine
+from alignbook.runs import engine, notebooks
 
 RUN = ("run", "toy/fig99_toy", "--no-notebook")
 ALONE = (*RUN, "--workers", "1")  # where it does not matter: each start of torch takes seconds
@@ -324,6 +324,13 @@ def test_a_store_that_fails_in_the_middle_is_one_line(checkout):
     (checkout.results / "toy").write_text("a file where a folder is needed")
     status, _, err = checkout.run(*ALONE)
     assert status == 2 and "cannot store job plain-seed" in one_line(err)
+
+
+def test_what_is_wrong_with_a_pages_statements_names_the_page(monkeypatch):
+    book = notebooks.every()[0]
+    monkeypatch.setattr(notebooks.Notebook, "parts", {"nope": "of the claim"})
+    with pytest.raises(AlignbookError, match=f"^{book.name}: parts of the claim are no statements: nope$"):
+        _ = engine.most_faithful(book).claims
 
 
 def test_run_refuses_what_it_does_not_know(checkout):

@@ -230,7 +230,8 @@ RELATED = {
 }  # fmt: skip
 STATEMENTS = [
     Statement(
-        "centre", "A higher learning rate or a smaller batch moves an early peak towards the centre.",
+        "centre",
+        "A higher learning rate or a smaller batch moves the peak from the early layers towards the centre.",
         source="Section 4, about Figure 4", of=change("place"), each=sweeps("dense"), headline=True,
         opposed_by="in the captions of Figures 3 and 8 it shifts towards the input",
         requires=(NEAR, BEFORE), **PLACE,
@@ -286,10 +287,10 @@ AXES = {
 }
 CHOSEN = " (we chose this claim after our results)"  # of the paper's two, of opposite directions
 SAID = {
-    HOLDS: f"the early peak moves towards the centre, {{}} as Section 4 says{CHOSEN}",
-    CONTRADICTED: f"the early peak moves towards the input, {{}} as Figure 8 says{CHOSEN}",
-    ABSENT: "{} hardly move the early peak, while the paper says that they do",
-    UNDECIDED: "whether {} move the early peak is undecided",
+    HOLDS: f"the peak moves from the early layers towards the centre, {{}} as Section 4 says{CHOSEN}",
+    CONTRADICTED: f"the peak moves within the early layers, {{}} as Figure 8 says{CHOSEN}",
+    ABSENT: "{} hardly move the peak from the early layers, while the paper says that they do",
+    UNDECIDED: "whether {} move the peak from the early layers is undecided",
 }
 RISES = {
     HOLDS: "it becomes higher{}",
@@ -318,11 +319,9 @@ def finding(table, parameters, claims):
             parts.append(words.format(how_far(judged, axes) if moved else changes(axes)))
     if not parts:
         return f"We do not judge which way the fully connected peak moves: {judged['rate'].test}."
-    parts = [parts[0], *(part.replace("the early peak", "it").replace(CHOSEN, "") for part in parts[1:])]
+    parts = [parts[0], *(part.replace("the peak", "it").replace(CHOSEN, "") for part in parts[1:])]
     if len(parts) > 1:  # which way is said by "deeper" and "nearer the input"
-        parts = [
-            part.replace("towards the centre, ", "").replace("towards the input, ", "") for part in parts
-        ]
+        parts = [part.replace("towards the centre, ", "") for part in parts]
     said = f"In fully connected networks, {'; '.join(parts)}"
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []

@@ -257,7 +257,7 @@ def finding(table, parameters, claims):
         ids = [f"features-first-{network}-{task}" for task in TASKS]
         order = over_cases(claims, ids, ORDER, "in {} tasks")
         if order is not None and claims[ids[0]].measured is not None:
-            which = f"{NETWORKS[network]} {'one, measured differently,' if said else 'network'}"
+            which = f"{NETWORKS[network]} {'one, seen along few axes,' if said else 'network'}"
             said.append(f"in the {which} {order}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."

@@ -133,13 +133,11 @@ class Run:
     @cached_property
     def claims(self) -> list[Claim]:
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
-        notebook = notebooks.find(self.name)
         with self._told("claims"):
-            statements, parts = notebook.reading.STATEMENTS, notebook.parts
-            claims = judged(statements, self.judged_table, self.parameters, parts)
+            claims = self._judged(self.judged_table)
             if any(c.outcome == NOT_RUN for c in claims) and len(self.judged_table) < len(self.table):
                 # A part of a study may have seeds of its own, of which none is new.
-                all_runs = {c.id: c for c in judged(statements, self.table, self.parameters, parts)}
+                all_runs = {c.id: c for c in self._judged(self.table)}
                 claims = [all_runs.get(c.id, c) if c.outcome == NOT_RUN else c for c in claims]
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
@@ -149,6 +147,13 @@ class Run:
             replace(planned.get(claim.id, claim), headline=claim.headline, part=claim.part)
             for claim in claims
         ]
+
+    def _judged(self, table):
+        notebook = notebooks.find(self.name)
+        try:
+            return judged(notebook.reading.STATEMENTS, table, self.parameters, notebook.parts)
+        except AlignbookError as error:
+            raise AlignbookError(f"{self.name}: {error}") from error
 
     def _judged_elsewhere(self):
         """{id: claim} of those that runs of a plan judge in place of a page's own, see :mod:`plans`."""

@@ -265,7 +265,7 @@ def test_the_finding_follows_the_verdicts():
     right, wrong = (said(made_up(*as_claimed(sign))) for sign in (1, -1))
     found = claims(made_up(*as_claimed(1)))
     batch, rate = (100 * (1 - 2 ** found[f"centre-dense-{axis}"].measured) for axis in ("batch", "rate"))
-    moved = f"the input, {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % per"
+    moved = f"the early layers, {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % per"
     assert moved in right and "per doubling of the rate, as Figure 8 says" in right
     assert "the centre, " in wrong and "% deeper per halving of the batch and 3" in wrong
     assert "rate, as Section 4 says" in wrong

@@ -89,7 +89,7 @@ def test_the_finding_follows_the_order():
     mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
     assert said(mixed).startswith(
         "We expected features to align before filters prefer the data's axes to random ones: in the "
-        "convolutional network filters come first; in the fully connected one, measured differently, "
+        "convolutional network filters come first; in the fully connected one, seen along few axes, "
         "features come first. Both are small."
     )
     # An order that is not sure is called undecided, whatever its sign.
