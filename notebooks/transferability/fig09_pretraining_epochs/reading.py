@@ -200,7 +200,7 @@ def finding(table, parameters, claims):
     if not said:
         return "With fewer than three epochs there is nothing to compare."
     curve, caveats = by_epoch(table, PLAIN, "accuracy"), [small]
-    if curve.shape[1] >= 3 and plain.outcome != NOT_JUDGED:
+    if curve.shape[1] >= 3 and plain.outcome != NOT_JUDGED and not plain.runs:  # else of another table
         beyond = curve.columns[-1] / peaks(curve).median()
         caveats.insert(0, f"{small}, and we look only as far as {beyond:.0f} times the peak's epoch")
     text, *more = said
@@ -220,11 +220,11 @@ def _why_not(claim):
 
 
 def key_numbers(table, parameters):
-    """What happens to the source past the peak, and how far from fitted the target is."""
-    meanwhile = upstream(table, parameters, OVER_FITTED)
+    """Of pre-training as it is: what happens past the peak, and how far from fitted the target is."""
     errors = 100 - last(by_epoch(table, PLAIN, "train_accuracy"))
     told = [
-        ("rise of accuracy on an over-fitted source past the target's peak (points)", meanwhile, "{:+.1f}"),
-        ("training error left on the target, source as it is (%)", errors, "{:.0f}"),
+        ("accuracy after transfer, peak less last epoch (points)", fall(table, parameters, PLAIN), "{:+.1f}"),
+        ("rise of accuracy on the source meanwhile (points)", upstream(table, parameters, PLAIN), "{:+.1f}"),
+        ("training error left on the target (%)", errors, "{:.0f}"),
     ]
     return [KeyNumber(what, interval(values, form)) for what, values, form in told if len(values)]

@@ -60,14 +60,18 @@ class Page:
         # As text, since messages between processes know no infinite numbers.
         display(HTML(head(self.run)), metadata={SAID: json.dumps(said)})
 
-    def key_numbers(self):
-        """The numbers beside the figure, at most three; with the paper's where it prints any of them."""
-        stated = any(number(key.paper) for key in self.run.key_numbers)
+    def key_numbers(self, run=None):
+        """The numbers beside the figure, at most three; with the paper's where it prints any of them.
+
+        run : an engine.Run of the page's study whose numbers they are, where a plan's judge its main claim
+        """
+        run = run or self.run
+        stated = any(number(key.paper) for key in run.key_numbers)
         rows = []
-        for key in self.run.key_numbers:
+        for key in run.key_numbers:
             paper = {"Paper": number(key.paper) or "not stated"} if stated else {}
             rows.append({"Number": marked(key.what), **paper, "Here": number(key.here) or "–"})
-        judged = len(self.run.judged_table) < len(self.table)
+        judged = len(run.judged_table) < len(run.table)
         return HTML(table(rows, "key") + NEW_SEEDS * judged)
 
     def claims(self):
