@@ -201,6 +201,26 @@ def test_the_committed_plans_decide_claims_that_exist_by_the_same_smallest_effec
         assert {id: matters[id] for id in directional} == directional, plan
 
 
+def test_where_only_seeds_differ_the_most_and_newest_judge_the_page():
+    """Else a verdict that a few early seeds happened to give would stand beside new ones that deny it."""
+    older = []
+    for plan in plans.every():
+        book = notebooks.find(plan.notebook)
+        page = engine.most_faithful(book)
+        changed = {name for name in plan.values if plan.values[name] != page.parameters[name]}
+        if plan.profile != page.profile or not all(
+            name.endswith(("seeds", "first_seed")) for name in changed
+        ):
+            continue
+        run = engine.load_values(book, plan.values) if changed else None
+        if run is None or "seed" not in run.table or "seed" not in page.table:
+            continue
+        counts = [len(set(some.judged_table["seed"])) for some in (run, page)]
+        if counts[0] >= counts[1] and plan.new_seeds and plan.new_seeds[0] > page.judged_table["seed"].max():
+            older.append(str(plan))
+    assert not older
+
+
 def test_a_claim_is_judged_on_the_runs_of_the_plan_that_judges_it(planned):
     (planned.folder / "profiles.yaml").write_text("quick: {seeds: 3}\n")
     page = planned.run()

@@ -137,7 +137,9 @@ def of_network(column, name):
             of=rise, **cases, **POINTS,
         ),
         Statement(
-            f"steps-{column}", f"Each step to more layers speeds up {name} further.", of=least_step,
+            f"steps-{column}",
+            f"Each step to more layers speeds up {name} further (a step that slows: Bonferroni's interval).",
+            of=least_step,
             requires=(SEVERAL,), ours=True, seen=seen,
             post_hoc="added after three seeds had been seen; only new seeds are judged", **cases, **POINTS,
         ),

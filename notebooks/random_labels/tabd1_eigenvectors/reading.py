@@ -110,7 +110,8 @@ SYMMETRY = {
 STATEMENTS = [
     Statement(
         "agreement",
-        "Eigenvectors of two halves agree as printed: mean over twelve of log10 of 1 − scalar product.",
+        "One split of ours could have given the printed agreement of the first twelve eigenvectors: mean of "
+        "log10 of 1 − scalar product.",
         of=lambda t, p: logs(t)[APART.index].mean(axis=1), one_run=APART.mean(), headline=True, **TABLE,
     ),
     Bounded(
@@ -183,7 +184,7 @@ def finding(table, parameters, claims):
     """Whether two halves agree, the least product, and which optimisers break Proposition 1."""
     agree = opening(
         claims["agreement"],
-        "The first twelve eigenvectors of two halves of CIFAR-10 agree as closely as printed",
+        "One split of ours could have given the printed agreement of CIFAR-10's first twelve eigenvectors",
         contradicted="Eigenvectors of image patches from two halves of CIFAR-10 do not agree as printed",
         absent="Eigenvectors of image patches from two halves of CIFAR-10 differ too little to matter",
     )

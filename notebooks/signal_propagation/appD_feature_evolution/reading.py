@@ -208,9 +208,9 @@ STATEMENTS = [
     Statement(
         "hierarchy", "Layers gain alignment in the order of (25), with its factor A_l (rank correlation over "
         "what it would be if (25) were exact).",
-        source="Appendix D.3, Equation 25", each=steps, of=beside_exact, above=0.0,
+        source="Appendix D.3, Equation 25; the order is ours", each=steps, of=beside_exact, above=0.0,
         matters=0.3, because="a smaller one explains less than a tenth of the variance of ranks",
-        bounds=(-1, 1), headline=True,
+        bounds=(-1, 1), ours=True, headline=True,
     ),
     Statement(
         "others", "For u orthogonal to Ỹ, Ψu does not change (length of its change over that of ΨỸ's).",
@@ -301,7 +301,7 @@ def finding(table, parameters, claims):
     if long.outcome != short.outcome and long.outcome in LONG:
         said += f"; {LONG[long.outcome].format(weakly(long))} ({long.measured:.2f})"
     if claims["others-shuffled-rate"].outcome == CONTRADICTED:
-        return f"{said}. Tangent features orthogonal to the labels move, too, which the paper denies."
+        return f"{said}. Features orthogonal to the labels move, too, which the paper's model rules out."
     return f"{said}. Measured on {parameters['examples']} images."
 
 

@@ -224,7 +224,7 @@ PEAK = {
 }
 WHY_NOT = {  # the first that is not met
     TRAINED.text: "training was cut short",
-    RIGHT.text: "our accuracy is too low",
+    RIGHT.text: "our accuracy is below the paper's",
     SAME["hidden"].text: "the verdict is not the same at both stopping times",
 }
 RISE = {

@@ -150,6 +150,12 @@ def nearly_as_high(table):
     return int((second >= (1 - TIE) * largest).sum()), len(largest)
 
 
+def in_the_first_layer(table):
+    """Fully connected networks that reached the loss: (how many peak in the first layer, how many)."""
+    peaks = reached(table, family="dense")["peak"]
+    return int((peaks == 1).sum()), len(peaks)
+
+
 def together(one, other, sign=1):
     """A reading: correlation of two columns over a seed's networks that reached the loss."""
     return lambda table, parameters, family: sign * correlation(reached(table, family=family), one, other)
@@ -332,6 +338,10 @@ def finding(table, parameters, claims):
     whys = {first_unmet(claims[f"higher-dense-{axis}"], turns, otherwise="") for axis in AXES}
     why = whys.pop() if rises and len(whys) == 1 else ""
     rise, better = "; ".join(rises), BETTER.get(claims["loss-dense"].outcome)
+    first, total = in_the_first_layer(table)
+    floor = f"In {first} of {total} it is the first layer, from which it can move no other way"
+    if 2 * first >= total and set(axis.outcome for axis in judged.values()) == {HOLDS}:
+        return fitting(sentences(said, floor), f"{said}.")
     small = ""
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
         small = "our convolutional networks are too small to judge"

@@ -18,7 +18,7 @@ SHARED = 3  # statements from which on a note of theirs stands above the table, 
 _SOURCES = re.compile(r", (?![^()]*\)|\d)")
 HEADLINE = '<span class="ab-headline">Headline</span> '
 THEN = '<span class="ab-then">; </span>'  # a new line on the page itself
-NO_EFFECT = "<small>, no effect</small>"  # what is absent
+TOO_SMALL = "<small>, too small to matter</small>"  # what is absent
 CRITERION = "by our own criterion"
 OURS = f' <small class="ab-ours">{CRITERION}</small>'
 
@@ -34,7 +34,7 @@ def spread(group, own=True):
             found[outcome] = those
     parts, counted = {}, False
     for outcome, those in found.items():
-        parts[outcome] = badge(outcome, explained=True) + NO_EFFECT * (outcome == ABSENT)
+        parts[outcome] = badge(outcome, explained=True) + TOO_SMALL * (outcome == ABSENT)
         if len(found) > 1 and (names := _names(those, group)):
             parts[outcome] += f" <small>({marked(names)})</small>"
         elif len(found) > 1:  # of how many cases, once

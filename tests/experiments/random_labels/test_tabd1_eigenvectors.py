@@ -118,7 +118,9 @@ def test_printed_products_and_eigenvalues_hold():
     found = judged(made_up())
     assert {found[f"{kind}-{i}"] for kind in ("agreement", "eigenvalue") for i in range(1, 13)} == {HOLDS}
     assert found["agreement"] == found["least"] == HOLDS
-    assert "closely as printed; one split could have all scalar products above 0.975" in finding(made_up())
+    assert "first twelve eigenvectors; one split could have all scalar products above 0.975" in finding(
+        made_up()
+    )
     first, ninth = reading.key_numbers(made_up(), ASKED)
     assert (first.paper, ninth.paper) == ("0.9999996", "0.99010")
     assert 0.98 < float(ninth.here.split()[0]) < 0.999

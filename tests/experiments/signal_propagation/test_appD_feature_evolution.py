@@ -153,7 +153,9 @@ def test_claims_are_contradicted():
     found = outcomes(table)
     sizes = {id for id in found if "size" in id}
     assert {outcome for id, outcome in found.items() if id not in sizes} == {CONTRADICTED}
-    assert "against the order" in said(table) and "labels move, too, which the paper denies" in said(table)
+    assert "against the order" in said(
+        table
+    ) and "labels move, too, which the paper's model rules out" in said(table)
     mixed = claims(table) | {"hierarchy-rate": claims(made_up())["hierarchy-rate"]}
     assert "; that order shows in training's longer ones (0." in reading.finding(table, PARAMETERS, mixed)
 

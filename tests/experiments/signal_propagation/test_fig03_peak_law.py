@@ -564,7 +564,7 @@ def test_the_finding_follows_the_verdicts():
     full = {"depths": list(DEPTHS), **FULL}
     follows = found(following(0.9, 0.01), **full)
     assert follows.startswith("The layer that aligns most grows as depth to the power 0.9 on MNIST, not 3/5")
-    assert follows.endswith("; there, exact theory gives 0.9, averaged over pairs of images.")
+    assert follows.endswith("; there, exact theory gives 0.9 (mean over pairs of images; supremum: 0.9).")
     law = found(following(0.6, 0.01), **full)
     assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST; there,")
     assert "MNIST (slope 0.9) is not judged, because training was cut short." in found(
@@ -572,7 +572,7 @@ def test_the_finding_follows_the_verdicts():
     )
     assert found(pd.DataFrame({"unit": []})) == "Too few networks learned for a slope."
     (key,) = reading.key_numbers(following(0.9, 0.01), asked(depths=list(DEPTHS)))
-    assert key.paper is None and "over pairs: 0.90; limit: 0.6" in key.what  # no fitted slope is printed
+    assert key.paper is None and "over pairs: 0.90, supremum: 0.90; limit: 0.6" in key.what  # no fitted slope is printed
 
 
 def slope_claim(dataset, kind):
