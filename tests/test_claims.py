@@ -68,6 +68,13 @@ def test_absent_wins_within_the_smallest_effect_that_matters(values, outcome):
     assert turned.outcome == outcome
 
 
+def test_a_decided_effect_that_seems_smaller_than_what_matters_says_so():
+    for values, small in (([0.9, 1.0, 0.8], True), ([-0.9, -1.0, -0.8], True), ([2.0, 2.1, 1.9], False)):
+        claim = Claim.greater(*WHAT, values, matters=1.0)
+        assert claim.outcome in (HOLDS, CONTRADICTED) and ("our estimate is smaller" in claim.test) == small
+    assert "smaller" not in Claim.greater(*WHAT, [0.5, 0.6, 0.4], matters=1.0).test  # absent
+
+
 def test_less_is_greater_turned_round():
     for values, outcome in (
         ([1.0, 1.1, 0.9], CONTRADICTED),

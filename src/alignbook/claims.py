@@ -257,6 +257,8 @@ class Claim:
         test = f"95 % t interval of the mean over {_counted(values, what)} against {than:g}"
         if matters is not None:
             test += f", absent within ± {matters:g}"
+            if outcome in (HOLDS, CONTRADICTED) and abs(mean - than) < matters:
+                test += "; our estimate is smaller than that, so more seeds may show it absent"
         return cls(
             id, statement, source, paper, None, mean, interval, outcome, len(values), test,
             matters=matters, against=float(than), spread=_spread(values), what=what,

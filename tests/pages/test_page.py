@@ -161,10 +161,9 @@ def test_the_papers_own_figure_is_one_click_away_at_its_page():
 
 def test_a_column_of_numbers_that_a_paper_does_not_print_is_left_out():
     page = Page.__new__(Page)
-    page.table = []
     for papers, columns in (((None, None), ["Number", "Here"]), ((None, 2.0), ["Number", "Paper", "Here"])):
         keys = [KeyNumber(f"number {n}", 1.0, paper) for n, paper in enumerate(papers)]
-        page.run = SimpleNamespace(key_numbers=keys, judged_table=[])
+        page.run = SimpleNamespace(key_numbers=keys, judged_table=[], table=[])
         shown = page.key_numbers().data
         assert re.findall("<th>(.*?)</th>", shown) == columns
         assert shown.count("not stated") == ("Paper" in columns)
@@ -195,7 +194,7 @@ def test_a_verdict_names_the_one_case_that_differs():
     ]
     shown = spread(named)
     assert "holds</span> <small>(MNIST, digits)</small>, " in shown
-    assert shown.endswith("absent</span><small>, no effect</small> <small>(CIFAR-10)</small>")
+    assert shown.endswith("absent</span><small>, too small to matter</small> <small>(CIFAR-10)</small>")
     assert "(" not in spread(named[:2])
     again = replace(named[0], statement="Other (CIFAR-10).", group="Other.")
     assert "(" not in spread([*named[1:], again])  # which of the two is absent?

@@ -572,7 +572,9 @@ def test_the_finding_follows_the_verdicts():
     )
     assert found(pd.DataFrame({"unit": []})) == "Too few networks learned for a slope."
     (key,) = reading.key_numbers(following(0.9, 0.01), asked(depths=list(DEPTHS)))
-    assert key.paper is None and "over pairs: 0.90, supremum: 0.90; limit: 0.6" in key.what  # no fitted slope is printed
+    assert (
+        key.paper is None and "over pairs: 0.90, supremum: 0.90; limit: 0.6" in key.what
+    )  # no fitted slope is printed
 
 
 def slope_claim(dataset, kind):
