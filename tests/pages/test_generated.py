@@ -128,7 +128,7 @@ def first_line(*claims):
 )
 def test_another_part_of_the_claim_is_not_hidden_by_its_verdict(head, other, section, shown):
     def told(outcome):
-        return "absent, no effect" if outcome == "absent" else outcome
+        return "absent, too small to matter" if outcome == "absent" else outcome
 
     found = [*named(claims(head), "first"), *named(claims(other), "later")]
     text = glance.findings(PAPERS, [made(found=found)])
@@ -148,15 +148,17 @@ def test_the_parts_of_a_claim_are_told_one_by_one_where_they_came_out_otherwise(
     twice = [*claims("absent"), *claims("undecided")]  # two statements of one part, with the same cases
     assert (
         first_line(*first[:1], *named(twice, "later"))
-        == "first: holds; later: absent, no effect in 1 of 2 cases, undecided in 1"
+        == "first: holds; later: absent, too small to matter in 1 of 2 cases, undecided in 1"
     )
 
 
 def test_that_all_parts_are_by_a_criterion_of_ours_is_said_once():
     first, later = named(claims("holds"), "first"), named(claims("absent"), "later")
     ours = [replace(one, ours=True) for one in (*first, *later)]
-    assert first_line(*ours) == "first: holds; later: absent, no effect by our own criterion"
-    assert first_line(ours[0], *later) == "first: holds by our own criterion; later: absent, no effect"
+    assert first_line(*ours) == "first: holds; later: absent, too small to matter by our own criterion"
+    assert (
+        first_line(ours[0], *later) == "first: holds by our own criterion; later: absent, too small to matter"
+    )
     same = named(claims("holds"), "later")
     assert first_line(ours[0], *same) == "holds in both parts, 1 by our own criterion"
     assert first_line(ours[0], replace(same[0], ours=True)) == "holds in both parts by our own criterion"
@@ -169,14 +171,15 @@ def test_outcomes_of_few_cases_are_told_with_the_cases():
 
     assert (
         first_line(case("A", "holds"), case("B", "absent"), case("C", "absent"))
-        == "holds (A), absent, no effect (B, C)"
+        == "holds (A), absent, too small to matter (B, C)"
     )
     long = "a case whose label is longer than what fits there"
     assert (
-        first_line(case("A", "holds"), case(long, "absent")) == "holds (A), absent, no effect in 1 of 2 cases"
+        first_line(case("A", "holds"), case(long, "absent"))
+        == "holds (A), absent, too small to matter in 1 of 2 cases"
     )
     many = [case(label, "holds") for label in "ABCD"] + [case("E", "absent")]
-    assert first_line(*many) == "holds in 4 of 5 cases, absent, no effect in 1"
+    assert first_line(*many) == "holds in 4 of 5 cases, absent, too small to matter in 1"
 
 
 def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():

@@ -223,7 +223,7 @@ STATEMENTS = [
     ),
     Statement(
         "fast-hidden",
-        f"At the rate {PRINTED_RATE:g}, a hidden layer ends better aligned than the first and the last layer.",
+        f"At the rate {PRINTED_RATE:g}, a hidden layer ends better aligned than the first and the last.",
         of=of("hidden", PRINTED_RATE), requires=(TRAINED, ON_ALL, FAST_RIGHT, FAST_SAME), **FAST,
     ),
     Statement(
