@@ -101,7 +101,7 @@ STATEMENTS = [
     Statement("width", "The alignment holds at every width.", "Section 2.2, Proposition 1", share,
               each=of_widths, **ALIGNED),
     Statement("optimiser", "The alignment also holds with an adaptive optimiser.",
-              "Appendix C, Proposition 1", share, each=of("adam"), **ALIGNED),
+              "Appendix C, a remark", share, each=of("adam"), **ALIGNED),
     Statement("optimiser", "With inputs along the axes, an adaptive optimiser keeps the alignment.",
               "Appendix C states it for all inputs", share, each=of("adam-on-axes"), ours=True, **ALIGNED),
     Statement("excluded", "An optimiser that the proof excludes leaves the weights misaligned.",

@@ -105,7 +105,7 @@ PRINTED_BOUND = {"source": "D.1", "one_run": np.log10(1 - LEAST)}
 BOUND = f"One split could have all scalar products, also of later eigenvectors, above {LEAST}"
 SYMMETRY = {
     "text": "Training commutes with the symmetries of the data; Appendix C lists these optimisers.",
-    "source": "Proposition 1, Appendix C", "unit": "of the distance trained",
+    "source": "Appendix C, a remark", "unit": "of the distance trained",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
@@ -199,7 +199,7 @@ def finding(table, parameters, claims):
     broken = [name for name, claim in found.items() if claim.outcome == CONTRADICTED]
     symmetry = ""
     if broken:
-        breaks = f"{listed(broken)} break{'s' * (len(broken) == 1)} Proposition 1's symmetry"
+        breaks = f"{listed(broken)} break{'s' * (len(broken) == 1)} the symmetry of Proposition 1's proof"
         symmetry = f"Contrary to the paper, {breaks}"
     elif {claim.outcome for claim in found.values()} == {HOLDS}:
         symmetry = "All optimisers that the paper lists keep Proposition 1's symmetry"

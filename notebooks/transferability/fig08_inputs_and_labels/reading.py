@@ -180,7 +180,7 @@ STATEMENTS = [
     Statement(
         "moves-less", "A layer pre-trained on digits moves less than one with random weights.",
         source="Figure 8 (a)", of=moved_less, above=0, matters=UNSEEN, unit="of the way from random weights",
-        because="a twentieth of the way is invisible in the figure", each=_layers,
+        because="a twentieth of the way is invisible in the figure", each=_layers, ours=True,
     ),
     Statement(
         "clothes-move",

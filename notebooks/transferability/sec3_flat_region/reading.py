@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import NOT_JUDGED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, last, ratio, sample
+from alignbook.over_seeds import agree, at, curves, difference, last, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
 from alignbook.wording import by_verdict, fitting, listed, over_cases, sentences
@@ -81,7 +81,7 @@ def of_kinds(parameters):
     }
 
 
-def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HALF, **rule):
+def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HALF, requires=(), **rule):
     """A statement, with a case per target of the ``kinds``: "similar", "unlike"; "alike" in inputs and labels
     or in "inputs" alone, of the similar ones. Without kinds it has no cases.
     """
@@ -91,7 +91,19 @@ def _says(id, text, of, *kinds, matters=EDGE / 2, unit="of the way", because=HAL
         return [Case(name, called(name), {"target": name}) for kind in kinds for name in targets[kind]]
 
     rule |= {"matters": matters, "unit": unit, "because": because, "each": cases if kinds else None}
-    return Statement(id, text, source="Section 3", of=of, requires=MET, **rule)
+    return Statement(id, text, source="Section 3", of=of, requires=(*MET, *requires), **rule)
+
+
+def same_at_both_edges(table, parameters, target):
+    """A condition: the rise has the same verdict about either edge."""
+    found = rise(table, target)
+    return agree(found - EDGE, found - WIDER, matters=EDGE / 2)
+
+
+AT_BOTH = Requirement(
+    f"the verdict is the same at an edge of {WIDER:g}", same_at_both_edges,
+    because="Where the flat region ends is our choice",
+)  # fmt: skip
 
 
 STATEMENTS = [
@@ -101,12 +113,12 @@ STATEMENTS = [
           "inputs alone.", farther_out, "inputs", above=0, ours=True),
     *(
         _says(id, f"After {target}, the source's loss has risen by less than {EDGE:g} of the way.",
-              lambda t, p, target: rise(t, target), kind, below=EDGE, ours=True)
+              lambda t, p, target: rise(t, target), kind, below=EDGE, ours=True, requires=(AT_BOTH,))
         for id, target, kind in (("stays", "a similar target", "alike"),
                                  ("stays-inputs", "a target alike in inputs alone", "inputs"))
     ),
     _says("leaves", f"After a less similar one, the loss has risen by more than {EDGE:g} of the way.",
-          lambda t, p, target: rise(t, target), "unlike", above=EDGE, ours=True),
+          lambda t, p, target: rise(t, target), "unlike", above=EDGE, ours=True, requires=(AT_BOTH,)),
     *(
         _says(id, f"Less similar targets move the weights further than {target}.", moves_further, kind,
               above=0, matters=0.14, unit="log2 of the ratio", because="a tenth of the distance", ours=True)

@@ -82,12 +82,18 @@ def steps(name, form):
 
 
 SAME = "the change is the theorem's term, up to a twentieth of y_Q'y_Q"
-TERM = {"source": "Theorem 1", "near": 0, "within": MARGIN, "unit": "of y_Q'y_Q"}
+TERM = {
+    "source": "Theorem 1; the margin is ours",
+    "near": 0,
+    "within": MARGIN,
+    "unit": "of y_Q'y_Q",
+    "ours": True,
+}
 SIZE = {"above": 0, "matters": MARGIN, "unit": "of y_Q'y_Q", "because": "smaller changes count as the term"}
 STATEMENTS = [
     Statement(
         "term", "The change of the squared gradient is the theorem's term: coefficient of that term.",
-        source="Theorem 1", of=on_term, near=1, within=MARGIN, headline=True,
+        source="Theorem 1; the margin is ours", of=on_term, near=1, within=MARGIN, headline=True, ours=True,
         each=each("datasets", "dataset"),
         post_hoc="split by data set when seeds 0 to 2 had been seen; judged on later seeds", seen=SEEN,
     ),

@@ -165,7 +165,7 @@ def test_the_finding_names_who_breaks_the_symmetry():
         )
 
     broken = rows(Adam=0.5, **{"L1 penalty": 0.2})
-    assert "Contrary to the paper, Adam breaks Proposition 1's symmetry." in finding(broken)
+    assert "Contrary to the paper, Adam breaks the symmetry of Proposition 1's proof." in finding(broken)
     found = judged(broken)
     assert found["commutes-adam"] == CONTRADICTED and found["commutes-adagrad"] == HOLDS
     assert found["commutes-l1-penalty"] == HOLDS and judged(rows())["commutes-l1-penalty"] == ABSENT
