@@ -181,7 +181,7 @@ def arguments(**other):
 
 
 LONG = {"epoch_share": 1.0, "second_dataset": "cifar100", "design": "balanced", "groups": 140, "width": 8}
-LONG |= {"seeds": 3}
+LONG |= {"seeds": 3, "vgg_scales": [0.1, 10.0], "scales_12": [0.5, 1.35], "scales_13": [0.5, 2.0]}
 
 
 def made_up(
@@ -246,6 +246,14 @@ def test_often_counts_groups_and_faster_weighs_them(slow, often, faster):
     found = judged(table)
     assert (of_all(found, "often"), of_all(found, "faster")) == ({often}, {faster})
     assert of_all(judged(table, epoch_share=0.2), "often") == {NOT_JUDGED}
+
+
+def test_an_architecture_from_a_part_of_the_scales_is_not_judged():
+    table = made_up(lambda *_: 0.3)
+    for least, outcome in ((0.5, HOLDS), (1.1, NOT_JUDGED)):
+        found = judged(table, vgg_scales=[least, 10.0])
+        assert found["faster-vgg"] == outcome and found["faster-cnn"] == HOLDS
+    assert "VGG-16 is drawn from 29 % of the paper's initial scales" in said(table, vgg_scales=[1.1, 10.0])
 
 
 def test_architectures_of_opposite_signs_are_not_averaged():
@@ -401,7 +409,7 @@ def test_the_groups_that_chose_the_reading_are_not_judged():
     found = judged(table, epoch_share=0.2)
     for id in ("faster", "more-layers", "decides-init-scale"):
         assert of_all(found, id) == {NOT_JUDGED}
-    assert "left to longer runs" in said(table, epoch_share=0.2)
+    assert "is not judged" in said(table, epoch_share=0.2)
 
 
 def test_figures_16_and_18_are_judged_over_seeds():
