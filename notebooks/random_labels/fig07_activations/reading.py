@@ -50,6 +50,11 @@ def at_switch(table, network, labels, column="activation", control=False):
     return difference(value_at(frame, SWITCH), first(frame))
 
 
+def rise(frame):
+    """How much a curve rises from its first step to its last, by seed."""
+    return difference(last(frame), first(frame))
+
+
 def beyond(table, network, labels, column="activation"):
     """:func:`at_switch` less that of the network without a first task, by seed; empty without one."""
     return difference(*(at_switch(table, network, labels, column, without) for without in (False, True)))
@@ -193,6 +198,12 @@ STATEMENTS = [
               "Section 3, Appendix F, Figure 24", above=0, unit="of the neurons",
               of=lambda t, p, labels: apart(lambda case: at_switch(t, case, labels, "dead")),
               **BY_LABELS, **SHARE, **CHOSEN),
+    Statement("drops", "Activation in the last hidden layer drops right after the switch of tasks.",
+              "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch,
+              of=lambda t, p, network, labels: -at_switch(t, network, labels), **PAIRS, **CHOSEN),
+    Statement("lasts", "The drop lasts: activation ends lower than before the switch of tasks.",
+              "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch,
+              of=lambda t, p, network, labels: -rise(curve(t, network, labels)), **PAIRS),
     Statement("falls", "Activation in the last hidden layer falls right after the switch of tasks, "
               "further than without a first task.",
               "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch, ours=True,
