@@ -150,6 +150,14 @@ def test_the_control_decides_what_stays_away():
     assert alone["later-negative"] == HOLDS
 
 
+def test_the_drop_and_whether_it_lasts_follow_the_network_alone():
+    for negative, drops, lasts in (((0.5, 0.3, 0.3), HOLDS, HOLDS), ((0.5, 0.3, 0.6), HOLDS, CONTRADICTED)):
+        for control in (0.1, 0.9):
+            found = outcomes(made_up(**PRINTED | {"negative": negative}, control=control))
+            assert (found["drops-random"], found["lasts-random"]) == (drops, lasts)
+    assert outcomes(made_up(**PRINTED | {"negative": (0.3, 0.5, 0.5)}))["drops-random"] == CONTRADICTED
+
+
 def test_a_fall_is_one_beyond_the_controls():
     """A network loses 0.3 of its activation at the switch; what counts is what it loses without one."""
     assert outcomes(made_up(**PRINTED, control=(0.5, 0.4, 0.4, 0.4)))["falls-random"] == HOLDS
