@@ -17,6 +17,7 @@ BARELY = 10  # a mean barely clears zero if its interval's nearer end lies so ma
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
 REVIEWED = 15  # seeds that had been seen when the fall at the switch was held against the control's
 ALL_SEEN = 39  # seeds that had been seen when neurons that fire rarely were compared
+NEWEST = 63  # seeds that had been seen when the activation of the middle layer was judged beside the last's
 RARE_LAYERS = (7, LAST)  # where they are judged: the two layers of our first figure
 IN_FIGURE_1 = 80 / DOWNSTREAM_EPOCHS  # share of the second task after which the runs of Figure 1's page stop
 EARLY = 0.1  # share of the second task's steps, the moment between switch and end at which "intact" looks
@@ -192,6 +193,13 @@ STATEMENTS = [
               "negative case.",
               "Section 3, Figure 7", above=0, headline=True,
               of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels))),
+              **BY_LABELS, **PAIRS),
+    Statement("ends-middle",
+              f"After fine-tuning, neurons of layer {RARE_LAYERS[0]} are active on fewer images in the "
+              "negative case.",
+              "Section 3, Figure 7", above=0, seen=lambda p: NEWEST if p["width"] == WIDTH else 0,
+              of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels, layer=RARE_LAYERS[0]))),
+              post_hoc="judged beside the last layer when all seeds had been seen; only new ones count",
               **BY_LABELS, **PAIRS),
     Statement("dies",
               "At the switch of tasks, more neurons of the last hidden layer die in the negative case.",
