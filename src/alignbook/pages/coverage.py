@@ -127,11 +127,10 @@ def _row(row, pairs, by_slug):
 
 
 def _tally(claims):
-    """HTML of how the paper's own of ``claims`` came out and how many are ours; of all where all are."""
+    """HTML of how the paper's own of ``claims`` came out, and how ours did; of all together where all are."""
     theirs = [claim for claim in claims if not claim.ours] or claims
-    ours = len(claims) - len(theirs)
-    more = f"<br><small>and {ours} more by our own criterion</small>" if ours else ""
-    return claim_tables.tally(theirs) + more
+    ours = [claim for claim in claims if claim not in theirs]
+    return "<br>".join(claim_tables.tally(some) for some in (theirs, ours) if some)
 
 
 def _link(record):
