@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import HOLDS
-from alignbook.over_seeds import curves
+from alignbook.over_seeds import curves, strongest, weakest
 
 # Of a statement that some area is the larger one; data/plans/representation_alignment.yaml has the effect.
 LARGER = {
@@ -79,24 +79,32 @@ def by_layer(rows, epoch=None):
 
 
 def weakest_of(values):
-    """Per seed, the value in the column where the *other* seeds' mean is smallest, a sample.
+    """Of the columns, all of which are to lie above 0, the one that shows it least: see ``weakest``.
 
-    values : (seeds × columns) frame without gaps. A seed's own smallest value would be small by chance; of
-    one seed alone it is taken all the same.
+    values : (seeds × columns) frame
     """
-    found = values.to_numpy()
-    others = found.sum(0) - found if len(found) > 1 else found
-    return pd.Series(found[np.arange(len(found)), others.argmin(1)], values.index)
+    return weakest(*(values[name] for name in values))
 
 
 def weakest_step(values):
-    """Per seed, the rise of the area between two hidden layers that are neighbours, a sample.
+    """The rise of the area between the two neighbouring hidden layers that show one least, by seed.
 
     values : (seeds × layers) frame of areas. Between which two: see :func:`weakest_of`.
     """
     if values.empty:
         return pd.Series(dtype=float)
     return weakest_of(values.drop(columns=0).diff(axis=1).iloc[:, 1:])
+
+
+def surest_fall(values):
+    """The fall of the area between two neighbouring hidden layers that is surest, by seed: one is to be one.
+
+    values : as for :func:`weakest_step`
+    """
+    if values.empty:
+        return pd.Series(dtype=float)
+    falls = -values.drop(columns=0).diff(axis=1).iloc[:, 1:]
+    return strongest(*(falls[layer] for layer in falls))
 
 
 def monotone(values):

@@ -91,7 +91,7 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
     first, second, third, fourth = re.findall(r"<tr>(?=<td)(.*?)</tr>", text)
     assert "absent" in first and "Not in full: a half of it." in first and "holds" not in first
     assert "holds" in second and "contradicted" not in second
-    assert "undecided</span> <small class=\"ab-ours\">by our own criterion" in first and "ours" not in second
+    assert 'undecided</span> <small class="ab-ours">by our own criterion' in first and "ours" not in second
     assert "Not here: no data." in third and "shown, not judged" in fourth
     assert first.count('href="fig07_layers.html"') == 1
 

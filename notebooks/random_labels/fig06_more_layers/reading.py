@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval, t_interval
-from alignbook.over_seeds import across, at, curves, difference, sample, slope, weakest
+from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval, t_interval
+from alignbook.over_seeds import across, at, corrected, curves, difference, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting, listed
 
@@ -58,19 +58,6 @@ def all_three(table, parameters):
     """Of the three networks with random labels the sample whose rise is least certain."""
     found = [rise(table, parameters, column, "random") for column in COLUMNS]
     return None if any(values is None for values in found) else weakest(*found)
-
-
-def corrected(values, tests):
-    """``values`` spread about their mean so that their 95 % t interval is the one of 1 − 5 % / ``tests``.
-
-    With this interval (Bonferroni's, the first step of Holm's) the least of ``tests`` samples, each with
-    mean 0, lies below 0 in at most one of forty cases, as a single one does with its own.
-    """
-    from scipy import special
-
-    tail = (1 - CONFIDENCE) / 2
-    wider, usual = (special.stdtrit(len(values) - 1, 1 - t) for t in (tail / tests, tail))
-    return values.mean() + (values - values.mean()) * wider / usual
 
 
 def surely_below(values):

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, slope
+from alignbook.over_seeds import at, curves, difference, slope, strongest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import OTHERWISE, fitting, held
 
-from ..curve_order import LARGER, weakest_of
+from ..curve_order import LARGER
 from ..names import by_set, title
 from .design import BASE, families, label, settings
 
@@ -107,9 +107,9 @@ def depth_falls(table, parameters):
 
 
 def largest_fall(table, parameters):
-    """Per seed, the fall at the step where the *other* seeds' mean falls most."""
+    """Of the steps the fall that is surest, by seed: one of them is to be one."""
     found = depth_falls(table, parameters).dropna()
-    return -weakest_of(-found) if len(found) else None
+    return strongest(*(found[step] for step in found)) if len(found) else None
 
 
 def falls_by_depth(table, parameters):

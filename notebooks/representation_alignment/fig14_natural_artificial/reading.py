@@ -97,11 +97,10 @@ def shown_up_to(table):
 
 
 def everywhere(table, parameters, layer):
-    """Per seed, the gap of the alignment at the threshold where the other seeds' mean gap is smallest.
+    """The gap of the alignment at the threshold that shows one least, by seed.
 
     Of the thresholds at which the mean curve is between its ends: more than ``GONE`` of the labels is left,
-    and more than ``GONE`` is missing (at 0 all features span all labels). The seed's own smallest gap would
-    be small by chance.
+    and more than ``GONE`` is missing (at 0 all features span all labels).
     """
     found = curve_gaps(table, layer)
     if len(found) < 2:

@@ -53,12 +53,14 @@ def test_a_larger_area_is_not_a_wider_range():
     assert curve_order.percent_above(high, wide) == "33 %"
 
 
-def test_the_weakest_step_is_chosen_by_the_other_seeds():
+def test_the_weakest_step_is_the_one_that_shows_a_rise_least():
     values = pd.DataFrame([[9, 1.0, 2.0, 2.5], [9, 1.0, 1.2, 2.2], [9, 1.0, 1.9, 2.0]], columns=range(4))
-    # Means of the others' steps: (0.55, 0.55), (0.95, 0.3), (0.6, 0.75); on a tie the earlier one.
-    np.testing.assert_allclose(curve_order.weakest_step(values), [1.0, 1.0, 0.9])
-    np.testing.assert_allclose(curve_order.weakest_step(values.iloc[:1]), [0.5])
-    assert curve_order.weakest_step(pd.DataFrame()).empty
+    # Steps of the three seeds: 1.0, 0.2, 0.9 and 0.5, 1.0, 0.1; the second's interval begins lower.
+    np.testing.assert_allclose(curve_order.weakest_step(values), [0.5, 1.0, 0.1])
+    assert curve_order.weakest_step(pd.DataFrame()).empty and curve_order.surest_fall(pd.DataFrame()).empty
+    falling = pd.DataFrame([[9, 2.0, 1.0, 1.5], [9, 2.0, 1.1, 1.5], [9, 2.0, 0.9, 1.4]], columns=range(4))
+    assert curve_order.surest_fall(falling).mean() == pytest.approx(1.0)  # by Bonferroni's wider spread
+    assert curve_order.surest_fall(falling).std() > 0.1
     assert curve_order.monotone(values).tolist() == [True, True, True]
     assert curve_order.monotone(values[[0, 2, 1, 3]].set_axis(range(4), axis=1)).tolist() == [False] * 3
     assert curve_order.arrows(values, 1) == "1.0 → 1.7 → 2.2"
