@@ -166,7 +166,8 @@ OVER = by_verdict(
 )
 
 UNMET = {
-    SOURCE_LEARNED[0].text: "the network gets {:.0f} % of its source's training images right",
+    SOURCE_LEARNED[0].text: "the network gets {:.0f} % of its source's training images right "
+    f"(we ask for {LEARNED:g} %)",
     KNOWN.text: "the network gets {:.0f} % of its source's test images right "
     f"(we ask for {KNOWN.at_least:g} %)",
     TARGET_LEARNED.text: "up to {:.0f} % of the target's training images are wrong; we allow "
