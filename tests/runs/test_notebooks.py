@@ -45,7 +45,7 @@ def test_ruff_checks_the_cells(tmp_path):
 def test_has_every_part_of_a_page(notebook):
     text = notebook.source.read_text()
     for part in (
-        "page.key_numbers()",
+        "page.key_numbers(",
         "page.claims()",
         "page.provenance()",
         "page.source()",
@@ -62,7 +62,7 @@ def test_has_every_part_of_a_page(notebook):
     place = "" if own else r" (Figs?|Tab|Thms?|Props?|Cor|Secs?|Apps?)\. .*"
     assert re.search(rf"^# {PREFIXES[paper]}{place} · ", text, re.MULTILINE)
     order = ["globals())", "plt.show()"]
-    order += [f"page.{part}()" for part in ("key_numbers", "claims", "provenance", "source")]
+    order += [f"page.{part}(" for part in ("key_numbers", "claims", "provenance", "source")]
     places = [text.index(part) for part in order if part in text]
     assert places == sorted(places)
     if "## Where we differ from the paper" in text:

@@ -1,7 +1,5 @@
 """How much and how often pre-training on random labels helps over many settings (Figures 12 to 18, B)."""
 
-import numpy as np
-
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Case, Requirement, Statement
@@ -9,7 +7,6 @@ from alignbook.wording import by_verdict, fitting, listed, sentences
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
-from ..sweep_design import within
 from .design import ARCHITECTURES, SECOND, SWEEPS
 
 FIGURES = (*SWEEPS, *SECOND)
@@ -124,8 +121,9 @@ def share_drawn(table, parameters, architecture=None, **given):
     """The lesser share of Figures 12 and 13's initial scales from which an architecture is drawn."""
     if architecture != "vgg":
         return 1.0
+    least, most = parameters["vgg_scales"]
     ranges = [parameters[f"scales_{figure}"] for figure in SWEEPS]
-    return min(np.ptp(within(parameters, scales)) / np.ptp(scales) for scales in ranges)
+    return min((min(high, most) - max(low, least)) / (high - low) for low, high in ranges)
 
 
 DRAWN = Requirement(
