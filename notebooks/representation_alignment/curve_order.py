@@ -78,22 +78,18 @@ def by_layer(rows, epoch=None):
     return curves(rows[rows["epoch"] == wanted].astype({"layer": int}), "layer", "area")
 
 
-def weakest_of(values):
-    """Of the columns, all of which are to lie above 0, the one that shows it least: see ``weakest``.
-
-    values : (seeds × columns) frame
-    """
-    return weakest(*(values[name] for name in values))
+def _steps(values):
+    """Rises of the area from each hidden layer to the next, of a (seeds × layers) frame: a frame."""
+    return values if values.empty else values.drop(columns=0).diff(axis=1).iloc[:, 1:]
 
 
 def weakest_step(values):
     """The rise of the area between the two neighbouring hidden layers that show one least, by seed.
 
-    values : (seeds × layers) frame of areas. Between which two: see :func:`weakest_of`.
+    values : (seeds × layers) frame of areas
     """
-    if values.empty:
-        return pd.Series(dtype=float)
-    return weakest_of(values.drop(columns=0).diff(axis=1).iloc[:, 1:])
+    steps = _steps(values)
+    return weakest(*(steps[layer] for layer in steps))
 
 
 def surest_fall(values):
@@ -101,15 +97,13 @@ def surest_fall(values):
 
     values : as for :func:`weakest_step`
     """
-    if values.empty:
-        return pd.Series(dtype=float)
-    falls = -values.drop(columns=0).diff(axis=1).iloc[:, 1:]
-    return strongest(*(falls[layer] for layer in falls))
+    steps = _steps(values)
+    return strongest(*(-steps[layer] for layer in steps))
 
 
 def monotone(values):
     """Whether the areas of a seed rise from each hidden layer to the next, (seeds,) Series of bool."""
-    return (values.drop(columns=0).diff(axis=1).iloc[:, 1:] > 0).all(axis=1)
+    return (_steps(values) > 0).all(axis=1)
 
 
 def arrows(values, digits=3):

@@ -51,9 +51,9 @@ def at_switch(table, network, labels, column="activation", control=False):
     return difference(value_at(frame, SWITCH), first(frame))
 
 
-def rise(frame):
-    """How much a curve rises from its first step to its last, by seed."""
-    return difference(last(frame), first(frame))
+def fall(frame):
+    """How much a curve falls from its first step to its last, by seed."""
+    return difference(first(frame), last(frame))
 
 
 def beyond(table, network, labels, column="activation"):
@@ -128,8 +128,7 @@ def gained(table, case, labels):
 
 def later(table, parameters, case):
     """Fall of activation in pre-training, the last hidden layer less the first, by seed."""
-    frames = (curve(table, case, "upstream", layer=layer) for layer in (LAST, 1))
-    return difference(*(difference(first(frame), last(frame)) for frame in frames))
+    return difference(*(fall(curve(table, case, "upstream", layer=layer)) for layer in (LAST, 1)))
 
 
 def known(table, network, labels):
@@ -211,7 +210,7 @@ STATEMENTS = [
               of=lambda t, p, network, labels: -at_switch(t, network, labels), **PAIRS, **CHOSEN),
     Statement("lasts", "The drop lasts: activation ends lower than before the switch of tasks.",
               "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch,
-              of=lambda t, p, network, labels: -rise(curve(t, network, labels)), **PAIRS),
+              of=lambda t, p, network, labels: fall(curve(t, network, labels)), **PAIRS),
     Statement("falls", "Activation in the last hidden layer falls right after the switch of tasks, "
               "further than without a first task.",
               "Section 3, Appendix F, Figure 24", above=0, each=after_the_switch, ours=True,

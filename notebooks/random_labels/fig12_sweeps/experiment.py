@@ -17,8 +17,9 @@ from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, layers_of, rescale_
 
 from ..downstream import shrunk, tasks
+from ..initial_scales import for_vgg, pair, within
 from ..layers import draw_layer_, parts, transfer_
-from ..sweep_design import balanced_design, for_vgg, pair, random_design, within
+from ..sweep_design import balanced_design, random_design
 from ..vgg_transfer import first_epochs
 from .design import ARCHITECTURES, INITS, SECOND, SWEEPS
 

@@ -7,6 +7,7 @@ from alignbook.wording import by_verdict, fitting, listed, sentences
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
+from ..initial_scales import within
 from .design import ARCHITECTURES, SECOND, SWEEPS
 
 FIGURES = (*SWEEPS, *SECOND)
@@ -121,9 +122,12 @@ def share_drawn(table, parameters, architecture=None, **given):
     """The lesser share of Figures 12 and 13's initial scales from which an architecture is drawn."""
     if architecture != "vgg":
         return 1.0
-    least, most = parameters["vgg_scales"]
     ranges = [parameters[f"scales_{figure}"] for figure in SWEEPS]
-    return min((min(high, most) - max(low, least)) / (high - low) for low, high in ranges)
+    return min(_length(within(parameters, scales)) / _length(scales) for scales in ranges)
+
+
+def _length(scales):
+    return scales[1] - scales[0]
 
 
 DRAWN = Requirement(

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, first, last, sample
+from alignbook.over_seeds import at, curves, difference, first, last, sample, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import fitting, listed
 
-from ..curve_order import weakest_of, weakest_step
+from ..curve_order import weakest_step
 
 PARTS = ("natural", "artificial")
 LAYERS = {1: "the first layer", 2: "stage 1", 3: "stage 2", 4: "stage 3"}
@@ -108,7 +108,7 @@ def everywhere(table, parameters, layer):
     left = alignment_left(table, layer)
     between = left.index[(left > GONE) & (left < 1 - GONE)]
     values = found.loc[:, found.columns.isin(between)]
-    return weakest_of(values) if values.size else None
+    return weakest(*(values[threshold] for threshold in values)) if values.size else None
 
 
 def accuracies(table, target, column="accuracy"):

@@ -227,8 +227,8 @@ def finding(table, parameters, claims):
     found = replicates(claims, "deep-slope")
     shown = [slope for eps in parameters["epsilons"] for slope in shown_slopes(table, parameters, eps)]
     if shown and set(found) == {HOLDS}:
-        open = f"{span(shown)}, depending on constants the paper leaves open"
-        said += f": over Figure 3's depths the exponent is {open}"
+        said += f": over Figure 3's depths the exponent is {span(shown)}, depending on constants the paper "
+        said += "leaves open"
     else:
         deep = [claim.measured for some in found.values() for claim in some]
         said += f": at {parameters['depth']:,} layers the exponent is {span(deep)}"

@@ -329,6 +329,10 @@ def finding(table, parameters, claims):
     if len(parts) > 1:  # which way is said by "deeper" and "nearer the input"
         parts = [part.replace("towards the centre, ", "") for part in parts]
     said = f"In fully connected networks, {'; '.join(parts)}"
+    first, total = in_the_first_layer(table)
+    if 2 * first >= total and {claim.outcome for claim in judged.values()} == {HOLDS}:
+        floor = f"In {first} of {total} it is the first layer, from which it can move no other way"
+        return fitting(sentences(said, floor), f"{said}.")
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []
     for outcome, words in RISES.items():
@@ -338,10 +342,6 @@ def finding(table, parameters, claims):
     whys = {first_unmet(claims[f"higher-dense-{axis}"], turns, otherwise="") for axis in AXES}
     why = whys.pop() if rises and len(whys) == 1 else ""
     rise, better = "; ".join(rises), BETTER.get(claims["loss-dense"].outcome)
-    first, total = in_the_first_layer(table)
-    floor = f"In {first} of {total} it is the first layer, from which it can move no other way"
-    if 2 * first >= total and set(axis.outcome for axis in judged.values()) == {HOLDS}:
-        return fitting(sentences(said, floor), f"{said}.")
     small = ""
     if "moves-vgg19-rate" in claims and points_short(table, parameters, "vgg19") > SHORT:
         small = "our convolutional networks are too small to judge"

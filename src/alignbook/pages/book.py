@@ -38,7 +38,7 @@ def build(profile=None, progress=print):
         changed = [notebook for notebook in books if not before[notebook.name]]
         with render.Waiting() as waiting, ExitStack() as stack:
             manager = None
-            if changed and all(key for name, (_, key) in made_of.items() if not before[name]):
+            if changed and all(made_of[notebook.name][1] for notebook in changed):
                 # Nothing is left to compute: the kernels' imports run beside those of this process.
                 manager = stack.enter_context(kernels.forked(engine.WORKER_ENVIRONMENT))
             runs, keys = {}, {}

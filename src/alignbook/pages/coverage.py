@@ -127,10 +127,9 @@ def _row(row, pairs, by_slug):
 
 
 def _tally(claims):
-    """HTML of how the paper's own of ``claims`` came out, and how ours did; of all together where all are."""
-    theirs = [claim for claim in claims if not claim.ours] or claims
-    ours = [claim for claim in claims if claim not in theirs]
-    return "<br>".join(claim_tables.tally(some) for some in (theirs, ours) if some)
+    """HTML of how the paper's own of ``claims`` came out, and how ours did."""
+    groups = ([claim for claim in claims if claim.ours == ours] for ours in (False, True))
+    return "<br>".join(map(claim_tables.tally, filter(None, groups)))
 
 
 def _link(record):

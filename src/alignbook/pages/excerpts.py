@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 FILE = "excerpts.js"
 SHORTEST = 25  # characters: what is shorter says nothing by itself
 _TEXT = {"p", "li", "dd", "figcaption"}
-_SKIPPED = {"table", "pre", "script", "style", "svg", "details", "nav", "form", "select", "noscript", "h1"}
+_SKIPPED = {"table", "svg", "details", "nav", "form", "select", "noscript", "h1"}
 _UNSAID = {"headerlink", "ab-source", "ab-stack", "ab-verdict", "caption-number"}  # classes
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _CODE = re.compile(r"<(pre|script|style)\b.*?</\1>", re.DOTALL)  # most of a page's tags, none of its prose
