@@ -33,7 +33,9 @@ PATIENCE = 2  # ... for so many epochs, unless a parameter says otherwise
 
 
 def jobs(parameters):
-    """Layer by layer per data set and width, with another target for the first; end to end per data set."""
+    """Layer by layer per data set and width, with another target for the first; end to end per data set and
+    stopping time.
+    """
     p = parameters
     shared = {
         name: p[name] for name in "depth train_images validation_images batch_size alignment_images".split()
@@ -42,7 +44,9 @@ def jobs(parameters):
     if p["patience"] != PATIENCE:  # which results do not name that were stored when there was no other
         layerwise |= {"patience": p["patience"]}
     both = {name: p[name] for name in ("momentum", "weight_decay")}
-    both |= {"rate": p["rate"], "epochs": p["epochs"], "width": p["end_to_end_width"]}
+    both |= {"rate": p["rate"], "width": p["end_to_end_width"]}
+    others = [epochs for epochs in p["other_epochs"] if epochs != p["epochs"]]
+    ends = {"": p["epochs"]} | {f"-epochs{epochs}": epochs for epochs in others}
     conditions = {
         f"layers-{dataset}-width{width}": (compute_layerwise, {"dataset": dataset, "width": width})
         for dataset, widths in ((p["first"], p["first_widths"]), (p["second"], p["second_widths"]))
@@ -57,8 +61,9 @@ def jobs(parameters):
             extra = {"dataset": p["first"], "width": max(p["first_widths"]), "target": target, "seed": seed}
             made.append(Job(f"layers-target{target:g}-seed{seed}", compute_layerwise, layerwise | extra))
         for dataset in dict.fromkeys((p["first"], p["second"])):
-            arguments = shared | both | {"dataset": dataset, "seed": seed}
-            made.append(Job(f"end-to-end-{dataset}-seed{seed}", compute_end_to_end, arguments))
+            for stop, epochs in ends.items():
+                arguments = shared | both | {"dataset": dataset, "epochs": epochs, "seed": seed}
+                made.append(Job(f"end-to-end-{dataset}{stop}-seed{seed}", compute_end_to_end, arguments))
     return list({job.name: job for job in made}.values())
 
 

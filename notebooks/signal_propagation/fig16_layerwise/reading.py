@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import agree, curves, difference, verdict
+from alignbook.over_seeds import agree, curves, difference
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, fitting, replicates, sentences
+from alignbook.wording import clauses, first_unmet, fitting, named, replicates, sentences
 
 from ..names import called
 from .design import accuracies, chosen
@@ -15,10 +15,15 @@ FEWER, HEIGHT = 1.0, 0.01  # smallest effects that matter: layers; of the alignm
 PATIENT = 10  # passes; networks that stopped after two were seen when the number of layers was redefined
 
 
+def whole(table, dataset):
+    """{epochs: the rows of networks trained end to end for so many}, ascending."""
+    rows = chosen(table, "end to end", dataset)
+    return dict(list(rows.groupby("epochs"))) if len(rows) else {}
+
+
 def end_to_end(table, dataset):
     """The rows of networks trained end to end, of those that trained longest."""
-    rows = chosen(table, "end to end", dataset)
-    return rows[rows["epochs"] == rows["epochs"].max()] if len(rows) else rows
+    return next(reversed(whole(table, dataset).values()), pd.DataFrame())
 
 
 def alignments(rows):
@@ -63,31 +68,25 @@ def first_cases(parameters):
     return [case for case in cases(parameters) if case.given["dataset"] == parameters["first"]]
 
 
-def more_layers(table, parameters, dataset, width, whole=None):
-    """How many more layers share the alignment layer by layer, by seed; ``whole`` as for :func:`lower`."""
-    whole = end_to_end(table, dataset) if whole is None else whole
-    return difference(effective(chosen(table, "layers", dataset, width)), effective(whole))
+def more_layers(table, parameters, dataset, width, beside=None):
+    """How many more layers share the alignment layer by layer, by seed; ``beside`` as for :func:`lower`."""
+    beside = end_to_end(table, dataset) if beside is None else beside
+    return difference(effective(chosen(table, "layers", dataset, width)), effective(beside))
 
 
-def lower(table, parameters, dataset, width, whole=None):
+def lower(table, parameters, dataset, width, beside=None):
     """By how much the largest alignment is lower layer by layer, by seed.
 
-    whole : rows of the networks trained end to end; by default of those that trained longest
+    beside : rows of the networks trained end to end; by default of those that trained longest
     """
-    whole = end_to_end(table, dataset) if whole is None else whole
-    return difference(heights(whole), heights(chosen(table, "layers", dataset, width)))
+    beside = end_to_end(table, dataset) if beside is None else beside
+    return difference(heights(beside), heights(chosen(table, "layers", dataset, width)))
 
 
 def by_stop(of, table, parameters, dataset, width):
     """{epochs: what ``of`` reads beside the networks that were trained end to end for so many}."""
-    rows = chosen(table, "end to end", dataset)
-    found = rows.groupby("epochs") if len(rows) else ()
-    return {epochs: of(table, parameters, dataset, width, whole) for epochs, whole in found}
-
-
-def verdicts(found):
-    """The set of verdicts on the samples of :func:`by_stop` of ``lower``, each by itself."""
-    return {verdict(values, HEIGHT) for values in found.values()}
+    stopped = whole(table, dataset).items()
+    return {epochs: of(table, parameters, dataset, width, rows) for epochs, rows in stopped}
 
 
 def same_whenever(of, matters):
@@ -102,8 +101,8 @@ def same_whenever(of, matters):
 
 def lost(table, parameters, dataset, width):
     """Points of test accuracy by which training layer by layer is worse, by seed."""
-    whole = accuracies(table, "end to end", dataset)
-    return difference(whole, accuracies(table, "layers", dataset, width))
+    beside = accuracies(end_to_end(table, dataset), "end to end", dataset)
+    return difference(beside, accuracies(table, "layers", dataset, width))
 
 
 def stops(table, parameters, dataset, width):
@@ -124,8 +123,7 @@ PATIENT_ENOUGH = Requirement(
 )
 HIDDEN = Requirement("the network trained end to end has a hidden peak", hidden)
 STOPS = Requirement(
-    "stopping times of networks trained end to end among this page's runs", stops, at_least=2,
-    because="The paper prints none",
+    "stopping times of networks trained end to end", stops, at_least=2, because="The paper prints none",
 )  # fmt: skip
 SAME = {
     of: Requirement("the verdict is the same at each stopping time", same_whenever(of, matters))
@@ -170,6 +168,11 @@ WHY_NOT = {  # the first that is not met
     STOPS.text: "how high its peak is depends on when it stops",
     SAME[lower].text: "the answer depends on when training as a whole stops",
 }
+LOWER = {
+    HOLDS: "the largest alignment is lower{}, as in the paper",
+    CONTRADICTED: "the largest alignment is higher instead of lower{}",
+    ABSENT: "the largest alignment is as high{}",
+}
 WORSE = {HOLDS: "less accurate{}", CONTRADICTED: "more accurate{}", ABSENT: "as accurate{}"}
 
 
@@ -179,22 +182,26 @@ def finding(table, parameters, claims):
     if not said:
         return "No network was trained to the end."
     dataset, width = parameters["first"], max(parameters["first_widths"])
-    found = replicates(claims, "several")
+    found, more = replicates(claims, "several"), [clauses(claims, "lower", LOWER, named)]
     if list(found) == [NOT_JUDGED]:
         why = first_unmet(found[NOT_JUDGED][0], WHY_NOT)
         said = f"{SHARED[NOT_JUDGED].format('')}, because {why.format(called(dataset))}"
-        if why == WHY_NOT[HIDDEN.text] and list(replicates(claims, "lower")) == [NOT_JUDGED]:
+        if why == WHY_NOT[HIDDEN.text]:
             said = said.replace(f"whether more {ONE_BY_ONE}", "how many layers share the alignment")
-            said += (
-                ", nor whether its largest value is lower, because the paper does not say when training stops"
-            )
+            if list(replicates(claims, "lower")) == [NOT_JUDGED]:
+                said += ", nor whether its largest value is lower, because the paper does not say when "
+                said += "training stops"
     said = f"{said[0].upper()}{said[1:]}"
-    pair = [accuracies(table, *kind) for kind in (("layers", dataset, width), ("end to end", dataset))]
+    beside = accuracies(end_to_end(table, dataset), "end to end", dataset)
+    pair = [accuracies(table, "layers", dataset, width), beside]
     if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):
         numbers = f"on {called(dataset)} {pair[0].mean():.0f} against {pair[1].mean():.0f} %"
-        more = f"Networks trained layer by layer are {worse}"
-        return fitting(sentences(said, f"{more}: {numbers}"), sentences(said, more), f"{said}.")
-    return f"{said}."
+        poorer = f"networks trained layer by layer are {worse}"
+        more.insert(0, f"{poorer}: {numbers}")
+        return fitting(
+            *(sentences(said, *some) for some in (more, [poorer, *more[1:]], more[:1], [poorer], []))
+        )
+    return fitting(sentences(said, *more), f"{said}.")
 
 
 def key_numbers(table, parameters):
