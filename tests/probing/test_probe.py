@@ -129,6 +129,16 @@ def test_beside_the_network_before():
     assert found.left_out == {"curvature": "left out as asked", "tangent": "left out as asked"}
 
 
+def test_what_is_printed_is_short():
+    x, y = torch.randn(20, 4), torch.arange(20) % 2
+    found = alignbook.probe(nn.Linear(4, 2), x, y, without=["tangent", "slice", "initialisation"])
+    first, *rest = repr(found).splitlines()
+    assert first == "Probe of network (Linear)"
+    assert f"  features: {len(found.tables['features'])} rows" in rest
+    assert "  without slice: left out as asked" in rest and len(rest) < 9
+    assert repr(alignbook.Probe(network={})) == "Probe of nothing"
+
+
 def test_numbers_as_targets():
     x, y = images()
     found = probe(

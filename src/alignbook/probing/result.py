@@ -12,7 +12,7 @@ from alignbook.errors import AlignbookError, on_one_line
 from alignbook.installed import extras
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Probe:
     """What :func:`alignbook.probe` found.
 
@@ -134,6 +134,13 @@ class Probe:
         if path is not None:
             system.replace(Path(path), page.encode("utf-8", "replace"))
         return page
+
+    def __repr__(self) -> str:
+        networks = (f"{name} ({facts.get('class', 'unknown')})" for name, facts in self.network.items())
+        lines = [f"Probe of {', '.join(networks) or 'nothing'}"]
+        lines += [f"  {name}: {len(table):,} rows" for name, table in self.tables.items()]
+        lines += [f"  without {name}: {why}" for name, why in self.left_out.items()]
+        return "\n".join([*lines, *(f"  {line}" for line in self.said)])
 
     def _repr_html_(self) -> str:
         try:
