@@ -90,7 +90,7 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="The leading directions of trained filters are directions of the data or mixtures of two",
+    holds="The leading directions of trained filters match directions of the data more often than by chance",
     contradicted="The leading directions of trained filters match the data's less often than by chance",
     absent="The leading directions of trained filters match the data's no more often than by chance",
     undecided="It is undecided whether the leading directions of trained filters match the data's",
@@ -105,7 +105,7 @@ def finding(table, parameters, claims):
     if found.empty or outcome not in SAID:
         return "No filters are among the results: there is nothing to see."
     few, chance = (found["one"] + found["two"]).mean(), found["chance"].mean()
-    text = f"{SAID[outcome]}: on average {few:.0f} of ten match one or two directions of the data; of ten "
+    text = f"{SAID[outcome]}: on average {few:.0f} of ten match one direction or a mixture of two; of ten "
     text += f"random ones, {chance:.1f} would match any."
     return text + " A small ResNet stands in for the paper's wide one." * (parameters["blocks"] < 4)
 

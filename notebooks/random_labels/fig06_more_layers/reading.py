@@ -4,17 +4,18 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, UNDECIDED, KeyNumber, interval, t_interval
+from alignbook.claims import CONTRADICTED, UNDECIDED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import across, at, corrected, curves, difference, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting, listed
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
-from ..seen_seeds import seen
+from ..seen_seeds import WIDTH, seen
 from .design import COLUMNS, depth
 
 SIDE = 32  # height and width of the paper's images
 POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}
+ALL_SEEN = 15  # seeds of profile quick that had been seen when networks from scratch were left out
 
 
 def learning_curves(table, column, labels):
@@ -41,8 +42,23 @@ def gains(table, column, labels):
 
 def rise(table, parameters, column, labels):
     """Points of area that transferring all layers adds, by a line through all areas, by seed."""
-    found = areas(table, column, labels)
-    return slope(found.set_axis(found.columns / depth(column), axis=1)) if len(found) else None
+    return _by_line(areas(table, column, labels), column)
+
+
+def rise_among(table, parameters, column, labels):
+    """Points of area from the fewest transferred layers to all, by a line without training from scratch.
+
+    The step from no layer to some is not in it, which the line of :func:`rise` may owe its slope to.
+    """
+    return _by_line(areas(table, column, labels).drop(columns=0, errors="ignore"), column)
+
+
+def _by_line(found, column):
+    """By how much a line through the areas ``found`` rises from its first number of layers to its last."""
+    if found.shape[1] < 2:
+        return None
+    shares = found.columns / depth(column)
+    return slope(found.set_axis(shares, axis=1)) * (shares[-1] - shares[0])
 
 
 def steps(table, column, labels):
@@ -54,9 +70,9 @@ def steps(table, column, labels):
     return found.diff(axis=1).iloc[:, 1:].set_axis(names, axis=1)
 
 
-def all_three(table, parameters):
-    """Of the three networks with random labels the sample whose rise is least certain."""
-    found = [rise(table, parameters, column, "random") for column in COLUMNS]
+def all_three(table, parameters, measure=rise):
+    """Of the three networks with random labels the sample whose rise (``measure``) is least certain."""
+    found = [measure(table, parameters, column, "random") for column in COLUMNS]
     return None if any(values is None for values in found) else weakest(*found)
 
 
@@ -115,13 +131,27 @@ def of_scale(which, text):
     )
 
 
+AMONG = {
+    "of": rise_among, "seen": lambda parameters: ALL_SEEN if parameters["width"] == WIDTH else 0,
+    "post_hoc": "networks from scratch were left out after all stored seeds had been seen; only new seeds "
+    "are judged",
+} | POINTS  # fmt: skip
+
+
 def of_network(column, name):
-    """The two statements about one network."""
+    """The three statements about one network."""
     cases = {"each": each_labels(column=column), "source": "Figures 6 and 9"}
     return (
         Statement(
-            column, f"The more layers are transferred, the faster {name} learns (by a fitted line).",
+            column,
+            f"From no layer to all, the more are transferred, the faster {name} learns (by a fitted line).",
             of=rise, **cases, **POINTS,
+        ),
+        Statement(
+            f"among-{column}",
+            f"Among {name} networks with transferred layers, too, those with more of them learn faster (by "
+            "a fitted line).",
+            **cases, **AMONG,
         ),
         Statement(
             f"steps-{column}",
@@ -135,8 +165,15 @@ def of_network(column, name):
 
 STATEMENTS = [
     Statement(
-        "more-layers", "The more layers are transferred, the faster all three networks learn random labels.",
+        "more-layers",
+        "From no layer to all, the more are transferred, the faster all three networks learn random labels.",
         source="Figure 6", of=all_three, headline=True, **POINTS,
+    ),
+    Statement(
+        "among",
+        "Among networks with transferred layers, too, those with more of them learn random labels faster, in "
+        "all three architectures.",
+        source="Figure 6, Section 2.5", **AMONG | {"of": lambda t, p: all_three(t, p, rise_among)},
     ),
     *(statement for column, setting in COLUMNS.items() for statement in of_network(column, setting.name)),
     of_scale("larger", "A newly initialised ResNet-18 learns faster with the norms of pre-trained weights."),
@@ -144,11 +181,18 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="By a line fitted from no layer to all, all three networks learn faster the more are transferred",
-    contradicted="Transferring more layers slows at least one of the three networks down",
-    absent="Transferring more layers makes too little difference to at least one of the three networks",
-    undecided="It is undecided whether transferring more layers speeds up all three networks",
-    not_judged="We do not judge whether transferring more layers speeds up all three networks",
+    holds="By a line fitted from no layer to all, transferring layers speeds up all three networks",
+    contradicted="Transferring layers slows at least one of the three networks down",
+    absent="Transferring layers makes too little difference to at least one of the three networks",
+    undecided="It is undecided whether transferring layers speeds up all three networks",
+    not_judged="We do not judge whether transferring layers speeds up all three networks",
+)
+FEW = by_verdict(
+    holds="many layers help more than few",
+    contradicted="many layers help less than few in at least one network",
+    absent="many layers help about as much as few in at least one network",
+    undecided="whether many layers help more than few is undecided",
+    not_judged="whether many layers help more than few is not judged, as we asked after seeing all seeds",
 )
 
 
@@ -165,13 +209,14 @@ def finding(table, parameters, claims):
         before, after = (int(count) for count in columns[column].idxmin().split(" to "))
         had, has = (_points(found[column].get(count, 0.0)) for count in (before, after))
         more = "one more layer lowers" if after == before + 1 else "more layers lower"
-        text = f"{SAID[outcome]}{', but' if outcome == HOLDS else ';'} {more} {COLUMNS[column].name}'s "
-        text += f"gain in mean accuracy from {had} to {has} points"
+        beside = f"{more} {COLUMNS[column].name}'s gain in mean accuracy from {had} to {has} points"
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
-        text = f"{SAID[outcome]}; {COLUMNS[column].name} is the least clear: with all of its layers it "
-        text += f"{gained(found[column].iloc[-1])} of mean accuracy"
+        beside = f"{COLUMNS[column].name} is the least clear: with all of its layers it "
+        beside += f"{gained(found[column].iloc[-1])} of mean accuracy"
     images = " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
+    few = FEW.get(claims["among"].outcome)
+    text = f"{SAID[outcome]}. {few[0].upper()}{few[1:]}; {beside}" if few else f"{SAID[outcome]}; {beside}"
     return fitting(f"{text}.{_lost(claims, losing, column) or images}", f"{text}.")
 
 

@@ -267,7 +267,7 @@ def finding(table, parameters, claims):
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
     where = _earlier(table, kind)
     if claim.outcome != HOLDS and claims[f"dies-{kind}"].outcome == HOLDS:  # the claim's other part
-        dies = "More of its neurons do die at the switch"
+        dies = "More of its neurons do die at the switch of tasks"
         rarely = f"in {where} more fire rarely (post hoc)" if where else ""
         if claim.outcome == CONTRADICTED and min(map(abs, claim.interval)) < abs(claim.measured) / BARELY:
             dies = f"The {abs(hurts - helps):.0f} points barely clear zero"

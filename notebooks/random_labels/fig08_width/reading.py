@@ -111,7 +111,7 @@ SAID = by_verdict(
     contradicted="A wider dense layer makes the harm that pre-training does worse",
     absent="A wider dense layer changes the harm of pre-training by too little to matter",
     undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
-    not_judged="We do not judge whether width undoes the harm of pre-training, as our runs do not show any",
+    not_judged="We do not judge whether width undoes the harm of pre-training, as our runs show none",
 )
 SLOWED = by_verdict(
     holds="Pre-training slows the narrowest network down",
@@ -133,7 +133,7 @@ def finding(table, parameters, claims):
         return "The narrowest network is not among the results: there is nothing to compare."
     text = SAID.get(closes.outcome) or SLOWED[negative.outcome]  # of one width nothing closes
     points = abs(100 * negative.measured)
-    text += ": in longer runs with" if negative.runs else ": with"
+    text += ": in longer runs (not drawn) with" if negative.runs else ": with"
     text += f" {KINDS[kind]} the narrowest pre-trained network is {points:{'.1f' if points < 1 else '.0f'}} "
     text += f"points of mean accuracy {'behind' if negative.measured > 0 else 'ahead'}"
     if negative.outcome == ABSENT:
@@ -147,7 +147,7 @@ def finding(table, parameters, claims):
     caveat = f" We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
     if negative.outcome == ABSENT and negative.runs:
         # tests/experiments/random_labels/test_fig08_width.py looks at the stored runs
-        caveat = " Those runs (not drawn) reach 100 % early, diluting a slowdown."
+        caveat = " Both soon reach 100 % there, which dilutes any gap."
     rest = others(negative.outcome, rest)
     short = f"{text}{rest}.".replace(" of mean accuracy", "")
     return fitting(f"{text}{rest}.{caveat}", short + caveat, short)

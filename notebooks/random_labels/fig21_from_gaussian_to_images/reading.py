@@ -146,10 +146,10 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    holds="Correlations between neighbouring patches take the curve off its one rise and one fall",
+    holds="Correlations between neighbouring patches make the curve depart from one rise and one fall",
     contradicted="Correlations between neighbouring patches bring the curve closer to one rise and one fall",
     absent="Correlations between neighbouring patches hardly change the curve's one rise and one fall",
-    whether="correlations between neighbouring patches take the curve off its one rise and one fall",
+    whether="correlations between neighbouring patches make the curve depart from one rise and one fall",
 )
 
 OVERLAP = by_verdict(

@@ -184,7 +184,8 @@ def finding(table, parameters, claims):
     """Whether two halves agree, the least product, and which optimisers break Proposition 1."""
     agree = opening(
         claims["agreement"],
-        "One split of ours could have given the printed agreement of CIFAR-10's first twelve eigenvectors",
+        "The printed agreement of two halves of CIFAR-10 on the first twelve eigenvectors could come from "
+        "one split of ours",
         contradicted="Eigenvectors of image patches from two halves of CIFAR-10 do not agree as printed",
         absent="Eigenvectors of image patches from two halves of CIFAR-10 differ too little to matter",
     )

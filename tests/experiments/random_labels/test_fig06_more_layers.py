@@ -43,7 +43,7 @@ def test_the_first_layers_are_handed_on(column):
 
 
 PARAMETERS = {"labels": ["random", "real"], "width": 8, "side": 16}
-NEW = range(3, 8)  # seeds that had not been seen when the steps were chosen
+NEW = range(15, 20)  # seeds that had not been seen when the steps and the second line were chosen
 
 
 def made_up(rises, seeds=NEW, columns=tuple(design.COLUMNS)):
@@ -72,12 +72,33 @@ def test_slopes_decide():
     assert found["more-layers"] == found["resnet-random"] == CONTRADICTED and found["cnn-random"] == HOLDS
     part = judged(made_up(up, columns=["cnn"]))
     assert part["more-layers"] == part["vgg-real"] == NOT_RUN and part["cnn-real"] == HOLDS
-    assert "By a line fitted from no layer to all, all three networks learn faster" in said(made_up(up))
+    start = "By a line fitted from no layer to all, transferring layers speeds up all three networks. Many"
+    assert said(made_up(up)).startswith(f"{start} layers help more than few; SimpleCNN is the least clear")
     assert "loses" not in said(made_up(up))
     assert "it gains 10 points of mean accuracy. Our images" in said(made_up(up))
     down = said(made_up(up | {"resnet": -0.1}))
     assert "slows at least one" in down
     assert "more layers lower ResNet-18's gain in mean accuracy from −2 to −10 points." in down
+
+
+def test_some_layers_against_none_are_no_more_layers():
+    """All that the first transferred layer adds is in the headline's line, and not in the second one."""
+    table = made_up(dict.fromkeys(design.COLUMNS, 0.0))
+    some = table["layers"].ge(1) & table["column"].isin(design.COLUMNS)
+    table["accuracy"] += 0.1 * some
+    found = judged(table)
+    assert found["more-layers"] == found["vgg-real"] == HOLDS
+    assert found["among"] == found["among-vgg-real"] == ABSENT
+    assert ". Many layers help about as much as few in at least one network; " in said(table)
+    rise = reading.rise_among(made_up({"vgg": 0.2}), PARAMETERS, "vgg", "real")
+    assert rise.mean() == pytest.approx(20 * 12 / 13, abs=1)  # from one layer to all thirteen
+    late = made_up({"cnn": 0.1, "vgg": 0.2, "resnet": -0.1})
+    assert judged(late)["among"] == judged(late)["among-resnet-real"] == CONTRADICTED
+    old = table.assign(seed=table["seed"] - 5)  # the last of the seeds that had been seen
+    assert judged(old)["among"] == NOT_JUDGED and judged(old)["more-layers"] == HOLDS
+    assert "is not judged, as we asked after seeing all seeds; " in said(old)
+    ends = table[table["layers"] != 1]  # one number of layers makes no line
+    assert judged(ends)["among-vgg-real"] == NOT_RUN
 
 
 def test_what_larger_weights_gain_comes_out_either_way():
@@ -110,7 +131,7 @@ def test_a_line_rises_over_a_step_that_goes_down():
         "larger",
         "rescaled",
     }  # stricter than the paper's caption
-    old = table.assign(seed=table["seed"] - 3)  # the seeds on which the steps were chosen
+    old = table.assign(seed=table["seed"] - 15)  # the seeds on which the steps were chosen
     assert judged(old)["steps-cnn-random"] == NOT_JUDGED and judged(old)["cnn-random"] == HOLDS
 
 
