@@ -54,10 +54,16 @@ def shrunk(rows):
 
 
 def if_exact(table, rate):
-    """What :func:`ranks` would read if (25) were exact: 1 less what the errors of its traces spoil.
+    """What :func:`ranks` would read if (25) were exact, mean over networks; NaN of none."""
+    found = exact_ranks(table, rate)
+    return float(found.mean()) if len(found) else math.nan
+
+
+def exact_ranks(table, rate):
+    """The same by seed: 1 less what the errors of (25)'s traces spoil. Mean over steps and draws.
 
     In the worst case, in which these errors are independent between layers: drawn anew by their standard
-    errors about the ratios that :func:`shrunk` leaves. Mean over networks, steps and draws; NaN of none.
+    errors about the ratios that :func:`shrunk` leaves.
     """
     rows = layers(table, rate).dropna(subset=["third", "unsure", "alignment"])
     rows = shrunk(rows)
@@ -74,14 +80,23 @@ def if_exact(table, rate):
     for _ in range(DRAWS):
         drawn = rows["true"] + rows["unsure"] * rng.standard_normal(len(rows))
         read = ranked(rows["alignment"] * drawn)
-        found.append((sums(exact * read) / np.sqrt(sums(exact**2) * sums(read**2))).mean())
-    return float(np.mean(found)) if len(rows) else math.nan
+        found.append(sums(exact * read) / np.sqrt(sums(exact**2) * sums(read**2)))
+    mean = sum(found) / DRAWS
+    return mean.groupby(level="seed").mean() if len(rows) else pd.Series(dtype=float)
 
 
 def beside_exact(table, parameters, rate):
-    """Rank correlation of (25), with its factor A_l, over what it would be if (25) were exact, by seed."""
+    """Rank correlation of (25), with its factor A_l, over what it would be if (25) were exact, by seed.
+
+    Their mean is the ratio R of the two means. A seed's value is R + (r - R e) / mean(e), of its own r and e,
+    so that the spread over seeds has the error of the divisor, too (to first order in both errors).
+    """
     found = ranks(table, rate)
-    return found / if_exact(table, rate) if len(found) else found
+    if not len(found):
+        return found
+    exact = exact_ranks(table, rate).reindex(found.index)
+    ratio = found.mean() / exact.mean()
+    return ratio + (found - ratio * exact) / exact.mean()
 
 
 def outgrown(table, kind):
@@ -245,8 +260,10 @@ STATEMENTS = [
         of=lambda t, p, rate: size(t, rate, "factor"), ours=True, **SIZE,
     ),
     Statement(
-        "third-part", "The part of (25) in η² is smaller than the part in η (log10 of the ratio).",
+        "third-part", "The part of (25) in η² is smaller than the part in η, a weak reading of “dominated” "
+        "(log10 of the ratio).",
         source="Appendix D.3", of=third_part, below=0.0, matters=0.1, because="a quarter of the smaller part",
+        ours=True,
     ),
     Statement(
         "typical-negative", "In the median very short step, ΨỸ grows along large negative eigenvalues.",

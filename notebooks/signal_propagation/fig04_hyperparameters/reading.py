@@ -240,6 +240,8 @@ STATEMENTS = [
         "A higher learning rate or a smaller batch moves the peak from the early layers towards the centre.",
         source="Section 4, about Figure 4", of=change("place"), each=sweeps("dense"), headline=True,
         opposed_by="in the captions of Figures 3 and 8 it shifts towards the input",
+        post_hoc="which of the paper's two directions is the main claim was chosen after these seeds were "
+        "seen; until then both were judged, by the same rule",
         requires=(NEAR, BEFORE), **PLACE,
     ),
     Statement(

@@ -164,7 +164,7 @@ def finding(table, parameters, claims):
     chosen = on_sets(claims)
     if not theirs and not chosen:
         return "No network was trained to the end."
-    said = "In the first epoch minus the correlation of error signal and labels"
+    said = "In the first epoch the error signal's correlation with minus the labels"
     if not theirs:
         return f"{said} is as follows: {chosen}."
     first, *more = theirs

@@ -197,7 +197,7 @@ STATEMENTS = [
     Statement(
         "short", f"At width {PAPER_WIDTH} training does not reach 100 % training accuracy.",
         source="Figure 18, Table 4", **POINTS,
-        of=lambda t, p: 100 - of_width(t, "train_accuracy", PAPER_WIDTH, True),
+        of=lambda t, p: 100 - of_width(t, "train_accuracy", PAPER_WIDTH, True), requires=(SCHEDULE,),
     ),
     Statement(
         "printed", "One of our runs could have given the largest accuracy that the paper prints.",
@@ -247,7 +247,8 @@ def finding(table, parameters, claims):
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     if parity and len(replicates(claims, "evolves")) == 1:  # else the first sentence is long enough
-        text = f"{said}. At width {width} such a network {parity} one whose layers are all trained"
+        text = f"{said}. At width {width} such a network {parity} a network of width "
+        text += f"{parameters['unfrozen_width']} whose layers are all trained"
         return fitting(f"{text}; we test no wider ones on all images.", f"{text}.")
     return f"{said}."
 

@@ -93,8 +93,8 @@ SAID = by_verdict(
     "pre-training helps more on classes that lie far apart than on classes of one kind",
 )
 COARSE_SAID = by_verdict(
-    "It also helps more if labels are whole kinds", "If labels are whole kinds it helps less",
-    "If labels are whole kinds it helps no more", "it helps more if labels are whole kinds",
+    "It also helps more with coarse labels, one per kind", "With coarse labels, one per kind, it helps less",
+    "With coarse labels, one per kind, it helps no more", "it helps more with coarse labels, one per kind",
 )  # fmt: skip
 
 

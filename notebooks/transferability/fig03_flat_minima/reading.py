@@ -150,7 +150,7 @@ def _rise(text, alike):
         "rise", text, source="Figures 3 and 10", of=rise, above=0, matters=CONTOUR, unit="nats",
         because="the contours in the paper's maps are 0.05 apart; how large the rises are, the page shows",
         requires=(REACHED, SOURCE_LEARNED, SEEN),
-        each=circles(alike), ours=not alike,
+        each=circles(alike), ours=lambda p, target, radius: not alike or radius != PAPER_RADIUS,
     )  # fmt: skip
 
 
@@ -251,8 +251,8 @@ def finding(table, parameters, claims):
         return f"{said}{known * bool(right < SOURCE_LEARNED.at_least)}. {small}."
     first = first_target(parameters)
     if scaled.outcome in DECIDED and scaled.outcome != claim.outcome:
-        text = f"{said}, but relative to the weights' size those minima are {SCALED[scaled.outcome]}: from "
-        text += f"random weights eigenvalue times squared norm is {2**scaled.measured:.1f} times as large"
+        text = f"{said}; with the weights' size taken out, those minima are {SCALED[scaled.outcome]}"
+        text += f" by a factor of {2 ** abs(scaled.measured):.1f}" * (scaled.outcome != ABSENT)
     else:
         text = f"{said}: on {words(first)} those from random weights are "
         text += f"{2**claim.measured:.2f} times as large"
@@ -267,10 +267,16 @@ def finding(table, parameters, claims):
 
 
 def _by_radius(around):
-    """``less at radius 0.3``, of {radius: outcome}; no radius if alike at all."""
+    """``less at radius 0.3``, of {radius: outcome}; no radius if alike at all.
+
+    Where the paper's own radius is not judged beside one that is, it says so.
+    """
     if len(set(around.values())) == 1:
         return RISES.get(next(iter(around.values())))
-    return ", ".join(f"{RISES[how]} at radius {radius:g}" for radius, how in around.items() if how in RISES)
+    said = ", ".join(f"{RISES[how]} at radius {radius:g}" for radius, how in around.items() if how in RISES)
+    if said and around.get(PAPER_RADIUS) == NOT_JUDGED:
+        said += f"; at the paper's, {PAPER_RADIUS:g}, this is not judged"
+    return said
 
 
 def key_numbers(table, parameters):

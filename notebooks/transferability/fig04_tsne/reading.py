@@ -183,7 +183,7 @@ def finding(table, parameters, claims):
     text = f"{SAID[own.outcome]}: minima of one target from two starts lie "
     text += f"{2**own.measured:.1f} times as far apart"
     control = f"{CONTROL[shared.outcome]} ({2**shared.measured:.1f} times)"
-    control += ", so the picture shows how little weights move" * (own.outcome == shared.outcome == HOLDS)
+    control += ", so this may only show how little weights move" * (own.outcome == shared.outcome == HOLDS)
     return sentences(text, control, "our networks are small")
 
 

@@ -182,8 +182,9 @@ STATEMENTS = [
         source="Figure 7(a)(b), Section 4", of=of_scale(size), above=0, **SIZE,
     ),
     Statement(
-        "narrower", "In the middle layer the gradient's entries scatter less with pre-trained weights, on "
-        "the absolute axis of the paper's histograms: log2 of the ratio of their standard deviations.",
+        "narrower", "In the middle layer the histogram of the entries' magnitudes is narrower with "
+        "pre-trained weights, on the paper's absolute axis, where smaller entries alone make it so: log2 of "
+        "the ratio of standard deviations.",
         source="Figure 7(a)(b), Section 4", above=0, ours=True, **SIZE,
         of=lambda t, p, target: apart(rows_of(t, target, "histogram"), width),
         post_hoc="the relative spread had been judged in its place, although the paper's axis is absolute; "
@@ -219,13 +220,13 @@ SAID = by_verdict(
     "the back-propagated gradient grows faster through random weights",
 )
 LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
-VECTORS = "along the gradient's leading singular vectors (middle layer)"
-PROJECTED = by_verdict(
-    f"As the paper says, pre-trained weights lie less {VECTORS}",
-    f"Against the paper, pre-trained weights lie more {VECTORS}",
-    f"Against the paper, pre-trained weights lie as much {VECTORS}",
-    undecided=f"Whether pre-trained weights lie less {VECTORS} is undecided",
-    not_judged=f"Whether pre-trained weights lie less {VECTORS} is not judged",
+VECTORS = "along the gradient's leading directions (middle layer)"  # its singular vectors
+PROJECTED = by_verdict(  # of pre-trained weights
+    f"As the paper says, they lie less {VECTORS}",
+    f"Against the paper, they lie more {VECTORS}",
+    f"Against the paper, they lie as much {VECTORS}",
+    undecided=f"Whether they lie less {VECTORS} is undecided",
+    not_judged=f"Whether they lie less {VECTORS} is not judged",
 )
 
 
@@ -243,7 +244,9 @@ def finding(table, parameters, claims):
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
         parts.append(over_cases(claims, lower, LOWER))
     fold = f"about {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
-    varies = f"With these its size still varies {varied(rows)['pretrained']:.1f}-fold"
+    kept = varied(rows)
+    varies = f"Through pre-trained weights it still varies {kept['pretrained']:.1f}-fold "
+    varies += f"(random: {kept['scratch']:.1f})"
     told = ([varies, *parts], [varies, *parts[:1]], [varies], ["our network is small"])
     return fitting(*(sentences(f"{said}: {fold}", *some) for some in told))
 

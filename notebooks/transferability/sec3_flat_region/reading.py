@@ -136,10 +136,10 @@ SAID = by_verdict(
     "less similar targets lead farther out of the source's flat region",
 )
 STAYS = by_verdict(
-    "and these stay within our edge of 10 %", "and even these pass our edge of 10 %",
-    "and these end at our edge of 10 %",
-    undecided="and whether these pass our edge of 10 % is undecided",
-    not_judged="and whether these pass our edge of 10 % is not judged",
+    "which stay in the region (ours: up to 10 %)", "which leave it, too (our edge: 10 %)",
+    "which end at its edge (ours: 10 %)",
+    undecided="and whether these leave it (our edge: 10 %) is undecided",
+    not_judged="and whether these leave it (our edge: 10 %) is not judged",
 )  # fmt: skip
 FURTHER = by_verdict(
     "The weights move farther, too", "The weights move less far", "The weights move no farther",
@@ -160,7 +160,9 @@ def finding(table, parameters, claims):
         return "Nothing has finished."
     rises = mean_of(rise, table, parameters["unlike"]).mean(), rise(table, HELD_OUT).mean()
     far, near = (f"{100 * value:.0f} %" for value in rises)
-    rises = f"they raise its loss by {far} of the way to guessing, new images of its own classes by {near}"
+    rises = (
+        f"they raise the source's loss by {far} of the way to guessing, new images of its classes by {near}"
+    )
     text = f"{SAID[head.outcome]}: {rises}, {STAYS[claims[f'stays-{HELD_OUT}'].outcome]}"
     if head.outcome == NOT_JUDGED:
         text = f"{SAID[head.outcome]}, since some network has not learned its task well enough"

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import UNDECIDED, KeyNumber, interval
+from alignbook.claims import HOLDS, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import curves, last, rank_correlation, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
@@ -11,6 +11,7 @@ from alignbook.studies.transferability.deviations import (
     ALIKE,
     FITTED,
     NEAR,
+    classes_apart,
     ends,
     others_less_near,
     printed,
@@ -193,9 +194,11 @@ def finding(table, parameters, claims):
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
     text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})"
-    caveats = [one for one in (from_imagenet(claims), of_similar(parameters, claims)) if one]
+    classes = "The number of classes alone might give this order, here and in the paper's table"
+    classes *= claim.outcome == HOLDS and classes_apart(table, parameters) > ALIKE.at_most
+    caveats = [one for one in (classes, from_imagenet(claims), of_similar(parameters, claims)) if one]
     caveats = caveats or ["Our network is small"]
-    return fitting(sentences(text, *caveats), sentences(text, caveats[0]), sentences(text))
+    return fitting(*(sentences(text, *caveats[:count]) for count in range(len(caveats), -1, -1)))
 
 
 def of_similar(parameters, claims):

@@ -196,7 +196,8 @@ def finding(table, parameters, claims):
     small = ["our networks are small"]
     if unfit:
         small = [
-            f"{words}: {listed(unfit)}" for words in ("not judged, as not fitted from scratch", "not fitted")
+            f"{words}: {listed(unfit)}"
+            for words in ("not judged, as not learned from scratch", "not learned from scratch")
         ]
     text = joined(said, moved)
     told = [f"{gained}, and {far}"] if gained else []

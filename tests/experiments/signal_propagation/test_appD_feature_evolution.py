@@ -192,7 +192,12 @@ def test_a_rank_correlation_is_held_against_what_errors_leave_of_an_exact_one():
     read, exact = reading.ranks(table, short).mean(), reading.if_exact(table, short)
     assert exact == pytest.approx(read, abs=0.1)
     (of_one,) = {reading.if_exact(table, short), exact}  # the generator is fixed
-    assert reading.beside_exact(table, PARAMETERS, short).mean() == pytest.approx(read / of_one)
+    beside = reading.beside_exact(table, PARAMETERS, short)
+    assert beside.mean() == pytest.approx(read / of_one)
+    # The spread over seeds is that of r - R e, over the mean of e: the divisor's error is in it.
+    ranks, spoilt = reading.ranks(table, short), reading.exact_ranks(table, short)
+    assert spoilt.mean() == pytest.approx(of_one) and len(beside) == len(spoilt) == 200
+    assert beside.std() == pytest.approx((ranks - read / of_one * spoilt).std() / of_one)
 
 
 def test_errors_of_the_traces_are_no_size():

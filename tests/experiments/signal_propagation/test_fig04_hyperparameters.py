@@ -158,6 +158,7 @@ def test_the_papers_directions_hold_and_the_others_disagree():
         assert (right[f"centre-dense-{axis}"], wrong[f"centre-dense-{axis}"]) == (CONTRADICTED, HOLDS)
     both = {id: claim for id, claim in claims(made_up(*as_claimed(1))).items() if claim.opposed_by}
     assert {id.split("-")[0] for id in both} == {"centre", "loss"}
+    assert all(claim.post_hoc for id, claim in both.items() if id.startswith("centre"))
     assert not {"error-dense", "moves-dense-rate", "moves-dense-batch"} & set(right)
     ours = {id for id, claim in claims(made_up(*as_claimed(1))).items() if claim.ours}
     assert not ours

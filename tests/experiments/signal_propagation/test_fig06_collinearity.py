@@ -137,7 +137,7 @@ def test_the_headline_is_on_the_papers_images_and_its_threshold_is_ours():
     assert "CIFAR-10" in reading.key_numbers(table, asked)[0].what
     alone = said(made_up(high))  # networks on our images only
     assert (
-        alone.startswith("In the first epoch minus the correlation")
+        alone.startswith("In the first epoch the error signal's correlation")
         and "as follows: on MNIST, data we chose" in alone
     )
 

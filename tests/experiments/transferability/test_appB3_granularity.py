@@ -144,9 +144,15 @@ def test_the_finding_follows_the_headline():
     first = said(made_up())
     assert first.startswith("Pre-training helps more on") and "30 % of" in first and "20 % on" in first
     turned = said(made_up({"coarse": 0.7, "distant": 0.9, "fine": 0.8}))
-    assert turned.startswith("Against the paper") and "It also helps more if labels are whole kinds" in turned
+    assert (
+        turned.startswith("Against the paper")
+        and "It also helps more with coarse labels, one per kind" in turned
+    )
     less = said(made_up({"coarse": 0.9, "distant": 0.7, "fine": 0.8}))
-    assert less.startswith("Pre-training helps more") and "If labels are whole kinds it helps less" in less
+    assert (
+        less.startswith("Pre-training helps more")
+        and "With coarse labels, one per kind, it helps less" in less
+    )
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 3
     empty = pd.DataFrame({"unit": []})
     assert said(empty) == "Nothing was measured."

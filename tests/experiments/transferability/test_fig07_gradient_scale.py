@@ -163,6 +163,7 @@ def test_finding_gives_both_weights():
     assert text.startswith(reading.SAID[HOLDS] + ": ")
     assert f": about {random:.1f}-fold against {own:.1f}-fold on " in text
     assert reading.PROJECTED[HOLDS][1:] in text and len(text) <= 300
+    assert f". Through pre-trained weights it still varies {own:.1f}-fold (random: {random:.1f});" in text
 
 
 def test_measured_against_the_head_by_hand():

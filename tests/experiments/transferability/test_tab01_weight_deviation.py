@@ -298,6 +298,14 @@ def test_what_looks_like_the_source_is_not_judged_where_it_has_more_classes():
     assert alike(table)["nearer-fixed"] == HOLDS and apart(table)["nearer-fixed"] == NOT_JUDGED
 
 
+def test_the_finding_says_where_the_number_of_classes_may_give_the_order():
+    _, _, apart = judging.of(reading, PARAMETERS | {"targets": ["cifar100-natural", "mnist"]})
+    assert "The number of classes alone might give this order" in apart(made(swap=True))
+    assert "number of classes" not in apart(made(lambda error: 1 / error, swap=True))  # the opposite order
+    _, _, same = judging.of(reading, PARAMETERS | {"targets": ["fashion_mnist", "mnist"]})
+    assert "number of classes" not in same(made(swap=True))
+
+
 @pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED)])
 def test_the_second_source_has_claims_of_its_own(sign, outcome):
     ours = made(swap=True)

@@ -305,3 +305,16 @@ def test_bad_parameters_are_refused_in_one_line(name, value):
     with pytest.raises(AlignbookError, match=name) as refused:
         parameters.resolve(book, "quick", {name: value})
     assert "\n" not in str(refused.value)
+
+
+def test_what_is_said_of_classes_that_are_alike_follows_the_ranks():
+    rng = np.random.default_rng(0)
+    rows = [
+        {"kind": "pair", "dataset": "mnist", "seed": seed, "distance": distance, "largest": 1.0}
+        | {"smallest": 1 / (distance + 3 * rng.random()), "deviation": -distance + 3 * rng.random()}
+        for seed in range(6)
+        for distance in range(1, 7)
+    ]
+    said = reading.of_alike(pd.DataFrame(rows), {"datasets": ["mnist"]})
+    assert "are alike move the weights further on MNIST; " in said
+    assert "It is so on no data set and less singular on MNIST." in said
