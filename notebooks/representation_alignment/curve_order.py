@@ -7,8 +7,9 @@ Curves are frames (seeds × thresholds), areas frames (seeds × layers), layer 0
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import HOLDS
-from alignbook.over_seeds import curves, strongest, weakest
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
+from alignbook.over_seeds import curves, from_seed, strongest, verdict, weakest
+from alignbook.statements import Requirement
 
 # Of a statement that some area is the larger one; data/plans/representation_alignment.yaml has the effect.
 LARGER = {
@@ -18,6 +19,7 @@ LARGER = {
     "because": "a hundredth of the largest possible area is about what the width of a drawn curve covers",
 }
 EQUAL = 0.01  # of the largest alignment, about the width of a drawn curve: what is nearer is the same
+MOST, SHARE = 0.5, 0.05  # of the thresholds at which two curves differ: most of them; what counts as a half
 
 
 def beside_smallest(claim, what):
@@ -56,6 +58,52 @@ def percent_above(one, other):
     """``63 %``: mean of :func:`share_above`, or a dash."""
     share = share_above(one, other)
     return f"{100 * share.mean():.0f} %" if len(share) else "–"
+
+
+def by_thresholds(*shares):
+    """The outcome of "this curve is the higher one at most of the thresholds at which the two differ".
+
+    shares : :func:`share_above` of one pair of curves or more; of several, the least favourable decides.
+        Where all runs have the same share it decides without an interval; an empty one, of curves that differ
+        nowhere, is absent. Without any, not run.
+    """
+    alike = [share.iloc[0] for share in shares if share.nunique() == 1]
+    found = [HOLDS if one > MOST else CONTRADICTED if one < MOST else UNDECIDED for one in alike]
+    found += [ABSENT for share in shares if len(share) == 0]
+    if apart := [share for share in shares if share.nunique() > 1]:
+        found.append(verdict(weakest(*apart), matters=SHARE, above=MOST))
+    order = (CONTRADICTED, ABSENT, UNDECIDED, HOLDS)
+    return next((outcome for outcome in order if outcome in found), NOT_RUN)
+
+
+def same_by_thresholds(areas, *shares, matters):
+    """Whether a sample of areas that is to lie above 0 has the verdict of :func:`by_thresholds`, too.
+
+    So it is, too, where areas decide nothing; None of no areas.
+    """
+    if areas is None or len(areas) == 0:
+        return None
+    return verdict(areas, matters) in (UNDECIDED, by_thresholds(*shares))
+
+
+def wide(areas, shares, matters, seen=0):
+    """A condition of a statement on areas: that it comes out the same by the paper's own words.
+
+    areas : as a statement's ``of``; shares : (table, parameters, **given) → list of :func:`share_above`
+    matters, seen : the statement's
+    """
+
+    def same(table, parameters, **given):
+        found = areas(table, parameters, **given)
+        parts = [share for share in shares(table, parameters, **given) if share is not None]
+        if found is not None:
+            found = from_seed(found.dropna(), seen)
+        return same_by_thresholds(found, *(from_seed(share, seen) for share in parts), matters=matters)
+
+    return Requirement(
+        "the verdict is the same by areas and by the share of thresholds at which a curve is the higher one",
+        same, because="Section 4 calls alignment higher if it is so over a wide range of thresholds",
+    )  # fmt: skip
 
 
 def above_previous(layers):

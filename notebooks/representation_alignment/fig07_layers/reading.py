@@ -1,5 +1,7 @@
 """Whether alignment rises from layer to layer after training, and falls before it (Figure 7)."""
 
+from itertools import pairwise
+
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
@@ -7,7 +9,16 @@ from alignbook.over_seeds import at, curves, difference, weakest
 from alignbook.statements import Statement
 from alignbook.wording import fitting, listed
 
-from ..curve_order import LARGER, above_previous, arrows, by_layer, monotone, weakest_step
+from ..curve_order import (
+    LARGER,
+    above_previous,
+    arrows,
+    by_layer,
+    monotone,
+    share_above,
+    weakest_step,
+    wide,
+)
 from ..names import by_set, title
 
 SEEN = 5  # seeds 0 to 4 were seen before the second stop was judged, too
@@ -53,53 +64,116 @@ def ordered(table, parameters, dataset):
     return weakest(*(of(table, parameters, dataset) for of in (rises, falls)))
 
 
+def shares(table, parameters, dataset, when="after"):
+    """Share of the thresholds at which the curve of each layer lies above that of the one before it: a list.
+
+    when : as for :func:`curves_of`; the first is that of the first hidden layer above the inputs
+    """
+    found = [curves_of(table, dataset, when, layer) for layer in range(parameters["layers"] + 1)]
+    return [share_above(high, low) for low, high in pairwise(found)]
+
+
+def lower(table, parameters, dataset):
+    """As :func:`shares`, of the thresholds at which a layer's curve lies below, before training."""
+    return [1 - share for share in shares(table, parameters, dataset, "before")]
+
+
+def in_order(table, parameters, dataset):
+    """The shares of both halves of the order: of hidden layers, after training and before it."""
+    return shares(table, parameters, dataset)[1:] + lower(table, parameters, dataset)[1:]
+
+
+def gained(table, parameters, dataset):
+    """As :func:`shares`, of what training adds to a layer's curve, from the first hidden layer on."""
+    layers = range(1, parameters["layers"] + 1)
+    added = [
+        (curves_of(table, dataset, "after", n) - curves_of(table, dataset, "before", n)).dropna(how="all")
+        for n in layers
+    ]  # fmt: skip
+    return [share_above(high, low) for low, high in pairwise(added)]
+
+
 def order(table, parameters):
     """Of the rises and falls on all data sets, the one that is shown least: all must hold."""
     return weakest(*(of(table, parameters, name) for name in parameters["datasets"] for of in (rises, falls)))
 
 
+def of_both(table, parameters):
+    """The shares of both halves of the order on all data sets."""
+    return [one for name in parameters["datasets"] for one in in_order(table, parameters, name)]
+
+
+def further(table, parameters, dataset):
+    """The weakest rise after further training."""
+    return rises(table, parameters, dataset, "further")
+
+
+def gains(table, parameters, dataset):
+    """The weakest step of what training adds to the areas."""
+    return weakest_step((areas(table, dataset) - areas(table, dataset, 0)).dropna())
+
+
+def inputs_after(table, parameters, dataset):
+    """How far the first hidden layer lies above the inputs after training."""
+    return first_above(table, dataset, "after")
+
+
+def inputs_before(table, parameters, dataset):
+    """How far it lies below them before training."""
+    return -first_above(table, dataset, 0)
+
+
+DISAGREE = "two ways of comparing curves disagree"  # their areas and most thresholds
 STANDS = {
     HOLDS: "holds", CONTRADICTED: "is contradicted", ABSENT: "is too small to count at some step",
-    UNDECIDED: "is undecided", NOT_RUN: "was not measured",
+    UNDECIDED: "is undecided", NOT_JUDGED: f"is not judged, as {DISAGREE}",
+    NOT_RUN: "was not measured",
 }  # fmt: skip
 EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set}
+
+
+def also(of, by, seen=0):
+    """``of`` a statement, judged only where the thresholds, the shares ``by``, say the same."""
+    return {"of": of, "requires": (wide(of, by, LARGER["matters"], seen),)}
+
+
 STATEMENTS = [
     Statement(
         "ordered",
         "After training, alignment rises from one hidden layer to the next, and before training it falls: "
         "the weakest step of both.",
-        of=ordered, headline=True, **EACH,
+        **also(ordered, in_order), headline=True, **EACH,
     ),
     Statement(
-        "order", "The same holds on every data set: the weakest step of all.", of=order, ours=True,
-        **EACH | {"each": None},
+        "order", "The same holds on every data set: the weakest step of all.", **also(order, of_both),
+        ours=True, **EACH | {"each": None},
     ),
     Statement(
-        "rises", "After training, each hidden layer aligns better than the one before it.", of=rises, **EACH,
+        "rises", "After training, each hidden layer aligns better than the one before it.",
+        **also(rises, lambda t, p, dataset: shares(t, p, dataset)[1:]), **EACH,
     ),
     Statement(
         "rises-further",
         "After further training, to a hundredth of the loss at the first stop, each hidden layer aligns "
         "better than the one before it.",
-        of=lambda t, p, dataset: rises(t, p, dataset, "further"), ours=True, **EACH,
+        **also(further, lambda t, p, dataset: shares(t, p, dataset, "further")[1:], SEEN), ours=True, **EACH,
         seen=SEEN, post_hoc="the second stop was added to the claims after five runs had been seen",
     ),
     Statement(
         "falls", "Before training the order is reversed: each hidden layer aligns worse than the one before.",
-        of=falls, **EACH,
+        **also(falls, lambda t, p, dataset: lower(t, p, dataset)[1:]), **EACH,
     ),
     Statement(
         "gains", "Training increases alignment more for layers closer to the output.",
-        of=lambda t, p, dataset: weakest_step((areas(t, dataset) - areas(t, dataset, 0)).dropna()),
-        **EACH | {"source": "Figure 7, caption"},
+        **also(gains, gained), **EACH | {"source": "Figure 7, caption"},
     ),
     Statement(
         "inputs-after", "After training, the first hidden layer aligns better than the inputs.",
-        of=lambda t, p, dataset: first_above(t, dataset, "after"), **EACH,
+        **also(inputs_after, lambda t, p, dataset: shares(t, p, dataset)[:1]), **EACH,
     ),
     Statement(
         "inputs-before", "Before training, the first hidden layer aligns worse than the inputs.",
-        of=lambda t, p, dataset: -first_above(t, dataset, 0), **EACH,
+        **also(inputs_before, lambda t, p, dataset: lower(t, p, dataset)[:1]), **EACH,
     ),
 ]  # fmt: skip
 
@@ -174,10 +248,19 @@ def _where(outcomes, steps, verb):
         said = {
             HOLDS: f"{verb}s at every layer", CONTRADICTED: f"{OPPOSITE[verb]} at {steps[name]}",
             ABSENT: f"hardly {verb}s at {steps[name]}",
-            UNDECIDED: f"may or may not {verb} at {steps[name]}", NOT_JUDGED: "is not judged",
+            UNDECIDED: f"may or may not {verb} at {steps[name]}", NOT_JUDGED: None,
         }[outcome]  # fmt: skip
         groups.setdefault(said, []).append(title(name))
-    return ", but ".join(f"{said} on {listed(names)}" for said, names in groups.items())
+    clauses = []
+    for said, names in groups.items():
+        where = f"on {listed(names)}"
+        if said:
+            clauses.append(f"{said} {where}")
+        elif clauses:
+            clauses.append(f"whether it {verb}s {where} is not judged, as {DISAGREE}")
+        else:
+            clauses.append(f"is not judged {where}, as {DISAGREE}")
+    return ", but ".join(clauses)
 
 
 def _weakest_place(found):

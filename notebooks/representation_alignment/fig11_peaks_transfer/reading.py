@@ -231,7 +231,8 @@ def _choice(table, parameters):
         for when in ("fast", "last")
     )
     text = (
-        " Whether inputs, which align better, beat untrained features depends on how the step size is chosen."
+        " Whether raw inputs, which align better than untrained features, also do better depends on how the "
+        "step size is chosen."
     )
     return text * turned
 

@@ -1,16 +1,17 @@
 """Whether features of a network trained on ImageNet align best, and are learned from fastest (Figure 13)."""
 
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
-from alignbook.over_seeds import at, curves, difference, weakest
-from alignbook.statements import Case, Statement
+from alignbook.over_seeds import agree, at, curves, difference, from_seed, weakest
+from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import fitting, held, listed, weaker
 
-from ..curve_order import percent_above
+from ..curve_order import percent_above, share_above, wide
 from ..names import by_set, title
 from ..step_sizes import at_best, best
 from .design import NAMES
@@ -56,15 +57,61 @@ def ahead(frame, name, sign):
     return difference(sign * frame[name], (sign * frame.drop(columns=name)).max(axis=1, skipna=False))
 
 
-def ordered(table, parameters, dataset, loss):
-    """Rise of the early training loss from a representation to the next in the order of the mean areas.
+def larger(table, parameters, dataset, high, low):
+    """By how much the area of ``high`` is larger than that of ``low``, by seed."""
+    return ahead(areas(table, dataset)[[high, low]], high, 1)
 
-    Of the three rises, the one that shows it least.
+
+def higher(table, parameters, dataset, high, low):
+    """Share of the thresholds at which the curve of ``high`` lies above that of ``low``: a list of one."""
+    return [share_above(curves_of(table, dataset, high), curves_of(table, dataset, low))]
+
+
+def lead(table, parameters, dataset, loss, step, size, split="train", name="transfer", sign=-1):
+    """How far ``name`` has the least loss, or with ``sign`` 1 the largest, by seed; as :func:`losses`."""
+    found = losses(table, dataset, loss, split, step, size)
+    return ahead(found, name, sign) if name in found else pd.Series(dtype=float)
+
+
+def ordered(table, parameters, dataset, loss, step, size):
+    """Rise of the training loss from a representation to the next in the order of the mean areas.
+
+    Of the three rises, the one that shows it least; after ``step`` at ``size``, as :func:`losses`.
     """
-    left = losses(table, dataset, loss, "train", early(parameters), SIZE)
+    left = losses(table, dataset, loss, "train", step, size)
     mean = areas(table, dataset).mean()
     order = sorted(left, key=lambda name: -mean[name])
-    return weakest(*(difference(left[low], left[high]) for high, low in pairwise(order))) if order else None
+    return weakest(*(difference(left[low], left[high]) for high, low in pairwise(order)))
+
+
+def one_way(of, step, size):
+    """``of`` at one step (``early``, or None: the last) and size, as a statement takes it."""
+
+    def chosen(table, parameters, **given):
+        return of(table, parameters, step=early(parameters) if step else None, size=size, **given)
+
+    return chosen
+
+
+HOWEVER = (
+    "the verdict is the same after 100 steps and after the last, with one step size for all and with each "
+    "one's best"
+)
+
+
+def however(of, seen=0):
+    """A condition: ``of`` has the same verdict after either step and at either choice of step sizes.
+
+    Without a step size of ``SIZE`` among the runs nothing is compared with one size for all.
+    seen : the statement's
+    """
+
+    def same(table, parameters, **given):
+        sizes = [size for size in (SIZE, None) if size is None or size in parameters["step_sizes"]]
+        ways = [one_way(of, *way)(table, parameters, **given) for way in product(("early", None), sizes)]
+        return agree(*(from_seed(way, seen) for way in ways), matters=AREA["matters"])
+
+    return Requirement(HOWEVER, same, because="Section 7.2 names neither the step nor the step sizes")
 
 
 def before_gone(table, parameters, dataset):
@@ -88,7 +135,7 @@ def rbf_missed(table, parameters, dataset):
 def pairs(parameters):
     """Cases per data set and representation that the pre-trained one is compared with."""
     return [
-        Case(f"{data}-{name}", f"than {NAMES[name]}, {title(data)}", {"dataset": data, "name": name})
+        Case(f"{data}-{name}", f"than {NAMES[name]}, {title(data)}", {"dataset": data, "low": name})
         for data in parameters["datasets"] for name in OTHERS
     ]  # fmt: skip
 
@@ -104,18 +151,32 @@ def models(parameters):
 # data/plans/representation_alignment.yaml
 FEW = "areas lie in [0, 1], losses are shares of the loss at zero weights: five hundredths of either"
 AREA = {"above": 0, "matters": 0.05, "because": FEW, "unit": "of the largest area"}
-FASTEST = ("transfer", -1)  # the least loss
 LOSS = AREA | {"unit": "of the loss", "source": "Figures 13 (c, d) and 20 (b, c)"}
+SLOWEST = partial(lead, loss="squared", name="rbf", sign=1)
+TEST = partial(lead, split="test")
+BETTER, POOR = partial(larger, high="transfer"), partial(larger, high="original", low="init")
+
+
+def by_area(of, by):
+    """``of`` a statement on areas, judged only where the thresholds, the shares ``by``, say the same."""
+    return {"of": of, "requires": (wide(of, by, AREA["matters"]),)}
+
+
+def by_loss(of, step, size, seen=0):
+    """``of`` a statement on losses at this step and size, judged only where no other choice turns it."""
+    return {"of": one_way(of, step, size), "requires": (however(of, seen),)}
+
+
 STATEMENTS = [
     Statement(
         "better", "Features of the pre-trained network align better with the labels than other features.",
         source="Figures 13 (a, b), 19 and 20 (a), Section 7.2", **AREA, each=pairs, headline=True,
-        of=lambda t, p, dataset, name: ahead(areas(t, dataset)[["transfer", name]], "transfer", 1),
+        **by_area(BETTER, partial(higher, high="transfer")),
     ),
     Statement(
         "poor", "At random initialisation, the network aligns less than the inputs.",
         source="Figures 13 (a) and 19, Section 7.2", **AREA, each=by_set,
-        of=lambda t, p, dataset: ahead(areas(t, dataset)[["original", "init"]], "original", 1),
+        **by_area(POOR, partial(higher, high="original", low="init")),
     ),
     Statement(
         "sudden",
@@ -125,33 +186,30 @@ STATEMENTS = [
         seen=SEEN, post_hoc="how a sudden drop is measured was chosen after five runs had been seen",
     ),
     Statement(
-        "faster", "Linear models train fastest on pre-trained features, at one step size for all.",
-        each=models, **LOSS,
-        of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "train", early(p), SIZE), *FASTEST),
+        "faster", "Linear models train fastest on pre-trained features: by the loss after 100 steps, at one "
+        "step size for all.",
+        each=models, **LOSS, **by_loss(lead, "early", SIZE, SEEN),
         seen=SEEN, post_hoc="one step size for all replaced each one's best after five runs had been seen",
     ),
     Statement(
         "faster-best",
         "Linear models train fastest on pre-trained features, each at its best step size, by the loss after "
         "100 steps.",
-        each=models, ours=True, **LOSS,
-        of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "train", early(p)), *FASTEST),
+        each=models, ours=True, **LOSS, of=one_way(lead, "early", None),
     ),
     Statement(
         "ordered", "The better features align, the faster linear models train: from the largest area to the "
-        "smallest, the training loss rises from each to the next, at one step size for all.",
-        each=models, **LOSS | {"source": "Section 7.2"}, of=ordered, seen=SEEN,
+        "smallest, the training loss rises from each to the next, after 100 steps at one step size for all.",
+        each=models, **LOSS | {"source": "Section 7.2"}, **by_loss(ordered, "early", SIZE, SEEN), seen=SEEN,
         post_hoc="the order was seen in five runs; a rank correlation, tried first, was 1 in all later ones",
     ),
     Statement(
         "test", "Linear models end with the lowest test loss on pre-trained features.",
-        each=models, **LOSS,
-        of=lambda t, p, dataset, loss: ahead(losses(t, dataset, loss, "test"), *FASTEST),
+        each=models, **LOSS, **by_loss(TEST, None, None),
     ),
     Statement(
         "rbf-slow", "Gradient descent leaves the largest squared training error on RBF features.",
-        each=by_set, **LOSS,
-        of=lambda t, p, dataset: ahead(losses(t, dataset, "squared", "train"), "rbf", 1),
+        each=by_set, **LOSS, **by_loss(SLOWEST, None, None),
     ),
     Statement(
         "rbf-fits", "The closed-form solution on RBF features has no training error and misses no label.",
@@ -161,37 +219,57 @@ STATEMENTS = [
 ]  # fmt: skip
 
 WHO = {
-    "imagenet": "Features of EfficientNet-Lite0, trained on ImageNet,",
+    "imagenet": "ImageNet features of EfficientNet-Lite0",
     "random": "An untrained stand-in's features",
 }
-HAND_MADE = "HOG, SIFT and RBF"
+HAND_MADE = " than on HOG, SIFT and RBF"
 LEARNT = {
-    HOLDS: f", and linear models learn faster on them than on {HAND_MADE}",
-    CONTRADICTED: f", but linear models do not always learn faster on them than on {HAND_MADE}",
-    ABSENT: f", but linear models learn no faster on them than on the best of {HAND_MADE}",
-    UNDECIDED: f"; it is undecided whether linear models learn faster on them than on {HAND_MADE}",
-    NOT_JUDGED: f"; new runs must show whether linear models learn faster on them than on {HAND_MADE}",
+    HOLDS: ", and linear models learn faster on them{}",
+    CONTRADICTED: ", but linear models do not always learn faster on them{}",
+    ABSENT: ", but linear models learn no faster on them{}",
+    UNDECIDED: "; it is undecided whether linear models learn faster on them{}",
+    NOT_JUDGED: "; new runs must show whether linear models learn faster on them{}",
     NOT_RUN: "; learning was not measured",
 }
+DEPENDS = "depends on step size and time"
 
 
 def finding(table, parameters, claims):
     """In how many comparisons pre-trained features align better, and whether models learn fastest on them."""
     better = {
-        f"{NAMES[case.given['name']]} on {title(case.given['dataset'])}": claims[f"better-{case.id}"].outcome
+        f"{NAMES[case.given['low']]} on {title(case.given['dataset'])}": claims[f"better-{case.id}"].outcome
         for case in pairs(parameters)
     }
     if set(better.values()) == {NOT_RUN}:
         return "No run has finished."
-    learned = LEARNT[weaker(*(claims[f"faster-{case.id}"] for case in models(parameters)))]
     said = (
-        f"{WHO[parameters['network']]} align better with the labels, by area, than the other features in "
-        f"{held(better, 'comparisons')}"
+        f"{WHO[parameters['network']]} align better with labels than others in {held(better, 'comparisons')}"
     )
-    small = "This network is smaller than the paper's" + ", and its curve crosses the pixels'" * crosses(
-        table, parameters
-    )
-    return fitting(f"{said}{learned}. {small}.", f"{said}. {small}.", f"{said}.")
+    learned = [_learned(parameters, claims, words) for words in (HAND_MADE, "")]
+    small = "This network is smaller than the paper's"
+    crossed = f"{small}, and its curve crosses the pixels'" if crosses(table, parameters) else small
+    whole = [f"{said}{words}. {caveat}." for words in learned for caveat in (crossed, small)]
+    return fitting(*whole, f"{said}. {crossed}.", f"{said}. {small}.", f"{said}.")
+
+
+def _learned(parameters, claims, others):
+    """Whether models learn fastest on pre-trained features, a clause; by loss where one is not judged.
+
+    others : than on which other representations, or nothing
+    """
+    outcomes, turned = {}, []
+    for loss in LOSSES:
+        own = [claims[f"faster-{case.id}"] for case in models(parameters) if case.given["loss"] == loss]
+        outcomes[loss] = weaker(*own)
+        unmet = [[need["text"] for need in claim.requires if not need["met"]][:1] for claim in own]
+        turned += [loss] * (outcomes[loss] == NOT_JUDGED and [HOWEVER] in unmet)
+    rest = [loss for loss in LOSSES if loss not in turned]
+    if not turned:
+        return LEARNT[weaker(*(claims[f"faster-{case.id}"] for case in models(parameters)))].format(others)
+    if not rest:
+        return f"; whether linear models learn faster on them{others} {DEPENDS}"
+    with_loss = f"{LEARNT[outcomes[rest[0]]].format(others)} with the {rest[0]} loss"
+    return f"{with_loss} (with the {turned[0]} one, this {DEPENDS})"
 
 
 def crosses(table, parameters):

@@ -260,8 +260,19 @@ def finding(table, parameters, claims):
         "learned on a more similar source align with the target", "of more similar sources align with targets"
     )
     plain = sources.replace("On average features", "Features")
+    told = sources.replace("all three stages of the network", f"all three stages{_everywhere(claims)}")
     texts = (text, short, sources, plain)
+    if _everywhere(claims):
+        texts = (told, told.replace(", and fine-tuning stops unfinished", ""), *texts)
     return fitting(*texts, *(one.replace(", and fine-tuning stops unfinished", "") for one in texts))
+
+
+def _everywhere(claims):
+    """`` (at all thresholds in stages 2 and 3)``: where all thresholds show it; nothing if in all."""
+    holds = [case for case in OVER_STAGES if claims[f"everywhere-{case.id}"].outcome == HOLDS]
+    if len(holds) == len(OVER_STAGES):
+        return ""
+    return f" (at all thresholds in {_listed(holds) if holds else 'none'})"
 
 
 def _tuned(outcome, it="accuracy after fine-tuning"):

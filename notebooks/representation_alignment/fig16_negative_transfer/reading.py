@@ -239,7 +239,7 @@ def _tallies(one, other):
     (aligned, rest), (accurate, more) = map(_tally, (one, other))
     rest = rest * (rest != more)  # said once where it is the same
     return (
-        f"Random labels of another domain lower alignment in {aligned} of domains{rest} and "
+        f"Learning another domain's random labels lowers alignment in {aligned}{rest} and "
         f"accuracy in {accurate}{more}"
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import Claim
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, Claim
 from alignbook.studies.representation_alignment import curve_order
 
 
@@ -51,6 +51,41 @@ def test_a_larger_area_is_not_a_wider_range():
     assert (high.sum(axis=1) > wide.sum(axis=1)).all()
     assert curve_order.share_above(high, wide).tolist() == pytest.approx([1 / 3] * 3)
     assert curve_order.percent_above(high, wide) == "33 %"
+
+
+def test_most_thresholds_decide_by_the_least_favourable_pair():
+    by = curve_order.by_thresholds
+    most, half, few = pd.Series([0.8, 0.9, 0.7]), pd.Series([0.5, 0.51, 0.49]), pd.Series([0.1, 0.2, 0.3])
+    every, none = pd.Series([1.0, 1.0]), pd.Series([0.0])
+    assert [by(one) for one in (most, half, few)] == [HOLDS, ABSENT, CONTRADICTED]
+    assert by(pd.Series([0.2, 0.9, 0.7])) == UNDECIDED and by(pd.Series([0.5, 0.5])) == UNDECIDED
+    assert by(most, every) == HOLDS and by(every) == HOLDS and by(none) == CONTRADICTED
+    assert by(every, half) == ABSENT and by(most, none) == CONTRADICTED and by(most, few) == CONTRADICTED
+    assert by() == NOT_RUN and by(every, pd.Series(dtype=float)) == ABSENT  # curves that differ nowhere
+
+
+def test_areas_and_thresholds_must_say_the_same():
+    def same(areas, *shares):
+        return curve_order.same_by_thresholds(pd.Series(areas), *shares, matters=0.01)
+
+    most, few = pd.Series([0.8, 0.9, 0.7]), pd.Series([0.1, 0.2, 0.3])
+    assert same([0.2, 0.3, 0.25], most) and not same([0.2, 0.3, 0.25], few)
+    assert same([-0.2, -0.3, -0.25], few) and not same([-0.2, -0.3, -0.25], most)
+    assert same([-1.0, 1.0, 0.5], few)  # undecided: there is no verdict to compare
+    alike = [0.001, -0.001, 0.0]
+    assert not same(alike, most) and same(alike, pd.Series(dtype=float))  # curves that differ nowhere
+    assert not same([0.2, 0.3, 0.25], pd.Series(dtype=float))
+    assert curve_order.same_by_thresholds(None, most, matters=0.01) is None
+
+
+def test_the_condition_rests_on_the_seeds_of_the_verdict():
+    areas, shares = pd.Series([0.2, 0.3, 0.25, 0.2]), pd.Series([0.0, 0.9, 0.8, 0.9])
+
+    def met(seen):
+        need = curve_order.wide(lambda t, p: areas, lambda t, p: [shares], 0.01, seen)
+        return need.check(None, {}, {})["met"]
+
+    assert met(1) and not met(0)
 
 
 def test_the_weakest_step_is_the_one_that_shows_a_rise_least():

@@ -112,6 +112,28 @@ def test_an_order_that_changes_late_is_judged_by_itself():
     assert "undecided" in found(made_up(seeds=1))
 
 
+def test_errors_are_judged_where_differences_and_ratios_agree():
+    """Small errors: too little to matter by their difference, a factor of two by their ratio."""
+    table = made_up(errors=(0.001, 0.002, 0.004))
+    late = table["step"] == 30
+    table.loc[late, ["train_error", "test_error"]] *= 100
+    outcome, ids = outcomes(table), ("training-last", "test-last")
+    assert {id for id, one in outcome.items() if one == NOT_JUDGED} == {*ids}
+    assert outcome["training"] == outcome["test"] == outcome["relu-fastest"] == HOLDS
+    need = judged(table)["test-last"].requires[1]
+    assert need["text"] == reading.RATIO and not need["met"]
+
+
+def test_whether_the_relu_network_is_ahead_at_every_step():
+    table = made_up()
+    said = "The ReLU network has the lowest mean training and test error at every step in the figure."
+    assert reading.always_first(table) == said
+    table.loc[(table["step"] == 200) & (table["representation"] == "rbf"), "test_error"] = 0.0
+    assert " lowest mean training error at every" in reading.always_first(table)
+    table.loc[(table["step"] == 30) & (table["representation"] == "rbf"), "train_error"] = 0.0
+    assert reading.always_first(table) == ""
+
+
 def test_the_other_bandwidth_is_told_beside_the_relu_network():
     table = made_up()
     said = reading.other_bandwidth(table, PARAMETERS)
@@ -122,12 +144,12 @@ def test_the_other_bandwidth_is_told_beside_the_relu_network():
     assert "after 30 steps its training error is 0.05 beside 0.1" in said
     assert "The RBF network is ahead, although" in said
     assert found(table).endswith(
-        "With a narrower bandwidth (0.3), the RBF network learns faster, although it aligns less."
+        "With a narrower bandwidth (0.3), the RBF network is ahead after 30 steps, although it aligns less."
     )
     table.loc[other, ["train_error", "test_error"]] *= 2 * 0.99
     said = reading.other_bandwidth(table, PARAMETERS)
     assert "The training errors differ by less than our margin of 0.01, although" in said
-    assert found(table).endswith("the RBF network learns as fast, although it aligns less.")
+    assert found(table).endswith("the RBF network has caught up after 30 steps, although it aligns less.")
     table.loc[other & table["kind"].eq("area"), "area"] = 0.9
     assert "ahead" not in reading.other_bandwidth(table, PARAMETERS)  # it aligns better, as it should
     assert reading.other_bandwidth(table[~other], PARAMETERS) == ""

@@ -131,6 +131,11 @@ def test_what_the_paper_does_not_show_is_told(table, outcome, ids):
 def test_a_dip_that_is_no_fault_of_the_area_is_seen_by_the_thresholds_alone():
     found = outcomes(made_up(dip=0.1))
     assert found["higher-layer1"] == HOLDS and found["everywhere-layer1"] == CONTRADICTED
+    made = claims(made_up())
+    turned = {f"everywhere-{case.id}": UNDECIDED for case in reading.OVER_STAGES[:1]}
+    turned = made | {id: replace(made[id], outcome=one) for id, one in turned.items()}
+    said = reading.finding(made_up(), PARAMETERS, turned)
+    assert "better in all three stages (at all thresholds in stages 2 and 3), most in the last (by" in said
 
 
 def test_the_finding_tells_layers_and_targets_apart():

@@ -75,7 +75,7 @@ def test_what_the_paper_shows_holds():
     table["seed"] += 6  # the first six chose the reading
     assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 21
     said = finding(table)
-    assert "lower alignment in all 6 pairs of domains and accuracy in all 6 pairs" in said
+    assert "lowers alignment in all 6 pairs and accuracy in all 6 pairs" in said
     assert (
         "; of two sources, the one that lowers alignment more lowers accuracy more." in said
         and "may repair harm" in said
@@ -138,10 +138,10 @@ def test_a_base_network_that_has_not_seen_imagenet_cannot_tell():
 
 def test_the_finding_counts_pairs():
     said = finding(made_up(harm={"street": -3.0, "handwritten": 2.0, "coarse": 0.01}))
-    assert "lower alignment in 2 of 6 pairs of domains (raised or unchanged in the rest) and" in said
+    assert "lowers alignment in 2 of 6 pairs (raised or unchanged in the rest) and" in said
     assert len(said) <= 300
     same = reading._tallies(*[Counter({HOLDS: 4, UNDECIDED: 2})] * 2)
-    assert same.endswith("in 4 of 6 pairs of domains and accuracy in 4 of 6 pairs (undecided in the rest)")
+    assert same.endswith("in 4 of 6 pairs and accuracy in 4 of 6 pairs (undecided in the rest)")
     assert "undecided in the rest)" in finding(made_up(noise=20.0))
     assert finding(pd.DataFrame({"unit": []})) == "No run has finished."
 

@@ -108,6 +108,14 @@ def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
     assert one.conv1.weight.std().item() == pytest.approx((2 / (49 * 64)) ** 0.5, rel=0.02)
 
 
+def drawn(row, area):
+    """A curve of this area; the larger area has the higher curve at every threshold but the last."""
+    return [
+        row | {"kind": "curve", "area": np.nan, "threshold": t, "alignment": area * (1 - t)}
+        for t in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+
+
 def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, before=0.2, after=0.6, first=reading.SEEN, **means):
     """``first`` : the first seed; by default none had been seen."""
     rows, draws = [], np.random.default_rng(0)
@@ -119,6 +127,7 @@ def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, before=0.2, after=0.6, fir
                     row = {"kind": "area", "dataset": dataset, "seed": seed, "network": name}
                     row |= {"mode": "inputs" if name == "inputs" else mode}
                     rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
+                    rows += drawn(row, area)
     for seed in range(seeds):
         for dataset in PARAMETERS["datasets"]:
             for width, area in ((0, 0.4), (64, 0.39), (4096, wide)):
@@ -135,6 +144,7 @@ def made_up(batch=1.0, seeds=4, wide=0.2, fitted=1.0, before=0.2, after=0.6, fir
                     "state": state,
                 }
                 rows.append(row | {"area": area * (1 + 0.01 * draws.standard_normal())})
+                rows += drawn(row, area)
     return pd.DataFrame(rows)
 
 
@@ -169,6 +179,27 @@ def test_statements_come_out_either_way():
     assert mixed["deeper-cifar10"].outcome == CONTRADICTED and mixed["step-resnet50-cifar10"].outcome == HOLDS
 
 
+def test_a_larger_area_is_judged_only_with_a_curve_that_is_mostly_higher():
+    """The areas stay; one curve falls below the other at most thresholds."""
+    table = made_up()
+    later = table["kind"].eq("curve") & table["threshold"].between(0.2, 0.9)
+    deep = later & table["network"].eq("resnet50") & table["mode"].eq("evaluation")
+    found = claims(table.assign(alignment=table["alignment"].mask(deep, 0.0)))
+    ids = ("deeper", "step-resnet101")
+    unmet = {f"{id}-{data}" for id in ids for data in PARAMETERS["datasets"]}
+    assert {id for id, claim in found.items() if claim.outcome == NOT_JUDGED} == unmet
+    trained = later & table["state"].eq("after")
+    found = claims(table.assign(alignment=table["alignment"].mask(trained, 0.0)))
+    unmet = {f"after-lite0-{data}" for data in PARAMETERS["datasets"]}
+    assert {id for id, claim in found.items() if claim.outcome == NOT_JUDGED} == unmet
+    there = table.assign(alignment=table["alignment"].mask(deep & table["dataset"].eq("cifar10"), 0.0))
+    assert " %; on CIFAR-10, two ways of comparing curves disagree. This" in finding(there)
+    assert reading.nowhere_apart(made_up(resnet101=0.2), "cifar10") == [
+        "ResNet-50 and ResNet-101 in 4 of 4 runs"
+    ]
+    assert reading.nowhere_apart(table, "cifar10") == []
+
+
 def test_a_step_with_no_room_left_is_not_judged():
     """ResNet-50 at 4 % of the inputs' area: ResNet-101 cannot lie 5 % lower; VGG-16 has room."""
     found = claims(made_up(resnet50=0.016, resnet101=0.004))
@@ -177,7 +208,9 @@ def test_a_step_with_no_room_left_is_not_judged():
     assert unmet == {f"{id}-{data}" for id in ids for data in PARAMETERS["datasets"]}
     assert found["step-resnet101-cifar10"].requires[0]["measured"] == pytest.approx(4, abs=0.1)
     half = claims(made_up(resnet50=0.016, resnet101=0.004, batch=0.5))  # the batch's statistics leave half
-    assert half["deeper-batch-cifar10"].outcome == ABSENT and half["deeper-cifar10"].outcome == NOT_JUDGED
+    assert half["deeper-batch-cifar10"].requires[0]["met"] and half["deeper-cifar10"].outcome == NOT_JUDGED
+    # Too little by area, and lower at every threshold: there the two do not agree.
+    assert half["deeper-batch-cifar10"].outcome == NOT_JUDGED
     assert claims(made_up(resnet50=0.024, resnet101=0.002))["deeper-cifar10"].outcome == HOLDS  # 6 % left
 
 
@@ -219,8 +252,12 @@ def test_the_finding_follows_the_headline():
     there = (table["dataset"] == "cifar10") & (table["kind"] == "area")
     deepest, before = (there & (table["network"] == name) for name in ("resnet101", "resnet50"))
     table.loc[deepest, "area"] = table.loc[before, "area"].to_numpy() - 1e-4
+    line = (table["dataset"] == "cifar10") & (table["kind"] == "curve")
+    high, low = (line & (table["network"] == name) for name in ("resnet50", "resnet101"))
+    table.loc[low, "alignment"] = table.loc[high, "alignment"].to_numpy()
     assert " %; on CIFAR-10, ResNet-101 starts too little below ResNet-50 to matter. This" in finding(table)
     table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
+    table.loc[low, "alignment"] *= 1.5
     assert " %; on CIFAR-10, they do not. This" in finding(table)
     table.loc[before, "area"] = 0.01
     said = "on CIFAR-10, ResNet-50 already starts so low that a further drop cannot be judged."
