@@ -301,7 +301,7 @@ def finding(table, parameters, claims):
         f"Training raises alignment above its initial value and above that of the inputs in {train}{also}"
         f"{unjudged(parameters, claims, 'raises')}"
     )
-    return fitting(f"{said}{longer(parameters, claims)}.{small}", f"{said}.{small}")
+    return fitting(f"{said}{longer(parameters, claims)}.{small}", f"{said}.{small}", f"{said}.")
 
 
 def key_numbers(table, parameters):

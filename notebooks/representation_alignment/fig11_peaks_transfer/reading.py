@@ -9,7 +9,7 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED,
 from alignbook.claims import interval as with_interval
 from alignbook.over_seeds import area, at, curves, difference, ratio
 from alignbook.statements import Case, Statement
-from alignbook.wording import opening
+from alignbook.wording import fitting, opening
 
 from .. import step_sizes
 from ..peaks_design import REPRESENTATIONS
@@ -188,6 +188,7 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+BETTER = ", which align better than untrained features, also"
 HURT = {
     HOLDS: "on an unrelated task they hurt",
     CONTRADICTED: "on an unrelated task they do not hurt",
@@ -215,10 +216,9 @@ def finding(table, parameters, claims):
         errors = values(table, parameters, task, "test_error", "fast")
         change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
-    return (
-        f"{said} (early test error {changes[0]} than on untrained ones); {hurt} ({changes[1]})."
-        f"{_choice(table, parameters)}"
-    )
+    text = f"{said} (early test error {changes[0]} than on untrained ones); {hurt} ({changes[1]})."
+    choice = _choice(table, parameters)
+    return fitting(f"{text}{choice}", f"{text}{choice.replace(BETTER, '')}", text)
 
 
 def _choice(table, parameters):
@@ -230,10 +230,7 @@ def _choice(table, parameters):
         for task in TASKS
         for when in ("fast", "last")
     )
-    text = (
-        " Whether raw inputs, which align better than untrained features, also do better depends on how the "
-        "step size is chosen."
-    )
+    text = f" Whether raw inputs{BETTER} do better depends on how the step size is chosen."
     return text * turned
 
 

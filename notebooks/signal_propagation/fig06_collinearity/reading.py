@@ -138,7 +138,7 @@ LEVEL = {
     HOLDS: f"above our threshold of {NEAR:g}",
     CONTRADICTED: f"below our threshold of {NEAR:g}",
     ABSENT: f"at our threshold of {NEAR:g}",
-    UNDECIDED: f"too uncertain to tell from our threshold of {NEAR:g}",
+    UNDECIDED: f"too near our threshold of {NEAR:g} to tell",
     NOT_JUDGED: "not judged",
 }
 IN_NETWORKS = {
