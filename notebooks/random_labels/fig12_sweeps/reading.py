@@ -1,9 +1,9 @@
 """How much and how often pre-training on random labels helps over many settings (Figures 12 to 18, B)."""
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
-from alignbook.over_seeds import at
+from alignbook.over_seeds import agree, at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, listed, sentences
+from alignbook.wording import by_verdict, first_unmet, fitting, listed, sentences
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
@@ -20,6 +20,7 @@ SLOWER = 1.0  # points of area over the epochs that are run: a group that loses 
 SEEN = {"design": "balanced", "groups": 20, "width": 8}  # the groups seen when "rarely" became their share
 NEW = 3  # groups beyond those; fewer are not judged
 ARRIVED = 0.9  # training accuracy in the end from which on a comparison is not of the start of learning alone
+SAME = f"the verdict is the same over groups all of whose points end at {100 * ARRIVED:g} %"
 LEARNS = 0.5  # training accuracy in the end below which Figure 18's networks have hardly begun
 
 
@@ -37,12 +38,16 @@ def compared(table, parameters, *figures, **values):
     return that_arrive(fitted(table, *figures, **values), parameters)
 
 
-def that_arrive(points, parameters):
-    """``points`` without those of which neither network ends at ``ARRIVED``, where that is a condition."""
+def that_arrive(points, parameters, entire=False):
+    """``points`` without those of which neither network ends at ``ARRIVED``, where that is a condition.
+
+    entire : without their groups, too
+    """
     if is_seen(parameters) or points.empty:
         return points
     elsewhere = ~points["figure"].isin(list(SWEEPS))  # the plan is of Figures 12 and 13
-    return points[elsewhere | points["reached"].isna() | (points["reached"] >= ARRIVED)]
+    there = elsewhere | points["reached"].isna() | (points["reached"] >= ARRIVED)
+    return points[there.groupby([points["seed"], points["group"]]).transform("all") if entire else there]
 
 
 def is_seen(parameters):
@@ -53,6 +58,25 @@ def is_seen(parameters):
 def over_groups(measure, *figures, **values):
     """Reading: mean of ``measure(points)``, over the groups that are :func:`compared`, by seed."""
     return lambda t, p, **given: sweep.by_seed(compared(t, p, *figures, **values | given), measure)
+
+
+def entire(measure, matters, above=0, sign=1, **values):
+    """The condition that groups which keep all of their points give a reading's verdict, too.
+
+    What :func:`that_arrive` leaves of a group is some of its points, whose labels and numbers of layers then
+    decide what the group's gain is. sign : -1 where the statement is "below ``above``"
+    """
+
+    def same(table, parameters, **given):
+        points = fitted(table, *SWEEPS, **values | given)
+        ways = (that_arrive(points, parameters, whole) for whole in (False, True))
+        found = (sign * sweep.by_seed(way, measure) for way in ways)
+        return agree(*found, matters=matters, above=sign * above)
+
+    return Requirement(
+        SAME, same,
+        because="Of the other groups only some points count, and with them the mean can change its sign",
+    )  # fmt: skip
 
 
 def gains(*figures, **values):
@@ -140,6 +164,7 @@ POINTS = {
     "over the first ones alone, as at profile quick, a point is a smaller effect if the curves meet later",
 }  # fmt: skip
 LATER = POINTS | {"requires": (LONGER, DRAWN), "post_hoc": POST_HOC}
+GAINS = LATER | {"requires": (LONGER, DRAWN, entire(sweep.by_group, POINTS["matters"]))}
 LABELS = {"each": lambda p: [Case(kind, words, {"labels": kind}) for kind, words in KINDS.items()]}
 FASTER = LABELS | {"above": 0}
 # Architectures are design variables: none is averaged with another.
@@ -161,11 +186,11 @@ ONE_VGG = {"what": "test", "architecture": "vgg", "layers": "one"}
 
 STATEMENTS = [
     Statement("faster", "Networks pre-trained on random labels train faster than networks from scratch.",
-              "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **EACH, **LATER),
+              "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **EACH, **GAINS),
     Statement("often", "It often helps: more than half of the groups train faster after pre-training.",
               "Section 4", over_groups(helped, *SWEEPS), above=OFTEN, matters=0.1, unit="of the groups",
-              because="one group of ten", requires=(LONGER, DRAWN), post_hoc=POST_HOC, bounds=(0, 1),
-              ours=True, **EACH),
+              because="one group of ten", requires=(LONGER, DRAWN, entire(helped, 0.1, OFTEN)),
+              post_hoc=POST_HOC, bounds=(0, 1), ours=True, **EACH),
     Statement("rarely-hurts",
               "It rarely hurts: fewer than a tenth of the groups are slower by more than a point, on average "
               "over the epochs that are run.",
@@ -173,7 +198,8 @@ STATEMENTS = [
               unit="of the groups", because="half of the tenth", ours=True, **EACH,
               requires=(LONGER, DRAWN,
                         Requirement("groups that had not been seen when this statement was chosen",
-                                    unseen, at_least=NEW)),
+                                    unseen, at_least=NEW),
+                        entire(slowed, 0.05, RARELY, sign=-1)),
               post_hoc="chosen when 91 groups had been seen; only groups of another design are judged"),
     *(Statement(f"faster-{figure}", f"{name} on CIFAR-10, all layers: pre-trained networks train faster.",
                 f"Figure {figure}", gains(figure, layers="all"), above=0, **labels_and(*ARCHITECTURES),
@@ -185,7 +211,8 @@ STATEMENTS = [
               over_groups(sweep.layers_add, *SWEEPS), above=0, **EACH, **LATER),
     Statement("resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
               "B.5; Figures 12 and 13", gains(*SWEEPS, architecture="resnet", layers="all"), above=0,
-              **LATER),
+              **LATER | {"requires": (LONGER, entire(sweep.by_group, POINTS["matters"],
+                                                     architecture="resnet", layers="all"))}),
     Statement("resnet-second", "On ImageNet's stand-in, ResNet-18 trains faster after pre-training.",
               "B.3 to B.5", gains(*SECOND, architecture="resnet", layers="all"), **FASTER, **LATER),
     Statement("others-second",
@@ -270,7 +297,13 @@ def finding(table, parameters, claims):
         caveat = "VGG-16 is stopped before it has learned"
     elif "vgg" in named and share < DRAWN.at_least:
         caveat = f"VGG-16 is drawn from {100 * share:.0f} % of the paper's initial scales"
-    long = "; ".join([*rare, caveat])  # joined here, since VGG-16 keeps its capitals
+    turn = [
+        ARCHITECTURES[key]
+        for key in named
+        if first_unmet(claims[f"faster-{key}"], {SAME: SAME}, otherwise="") == SAME
+    ]
+    turns = f"{listed(turn)}'s gain depends on which points of a setting count" if turn else caveat
+    long = "; ".join([*rare, turns])  # joined here, since VGG-16 keeps its capitals
     ends = [long, *(["; ".join(rare)] if rare else []), caveat, None]
     return fitting(*(sentences(text, end) for end in ends for text in texts))
 
