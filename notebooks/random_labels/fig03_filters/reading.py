@@ -78,7 +78,8 @@ STATEMENTS = [
         ),
     ),
     Statement(
-        "table-d1", "The agreement of two groups of runs is as printed (mean of twelve).",
+        "table-d1",
+        "The agreement of two groups of runs is as printed (mean of twelve; ours is one pair of groups).",
         of=lambda t, p: pairs(t), source="Table D.1 (right)", one_run=PRINTED["agreement"].mean(),
         unit="of |cosine|",
         requires=(

@@ -208,7 +208,7 @@ def finding(table, parameters, claims):
         column = min(columns, key=lambda name: columns[name].min())
         before, after = (int(count) for count in columns[column].idxmin().split(" to "))
         had, has = (_points(found[column].get(count, 0.0)) for count in (before, after))
-        more = "one more layer lowers" if after == before + 1 else "more layers lower"
+        more = f"layer {after} lowers" if after == before + 1 else "more layers lower"
         beside = f"{more} {COLUMNS[column].name}'s gain in mean accuracy from {had} to {has} points"
     else:
         (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))

@@ -111,7 +111,7 @@ SAID = by_verdict(
     contradicted="A wider dense layer makes the harm that pre-training does worse",
     absent="A wider dense layer changes the harm of pre-training by too little to matter",
     undecided="It is undecided whether a wider dense layer takes away the harm that pre-training does",
-    not_judged="We do not judge whether width undoes the harm of pre-training, as our runs show none",
+    not_judged="We do not judge if width undoes the harm of pre-training, as our runs show no clear harm",
 )
 SLOWED = by_verdict(
     holds="Pre-training slows the narrowest network down",
@@ -147,7 +147,7 @@ def finding(table, parameters, claims):
     caveat = f" We trained on {parameters['downstream_images']:,} images, the paper on 25,000."
     if negative.outcome == ABSENT and negative.runs:
         # tests/experiments/random_labels/test_fig08_width.py looks at the stored runs
-        caveat = " Both soon reach 100 % there, which dilutes any gap."
+        caveat = " Both starts reach 100 % early, diluting any gap."
     rest = others(negative.outcome, rest)
     short = f"{text}{rest}.".replace(" of mean accuracy", "")
     return fitting(f"{text}{rest}.{caveat}", short + caveat, short)

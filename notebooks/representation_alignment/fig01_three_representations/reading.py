@@ -261,6 +261,8 @@ def _other(table, parameters, claims):
     less = ", although it aligns less" * (aligns == HOLDS)
     if claim.outcome == UNDECIDED:
         return f" {size}, it is undecided whether the RBF network learns as fast{less}."
+    if RATIO in unmet:
+        return f" {size}, the order of errors is not judged: by ratio and by difference it is not the same."
     if (gap := means["relu"] - means[OTHER]) < -ERROR:
         return ""
     where = "has caught up" if gap < ERROR else "is ahead"

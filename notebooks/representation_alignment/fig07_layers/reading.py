@@ -233,7 +233,7 @@ def _turned(table, claims, names):
 
 START = {  # by the worst verdict on a data set
     CONTRADICTED: "The order fails", ABSENT: "Not every layer is in order",
-    UNDECIDED: "The order is undecided", NOT_JUDGED: "The order is judged in part",
+    UNDECIDED: "The order is undecided", NOT_JUDGED: "The order is not judged everywhere",
 }  # fmt: skip
 OPPOSITE = {"rise": "falls", "fall": "rises"}
 

@@ -122,7 +122,7 @@ def test_without_a_gap_there_is_none_to_close():
     faster = made_up({8: -0.1, 64: 0.1})
     assert outcomes(faster)["closes-random"] == NOT_JUDGED
     assert outcomes(faster)["negative-random"] == CONTRADICTED
-    assert "as our runs show none" in said(faster)
+    assert "as our runs show no clear harm" in said(faster)
     assert "10 points of mean accuracy ahead" in said(faster)
     assert outcomes(made_up({8: 0.005, 64: -0.2}))["closes-random"] == NOT_JUDGED  # less than one point
 
@@ -182,7 +182,7 @@ def test_the_finding_gives_the_gap_of_the_runs_that_judge_it():
         ": in longer runs (not drawn) with real labels" in text
         and "0.2 points ahead, too little to matter; with random labels it is undecided." in text
     )
-    assert text.endswith(". Both soon reach 100 % there, which dilutes any gap.")
+    assert text.endswith(". Both starts reach 100 % early, diluting any gap.")
     assert " 7 points" not in text
 
 
