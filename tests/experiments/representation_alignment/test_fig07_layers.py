@@ -178,8 +178,9 @@ def test_an_order_that_thresholds_do_not_show_is_not_judged(table):
     assert {id for id, outcome in found.items() if outcome == NOT_JUDGED} == unmet
     assert found["rises-further-diabetes"] == found["falls-diabetes"] == found["rises-digits"] == HOLDS
     assert finding(crossing(rows, "diabetes")) == (
-        "The order is not judged everywhere: after training, alignment rises at every layer on digits (pixels "
-        "from 0 to 1), but whether it rises on diabetes is not judged, as two ways of comparing curves disagree; "
+        "The order is not judged everywhere: after training, alignment rises at every layer on digits "
+        "(pixels from 0 to 1), but whether it rises on diabetes is not judged, as two ways of comparing "
+        "curves disagree; "
         "before training it falls at every layer on both."
     )
     both = crossing(crossing(rows, "diabetes"), "digits")
