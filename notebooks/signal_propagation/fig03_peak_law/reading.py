@@ -345,15 +345,14 @@ def finding(table, parameters, claims):
         return fitting(unjudged(found).replace("(", "(slope ", 1), unjudged(found, False))
     said = f"The layer that aligns most {law.replace('; ', '; it ')}"
     judged = [claim.id.removeprefix("slope-") for outcome in LAW for claim in found.get(outcome, ())]
-    width = f" (width {parameters['width']}; the text: {TEXT_WIDTH})"
+    width = f" (at width {parameters['width']}, where the text has {TEXT_WIDTH})"
     wide = parameters["width"] == TEXT_WIDTH or all("cifar10" in name for name in judged)
     bare, said = said, said + width * (not wide)
     more, short, theory = unjudged(found), unjudged(found, False), said
     mean, supremum = (most(table, parameters, statistic, judged) for statistic in ("mean", "supremum"))
     if math.isfinite(mean) and math.isfinite(supremum):
-        exactly = f"{'at most ' * (len(judged) > 1)}{mean:.1f}"
-        exactly += f" (mean over pairs; supremum: {supremum:.1f})"
-        theory = joined(said, f"exact theory gives {exactly}")
+        exactly = f"at most {max(mean, supremum):.1f}"
+        theory = joined(said, f"exact theory for these depths gives {exactly}")
     told = ((theory, more), (theory, short), (said, short), (bare, short))
     return fitting(*(f"{text}. {rest}".rstrip() for text, rest in told))
 

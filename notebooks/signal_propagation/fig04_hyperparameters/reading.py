@@ -333,8 +333,14 @@ def finding(table, parameters, claims):
     said = f"In fully connected networks, {'; '.join(parts)}"
     first, total = in_the_first_layer(table)
     if 2 * first >= total and {claim.outcome for claim in judged.values()} == {HOLDS}:
-        floor = f"In {first} of {total} it is the first layer, from which it can move no other way"
-        return fitting(sentences(said, floor), f"{said}.")
+        where = f"In {first} of {total} it is the first layer"
+        told = [sentences(said, f"{where}, from which it can move no other way"), f"{said}."]
+        if which_count(claims):
+            said = said.replace("the early layers towards the centre", "early layers")
+            said = said.replace(CHOSEN, " (chosen after our results)")
+            height = "whether it becomes higher depends on which networks count"
+            told.insert(0, sentences(said, f"{where} and can only move deeper", height))
+        return fitting(*told)
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}
     rises = []
     for outcome, words in RISES.items():
@@ -349,6 +355,15 @@ def finding(table, parameters, claims):
         small = "our convolutional networks are too small to judge"
     tails = ((f"{rise}{why}", better), (f"{rise}{why}",), (rise, better), (rise,), (small,))
     return fitting(*(sentences(said, *tail) for tail in tails if any(tail)), f"{said}.")
+
+
+def which_count(claims):
+    """Whether it depends on the networks that missed the loss if the peak becomes higher, on either axis."""
+    open_ = (claims[f"higher-dense-{axis}"] for axis in AXES)
+    return all(
+        claim.outcome == NOT_JUDGED and first_unmet(claim, {SAME["height"].text: True}, otherwise=False)
+        for claim in open_
+    )
 
 
 def how_far(judged, axes):

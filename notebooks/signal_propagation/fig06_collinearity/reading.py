@@ -111,7 +111,7 @@ RULE = {
     "above": NEAR, "matters": 0.02, "because": "a fifth of the distance from our threshold of 0.9 to 1",
     "bounds": (-1, 1),
 }  # fmt: skip
-OVER = "-corr(Ỹ, w) stays near 1 over the first epoch (mean over its steps; ours: above 0.9)."
+OVER = "-corr(Ỹ, w) averages near 1 over the first epoch (mean over its steps; ours: above 0.9)."
 STATEMENTS = [
     Statement(
         "epoch", f"On the images of Figure 5, {OVER}",

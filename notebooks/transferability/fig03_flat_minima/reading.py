@@ -196,8 +196,8 @@ def _condition(rows):
     negative = networks(rows, "negative") > 0
     return {
         "training error, %": BOTH.join(f"{error[start]:.1f}" for start in STARTS),
-        "loss": BOTH.join(f"{loss[start]:.2g}" for start in STARTS),
-        "with λ < 0": f"{negative.sum().sum()} of {negative.size}",
+        "loss (nats)": BOTH.join(f"{loss[start]:.2g}" for start in STARTS),
+        "networks with a negative eigenvalue": f"{negative.sum().sum()} of {negative.size}",
         "log2 λ": interval(ratios(rows)),
         "log2 λ/loss": interval(ratios(rows, "over_loss")),
         "log2 λ‖W‖²": interval(ratios(rows, "times_norm")),
@@ -231,7 +231,7 @@ SAID = by_verdict(
     "the Hessian's largest eigenvalues are smaller at minima reached from pre-trained weights",
 )
 DECIDED = (HOLDS, CONTRADICTED, ABSENT)
-SCALED = dict(zip(DECIDED, ("flatter", "sharper", "as flat as others"), strict=True))
+SCALED = dict(zip(DECIDED, ("smaller", "larger", "as large"), strict=True))
 RISES = dict(zip(DECIDED, ("less", "more", "as much"), strict=True))  # around minima from pre-trained weights
 
 
@@ -251,8 +251,8 @@ def finding(table, parameters, claims):
         return f"{said}{known * bool(right < SOURCE_LEARNED.at_least)}. {small}."
     first = first_target(parameters)
     if scaled.outcome in DECIDED and scaled.outcome != claim.outcome:
-        text = f"{said}; with the weights' size taken out, those minima are {SCALED[scaled.outcome]}"
-        text += f" by a factor of {2 ** abs(scaled.measured):.1f}" * (scaled.outcome != ABSENT)
+        times = f"{2 ** abs(scaled.measured):.1f} times " * (scaled.outcome != ABSENT)
+        text = f"{said}; relative to the weights' size, they are {times}{SCALED[scaled.outcome]}"
     else:
         text = f"{said}: on {words(first)} those from random weights are "
         text += f"{2**claim.measured:.2f} times as large"
@@ -262,7 +262,7 @@ def finding(table, parameters, claims):
         return f"{text}. Training had not settled in a minimum."
     around = {radius: claims[f"rise-{first}-{radius:g}"].outcome for radius in sorted(parameters["radii"])}
     how = _by_radius(around)
-    rises = f"Around them the loss rises {how}" * bool(how)
+    rises = f"Around minima from pre-trained weights the loss rises {how}" * bool(how)
     return fitting(sentences(text, rises, small), sentences(text, rises or small), sentences(text))
 
 
@@ -275,7 +275,7 @@ def _by_radius(around):
         return RISES.get(next(iter(around.values())))
     said = ", ".join(f"{RISES[how]} at radius {radius:g}" for radius, how in around.items() if how in RISES)
     if said and around.get(PAPER_RADIUS) == NOT_JUDGED:
-        said += f"; at the paper's, {PAPER_RADIUS:g}, this is not judged"
+        said += f"; at the paper's, {PAPER_RADIUS:g}, it rises too little to be judged"
     return said
 
 

@@ -214,19 +214,19 @@ STATEMENTS = [
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Backwards, the gradient grows faster through random than through pre-trained weights",
-    "Backwards, the gradient grows faster through pre-trained than through random weights",
+    "Backwards, the gradient grows faster through random than pre-trained weights",
+    "Backwards, the gradient grows faster through pre-trained than random weights",
     "Backwards, the gradient grows as fast through pre-trained as through random weights",
     "the back-propagated gradient grows faster through random weights",
 )
-LOWER = {outcome: f"In the lower layers {words}" for outcome, words in IT.items()}
+LOWER = {outcome: f"In lower layers {words}" for outcome, words in IT.items()}
 VECTORS = "along the gradient's leading directions (middle layer)"  # its singular vectors
 PROJECTED = by_verdict(  # of pre-trained weights
-    f"As the paper says, they lie less {VECTORS}",
-    f"Against the paper, they lie more {VECTORS}",
-    f"Against the paper, they lie as much {VECTORS}",
-    undecided=f"Whether they lie less {VECTORS} is undecided",
-    not_judged=f"Whether they lie less {VECTORS} is not judged",
+    f"As the paper says, pre-trained weights lie less {VECTORS}",
+    f"Against the paper, pre-trained weights lie more {VECTORS}",
+    f"Against the paper, pre-trained weights lie as much {VECTORS}",
+    undecided=f"Whether pre-trained weights lie less {VECTORS} is undecided",
+    not_judged=f"Whether pre-trained weights lie less {VECTORS} is not judged",
 )
 
 
@@ -239,15 +239,15 @@ def finding(table, parameters, claims):
     if said is None or sizes.isna().any():
         return "There is nothing to compare."
     lower, parts = [f"steeper-lower-{name}" for name in names], []
-    if cause := over_cases(claims, [f"suppressed-both-{name}" for name in names], PROJECTED):
-        parts.append(cause)
     if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
         parts.append(over_cases(claims, lower, LOWER))
-    fold = f"about {sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
+    if cause := over_cases(claims, [f"suppressed-both-{name}" for name in names], PROJECTED):
+        parts.append(cause)
+    fold = f"{sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
     kept = varied(rows)
     varies = f"Through pre-trained weights it still varies {kept['pretrained']:.1f}-fold "
     varies += f"(random: {kept['scratch']:.1f})"
-    told = ([varies, *parts], [varies, *parts[:1]], [varies], ["our network is small"])
+    told = ([*parts, varies], parts, [varies, *parts[-1:]], [varies], ["our network is small"])
     return fitting(*(sentences(f"{said}: {fold}", *some) for some in told))
 
 

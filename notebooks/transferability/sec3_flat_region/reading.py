@@ -9,7 +9,7 @@ from alignbook.claims import NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import agree, at, curves, difference, last, ratio, sample
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.targets import words
-from alignbook.wording import by_verdict, fitting, listed, over_cases, sentences
+from alignbook.wording import by_verdict, first_unmet, fitting, listed, over_cases, sentences
 
 HELD_OUT = "held-out"  # the target that is like the source in inputs and labels; others are in inputs alone
 EDGE = 0.1  # of the way to guessing: where the source's loss has risen so far its flat region ends; ours
@@ -136,11 +136,12 @@ SAID = by_verdict(
     "less similar targets lead farther out of the source's flat region",
 )
 STAYS = by_verdict(
-    "which stay in the region (ours: up to 10 %)", "which leave it, too (our edge: 10 %)",
-    "which end at its edge (ours: 10 %)",
-    undecided="and whether these leave it (our edge: 10 %) is undecided",
-    not_judged="and whether these leave it (our edge: 10 %) is not judged",
+    ", which stay in the region (ours: up to 10 %)", ", which leave it, too (our edge: 10 %)",
+    ", which end at its edge (ours: 10 %)",
+    undecided="; whether these leave it (our edge: 10 %) is undecided",
+    not_judged="; whether these leave it is not judged",
 )  # fmt: skip
+BY_EDGE = "; whether these leave it depends on where its edge is"
 FURTHER = by_verdict(
     "The weights move farther, too", "The weights move less far", "The weights move no farther",
     undecided="Whether the weights move farther is undecided",
@@ -163,14 +164,17 @@ def finding(table, parameters, claims):
     rises = (
         f"they raise the source's loss by {far} of the way to guessing, new images of its classes by {near}"
     )
-    text = f"{SAID[head.outcome]}: {rises}, {STAYS[claims[f'stays-{HELD_OUT}'].outcome]}"
+    stays = claims[f"stays-{HELD_OUT}"]
+    edge = {AT_BOTH.text: BY_EDGE} if stays.outcome == NOT_JUDGED else {}
+    stays = first_unmet(stays, edge, otherwise=STAYS[stays.outcome])
+    text = f"{SAID[head.outcome]}: {rises}{stays}"
     if head.outcome == NOT_JUDGED:
         text = f"{SAID[head.outcome]}, since some network has not learned its task well enough"
     other = over_cases(claims, [f"farther-out-{name}" for name in kinds["inputs"]], INPUTS)
     small = "Our network is small"
     if not other:
         return sentences(text, small)
-    alone = f"A target like the source in inputs alone, {listed(map(called, kinds['inputs']))}, {other}"
+    alone = f"Alike in inputs alone, {listed(map(called, kinds['inputs']))} {other}"
     moved = FURTHER.get(claims[f"further-{HELD_OUT}"].outcome, "")
     return fitting(
         sentences(text, moved, alone, small),

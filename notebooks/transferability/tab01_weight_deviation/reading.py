@@ -194,21 +194,27 @@ def finding(table, parameters, claims):
     if said is None or claim.measured is None:
         return "Too few targets to rank, or nothing was measured."
     text = f"{said}: rank correlation {claim.measured:.2f} for all layers (paper: {claim.paper:.2f})"
-    classes = "The number of classes alone might give this order, here and in the paper's table"
-    classes *= claim.outcome == HOLDS and classes_apart(table, parameters) > ALIKE.at_most
-    caveats = [one for one in (classes, from_imagenet(claims), of_similar(parameters, claims)) if one]
+    classes = claim.outcome == HOLDS and classes_apart(table, parameters) > ALIKE.at_most
+    order = "The number of classes alone might give this order" * classes
+    caveats = [
+        one for one in (order, of_similar(parameters, claims, bool(order)), from_imagenet(claims)) if one
+    ]
     caveats = caveats or ["Our network is small"]
     return fitting(*(sentences(text, *caveats[:count]) for count in range(len(caveats), -1, -1)))
 
 
-def of_similar(parameters, claims):
-    """That similar targets are not compared with others where they have more classes; else ""."""
+def of_similar(parameters, claims, told):
+    """That similar targets are not compared with others where they have more classes; else "".
+
+    told : whether what their number of classes does stands before it
+    """
     found = [claims[f"nearer-{case.id}"] for case in OWN(parameters)]
     if not all(first_unmet(claim, {ALIKE.text: "unlike"}, otherwise="") for claim in found):
         return ""
-    return (
-        "Whether similar targets move our own network's weights less is not judged, as they have more classes"
-    )
+    less = "whether similar targets move our network's weights less"
+    if told:
+        return f"For that reason we do not judge {less}"
+    return f"We do not judge {less}, as they have more classes"
 
 
 def from_imagenet(claims):

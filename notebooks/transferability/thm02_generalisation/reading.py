@@ -126,8 +126,9 @@ def of_alike(table, parameters):
 
     return (
         f"Pairs of classes that are alike move the weights further {where('deviation', -1)}; the paper "
-        f"expects this, because their matrix is more singular. It is so {where('condition', -1)} and less "
-        f"singular {where('condition', 1)}. (We count a sign where the 95 % interval excludes 0.)"
+        "expects this, because it expects their matrix to be more singular. It is more singular "
+        f"{where('condition', -1)} and less singular {where('condition', 1)}. (We count a sign where the "
+        "95 % interval excludes 0.)"
     )
 
 

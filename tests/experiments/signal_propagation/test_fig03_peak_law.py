@@ -564,12 +564,12 @@ def test_the_finding_follows_the_verdicts():
     full = {"depths": list(DEPTHS), **FULL}
     follows = found(following(0.9, 0.01), **full)
     assert follows.startswith("The layer that aligns most grows as depth to the power 0.9 on MNIST, not 3/5")
-    assert f"not 3/5 (width {PARAMETERS['width']}; the text: 256); exact theory" in follows
-    assert follows.endswith("; exact theory gives 0.9 (mean over pairs; supremum: 0.9).")
+    assert f"not 3/5 (at width {PARAMETERS['width']}, where the text has 256); exact theory" in follows
+    assert follows.endswith("; exact theory for these depths gives at most 0.9.")
     wide = found(following(0.9, 0.01), **full, width=256)
     assert "not 3/5; exact theory" in wide
     law = found(following(0.6, 0.01), **full)
-    assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST (width")
+    assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST (at width")
     assert "MNIST (slope 0.9) is not judged, because training was cut short." in found(
         following(0.9, 0.01), depths=list(DEPTHS)
     )

@@ -167,7 +167,7 @@ def test_the_papers_directions_hold_and_the_others_disagree():
     assert flat["gap-vgg19-rate"] == UNDECIDED and flat["higher-vgg19-rate"] in (ABSENT, UNDECIDED)
 
 
-def test_a_higher_peak_must_be_higher_with_all_networks():
+def test_a_higher_peak_must_be_higher_with_all_networks(monkeypatch):
     for sign, outcome in ((1, HOLDS), (-1, CONTRADICTED)):
         table = made_up(*as_claimed(sign))
         missed = table["learning_rate"] == 0.04
@@ -182,6 +182,16 @@ def test_a_higher_peak_must_be_higher_with_all_networks():
         both = claims(turned) | {f"higher-dense-{axis}": other for axis in reading.AXES}
         words = "Whether it becomes higher is not judged: it depends on which networks count"
         assert words in reading.finding(turned, FULL, both)
+    with monkeypatch.context() as patch:  # most peaks in the first layer, from which they move deeper
+        patch.setattr(reading, "in_the_first_layer", lambda table: (20, 30))
+        held = {
+            f"centre-dense-{axis}": replace(both[f"centre-dense-{axis}"], outcome=HOLDS)
+            for axis in reading.AXES
+        }
+        assert "; whether it becomes higher depends on which networks count." in reading.finding(
+            turned, FULL, both | held
+        )
+        assert "becomes higher" not in reading.finding(turned, FULL, found | held)
 
 
 def test_near_ties_are_counted():

@@ -95,7 +95,10 @@ def test_settled_minima_are_judged_where_they_fit_all_images():
     assert found["rise-cifar10-0.3"].outcome == HOLDS
     said = finding(table)
     assert "are larger, not smaller" in said and "had not settled" not in said
-    assert "Around them the loss rises less at radius 0.3; our network is small." in said
+    assert (
+        "Around minima from pre-trained weights the loss rises less at radius 0.3; our network is small."
+        in said
+    )
     names = [number.what.split()[0] for number in reading.key_numbers(table, PARAMETERS)]
     assert names == ["mean", "mean", "largest"]
 
@@ -142,7 +145,7 @@ def test_ratios_of_the_table_take_out_loss_and_norm():
     assert list(table["stopped"]) == ["by loss"] * 3 + ["by loss, batch statistics", "by steps"]
     first = table.iloc[0]
     assert [first[name][:4] for name in ("log2 λ", "log2 λ/loss", "log2 λ‖W‖²")] == ["1.00", "0.00", "3.00"]
-    assert set(table["with λ < 0"]) == {"6 of 6"}
+    assert set(table["networks with a negative eigenvalue"]) == {"6 of 6"}
 
 
 @pytest.mark.parametrize(("power", "outcome"), [(0, HOLDS), (2, CONTRADICTED)])
@@ -159,9 +162,9 @@ def test_the_finding_follows_the_ratio():
     assert "are larger, not smaller" in half and "are 0.50 times as large" in half
     scaled = finding(made_up(sharper=1.0, norm=2.0))
     assert "largest eigenvalues are as large at minima reached from pre-trained" in scaled
-    assert "with the weights' size taken out, those minima are flatter by a factor of 4.0" in scaled
+    assert "; relative to the weights' size, they are 4.0 times smaller" in scaled
     assert reading._by_radius({0.1: ABSENT, 0.3: HOLDS}) == "as much at radius 0.1, less at radius 0.3"
-    seen = "less at radius 0.3; at the paper's, 0.1, this is not judged"
+    seen = "less at radius 0.3; at the paper's, 0.1, it rises too little to be judged"
     assert reading._by_radius({0.1: NOT_JUDGED, 0.3: HOLDS}) == seen
 
 

@@ -317,4 +317,4 @@ def test_what_is_said_of_classes_that_are_alike_follows_the_ranks():
     ]
     said = reading.of_alike(pd.DataFrame(rows), {"datasets": ["mnist"]})
     assert "are alike move the weights further on MNIST; " in said
-    assert "It is so on no data set and less singular on MNIST." in said
+    assert "It is more singular on no data set and less singular on MNIST." in said
