@@ -19,6 +19,7 @@ LARGER = {
     "because": "a hundredth of the largest possible area is about what the width of a drawn curve covers",
 }
 EQUAL = 0.01  # of the largest alignment, about the width of a drawn curve: what is nearer is the same
+DISAGREE = "two ways of comparing curves disagree"  # their areas and most thresholds
 MOST, SHARE = 0.5, 0.05  # of the thresholds at which two curves differ: most of them; what counts as a half
 
 
@@ -104,6 +105,14 @@ def wide(areas, shares, matters, seen=0):
         "the verdict is the same by areas and by the share of thresholds at which a curve is the higher one",
         same, because="Section 4 calls alignment higher if it is so over a wide range of thresholds",
     )  # fmt: skip
+
+
+def by_area(of, by, *needs, matters=LARGER["matters"], seen=0):
+    """``of`` a statement on areas, judged only where the thresholds, the shares ``by``, say the same.
+
+    As :func:`wide`; needs : further conditions, which come before this one
+    """
+    return {"of": of, "requires": (*needs, wide(of, by, matters, seen))}
 
 
 def above_previous(layers):

@@ -191,15 +191,19 @@ def together(pairs):
     return names
 
 
+def unmet(claim):
+    """The texts of the requirements that ``claim`` does not meet, in their order, a list."""
+    return [need["text"] for need in claim.requires if not need["met"]]
+
+
 def first_unmet(claim, words, otherwise=None):
     """What is said of the first requirement that ``claim`` does not meet.
 
     words : {text of a requirement: what is said}, in the order that counts
     otherwise : said where all are met, as they may be at profile smoke; None: the claim's own reason
     """
-    unmet = {need["text"] for need in claim.requires if not need["met"]}
-    otherwise = claim.test if otherwise is None else otherwise
-    return next((said for text, said in words.items() if text in unmet), otherwise)
+    texts, otherwise = unmet(claim), claim.test if otherwise is None else otherwise
+    return next((said for text, said in words.items() if text in texts), otherwise)
 
 
 def listed(words):

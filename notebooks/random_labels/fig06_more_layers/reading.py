@@ -188,11 +188,11 @@ SAID = by_verdict(
     not_judged="We do not judge whether transferring layers speeds up all three networks",
 )
 FEW = by_verdict(
-    holds="many layers help more than few",
-    contradicted="many layers help less than few in at least one network",
-    absent="many layers help about as much as few in at least one network",
-    undecided="whether many layers help more than few is undecided",
-    not_judged="whether many layers help more than few is not judged, as we asked after seeing all seeds",
+    holds="Many layers help more than few",
+    contradicted="Many layers help less than few in at least one network",
+    absent="Many layers help about as much as few in at least one network",
+    undecided="Whether many layers help more than few is undecided",
+    not_judged="Whether many layers help more than few is not judged, as we asked after seeing all seeds",
 )
 
 
@@ -216,7 +216,7 @@ def finding(table, parameters, claims):
         beside += f"{gained(found[column].iloc[-1])} of mean accuracy"
     images = " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
     few = FEW.get(claims["among"].outcome)
-    text = f"{SAID[outcome]}. {few[0].upper()}{few[1:]}; {beside}" if few else f"{SAID[outcome]}; {beside}"
+    text = f"{SAID[outcome]}. {few}; {beside}" if few else f"{SAID[outcome]}; {beside}"
     return fitting(f"{text}.{_lost(claims, losing, column) or images}", f"{text}.")
 
 

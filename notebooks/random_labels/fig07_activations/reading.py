@@ -5,7 +5,7 @@ import numpy as np
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, listed, others
+from alignbook.wording import by_verdict, fitting, listed, others, unmet
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
@@ -292,7 +292,7 @@ def _earlier(table, kind):
 
 def _unmet(table, labels, claim):
     """Why the two cases are not compared: pre-training does not hurt, or not help, in its setting."""
-    if HURTS.text in {need["text"] for need in claim.requires if not need["met"]}:
+    if HURTS.text in unmet(claim):
         return "these runs do not show that pre-training hurts in the negative one"
     points = f"{gained(table, 'positive', labels):+.1f}".replace("-", "−")
     return (

@@ -3,7 +3,7 @@
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber
 from alignbook.over_seeds import agree, at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, first_unmet, fitting, listed, sentences
+from alignbook.wording import by_verdict, fitting, listed, sentences, unmet
 
 from .. import sweep_analysis as sweep
 from ..gains import KINDS
@@ -297,11 +297,7 @@ def finding(table, parameters, claims):
         caveat = "VGG-16 is stopped before it has learned"
     elif "vgg" in named and share < DRAWN.at_least:
         caveat = f"VGG-16 is drawn from {100 * share:.0f} % of the paper's initial scales"
-    turn = [
-        ARCHITECTURES[key]
-        for key in named
-        if first_unmet(claims[f"faster-{key}"], {SAME: SAME}, otherwise="") == SAME
-    ]
+    turn = [name for key, name in named.items() if SAME in unmet(claims[f"faster-{key}"])]
     turns = f"{listed(turn)}'s gain depends on which points of a setting count" if turn else caveat
     long = "; ".join([*rare, turns])  # joined here, since VGG-16 keeps its capitals
     ends = [long, *(["; ".join(rare)] if rare else []), caveat, None]

@@ -8,7 +8,7 @@ import numpy as np
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, curves, verdict
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import fitting, opening
+from alignbook.wording import fitting, opening, unmet
 
 from .. import step_sizes
 from ..curve_order import LARGER
@@ -250,8 +250,8 @@ def finding(table, parameters, claims):
 def _other(table, parameters, claims):
     """What another bandwidth of the RBF network changes, a sentence, where the headline holds; or nothing."""
     claim, aligns = claims["training-other"], claims["alignment-other"].outcome
-    unmet = [need["text"] for need in claim.requires if not need["met"]]
-    if claims["relu-fastest"].outcome != HOLDS or claim.outcome == HOLDS or unmet[:1] == [FITS]:
+    missed = unmet(claim)
+    if claims["relu-fastest"].outcome != HOLDS or claim.outcome == HOLDS or missed[:1] == [FITS]:
         return ""
     means = errors(table, early(parameters), "train_error").mean()
     if OTHER not in means or means["dictionary"] - means[OTHER] < means[OTHER] - means["relu"]:
@@ -261,7 +261,7 @@ def _other(table, parameters, claims):
     less = ", although it aligns less" * (aligns == HOLDS)
     if claim.outcome == UNDECIDED:
         return f" {size}, it is undecided whether the RBF network learns as fast{less}."
-    if RATIO in unmet:
+    if RATIO in missed:
         return f" {size}, the order of errors is not judged: by ratio and by difference it is not the same."
     if (gap := means["relu"] - means[OTHER]) < -ERROR:
         return ""

@@ -12,7 +12,7 @@ from alignbook.over_seeds import at, curves, difference, slope, strongest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import OTHERWISE, first_unmet, fitting, held
 
-from ..curve_order import LARGER, share_above, wide
+from ..curve_order import DISAGREE, LARGER, share_above, wide
 from ..names import by_set, title
 from .design import BASE, families, label, settings
 
@@ -171,7 +171,6 @@ LEARNED = Requirement(
 
 
 UNLEARNED = "the network did not learn its labels"
-COMPARED = "two ways of comparing curves disagree"
 
 
 def over_settings(id, text, source, headline=False, **given):
@@ -266,7 +265,7 @@ def unjudged(parameters, claims, id):
     for case in cases(parameters):
         claim = claims[f"{id}-{case.id}"]
         if claim.outcome == NOT_JUDGED:
-            reason = first_unmet(claim, {LEARNED.text: UNLEARNED}, otherwise=COMPARED)
+            reason = first_unmet(claim, {LEARNED.text: UNLEARNED}, otherwise=DISAGREE)
             name = f"{plain(case.given['setting'])} on {title(case.given['dataset'])}"
             why.setdefault(reason, []).append(name)
     others = sum(one not in (HOLDS, NOT_JUDGED) for one in outcomes(parameters, claims, id).values())

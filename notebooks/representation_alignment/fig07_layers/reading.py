@@ -10,14 +10,15 @@ from alignbook.statements import Statement
 from alignbook.wording import fitting, listed
 
 from ..curve_order import (
+    DISAGREE,
     LARGER,
     above_previous,
     arrows,
+    by_area,
     by_layer,
     monotone,
     share_above,
     weakest_step,
-    wide,
 )
 from ..names import by_set, title
 
@@ -123,7 +124,6 @@ def inputs_before(table, parameters, dataset):
     return -first_above(table, dataset, 0)
 
 
-DISAGREE = "two ways of comparing curves disagree"  # their areas and most thresholds
 STANDS = {
     HOLDS: "holds", CONTRADICTED: "is contradicted", ABSENT: "is too small to count at some step",
     UNDECIDED: "is undecided", NOT_JUDGED: f"is not judged, as {DISAGREE}",
@@ -132,48 +132,44 @@ STANDS = {
 EACH = LARGER | {"source": "Figure 7, Section 5", "each": by_set}
 
 
-def also(of, by, seen=0):
-    """``of`` a statement, judged only where the thresholds, the shares ``by``, say the same."""
-    return {"of": of, "requires": (wide(of, by, LARGER["matters"], seen),)}
-
-
 STATEMENTS = [
     Statement(
         "ordered",
         "After training, alignment rises from one hidden layer to the next, and before training it falls: "
         "the weakest step of both.",
-        **also(ordered, in_order), headline=True, **EACH,
+        **by_area(ordered, in_order), headline=True, **EACH,
     ),
     Statement(
-        "order", "The same holds on every data set: the weakest step of all.", **also(order, of_both),
+        "order", "The same holds on every data set: the weakest step of all.", **by_area(order, of_both),
         ours=True, **EACH | {"each": None},
     ),
     Statement(
         "rises", "After training, each hidden layer aligns better than the one before it.",
-        **also(rises, lambda t, p, dataset: shares(t, p, dataset)[1:]), **EACH,
+        **by_area(rises, lambda t, p, dataset: shares(t, p, dataset)[1:]), **EACH,
     ),
     Statement(
         "rises-further",
         "After further training, to a hundredth of the loss at the first stop, each hidden layer aligns "
         "better than the one before it.",
-        **also(further, lambda t, p, dataset: shares(t, p, dataset, "further")[1:], SEEN), ours=True, **EACH,
+        **by_area(further, lambda t, p, dataset: shares(t, p, dataset, "further")[1:], seen=SEEN), ours=True,
+        **EACH,
         seen=SEEN, post_hoc="the second stop was added to the claims after five runs had been seen",
     ),
     Statement(
         "falls", "Before training the order is reversed: each hidden layer aligns worse than the one before.",
-        **also(falls, lambda t, p, dataset: lower(t, p, dataset)[1:]), **EACH,
+        **by_area(falls, lambda t, p, dataset: lower(t, p, dataset)[1:]), **EACH,
     ),
     Statement(
         "gains", "Training increases alignment more for layers closer to the output.",
-        **also(gains, gained), **EACH | {"source": "Figure 7, caption"},
+        **by_area(gains, gained), **EACH | {"source": "Figure 7, caption"},
     ),
     Statement(
         "inputs-after", "After training, the first hidden layer aligns better than the inputs.",
-        **also(inputs_after, lambda t, p, dataset: shares(t, p, dataset)[:1]), **EACH,
+        **by_area(inputs_after, lambda t, p, dataset: shares(t, p, dataset)[:1]), **EACH,
     ),
     Statement(
         "inputs-before", "Before training, the first hidden layer aligns worse than the inputs.",
-        **also(inputs_before, lambda t, p, dataset: lower(t, p, dataset)[:1]), **EACH,
+        **by_area(inputs_before, lambda t, p, dataset: lower(t, p, dataset)[:1]), **EACH,
     ),
 ]  # fmt: skip
 

@@ -9,9 +9,9 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import agree, at, curves, difference, from_seed, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import fitting, held, listed, weaker
+from alignbook.wording import fitting, held, listed, unmet, weaker
 
-from ..curve_order import percent_above, share_above, wide
+from ..curve_order import by_area, percent_above, share_above
 from ..names import by_set, title
 from ..step_sizes import at_best, best
 from .design import NAMES
@@ -157,11 +157,6 @@ TEST = partial(lead, split="test")
 BETTER, POOR = partial(larger, high="transfer"), partial(larger, high="original", low="init")
 
 
-def by_area(of, by):
-    """``of`` a statement on areas, judged only where the thresholds, the shares ``by``, say the same."""
-    return {"of": of, "requires": (wide(of, by, AREA["matters"]),)}
-
-
 def by_loss(of, step, size, seen=0):
     """``of`` a statement on losses at this step and size, judged only where no other choice turns it."""
     return {"of": one_way(of, step, size), "requires": (however(of, seen),)}
@@ -171,12 +166,12 @@ STATEMENTS = [
     Statement(
         "better", "Features of the pre-trained network align better with the labels than other features.",
         source="Figures 13 (a, b), 19 and 20 (a), Section 7.2", **AREA, each=pairs, headline=True,
-        **by_area(BETTER, partial(higher, high="transfer")),
+        **by_area(BETTER, partial(higher, high="transfer"), matters=AREA["matters"]),
     ),
     Statement(
         "poor", "At random initialisation, the network aligns less than the inputs.",
         source="Figures 13 (a) and 19, Section 7.2", **AREA, each=by_set,
-        **by_area(POOR, partial(higher, high="original", low="init")),
+        **by_area(POOR, partial(higher, high="original", low="init"), matters=AREA["matters"]),
     ),
     Statement(
         "sudden",
@@ -261,8 +256,8 @@ def _learned(parameters, claims, others):
     for loss in LOSSES:
         own = [claims[f"faster-{case.id}"] for case in models(parameters) if case.given["loss"] == loss]
         outcomes[loss] = weaker(*own)
-        unmet = [[need["text"] for need in claim.requires if not need["met"]][:1] for claim in own]
-        turned += [loss] * (outcomes[loss] == NOT_JUDGED and [HOWEVER] in unmet)
+        first = [unmet(claim)[:1] for claim in own]
+        turned += [loss] * (outcomes[loss] == NOT_JUDGED and [HOWEVER] in first)
     rest = [loss for loss in LOSSES if loss not in turned]
     if not turned:
         return LEARNT[weaker(*(claims[f"faster-{case.id}"] for case in models(parameters)))].format(others)

@@ -11,7 +11,7 @@ from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import first_unmet, opening
 
-from ..curve_order import share_above, wide
+from ..curve_order import DISAGREE, by_area, share_above
 from ..names import by_set, title
 from .design import DEPTHS, INPUTS, NAMES
 
@@ -204,10 +204,7 @@ PERCENT = {"above": 0, "matters": MATTERS, "unit": "%", "because": TWENTIETH}
 AFTER = 0.05  # of the largest area
 
 
-def also(of, shares, *needs, matters=MATTERS, seen=0):
-    """``of`` a statement on areas, judged only where the thresholds say the same."""
-    return {"of": of, "requires": (*needs, wide(of, shares, matters, seen))}
-
+also = partial(by_area, matters=MATTERS)
 
 STATEMENTS = [
     Statement(
@@ -299,7 +296,7 @@ def _elsewhere(table, parameters, claims):
     """How the other data sets came out, a clause, or nothing where they agree with the first."""
     words = {
         HOLDS: "they do", CONTRADICTED: "they do not", ABSENT: "{} starts too little below {} to matter",
-        NOT_JUDGED: "two ways of comparing curves disagree",
+        NOT_JUDGED: DISAGREE,
     }  # fmt: skip
     full = "{1} already starts so low that a further drop cannot be judged"
     first, *others = (claims[f"deeper-{data}"] for data in parameters["datasets"])
