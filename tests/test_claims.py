@@ -62,8 +62,8 @@ def test_greater(values, outcome):
     ],
 )
 def test_absent_wins_within_the_smallest_effect_that_matters(values, outcome):
-    claim = Claim.greater(*WHAT, np.add(values, 5.0), than=5.0, matters=1.0)
-    assert claim.outcome == outcome and claim.matters == 1.0 and "± 1" in claim.test
+    claim = Claim.greater(*WHAT, np.add(values, 5.0), than=5.0, matters=1.0, unit="points")
+    assert claim.outcome == outcome and claim.matters == 1.0 and "± 1 points" in claim.test
     turned = Claim.less(*WHAT, np.subtract(5.0, values), than=5.0, matters=1.0)
     assert turned.outcome == outcome
 

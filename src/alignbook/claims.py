@@ -226,26 +226,26 @@ class Claim:
     @classmethod
     def greater(
         cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, than: float = 0.0,
-        paper: float | str | None = None, what: str = "seed", matters: float | None = None,
+        paper: float | str | None = None, what: str = "seed", matters: float | None = None, unit: str = "",
     ) -> "Claim":  # fmt: skip
         """``values`` (one per seed, or per ``what``) lie above ``than``: two-sided t interval of their mean.
 
         Absent when the whole interval is within ``than`` ± ``matters``, if given; holds when it is above
         ``than``, contradicted when it is below, else undecided; fewer than three seeds, or seeds without any
-        spread, are undecided.
+        spread, are undecided. ``unit`` is that of ``values``.
         """
-        return cls._directed(id, statement, source, values, than, 1, paper, what, matters)
+        return cls._directed(id, statement, source, values, than, 1, paper, what, matters, unit)
 
     @classmethod
     def less(
         cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, than: float = 0.0,
-        paper: float | str | None = None, what: str = "seed", matters: float | None = None,
+        paper: float | str | None = None, what: str = "seed", matters: float | None = None, unit: str = "",
     ) -> "Claim":  # fmt: skip
         """Like :meth:`greater`, the other way round: ``values`` lie below ``than``."""
-        return cls._directed(id, statement, source, values, than, -1, paper, what, matters)
+        return cls._directed(id, statement, source, values, than, -1, paper, what, matters, unit)
 
     @classmethod
-    def _directed(cls, id, statement, source, values, than, sign, paper, what, matters):
+    def _directed(cls, id, statement, source, values, than, sign, paper, what, matters, unit):
         _require_finite([than])
         values, mean, interval = t_interval(values)
         low, high = interval or (-math.inf, math.inf)
@@ -256,12 +256,12 @@ class Claim:
             outcome = HOLDS if (low > than) == (sign > 0) else CONTRADICTED
         test = f"95 % t interval of the mean over {_counted(values, what)} against {than:g}"
         if matters is not None:
-            test += f", absent within ± {matters:g}"
+            test += f", absent within ± {matters:g} {unit}".rstrip()
             if outcome in (HOLDS, CONTRADICTED) and abs(mean - than) < matters:
                 test += "; our estimate is smaller than that, so more seeds may show it absent"
         return cls(
             id, statement, source, paper, None, mean, interval, outcome, len(values), test,
-            matters=matters, against=float(than), spread=_spread(values), what=what,
+            matters=matters, unit=unit, against=float(than), spread=_spread(values), what=what,
         )  # fmt: skip
 
     @classmethod

@@ -214,7 +214,7 @@ class Statement:
         if self.rule == "one_run":
             return Claim.one_run(*about, values, target, self.within, what=what)
         judge = Claim.greater if self.rule == "above" else Claim.less
-        return judge(*about, values, target, matters=self.matters, what=what)
+        return judge(*about, values, target, matters=self.matters, what=what, unit=self.unit)
 
 
 def judged(statements, table, parameters, parts=MappingProxyType({})):
