@@ -134,17 +134,17 @@ def finding(table, parameters, claims):
     outcome, fall = claims["falls-random"].outcome, changed(table, parameters, FALL, labels="random")
     if outcome not in SAID or fall.empty:
         return "No run on images with random labels is among the results: there is nothing to see."
-    text = f"{SAID[outcome]}: where the data vary most, weights grow by a factor {percent(-fall)} "
-    text += f"{'smaller' if fall.mean() > 0 else 'larger'} than at the peak"
+    text = f"{SAID[outcome]}: where the data vary most, the weights' growth factor is {percent(-fall)} "
+    text += f"{'below' if fall.mean() > 0 else 'above'} that at the peak"
     if outcome == claims["rises-random"].outcome == HOLDS:
         text = text.replace("falls in the end", "first rises and then falls")
     text += others(outcome, {"real labels": claims["falls-real"].outcome}) + "."
     only = claims.get(f"falls-gaussian-{ONLY_RISES['inputs']}")
     if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:
         rises = f"{text} With {ONLY_RISES['inputs']:,} Gaussian inputs the paper says it only rises"
-        scale = "the initial scale, not given, matters a lot"
+        scale = "the rise depends on an unprinted initial scale"
         return fitting(f"{rises} (not judged); {scale}.", f"{rises}, so that is not judged.")
-    return text + " The initial scale, which the paper does not give, matters a lot."
+    return text + " The rise depends on the initial scale, which the paper does not print."
 
 
 def _below(falls):

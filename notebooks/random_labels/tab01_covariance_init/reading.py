@@ -201,10 +201,10 @@ def further(claims):
     if not steps:
         return ""
     if steps == {HOLDS}:
-        return "; every further layer of Table 1 raises mean accuracy"
+        return "; every further layer of Table 1 raises it"
     if CONTRADICTED in steps:
-        return "; some further layer of Table 1 lowers mean accuracy"
-    return "; not each further layer of Table 1 surely raises mean accuracy"
+        return "; some further layer of Table 1 lowers it"
+    return "; not each further layer of Table 1 surely raises it"
 
 
 def finding(table, parameters, claims):
@@ -217,7 +217,7 @@ def finding(table, parameters, claims):
     )  # fmt: skip
     if said is None:
         return "Not all runs to be compared have finished."
-    said += f": {100 * claim.measured:+.1f} points of accuracy, {100 * claim.paper:+.1f} in the paper"
+    said += f": {100 * claim.measured:+.1f} points of mean accuracy, {100 * claim.paper:+.1f} in the paper"
     return f"{said}{further(claims)}.{MATCHED.get(match.outcome, '')}"
 
 

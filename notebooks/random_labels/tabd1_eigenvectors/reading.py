@@ -195,7 +195,7 @@ def finding(table, parameters, claims):
         f"{least(table).median():.2f} (median over the splits), in the paper above {LEAST}",
     }
     moved = claims["least"].outcome == CONTRADICTED and claims["least-partners"].outcome == HOLDS
-    swap = "Later eigenvectors with close eigenvalues swap places" * moved
+    swap = f"Matched by likeness instead of order, one split could reach {LEAST}" * moved
     found = {given["optimiser"]: claims[f"commutes-{id}"] for id, (_, given) in optimisers(True).items()}
     broken = [name for name, claim in found.items() if claim.outcome == CONTRADICTED]
     symmetry = ""

@@ -67,7 +67,8 @@ STATEMENTS = [
     ),
     Statement(
         "uniform-before",
-        "Before training, their share along those of the last hidden layer is also at chance level.",
+        "Before training, the shuffled labels' share along those of the last hidden layer is also at chance "
+        "level.",
         source="Figure 2 (c)", of=beyond_chance("c"), **UNIFORM,
     ),
 ]  # fmt: skip

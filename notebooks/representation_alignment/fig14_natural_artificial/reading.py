@@ -252,14 +252,14 @@ def finding(table, parameters, claims):
         after = f"{_tuned(objects)} on artificial classes and {TUNED[animals]} on natural ones"
     else:
         natural = f"this is {TUNED[animals]}" if animals in OPEN else _tuned(animals, "it")
-        after = f"{_tuned(objects)} on artificial classes; on natural ones, {natural}"
-    said = f"On average features learned on a more similar source align with the target {', '.join(parts)}"
+        after = f"{_tuned(objects)} on artificial classes; on natural ones {natural}"
+    said = f"On average, features learned on a more similar source align with the target {', '.join(parts)}"
     text = f"{said}; {after}. CIFAR-100 stands in for ImageNet, and fine-tuning stops unfinished."
     short = text.replace("accuracy after fine-tuning", "fine-tuned accuracy")
     sources = short.replace(
         "learned on a more similar source align with the target", "of more similar sources align with targets"
     )
-    plain = sources.replace("On average features", "Features")
+    plain = sources.replace("On average, features", "Features")
     told = sources.replace("all three stages of the network", f"all three stages{_everywhere(claims)}")
     texts = (text, short, sources, plain)
     if _everywhere(claims):

@@ -20,7 +20,7 @@ PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 # data/plans/representation_alignment.yaml
 TWENTIETH = "a twentieth of the area that is there could hardly be seen between two drawn curves"
 PAPER_RATE = 0.001  # of fine-tuning, Appendix D
-POINT = "1,000 test images give an accuracy to about a point"
+POINT = "some 400 to 1,000 test images give an accuracy to one or two points"
 
 
 def pairs(parameters):
@@ -208,7 +208,11 @@ def finding(table, parameters, claims):
         )
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + _stand_in(parameters)
-    said = _tallies(one, other)
+    both = sum(
+        {claims[f"{id}-{case.id}"].outcome for id in ("alignment", "accuracy")} == {HOLDS}
+        for case in each_pair(parameters)
+    )
+    said = _tallies(one, other, both)
     ids = [f"ranks-{case.id}" for case in targets(parameters)]
     text = joined(said, over_cases(claims, ids, ACROSS))
     plain = _stand_in(parameters)
@@ -234,13 +238,19 @@ def _stand_in(parameters):
     return f"Digits stand in for Office-31, {network} for ResNet-18."
 
 
-def _tallies(one, other):
-    """In how many pairs alignment falls and in how many accuracy, with what became of the others."""
+def _tallies(one, other, both):
+    """In how many pairs alignment falls and in how many accuracy, with what became of the others.
+
+    both : in how many of the pairs both fall, which is said where it is fewer than either
+    """
     (aligned, rest), (accurate, more) = map(_tally, (one, other))
     rest = rest * (rest != more)  # said once where it is the same
+    together = f", both in {both}" * (both < min(one[HOLDS], other[HOLDS]))
+    if not rest:
+        accurate = accurate.removesuffix(f" of {other.total()} pairs")
     return (
         f"Learning another domain's random labels lowers alignment in {aligned}{rest} and "
-        f"accuracy in {accurate}{more}"
+        f"accuracy in {accurate}{more}{together}"
     )
 
 

@@ -134,7 +134,8 @@ def least_square(table, parameters):
     return float(least) / POINTS_9 if spectra(table) else None
 
 
-ROUNDING = {"exactly": 0.0, "within": TOLERANCE, "unit": "of the loss, the largest difference"}
+SHARE = "of the larger of ‖y‖² and the loss, the largest difference"
+ROUNDING = {"exactly": 0.0, "within": TOLERANCE, "unit": SHARE}
 FIGURE = {"source": "Figure 9, Section 6.2", "above": 0, "unit": "of the loss"}
 SCALED = Requirement(
     "Section 6.2 says that the rows are scaled", lambda table, parameters: ROWS_OF_LENGTH_ONE,
@@ -198,7 +199,7 @@ def finding(table, parameters, claims):
     so = ", so alignment sets the speed" if claim.outcome == HOLDS else ""
     crossed = CROSSED[weaker(claims["early"], claims["late"])]
     return (
-        f"{said} (largest difference {claim.measured:.0e} of the loss){so}; {crossed}. "
+        f"{said} (largest difference {claim.measured:.0e} of the starting loss){so}; {crossed}. "
         f"Our features are learned from {title(parameters['dataset'])}, not from CT slices."
     )
 

@@ -5,6 +5,7 @@ import numpy as np
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import across, at, last, sample, slope
 from alignbook.statements import Case, Statement
+from alignbook.wording import fitting, sentences
 
 # Fixed before any result was seen.
 EXACT, DECOMPOSED = 1e-8, 1e-10  # relative errors of identities, in float64
@@ -173,14 +174,15 @@ def finding(table, parameters, claims):
         return f"{SAID[NOT_JUDGED]}: {claims[id].test}."
     here = off(table, parameters).mean()
     narrows = "narrows" if claims[id].outcome == HOLDS else "does not clearly narrow"
-    said = f"{SAID[claims[id].outcome]}: with them, the tangent kernel of {min(parameters['depths'])} wide "
-    said += f"layers is {here:.0f} % off, a gap that {narrows} with width."
+    off_by = f"{SAID[claims[id].outcome]}: with them, the tangent kernel of {min(parameters['depths'])} wide "
+    off_by += f"layers differs by {here:.0f} %"
+    alike = claims[f"copies-{min(parameters['depths'])}"].outcome == HOLDS
+    gap, misprint = f"a gap that {narrows} with width", ""
     if claims["printed"].outcome == CONTRADICTED:
-        said += (
-            " An equation of Appendix A.4 seems misprinted: taken literally, the variance doubles with every "
-        )
-        said += "layer."
-    return said
+        misprint = "An equation of Appendix A.4 seems misprinted: taken literally, the variance doubles "
+        misprint += "with every layer"
+    parts = [f"{off_by}, as two draws of fresh weights do, {gap}"] * alike + [f"{off_by}, {gap}"]
+    return fitting(*(sentences(text, misprint) for text in parts))
 
 
 def key_numbers(table, parameters):

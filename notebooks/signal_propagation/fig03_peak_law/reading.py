@@ -345,20 +345,20 @@ def finding(table, parameters, claims):
         return fitting(unjudged(found).replace("(", "(slope ", 1), unjudged(found, False))
     said = f"The layer that aligns most {law.replace('; ', '; it ')}"
     judged = [claim.id.removeprefix("slope-") for outcome in LAW for claim in found.get(outcome, ())]
-    width = f" (at width {parameters['width']}, where the text has {TEXT_WIDTH})"
+    width = f" (width {parameters['width']}, as in the tables; the text has {TEXT_WIDTH})"
     wide = parameters["width"] == TEXT_WIDTH or all("cifar10" in name for name in judged)
     bare, said = said, said + width * (not wide)
     more, short, theory = unjudged(found), unjudged(found, False), said
     mean, supremum = (most(table, parameters, statistic, judged) for statistic in ("mean", "supremum"))
     if math.isfinite(mean) and math.isfinite(supremum):
         exactly = f"at most {max(mean, supremum):.1f}"
-        theory = joined(said, f"exact theory for these depths gives {exactly}")
+        theory = joined(said, f"exact theory for these images gives {exactly}")
     told = ((theory, more), (theory, short), (said, short), (bare, short))
     return fitting(*(f"{text}. {rest}".rstrip() for text, rest in told))
 
 
 def unjudged(found, slopes=True):
-    """``MNIST (1.5) is not judged, because …, nor is CIFAR-10 (0.5), because ….``; "" where all are judged.
+    """``MNIST (1.5) is not judged, as …, nor is CIFAR-10 (0.5), as ….``; "" where all are judged.
 
     slopes : whether the mean slopes are given, which are measured all the same
     """
@@ -372,7 +372,7 @@ def unjudged(found, slopes=True):
             ("is", why) if len(some) == 1 else ("are", why.replace("its slope depends", "slopes depend"))
         )
         parts.append(f"nor {verb} {listed(some)}" if parts else f"{listed(some)} {verb} not judged")
-        parts[-1] += f", because {why}"
+        parts[-1] += f", as {why}"
     return f"{', '.join(parts)}." if parts else ""
 
 

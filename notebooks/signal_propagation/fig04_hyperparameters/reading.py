@@ -337,8 +337,8 @@ def finding(table, parameters, claims):
         told = [sentences(said, f"{where}, from which it can move no other way"), f"{said}."]
         if which_count(claims):
             said = said.replace("the early layers towards the centre", "early layers")
-            said = said.replace(CHOSEN, " (chosen after our results)")
-            height = "whether it becomes higher depends on which networks count"
+            said = said.replace(CHOSEN, " (direction chosen after results)")
+            height = "whether it grows depends on which networks count"
             told.insert(0, sentences(said, f"{where} and can only move deeper", height))
         return fitting(*told)
     heights = {axis: claims[f"higher-dense-{axis}"].outcome for axis in AXES}

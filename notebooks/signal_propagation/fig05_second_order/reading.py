@@ -209,7 +209,7 @@ def finding(table, parameters, claims):
         far = "far " * (parameters["learning_rate"] >= 10 * rate)
         caveat = f"As ReLUs switch, even the first-order term holds only for {far}shorter steps"
         if claim.outcome == CONTRADICTED and math.isfinite(most := best(table)):
-            caveat = f"{far}shorter steps would reach {most:.2f} early on (not judged)"
+            caveat = f"{far}shorter steps could reach {most:.2f} early on (not judged)"
     return fitting(sentences(said, caveat, middle), sentences(said, middle), sentences(said))
 
 

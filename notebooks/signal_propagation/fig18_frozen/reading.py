@@ -242,8 +242,8 @@ def finding(table, parameters, claims):
         return "The results contain no frozen network with alignments."
     most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
     start = before(table, parameters)
-    said = f"With only the last layer trained, the others' alignments change {said}: by up to "
-    said += f"{100 * most:.0f} % on average, of a small initial value ({start:.3f})"
+    said = f"With only the last layer trained, the others' alignments change {said} of their small initial "
+    said += f"value ({start:.3f}): averaged over the layers, by up to {100 * most:.0f} %"
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     if parity and len(replicates(claims, "evolves")) == 1:  # else the first sentence is long enough

@@ -257,17 +257,17 @@ def finding(table, parameters, claims):
         ids = [f"features-first-{network}-{task}" for task in TASKS]
         order = over_cases(claims, ids, ORDER, "in {} tasks")
         if order is not None and claims[ids[0]].measured is not None:
-            which = f"{NETWORKS[network]} {'one, seen along few axes,' if said else 'network'}"
+            which = f"{NETWORKS[network]} {'one (filters on few axes)' if said else 'network'}"
             said.append(f"in the {which} {order}")
     if not said:
         return "Nothing was measured: every run diverged or was too short."
-    text = "We expected features to align before filters prefer the data's axes to random ones: "
+    text = "We expected features to align before filters prefer the data's axes: "
     text += "; ".join(said)
     small = "Both are small" if len(said) > 1 else "It is small"
     if turned := turned_by_the_end(table, parameters):
-        count = f"{len(turned)} of {len(cases(parameters))} cases"
+        count = f"{len(turned)} of {len(cases(parameters))} orders"
         end = f"{early_end(table, parameters)} of {parameters['steps']}"
-        early = f"Ending at step {end} would reverse {count}"
+        early = f"Had training ended at step {end}, {count} would be reversed"
         return fitting(sentences(text, small, early), sentences(text, early))
     return sentences(text, small)
 

@@ -281,7 +281,9 @@ def at_equal_loss(claims):
         for outcome, same in sorted(found.items(), key=lambda one: list(EQUAL).index(one[0]))
     ]
     margin = next(iter(found.values()))[0].tolerance
-    return f"Within {margin:g} of the labels, {'; '.join(said)}."
+    told = "We call the features equally aligned where the share of the labels differs by less than "
+    told += f"{margin:g} (in brackets: first layer frozen minus all layers trained)"
+    return f"{told}: {'; '.join(said)}."
 
 
 def _difference(claim):

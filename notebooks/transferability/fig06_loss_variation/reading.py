@@ -170,7 +170,7 @@ def finding(table, parameters, claims):
         return "There is nothing to compare."
     if all(_turns_with_reach(claims[f"early-{id}"]) for id in cases):
         early += ", since longer steps give another verdict"
-    whole = f"{said}: {2**over_all:.1f} times as much in Figure 6"
+    whole = f"{said}: {2**over_all:.1f} times as much in our Figure 6"
     small = "our network is small"
     return fitting(sentences(whole, early, small), sentences(whole, early), sentences(said, early))
 

@@ -141,7 +141,7 @@ STAYS = by_verdict(
     undecided="; whether these leave it (our edge: 10 %) is undecided",
     not_judged="; whether these leave it is not judged",
 )  # fmt: skip
-BY_EDGE = "; whether these leave it depends on where its edge is"
+BY_EDGE = "; whether the latter leave the region depends on where its edge is"
 FURTHER = by_verdict(
     "The weights move farther, too", "The weights move less far", "The weights move no farther",
     undecided="Whether the weights move farther is undecided",
@@ -174,7 +174,7 @@ def finding(table, parameters, claims):
     small = "Our network is small"
     if not other:
         return sentences(text, small)
-    alone = f"Alike in inputs alone, {listed(map(called, kinds['inputs']))} {other}"
+    alone = f"what is alike in inputs alone ({listed(map(called, kinds['inputs']))}) {other}"
     moved = FURTHER.get(claims[f"further-{HELD_OUT}"].outcome, "")
     return fitting(
         sentences(text, moved, alone, small),
@@ -188,7 +188,7 @@ def key_numbers(table, parameters):
     """Mean rises over the targets alike in inputs and labels, in inputs alone, and over the unlike ones."""
     kinds = of_kinds(parameters) | {"unlike": parameters["unlike"]}
     found = {listed(map(called, names)): mean_of(rise, table, names) for names in kinds.values() if names}
-    what = "source's loss after {} (0: its own; 1: guessing)"
+    what = "rise of the source's loss after fine-tuning on {} (0: none; 1: to guessing)"
     return [KeyNumber(what.format(when), interval(got)) for when, got in found.items() if len(got)]
 
 

@@ -21,7 +21,7 @@ SECTIONS = {
     PART: "The first part of the main claim holds, and other parts or some settings do not, or not clearly; "
     "or it holds in some settings alone.",
     NOT: "The first part of the main claim is contradicted, or its effect too small to matter, in every "
-    "setting; another part, named beside it, may hold.",
+    "setting that we judged; another part, named beside it, may hold.",
     OPEN: "Seeds or sizes do not decide the first part of the main claim, or something that it requires is "
     "not met; another part, named beside it, may hold.",
 }
@@ -158,7 +158,7 @@ def findings(papers, records):
         parts += [
             "## Further statements that are contradicted",
             "",
-            folded(f"{len(further)} beside the headlines", _statements(further)),
+            folded(f"{len(further)} statements beside the main claims", _statements(further)),
             "",
         ]
     return "\n".join(parts)

@@ -1,5 +1,7 @@
 """The probe's figures, as SVG."""
 
+import math
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -94,6 +96,7 @@ def _curvature(ax, rows):
         look = {"color": look["color"], "label": look["label"]}
         ax.errorbar(place, part["eigenvalue"], part["residual"], fmt="o", **look)
     ax.axhline(0, color=GREY, lw=0.8)
+    ax.set_yscale("symlog", linthresh=1)  # networks may differ by orders of magnitude
     ax.set(xlabel="index, by magnitude", ylabel="eigenvalue ± residual")
     ax.legend()
 
@@ -111,8 +114,9 @@ def _slice(ax, rows):
 def _deviation(ax, rows):
     groups = rows.groupby("since", sort=False) if "since" in rows else [("before", rows)]
     for since, part in groups:
-        ax.plot(range(1, len(part) + 1), part["deviation"], "o-", ms=4, label=f"since {plain(since)}")
-    ax.set(xlabel="weight, from the input", ylabel="‖W − W₀‖", ylim=(0, None))
+        ax.plot(range(1, len(part) + 1), 100 * part["relative"], "o-", ms=4, label=f"since {plain(since)}")
+    ax.axhline(100 * math.sqrt(2), color=GREY, lw=0.8, ls=":")
+    ax.set(xlabel="weight, from the input", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
     if len(list(groups)) > 1:
         ax.legend()

@@ -13,11 +13,12 @@ ABOUT = {
         "Maennel et al. 2020",
         "random_labels/fig02_misalignment",
         "The paper says that training aligns the covariance of the first layer's filters with that of the "
-        "image patches: the same eigenvectors, and eigenvalues that are a function f(σ) = τ of the patches'.",
+        "image patches: the same eigenvectors, and along each a standard deviation τ = f(σ) of the patches' "
+        "σ.",
         "Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many "
-        "Gaussian filters have whose covariance is aligned; random bases show what no alignment would "
-        "give. Where these two are about as large, as with few more filters than entries of a patch, "
-        "misalignment says little.",
+        "Gaussian filters have whose covariance is aligned; trained filters are not Gaussian and can lie "
+        "below it. Random bases show what no alignment would give. Where these two are about as large, as "
+        "with few more filters than entries of a patch, misalignment says little.",
     ),
     "features": (
         "Features and labels",
@@ -31,8 +32,8 @@ ABOUT = {
         "Tangent kernels and labels, layer by layer",
         "Lou et al. 2022",
         "signal_propagation/fig03_peak_law",
-        "Aₗ says how much a step along layer l's weights moves the outputs towards the labels: 1 if "
-        "nowhere else.",
+        "Aₗ says how much of what a step on layer l's weights does to the outputs moves them towards the "
+        "labels: 0 if nothing, 1 if all. A few hundredths are usual for ten classes.",
         "Chance is the same with shuffled labels. The paper finds that in deep networks Aₗ peaks in a "
         "hidden layer, which moves with depth.",
     ),
@@ -43,8 +44,8 @@ ABOUT = {
         "The Hessian's eigenvalues of largest magnitude, and its trace: how sharp the place is at which "
         "training ended.",
         "The residual bounds how far the nearest true eigenvalue is; the trace has a 95 % interval over "
-        "random vectors. Both grow with the scale of the loss: compare with the same network at random "
-        "weights.",
+        "random vectors. There is no absolute scale: random weights can be very flat or very steep. Compare "
+        "networks with the same loss, data and examples, or this one with itself at an earlier time.",
     ),
     "slice": (
         "The loss around the network",
@@ -70,13 +71,15 @@ SHOWS = {
     "filters": "Standard deviation τ of the filters over that of the patches, σ, along each eigenvector of "
     "the patches' covariance.",
     "features": "Share of the labels that lies along the first k singular vectors, for at most six of the "
-    "layers, from the input (light) to the outputs (dark).",
+    "layers, from the input (light) to the outputs (dark). A curve ends where its layer has no further "
+    "directions.",
     "tangent": "Alignment of each layer's tangent kernel with the labels, from the input to the outputs; "
     "dotted: with shuffled labels.",
     "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
     "slice": "The loss along one random direction, less the loss of the network itself, in the middle; on at "
     "most 256 of the examples.",
-    "deviation": "Length of each weight's change, from the input to the outputs.",
+    "deviation": "Length of each weight's change as a share of its length before, from the input to the "
+    "outputs; dotted: two independent random layers of one scale.",
 }
 
 
@@ -153,10 +156,14 @@ def _slice(rows):
 def _deviation(rows):
     said = []
     for since, part in rows.groupby("since", sort=False) if "since" in rows else [(None, rows)]:
-        far = part.iloc[int(part["deviation"].to_numpy().argmax())]
-        of = f", {_percent(far['relative'])} of its norm" if np.isfinite(far.get("relative", np.nan)) else ""
         whose = f"since {since} " if since not in (None, "before") else ""
-        said.append(f"{whose}farthest in {far['layer']} ({far['deviation']:.3g}{of})")
+        far = part.iloc[int(part["deviation"].to_numpy().argmax())]
+        told = f"in length, in {far['layer']} ({far['deviation']:.3g})"
+        relative = part["relative"].where(np.isfinite(part["relative"]))  # infinite from weights of 0
+        if relative.notna().any():
+            most = part.loc[relative.idxmax()]
+            told = f"relative to its norm, in {most['layer']} ({_percent(most['relative'])}); {told}"
+        said.append(f"{whose}farthest {told}")
     return "; ".join(said)
 
 

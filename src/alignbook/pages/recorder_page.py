@@ -38,7 +38,7 @@ def _included(table):
             "",
             "```{figure} recorder/curves.svg",
             ":alt: Four panels over training steps: misalignment, share of the labels, kernel alignment and "
-            "the largest Hessian eigenvalue, all of which change most between steps 30 and 300.",
+            "the largest Hessian eigenvalue; all but the misalignment change most between steps 30 and 300.",
             ":width: 100%",
             "",
             "What the loop above recorded. Where there is a legend, a line is a layer, light the first and "

@@ -52,8 +52,8 @@ def write(papers, records):
         "random, by a margin; the claim's page gives the rule, and [](reading) explains it. Where a claim",
         "says that one thing exceeds another, *here* is the difference, positive where the",
         "claim is right; where two are the same, near 0. A sign in a dashed frame marks a bound, reading or",
-        "coefficient of ours. Signs that touch are the cases of one statement, the main claim's first. At",
-        "the right stands the profile: `paper` has the paper's own settings, `quick` smaller ones.",
+        "coefficient of ours. Signs that touch are the cases of one statement, the main claim's first. Last",
+        "comes the profile: `paper` has the paper's own settings, `quick` smaller ones.",
         "",
         '<div class="ab-score" id="ab-scorecard">',
     ]

@@ -300,7 +300,7 @@ def test_claims_judge_only_what_was_run():
 
 def test_the_finding_says_how_both_halves_came_out():
     said = finding(as_printed(noise=1e-5))
-    assert ": +8.0 points of accuracy, +8.0 in the paper;" in said
+    assert ": +8.0 points of mean accuracy, +8.0 in the paper;" in said
     assert "They match" in said
     said = finding(as_printed(fitted=0.22))
     assert "is not judged: ours did not fit" in said
@@ -346,4 +346,4 @@ def test_what_the_caption_of_table_1_claims_is_the_rise_of_table_1():
     claims = {claim.id: claim for claim in judged(reading.STATEMENTS, as_printed(noise=1e-5), PARAMETERS)}
     claims["f3-rises-2"] = replace(claims["f3-rises-2"], outcome=UNDECIDED)
     claims |= {f"f1-rises-{k}": replace(claims[f"f1-rises-{k}"], outcome=HOLDS) for k in (1, 2, 3)}
-    assert reading.further(claims) == "; every further layer of Table 1 raises mean accuracy"
+    assert reading.further(claims) == "; every further layer of Table 1 raises it"

@@ -140,11 +140,11 @@ def test_others_disagree():
         "all eigenvectors the least scalar product is 0.90 (median over the splits), in the paper above 0.9"
         in said
     )
-    assert "swap places" not in finding(made_up(least=0.9))
+    assert "Matched by likeness" not in finding(made_up(least=0.9))
     turned = made_up(least=0.9)
     turned["partner"] = turned["apart"].where(turned["index"] != 13, turned["apart"] / 10)
     said = finding(turned)
-    assert "in the paper above 0.975. Later eigenvectors with close eigenvalues swap places" in said
+    assert "above 0.975. Matched by likeness instead of order, one split could reach 0.975" in said
     assert judged(turned)["least-partners"] == HOLDS
     # One of five splits above the bound: a printed split could be such a one, but not all are above it.
     spread = turned.assign(
@@ -152,7 +152,7 @@ def test_others_disagree():
     )
     assert judged(spread)["least-partners"] == HOLDS
     assert reading.least(spread, "partner").gt(reading.LEAST).sum() == 1
-    assert "swap places" in finding(spread)
+    assert "Matched by likeness" in finding(spread)
     assert reading.swapped(turned) == [13] and reading.swapped(made_up()) == []
 
 

@@ -143,7 +143,7 @@ def test_the_finding_tells_layers_and_targets_apart():
     said = finding(table)
     assert "in stage 3 (by 40 % in the last), worse in stage 2, no better in stage 1; " in said
     assert "layer" not in said
-    assert "fine-tuned accuracy is no higher on artificial classes; on natural ones, it is higher." in said
+    assert "fine-tuned accuracy is no higher on artificial classes; on natural ones it is higher." in said
 
 
 def test_the_finding_is_short_under_every_outcome(monkeypatch):

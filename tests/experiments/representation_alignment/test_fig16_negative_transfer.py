@@ -140,8 +140,10 @@ def test_the_finding_counts_pairs():
     said = finding(made_up(harm={"street": -3.0, "handwritten": 2.0, "coarse": 0.01}))
     assert "lowers alignment in 2 of 6 pairs (raised or unchanged in the rest) and" in said
     assert len(said) <= 300
-    same = reading._tallies(*[Counter({HOLDS: 4, UNDECIDED: 2})] * 2)
-    assert same.endswith("in 4 of 6 pairs and accuracy in 4 of 6 pairs (undecided in the rest)")
+    counts = [Counter({HOLDS: 4, UNDECIDED: 2})] * 2
+    same = reading._tallies(*counts, both=2)
+    assert same.endswith("in 4 of 6 pairs and accuracy in 4 (undecided in the rest), both in 2")
+    assert "both" not in reading._tallies(*counts, both=4)
     assert "undecided in the rest)" in finding(made_up(noise=20.0))
     assert finding(pd.DataFrame({"unit": []})) == "No run has finished."
 

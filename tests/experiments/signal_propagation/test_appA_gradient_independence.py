@@ -122,7 +122,7 @@ def test_claims_hold():
     assert "may use fresh weights:" in said(
         made_up()
     ) and "misprinted: taken literally, the variance doubles" in said(made_up())
-    assert "of 10 wide layers is 3 % off" in said(made_up())  # 1024^(-1/2)
+    assert "layers differs by 3 %, as two draws of fresh weights do" in said(made_up())  # 1024^(-1/2)
 
 
 def test_claims_are_contradicted():

@@ -258,7 +258,7 @@ def test_a_verdict_that_peaks_in_the_first_layer_decide_is_none():
     assert claim.outcome == "not judged" and claim.interval[0] > 0.8
     assert reading.slopes(table, asked(), "mnist", first=False).to_numpy() == pytest.approx(0.6, abs=0.1)
     assert found(table, depths=list(DEPTHS), **FULL) == (
-        "MNIST (slope 1.2) is not judged, because its slope depends on peaks in the first layer."
+        "MNIST (slope 1.2) is not judged, as its slope depends on peaks in the first layer."
     )
     steep = judged(made_up(first | line, accuracy=0.97), depths=list(DEPTHS), **FULL)
     assert steep["slope-mnist"].outcome == "contradicted"
@@ -270,7 +270,7 @@ def test_networks_far_from_the_printed_accuracy_decide_no_slope():
         assert far[id].outcome == "not judged" and "0.02" in far[id].test
     assert far["hidden-peak-mnist"].outcome != "not judged"
     said = found(following(0.9, 0.01, accuracy=0.895), depths=list(DEPTHS), **FULL)
-    assert said == "MNIST (slope 0.9) is not judged, because our accuracy is too low."
+    assert said == "MNIST (slope 0.9) is not judged, as our accuracy is too low."
 
 
 def test_inaccurate_networks_that_turn_a_slope_decide_none():
@@ -564,13 +564,14 @@ def test_the_finding_follows_the_verdicts():
     full = {"depths": list(DEPTHS), **FULL}
     follows = found(following(0.9, 0.01), **full)
     assert follows.startswith("The layer that aligns most grows as depth to the power 0.9 on MNIST, not 3/5")
-    assert f"not 3/5 (at width {PARAMETERS['width']}, where the text has 256); exact theory" in follows
-    assert follows.endswith("; exact theory for these depths gives at most 0.9.")
+    width = PARAMETERS["width"]
+    assert f"not 3/5 (width {width}, as in the tables; the text has 256); exact theory" in follows
+    assert follows.endswith("; exact theory for these images gives at most 0.9.")
     wide = found(following(0.9, 0.01), **full, width=256)
     assert "not 3/5; exact theory" in wide
     law = found(following(0.6, 0.01), **full)
-    assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST (at width")
-    assert "MNIST (slope 0.9) is not judged, because training was cut short." in found(
+    assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST (width")
+    assert "MNIST (slope 0.9) is not judged, as training was cut short." in found(
         following(0.9, 0.01), depths=list(DEPTHS)
     )
     assert found(pd.DataFrame({"unit": []})) == "Too few networks learned for a slope."

@@ -188,10 +188,10 @@ def test_a_higher_peak_must_be_higher_with_all_networks(monkeypatch):
             f"centre-dense-{axis}": replace(both[f"centre-dense-{axis}"], outcome=HOLDS)
             for axis in reading.AXES
         }
-        assert "; whether it becomes higher depends on which networks count." in reading.finding(
+        assert "; whether it grows depends on which networks count." in reading.finding(
             turned, FULL, both | held
         )
-        assert "becomes higher" not in reading.finding(turned, FULL, found | held)
+        assert "it grows" not in reading.finding(turned, FULL, found | held)
 
 
 def test_near_ties_are_counted():

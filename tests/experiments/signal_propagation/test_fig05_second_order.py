@@ -201,7 +201,7 @@ def test_how_near_far_shorter_steps_come_is_said_where_steps_of_training_do_not(
     table.loc[table["epoch"] == 4, "swapped"] = 0.95  # not in the first epoch
     assert reading.best(table) == pytest.approx(0.85)
     assert said(table).startswith("At the learning rate of training, steps do not move the tangent")
-    assert "Far shorter steps would reach 0.85 early on (not judged)" in said(table)
+    assert "Far shorter steps could reach 0.85 early on (not judged)" in said(table)
     assert "early on" not in said(made_up()) and len(said(table)) <= 300
     cited = next(one for one in reading.STATEMENTS if one.id == "correlated").source
     assert "Approximation 1" in cited and "Figure 5" not in cited  # whose times and images are not known

@@ -88,8 +88,8 @@ def test_the_finding_follows_the_order():
     assert said(later).count("filters come first") == 2
     mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
     assert said(mixed).startswith(
-        "We expected features to align before filters prefer the data's axes to random ones: in the "
-        "convolutional network filters come first; in the fully connected one, seen along few axes, "
+        "We expected features to align before filters prefer the data's axes: in the convolutional "
+        "network filters come first; in the fully connected one (filters on few axes) "
         "features come first. Both are small."
     )
     # An order that is not sure is called undecided, whatever its sign.
@@ -256,7 +256,5 @@ def test_an_order_that_an_earlier_end_turns_is_counted():
     table.loc[early, "random_bases"] = first.loc[early, "random_bases"]
     turned = reading.turned_by_the_end(table, PARAMETERS)
     assert [case.id for case in turned] == ["dense-real"]
-    assert (
-        f"nding at step {end} of {PARAMETERS['steps']} would reverse 1 of 6 cases." in said(table)
-        and len(said(table)) <= 300
-    )
+    told = f"ad training ended at step {end} of {PARAMETERS['steps']}, 1 of 6 orders would be reversed."
+    assert told in said(table) and len(said(table)) <= 300

@@ -174,7 +174,7 @@ def test_the_finding_follows_the_headline():
     said = reading.finding(made_up(), MADE_UP, claims(made_up()))
     # 10,000 units that move by 0.05 each: 500 times the radius, so 500² times as many.
     assert said.startswith("Everything that the proofs call small") and len(said) <= 300
-    assert re.search(r"about ([\d,]+) million", said)[1] in ("2,000", "3,000")  # 2500 to one digit
+    assert re.search(r"some ([\d,]+) million", said)[1] in ("2,000", "3,000")  # 2500 to one digit
     slow = made_up(short=0.2)
     assert reading.finding(slow, MADE_UP, claims(slow)).startswith("Something that the proofs call small")
     told = [number.what for number in reading.key_numbers(made_up(), PARAMETERS)]
