@@ -1,5 +1,7 @@
 """What the probe's report says."""
 
+import math
+
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -49,6 +51,21 @@ def test_the_network_at_random_weights_is_called_that_in_every_table():
     assert page.count(">random weights</td>") == 4 and FRESH not in page.replace(
         "landscapes_at_initialisation", ""
     )
+
+
+def test_how_far_weights_moved_is_a_share_of_their_length():
+    """The longest move need not be that of the weight which moved most for its length."""
+    rows = pd.DataFrame(
+        {"layer": ["a", "b", "c"], "deviation": [6.0, 2.0, 1.0], "relative": [0.27, 1.1, math.inf]}
+    )
+    assert sentences("deviation", rows) == (
+        "farthest relative to its norm, in b (110\u00a0%); in length, in a (6)"
+    )
+    from_zero = sentences("deviation", rows.assign(relative=math.inf))
+    assert from_zero == "farthest in length, in a (6)"
+    ax = Figure().subplots()
+    probe_figures.DRAW["deviation"](ax, rows.iloc[:2])
+    assert ax.lines[0].get_ydata() == pytest.approx([27, 110])
 
 
 def test_slices_of_losses_that_lie_far_apart_are_drawn_from_one_level():
