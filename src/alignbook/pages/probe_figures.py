@@ -91,12 +91,13 @@ def _tangent(ax, rows):
 
 
 def _curvature(ax, rows):
+    ax.set_yscale("symlog", linthresh=1)  # networks may differ by orders of magnitude
     for shift, (_, part, look) in enumerate(looks(rows)):
         place = part["index"] + 0.1 * shift
         look = {"color": look["color"], "label": look["label"]}
         ax.errorbar(place, part["eigenvalue"], part["residual"], fmt="o", **look)
     ax.axhline(0, color=GREY, lw=0.8)
-    ax.set_yscale("symlog", linthresh=1)  # networks may differ by orders of magnitude
+    ax.margins(y=0.1)
     ax.set(xlabel="index, by magnitude", ylabel="eigenvalue ± residual")
     ax.legend()
 
