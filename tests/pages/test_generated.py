@@ -195,7 +195,10 @@ def test_findings_tell_the_papers_other_claims_from_ours():
     own = [replace(claim, id=f"own-{claim.id}", ours=True) for claim in claims("holds", headline=False)]
     text = glance.findings(PAPERS, [made(found=[headline, *others, *own])])
     assert "The paper's other claims: 2 contradicted." in text and "Readings of ours: 1 holds." in text
-    assert "<summary>2 beside the headlines</summary>" in text and 'href="one/a.html#claim-c1"' in text
+    assert (
+        "<summary>2 statements beside the main claims</summary>" in text
+        and 'href="one/a.html#claim-c1"' in text
+    )
 
 
 def test_the_home_page_has_each_finding_with_its_caveat(monkeypatch):

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.colors import to_rgb
 from torch import nn
 from torch.nn import functional
 
@@ -18,7 +17,6 @@ import alignbook
 from alignbook import Recorder
 from alignbook.probing.budget import positions
 from alignbook.recording import INSTRUMENTS, recorder, schedule
-from alignbook.recording.drawing import drawn
 
 EVERYTHING = list(INSTRUMENTS)
 
@@ -288,16 +286,6 @@ def test_the_figure_has_a_panel_per_instrument_and_a_line_per_layer():
     assert [len(panel.lines) for panel in (first, second)] == [3, 1]
     values = record.table.query("instrument == 'alignment' and layer == '5'")["value"]
     np.testing.assert_array_equal(first.lines[1].get_ydata(), values)
-
-
-def test_of_many_layers_the_legend_names_six_from_light_to_dark():
-    rows = [("deviation", str(layer), "weight", step, 1.0) for layer in range(21) for step in (0, 1)]
-    figure = drawn(pd.DataFrame(rows, columns=["instrument", "layer", "parameter", "step", "value"]))
-    (panel,) = figure.axes
-    named = [text.get_text() for text in panel.get_legend().get_texts()]
-    assert named == ["0", "4", "8", "12", "16", "20"] and len(panel.lines) == 21
-    light, dark = (np.mean(to_rgb(panel.lines[place].get_color())) for place in (0, -1))
-    assert light > dark
 
 
 def stand_in(monkeypatch, module, name):

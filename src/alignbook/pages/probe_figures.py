@@ -99,7 +99,7 @@ def _curvature(ax, rows):
     ax.axhline(0, color=GREY, lw=0.8)
     ax.margins(y=0.1)
     ax.set(xlabel="index, by magnitude", ylabel="eigenvalue ± residual")
-    ax.legend()
+    legend_below(ax.figure, ax)
 
 
 def _slice(ax, rows):

@@ -1,7 +1,5 @@
 """The recorder's figure."""
 
-LABELS = 6  # lines that a panel's legend names; of more, these are spread evenly from first to last
-
 
 def drawn(table):
     """A matplotlib figure of a recorder's table: a panel per instrument, a line per weight over the steps."""
@@ -26,17 +24,13 @@ def _panel(panel, name, rows, colours):
     layers = list(dict.fromkeys(zip(rows["layer"], rows["parameter"], strict=True)))
     if ("", "") in layers:  # the whole network says it in one line
         layers = [("", "")]
-    last = len(layers) - 1
-    named = {round(part * last / (LABELS - 1)) for part in range(LABELS)} if last >= LABELS else range(LABELS)
     for i, (layer, parameter) in enumerate(layers):
         line = rows[(rows["layer"] == layer) & (rows["parameter"] == parameter)]
-        colour = colours(0.7 - 0.65 * i / max(1, len(layers) - 1))  # from light to dark
+        colour = colours(0.85 * i / max(1, len(layers) - 1))
         label = f"{layer} {parameter}" if parameter not in ("", "weight") else layer
-        if i not in named:
-            label = ""
         panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label or None)
     panel.set_xscale("symlog", linthresh=1)
     panel.set_xlim(left=0)
     panel.set(xlabel="step", title=name)
-    if len(layers) > 1:
+    if 1 < len(layers) <= 6:
         panel.legend(fontsize="small", frameon=False)
