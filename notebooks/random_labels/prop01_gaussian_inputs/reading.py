@@ -160,19 +160,17 @@ def _percent(value):
 def key_numbers(table, parameters):
     """What is left of the misalignment with random bases: gradient descent, Adam, one wide network."""
     widest = max(parameters["wide"])
-    found = {
-        "gradient descent": share(table, parameters, "plain"),
-        "Adam": share(table, parameters, "adam"),
-        f"one network alone, {widest} units wide": share_alone(table, parameters),
-    }
+    found = [
+        ("gradient descent", share(table, parameters, "plain"), 0),
+        ("Adam", share(table, parameters, "adam"), 0),
+        (f"one network alone, {widest} units wide", share_alone(table, parameters), "0 if infinitely wide"),
+    ]
+    what = "misalignment beyond sampling, % of random bases’"
     return [
-        KeyNumber(
-            f"misalignment beyond sampling, % of random bases’: {name}", interval(100 * values, "{:.1f}"),
-            "0 if infinitely wide" if name.startswith("one network") else 0,
-        )
-        for name, values in found.items()
+        KeyNumber(f"{what}: {name}", interval(100 * values, "{:.1f}"), printed)
+        for name, values, printed in found
         if len(values)
-    ]  # fmt: skip
+    ]
 
 
 def correlations(table, condition):

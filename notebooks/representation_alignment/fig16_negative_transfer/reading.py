@@ -197,10 +197,11 @@ def finding(table, parameters, claims):
     aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
     if aligned.empty or accurate.empty:
         return "No run has finished."
-    one, other = (
-        Counter(claims[f"{id}-{case.id}"].outcome for case in each_pair(parameters))
+    outcomes = [
+        [claims[f"{id}-{case.id}"].outcome for case in each_pair(parameters)]
         for id in ("alignment", "accuracy")
-    )
+    ]
+    one, other = map(Counter, outcomes)
     if set(one) == {NOT_JUDGED}:
         most, printed = accurate.mean().max(), _printed_falls()
         harm = (
@@ -208,11 +209,7 @@ def finding(table, parameters, claims):
         )
         said = f"{harm}, where the paper's loses at least {min(printed):.0f}"
         return UNFIT.format(falls=said) + _stand_in(parameters)
-    both = sum(
-        {claims[f"{id}-{case.id}"].outcome for id in ("alignment", "accuracy")} == {HOLDS}
-        for case in each_pair(parameters)
-    )
-    said = _tallies(one, other, both)
+    said = _tallies(one, other, both=sum(pair == (HOLDS, HOLDS) for pair in zip(*outcomes, strict=True)))
     ids = [f"ranks-{case.id}" for case in targets(parameters)]
     text = joined(said, over_cases(claims, ids, ACROSS))
     plain = _stand_in(parameters)

@@ -17,7 +17,7 @@ from ..names import LEARNED, called
 from .design import CROPPED, PAPER_TABLES, SETTINGS
 
 PAPER_SLOPE = 3 / 5  # Corollary 1; the text prints no slope that was fitted to the networks
-TEXT_WIDTH = 256  # Section 3.4, of all of Figure 3; Tables 2 and 3 say 100
+TEXT_WIDTH, TABLE_WIDTH = 256, 100  # Section 3.4, of all of Figure 3; Tables 2 and 3
 STATISTICS = {  # of which losses
     "mean": "mean over pairs", "99 %": "all but the closest 1 % of pairs",
     "supremum": "supremum over pairs, as in Definition 3",
@@ -345,7 +345,8 @@ def finding(table, parameters, claims):
         return fitting(unjudged(found).replace("(", "(slope ", 1), unjudged(found, False))
     said = f"The layer that aligns most {law.replace('; ', '; it ')}"
     judged = [claim.id.removeprefix("slope-") for outcome in LAW for claim in found.get(outcome, ())]
-    width = f" (width {parameters['width']}, as in the tables; the text has {TEXT_WIDTH})"
+    printed = "as in the tables; the text has" if parameters["width"] == TABLE_WIDTH else "where the text has"
+    width = f" (width {parameters['width']}, {printed} {TEXT_WIDTH})"
     wide = parameters["width"] == TEXT_WIDTH or all("cifar10" in name for name in judged)
     bare, said = said, said + width * (not wide)
     more, short, theory = unjudged(found), unjudged(found, False), said

@@ -122,7 +122,8 @@ def test_claims_hold():
     assert "may use fresh weights:" in said(
         made_up()
     ) and "misprinted: taken literally, the variance doubles" in said(made_up())
-    assert "layers differs by 3 %, as two draws of fresh weights do" in said(made_up())  # 1024^(-1/2)
+    assert "of 10 wide layers differs by 3 %" in said(made_up())  # 1024^(-1/2)
+    assert "by 3 %, as two draws of fresh weights do" in said(made_up())
 
 
 def test_claims_are_contradicted():

@@ -564,8 +564,9 @@ def test_the_finding_follows_the_verdicts():
     full = {"depths": list(DEPTHS), **FULL}
     follows = found(following(0.9, 0.01), **full)
     assert follows.startswith("The layer that aligns most grows as depth to the power 0.9 on MNIST, not 3/5")
-    width = PARAMETERS["width"]
-    assert f"not 3/5 (width {width}, as in the tables; the text has 256); exact theory" in follows
+    assert f"not 3/5 (width {PARAMETERS['width']}, where the text has 256); exact theory" in follows
+    tables = found(following(0.9, 0.01), **full, width=100)
+    assert "not 3/5 (width 100, as in the tables; the text has 256); exact theory" in tables
     assert follows.endswith("; exact theory for these images gives at most 0.9.")
     wide = found(following(0.9, 0.01), **full, width=256)
     assert "not 3/5; exact theory" in wide

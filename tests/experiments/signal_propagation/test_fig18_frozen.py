@@ -177,7 +177,11 @@ def test_of_nothing_nothing_is_said():
     one = but_table_4(outcomes(made_up(seeds=1)))
     assert {one.pop("centre"), one.pop("short")} == {NOT_JUDGED}
     assert set(one.values()) == {UNDECIDED}
-    assert "a tenth (undecided) of their small initial value" in found(made_up(seeds=1))
+    said = found(made_up(seeds=1))
+    assert (
+        "a tenth (undecided) of their small initial value" in said
+        and ": averaged over the layers, by" in said
+    )
 
 
 def test_a_bounded_change_is_absent():
