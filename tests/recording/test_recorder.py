@@ -17,6 +17,7 @@ import alignbook
 from alignbook import Recorder
 from alignbook.probing.budget import positions
 from alignbook.recording import INSTRUMENTS, recorder, schedule
+from alignbook.recording.drawing import drawn
 
 EVERYTHING = list(INSTRUMENTS)
 
@@ -286,6 +287,17 @@ def test_the_figure_has_a_panel_per_instrument_and_a_line_per_layer():
     assert [len(panel.lines) for panel in (first, second)] == [3, 1]
     values = record.table.query("instrument == 'alignment' and layer == '5'")["value"]
     np.testing.assert_array_equal(first.lines[1].get_ydata(), values)
+    shades = [sum(line.get_color()[:3]) for line in first.lines]
+    assert shades == sorted(shades, reverse=True)  # from light to dark
+
+
+def test_of_many_layers_the_legend_names_the_first_and_the_last():
+    layers = [f"block.{n}" for n in range(9)]
+    table = pd.DataFrame({"layer": layers}).assign(
+        step=0, instrument="alignment", parameter="weight", value=0.1
+    )
+    (panel,) = drawn(table).axes
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == [layers[0], layers[-1]]
 
 
 def stand_in(monkeypatch, module, name):

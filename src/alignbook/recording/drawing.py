@@ -1,8 +1,13 @@
 """The recorder's figure."""
 
+NAMED = 6  # lines that a legend names one by one; of more it names the first and the last
+
 
 def drawn(table):
-    """A matplotlib figure of a recorder's table: a panel per instrument, a line per weight over the steps."""
+    """A matplotlib figure of a recorder's table: a panel per instrument, a line per weight over the steps.
+
+    Lines run from light (the first layer) to dark (the last). Raises ValueError where the table is empty.
+    """
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(table["instrument"]))
@@ -26,11 +31,13 @@ def _panel(panel, name, rows, colours):
         layers = [("", "")]
     for i, (layer, parameter) in enumerate(layers):
         line = rows[(rows["layer"] == layer) & (rows["parameter"] == parameter)]
-        colour = colours(0.85 * i / max(1, len(layers) - 1))
-        label = f"{layer} {parameter}" if parameter not in ("", "weight") else layer
-        panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label or None)
+        colour = colours(0.85 * (1 - i / max(1, len(layers) - 1)))
+        label = None
+        if layer and (len(layers) <= NAMED or i in (0, len(layers) - 1)):
+            label = f"{layer} {parameter}" if parameter not in ("", "weight") else layer
+        panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label)
     panel.set_xscale("symlog", linthresh=1)
     panel.set_xlim(left=0)
     panel.set(xlabel="step", title=name)
-    if 1 < len(layers) <= 6:
+    if len(layers) > 1:
         panel.legend(fontsize="small", frameon=False)

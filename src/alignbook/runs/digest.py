@@ -29,7 +29,7 @@ SOURCES = Path(__file__).parents[2]  # the folder that holds the package
 STUDIES = "notebooks"  # the folder of a checkout that holds its studies
 # What does not count: how the data come here and how their digest is made, since their content has one of its
 # own; whether what a function makes is read where that function made it before; whether a training goes on
-# where it was; and how torchvision is found.
+# where it was; how torchvision is found; and the recorder's figure, which no job draws.
 BOUNDARY = {
     (f"{PACKAGE}.training.pretrained", "checkpoint"),
     (f"{PACKAGE}.resuming", "resumable"),
@@ -37,6 +37,7 @@ BOUNDARY = {
     (f"{PACKAGE}.data.images", "fetch"),
     (f"{PACKAGE}.data.tables", "fetch_table"),
     (f"{PACKAGE}.data.torchvision_shim", "import_torchvision"),
+    (f"{PACKAGE}.recording.drawing", "drawn"),
 }
 # What stands between every ``compute`` and its stored table.
 FRAME = ((f"{PACKAGE}.runs.results", "written"),)
