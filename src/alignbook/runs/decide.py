@@ -2,14 +2,15 @@
 
 ``alignbook decide`` lists the undecided claims; ``alignbook decide --hours 5`` computes the missing jobs of
 :mod:`~alignbook.runs.plans`, those first that decide a headline, then the cheapest. What is stored is not
-computed again, so an interrupted session loses the jobs in hand alone.
+computed again, so an interrupted session loses the jobs in hand alone; :mod:`alignbook.resuming` keeps what
+they trained. So the time in which no job would end goes to jobs that take longer.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from alignbook import system
+from alignbook import resuming, system
 from alignbook.errors import AlignbookError
 from alignbook.runs import costs, digest, engine, kept, notebooks, plans, results
 
@@ -69,6 +70,16 @@ class Work:
         """Core hours that are left."""
         return sum(self.seconds) / 3600
 
+    def left(self):
+        """It without the jobs that have been stored meanwhile."""
+        pairs = zip(self.missing, self.seconds, strict=True)
+        missing, seconds = [], []
+        for job, taken in pairs:
+            if results.peek(job) is None:
+                missing.append(job)
+                seconds.append(taken)
+        return replace(self, missing=missing, seconds=seconds)
+
 
 def undecided():
     """Every :class:`Undecided` claim of the pages as they stand, the headlines first, then the cheapest."""
@@ -119,8 +130,9 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
     """Compute missing jobs of the plans for ``hours``, at the lowest priority; returns how many it stored.
 
     names : as in :func:`queue`. workers : processes at once, by default one per core, or one on a GPU.
-    scheduler : of a Dask cluster that computes instead. A job is begun only if it is expected to end in time;
-    a plan whose job fails is told and left, the others go on.
+    scheduler : of a Dask cluster that computes instead. First come the jobs that are expected to end in time.
+    In what is left, but not on a cluster, others are begun, and ended when the time is up: what they trained
+    is kept. A plan whose job fails is told and left, the others go on.
     """
     if not hours > 0:
         raise AlignbookError("hours must be above 0")
@@ -132,25 +144,37 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
     waiting = queue(names)
     if waiting:
         results.require_writable()
+    able = []
     with engine.kept_workers():
         for number, item in enumerate(waiting, 1):
             head = f"[plan {number}/{len(waiting)}] {item.plan}"
             if lacking := system.lacks(item.plan.needs):
                 say(f"{head}: left out, this machine has no {lacking}")
                 continue
+            able.append((head, item))
             if time.monotonic() + min(item.seconds) > until:
-                say(f"{head}: left out, a job takes about {min(item.seconds):.0f} s, more than is left")
+                say(f"{head}: left for now, a job takes about {min(item.seconds):.0f} s, more than is left")
                 continue
             missing = f"{len(item.missing)} of {len(item.jobs)} jobs missing"
             say(f"{head}: {missing}, {item.hours:.1f} core hours")
             try:
                 stored += _compute(item, head, until, workers, scheduler, device, say)
             except AlignbookError as error:
+                able.pop()
                 say(f"{head}: {error}")
+        for head, item in () if scheduler else able:
+            item, left = item.left(), until - time.monotonic()
+            if item.missing and left > resuming.EVERY:
+                say(f"{head}: begun for {left / 60:.0f} minutes, too few for a job; what it trains is kept")
+                try:
+                    stored += _compute(item, head, until, workers, None, device, say, cut=True)
+                except AlignbookError as error:
+                    say(f"{head}: {error}")
     return stored
 
 
-def _compute(item, head, until, workers, scheduler, device, say):
+def _compute(item, head, until, workers, scheduler, device, say, cut=False):
+    """How many of its jobs are stored now; those that do not fit are left, or, with ``cut``, ended."""
     if scheduler is not None:
         from alignbook.runs import cluster
 
@@ -166,9 +190,12 @@ def _compute(item, head, until, workers, scheduler, device, say):
         ended = len(takes) - len(waiting)
         say(f"{head}: {job.name} {text}; {ended} of {len(takes)}, to the end about {end}")
 
+    def fits(job):
+        return time.monotonic() + takes[results.location(job)] <= until
+
     engine.in_workers(
         item.missing, partial(engine.compute_one, device=device, replace=False), workers, say, done=done,
-        admits=lambda job: time.monotonic() + takes[results.location(job)] <= until,
+        **{"until": until} if cut else {"admits": fits},
     )  # fmt: skip
     return len(takes) - len(waiting)
 
