@@ -201,7 +201,9 @@ def finding(table, parameters, claims):
     if not said:
         return "With fewer than three epochs there is nothing to compare."
     curve, caveats = by_epoch(table, PLAIN, "accuracy"), [small]
-    if curve.shape[1] >= 3 and plain.outcome != NOT_JUDGED and not plain.runs:  # else of another table
+    if plain.outcome != NOT_JUDGED and plain.runs:  # of another table, which is trained as long
+        caveats.insert(0, f"{small}, and we look no further than epoch {parameters['epochs']}")
+    elif curve.shape[1] >= 3 and plain.outcome != NOT_JUDGED:
         beyond = curve.columns[-1] / peaks(curve).median()
         caveats.insert(0, f"{small}, and we look only as far as {beyond:.0f} times the peak's epoch")
     text, *more = said

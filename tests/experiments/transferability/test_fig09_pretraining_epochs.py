@@ -8,12 +8,18 @@ import pytest
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
+from alignbook.runs import notebooks, parameters, plans
 from alignbook.statements import judged
 from alignbook.studies.transferability.fig09_pretraining_epochs import experiment, reading
 
 EPOCHS = [0, 1, 2, 4, 8]
-PARAMETERS = {"settings": ["plain"], "target": "cifar10", "source": "photos", "tuning_epochs": 12}
+PARAMETERS = {
+    "settings": ["plain"],
+    "target": "cifar10",
+    "source": "photos",
+    "tuning_epochs": 12,
+    "epochs": 16,
+}
 
 
 def made_up(
@@ -132,7 +138,8 @@ def test_the_finding_says_both_settings():
     far, peaked = "we look only as far as 4 times the peak's epoch", made_up([40, 50, 60, 55, 45])
     assert far in finding(peaked)
     elsewhere = {id: replace(claim, runs="source = cifar10") for id, claim in claims(peaked).items()}
-    assert far not in reading.finding(peaked, PARAMETERS, elsewhere)  # the peak is one of another table
+    of_another = reading.finding(peaked, PARAMETERS, elsewhere)  # so is the peak
+    assert far not in of_another and f"no further than epoch {PARAMETERS['epochs']}" in of_another
     unfit = finding(over.assign(train_accuracy=88.0), ("over-fitted",))
     assert "over-fitting a small source, we do not judge whether it falls" in unfit
     numbers = reading.key_numbers(table, PARAMETERS)
@@ -176,3 +183,11 @@ def test_jobs_hold_what_the_settings_mean():
         assert epochs == values["long_epochs" if over_fitted else "epochs"]
     with pytest.raises(AlignbookError, match="settings"):
         parameters.resolve(book, "quick", {"settings": ["none"]})
+
+
+def test_runs_that_judge_the_page_train_as_long_as_it_does():
+    """The finding gives the page's last epoch for theirs."""
+    book = notebooks.find("transferability/fig09_pretraining_epochs")
+    page = parameters.resolve(book, "quick")
+    judging = [plan for plan in plans.of(book.name) if "falls" in plan.judges]
+    assert judging and {plan.values["epochs"] for plan in judging} == {page["epochs"]}
