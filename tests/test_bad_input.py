@@ -132,6 +132,15 @@ def test_a_broken_experiment_leaves_the_others_alone(toys, capsys, case):
         assert "toy/fig99_toy" in out or command == "claims"
 
 
+def test_a_module_that_hides_a_study_is_told_and_no_file_is_said_to_be_missing(toys, capsys):
+    folder = toys.second_experiment.parent
+    folder.with_suffix(".py").write_text("")
+    assert cli.main(["status"]) == 2
+    err = capsys.readouterr().err.rstrip("\n")
+    one_line(err, "toy/fig98_toy: its experiment cannot be imported", "fig98_toy' is not a package")
+    assert "has no experiment" not in err
+
+
 BROKEN_STUDIES = {
     "no experiment": ("experiment.py", None, "experiment.py", "status"),
     "a reading's syntax": ("reading.py", "x = 1\ndef f(:\n", "reading.py, line 2: SyntaxError", "claims"),

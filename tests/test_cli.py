@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from alignbook import cli, paths
@@ -99,6 +101,101 @@ def test_data_sets_are_listed_and_fetched(monkeypatch, tmp_path, capsys):
     assert in_process(capsys, "fetch", "digits")[1].split() == ["digits", "comes", "with", "a", "package"]
     status, out, err = in_process(capsys, "fetch", "nothing")
     assert (status, out) == (2, "") and "no image set 'nothing'" in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["mnist", "ct_slices", "mine"])
+def test_a_damaged_archive_is_no_data_set(monkeypatch, tmp_path, capsys, name):
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
+    path = tmp_path / f"{name}.npz"
+    images = np.zeros((4, 28, 28), np.uint8)
+    arrays = {"x_train": images, "x_test": images, "y_train": np.zeros(4, np.uint8)}
+    arrays |= {"y_test": np.zeros(4, np.uint8), "classes": np.array(["a"])}
+    np.savez(path, **arrays)
+    if name == "mine":
+        assert in_process(capsys, "fetch", name)[:2] == (0, f"{name:14} {path}\n")
+    path.write_bytes(path.read_bytes()[:-100])
+    status, out, err = in_process(capsys, "fetch", name)
+    assert (status, out, len(err.splitlines())) == (2, "", 1) and f"{path} is no" in err
+    if name != "mine":
+        (row,) = (line for line in in_process(capsys, "fetch")[1].splitlines() if line.startswith(name))
+        assert row == f"{name:14} {path} (damaged: no readable .npz archive)"
+        rows = json.loads(in_process(capsys, "fetch", "--json")[1])
+        faults = {row["name"]: row["fault"] for row in rows if row["fault"]}
+        assert faults == {name: "no readable .npz archive"}
+
+
+def test_an_archive_with_a_damaged_image_is_no_data_set(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
+    images, labels = np.full((4, 8, 8), 7, np.uint8), np.zeros(4, np.uint8)
+    path = tmp_path / "mine.npz"
+    np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=labels, classes=np.array(["a"]))
+    content = bytearray(path.read_bytes())
+    content[content.rindex(bytes([7]) * 100)] ^= 1  # of the test images; only its checksum tells
+    path.write_bytes(content)
+    status, out, err = in_process(capsys, "fetch", "mine")
+    assert (status, out, len(err.splitlines())) == (2, "", 1) and f"{path} is no readable .npz" in err
+
+
+def test_interrupted_commands_speak_of_stored_jobs_where_they_store_any(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.notebooks, "every", interrupted)
+    monkeypatch.setattr(cli.notebooks, "find", interrupted)
+    for command in (["list"], ["status"], ["claims"], ["show", "fig"]):
+        assert in_process(capsys, *command) == (130, "", "alignbook: interrupted\n")
+    stored = "alignbook: interrupted; finished jobs are stored\n"
+    assert in_process(capsys, "run", "fig") == (130, "", stored)
+
+
+@pytest.mark.parametrize(
+    ("plans", "said"), [(0, "0 plans ask for 0.0"), (1, "1 plan asks for 2.0"), (2, "2 plans ask for 4.0")]
+)
+def test_one_plan_is_said_to_be_one(monkeypatch, capsys, plans, said):
+    from alignbook.runs import decide
+
+    item = SimpleNamespace(plan="toy/fig99_toy", missing=["a"], jobs=["a"], hours=2.0)
+    monkeypatch.setattr(decide, "queue", lambda names: [item] * plans)
+    status, out, _ = in_process(capsys, "decide", "--dry-run")
+    assert status == 0 and out.splitlines()[-1] == f"{said} core hours"
+
+
+RECORD = "step,instrument,layer,parameter,value\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (RECORD + "0,loss,0.1,,1\n", RECORD + "0,loss,0.10,,1\n", "layer has other texts"),
+        ("layer,x\n1,2\n", "layer,x\n1.0,2\n", "layer has other texts"),
+        ("parameter,x\n1,2\n", "parameter,x\n01,2\n", "parameter has other texts"),
+        (RECORD + "0,loss,,,1\n", RECORD + "0,loss,,,1.0\n", None),
+        (
+            RECORD + "0,loss,,,1\n0,curvature,,,1000\n0,loss,,,nan\n",
+            RECORD + "0,loss,,,0.5\n0,curvature,,,1001\n0,loss,,,nan\n",
+            "value of loss differs by 0.5 of its largest value",
+        ),
+        (RECORD + "0,loss,,,nan\n", RECORD + "0,loss,,,1\n", "value is missing or infinite in other rows"),
+        ("x\ninf\n2\n", "x\n3\n2\n", "x is missing or infinite in other rows"),
+        ("x\ninf\n2\n", "x\n-inf\n2\n", "x is missing or infinite in other rows"),
+        ("x\ninf\n2\n", "x\ninf\n1\n", "x differs by 0.5 of its largest value"),
+        ("x,y\n1,\n", "x,y\n1.0,\n", None),
+        (RECORD + "0,,,,1\n", RECORD + "0,,,,2\n", "value of nan differs by 0.5 of its largest value"),
+    ],
+)
+def test_names_are_compared_as_texts_and_instruments_one_by_one(tmp_path, capsys, first, second, said):
+    for name, text in (("a.csv", first), ("b.csv", second)):
+        (tmp_path / name).write_text(text)
+    status, out, err = in_process(capsys, "compare", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"))
+    assert err == "" and status == (0 if said is None else 1)
+    assert out.splitlines()[0] == ("1 of 1 shared tables are equal" if said is None else f"a.csv: {said}")
+
+
+def test_the_columns_of_a_recorders_table_are_known():
+    from alignbook.recording import recorder
+    from alignbook.runs import compare
+
+    assert compare.RECORD == recorder.COLUMNS
 
 
 def test_two_stores_are_compared_number_by_number(tmp_path, capsys):

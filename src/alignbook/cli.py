@@ -42,7 +42,8 @@ def main(arguments=None):
         print(f"alignbook: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("alignbook: interrupted; finished jobs are stored", file=sys.stderr)
+        stores = options.action in (_run, _book, _verify, _decide)
+        print(f"alignbook: interrupted{'; finished jobs are stored' * stores}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         _close_stdout()
@@ -179,7 +180,10 @@ def _probe_arguments(probe):
     probe.add_argument(
         "--arch", help="the network that weights belong to: torchvision's name, or module:callable"
     )
-    probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
+    probe.add_argument(
+        "--before", action="append", metavar="NETWORK",
+        help="the network at another time, measured beside it; may be given several times",
+    )  # fmt: skip
     probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
     probe.add_argument(
         "--split",
@@ -187,7 +191,11 @@ def _probe_arguments(probe):
         default="test",
         help="which part of an image set (default: test)",
     )
-    probe.add_argument("--size", type=_count, help="resize images to so many pixels a side")
+    probe.add_argument(
+        "--size",
+        type=_count,
+        help="resize images to so many pixels a side (default: 224 in a folder of larger or unequal images)",
+    )
     probe.add_argument(
         "--mean",
         type=_numbers,
@@ -342,19 +350,42 @@ def _expect(notebook, values, options):
 
 
 def _fetch(options):
-    from alignbook.data import images, tables
+    from alignbook.data import images
 
     names = options.names or [*images.DOWNLOADS, "ct_slices"]
     rows = []
     for name in names:
-        path = tables.fetch(name) if options.names else images.location(name)
+        path = _fetched(name) if options.names else images.location(name)
         there = path is None or path.is_file()
-        rows.append({"name": name, "path": None if path is None else str(path), "there": there})
+        fault = _damage(path) if path and there and not options.names else None  # named ones have been read
+        rows.append({"name": name, "path": path and str(path), "there": there, "fault": fault})
     if options.json:
         return _print_json(rows)
     for row in rows:
         place = row["path"] or "comes with a package"
-        print(f"{row['name']:14} {place}{'' if row['there'] else ' (missing)'}")
+        wrong = f"damaged: {row['fault']}" if row["fault"] else "" if row["there"] else "missing"
+        print(f"{row['name']:14} {place}{f' ({wrong})' * bool(wrong)}")
+
+
+def _damage(path):
+    """What an archive's headers say is wrong with it, or None."""
+    from alignbook.data import images
+
+    found, fault = images.headers(path)
+    return fault or (None if found else "no readable .npz archive")
+
+
+def _fetched(name):
+    """Where a set lies, None where a package holds it; DataError where it cannot be had or is damaged."""
+    from alignbook.data import images, tables
+
+    path = tables.fetch(name)
+    if path is not None and name in tables.TABLES:
+        tables.load_table(name)
+    elif path is not None:
+        for split in ("train", "test"):
+            images.load(name, split, n=1)  # reads all of it
+    return path
 
 
 def _compare(options):
@@ -456,19 +487,24 @@ def _probed(options):
 
     asked = options.arch, options.trust, engine.to_stderr
     model = sources.network(options.network, *asked)
-    before = options.before and sources.earlier(options.before, *asked)
+    before = {name: sources.earlier(name, *asked) for name in options.before or ()}
     inputs, targets = sources.examples(
         options.data, options.count, split=options.split, size=options.size, seed=options.seed,
         mean=options.mean, std=options.std, transform=options.transform and sources.named(options.transform),
+        say=engine.to_stderr,
     )  # fmt: skip
     try:
         found = probe(
-            model, inputs, targets, before=before, layers=options.layers, examples=options.examples,
+            model, inputs, targets, before=before if len(before) > 1 else next(iter(before.values()), None),
+            layers=options.layers, examples=options.examples,
             without=options.without, seed=options.seed, minutes=options.minutes,
             memory=options.memory * 1e9, device=options.device, report=engine.to_stderr,
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None
+    if not found.tables:
+        reasons = [why for name, why in found.left_out.items() if name != "deviation"]
+        raise AlignbookError(f"nothing can be measured: {max(reasons, key=reasons.count)}")
     for line in found.said:
         print(line, file=sys.stderr)
     for why in dict.fromkeys(found.left_out.values()):  # one line, however many instruments it stops
@@ -514,8 +550,10 @@ def _decide(options):
             print(f"plan      {item.plan}: {place}")
         heads = sum(row.claim["headline"] for row in rows)
         hours = sum(item.hours for item in waiting)
-        print(f"{len(rows)} claims undecided, {heads} of them headlines; " * (not options.dry_run), end="")
-        print(f"{len(waiting)} plans ask for {hours:.1f} core hours")
+        claims = "1 claim" if len(rows) == 1 else f"{len(rows)} claims"
+        plans = "1 plan asks" if len(waiting) == 1 else f"{len(waiting)} plans ask"
+        print(f"{claims} undecided, {heads} of them headlines; " * (not options.dry_run), end="")
+        print(f"{plans} for {hours:.1f} core hours")
         return 0
     stored = decide.work(
         options.hours, names=options.names, workers=options.workers, scheduler=options.scheduler,

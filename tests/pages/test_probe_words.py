@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from alignbook.pages import probe_figures, probe_page
-from alignbook.pages.probe_words import FRESH, sentences
+from alignbook.pages.probe_words import FRESH, clauses
 from alignbook.probing import Probe
 
 
@@ -25,22 +25,59 @@ def slices(**rises):
 @pytest.mark.parametrize(
     ("rises", "said"),
     [
-        ((1, 1, 1), "{} by 1 within 1 of each filter's length"),
-        (
-            (1, 2, 2),
-            "{} by 1 within 1 of each filter's length; before and at random weights: {} by 2 within 1 of "
-            "each filter's length",
-        ),
-        (
-            (2, 2, 3),
-            "the network and before: {} by 2 within 1 of each filter's length; "
-            "at random weights: {} by 3 within 1 of each filter's length",
-        ),
+        ((1, 1, 1), [("", 1)]),
+        ((1, 2, 2), [("the network", 1), ("before and random weights", 2)]),
+        ((2, 2, 3), [("the network and before", 2), ("random weights", 3)]),
     ],
 )
 def test_networks_of_which_the_same_is_found_are_named_together(rises, said):
     rows = slices(**dict(zip(("network", "before", FRESH), rises, strict=True)))
-    assert sentences("slice", rows) == said.replace("{}", "the loss rises")
+    text = "1 of each filter's length away the loss differs by +{0} and +{0}, {0} on average"
+    assert clauses("slice", rows) == [(whose, text.format(rise)) for whose, rise in said]
+
+
+def found(name, rows):
+    """What is said of a single network."""
+    ((whose, said),) = clauses(name, rows)
+    assert whose == ""
+    return said
+
+
+def test_a_slope_is_no_rise_and_a_negative_eigenvalue_is_not_the_largest():
+    rows = slices(network=1).assign(loss=[-0.012, 0.0, 0.017])
+    assert found("slice", rows).endswith("differs by -0.012 and +0.017, 0.0025 on average")
+    rows = pd.DataFrame({"network": ["network"], "eigenvalue": [-42.8], "residual": [0.1]})
+    assert found("curvature", rows) == "the eigenvalue of largest magnitude is -42.8"
+
+
+def test_the_layer_that_knows_most_is_the_one_furthest_above_chance():
+    """A layer of many directions holds many of any labels."""
+    shares = {"in": (0.2, 0.1), "wide": (0.5, 0.45), "narrow": (0.4, 0.1)}
+    rows = pd.DataFrame(
+        [{"layer": name, "k": 10, "share": s, "chance": c} for name, (s, c) in shares.items()]
+        + [{"layer": "(output)", "k": 3, "share": 0.3, "chance": 0.05}]
+    )
+    assert found("features", rows) == (
+        "20\u00a0% of the labels on the top 10 singular vectors at the input, 30\u00a0% on all 3 at the "
+        "output, furthest above chance at narrow (40\u00a0%, where chance is 10\u00a0%)"
+    )
+
+
+def test_a_weight_of_the_network_itself_has_its_own_name():
+    rows = pd.DataFrame({"layer": ["(network)"], "parameter": ["mix"], "alignment": [0.5]})
+    assert found("tangent", rows) == "largest in mix, layer 1 of 1 (0.5)"
+
+
+def test_every_network_has_the_chance_of_its_own_labels():
+    rows = pd.DataFrame(
+        [
+            {"network": who, "depth": 0, "alignment": a, "chance": c}
+            for who, a, c in (("network", 0.5, 0.1), ("before", 0.2, 0.15), (FRESH, 0.1, 0.1))
+        ]
+    )
+    ax = Figure().subplots()
+    probe_figures.DRAW["tangent"](ax, rows)
+    assert [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == ":"] == [0.1, 0.15, 0.1]
 
 
 def test_the_network_at_random_weights_is_called_that_in_every_table():
@@ -58,10 +95,10 @@ def test_how_far_weights_moved_is_a_share_of_their_length():
     rows = pd.DataFrame(
         {"layer": ["a", "b", "c"], "deviation": [6.0, 2.0, 1.0], "relative": [0.27, 1.1, math.inf]}
     )
-    assert sentences("deviation", rows) == (
+    assert found("deviation", rows) == (
         "farthest relative to its norm, in b (110\u00a0%); in length, in a (6)"
     )
-    from_zero = sentences("deviation", rows.assign(relative=math.inf))
+    from_zero = found("deviation", rows.assign(relative=math.inf))
     assert from_zero == "farthest in length, in a (6)"
     ax = Figure().subplots()
     probe_figures.DRAW["deviation"](ax, rows.iloc[:2])

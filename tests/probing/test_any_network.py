@@ -389,7 +389,7 @@ def test_numbers_and_names_of_any_kind_leave_a_report(tmp_path):
     with torch.no_grad():
         broken[0].weight[0, 0] = torch.nan
     found = alignbook.probe(broken, x, y, before=mlp())
-    assert "outputs are not finite; nor are 0.weight" in found.left_out["features"]
+    assert "outputs are infinite or no numbers, as are entries of 0.weight" in found.left_out["features"]
     assert found.tables["deviation"]["layer"].tolist() == ["2"]
     probe_page.write(found, tmp_path, "mine")
     odd = nn.Sequential()
@@ -413,3 +413,76 @@ def test_wrapped_networks_have_the_names_of_what_they_wrap():
     assert found.network == expected.network
     assert np.array_equal(found.tables["tangent"]["alignment"], expected.tables["tangent"]["alignment"])
     assert found.tables["tangent"]["layer"].tolist()[:2] == ["0", "2"]
+
+
+class Backwards(nn.Module):
+    """Its modules stand in another order than they are called; one weight is no module's."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Parameter(torch.randn(8, 8) / 3)
+        self.head, self.second, self.first = nn.Linear(8, CLASSES), nn.Linear(8, 8), nn.Linear(6, 8)
+
+    def forward(self, x):
+        return self.head(self.second(self.first(x).relu()).relu() @ self.mix)
+
+
+def test_weights_stand_in_the_order_in_which_they_are_used():
+    net, start = Backwards(), Backwards()
+    found = alignbook.probe(net, *vectors(), before=start, without=["curvature", "slice", "features"])
+    order = [("first", "weight"), ("second", "weight"), ("(network)", "mix"), ("head", "weight")]
+    for name in ("tangent", "deviation"):
+        rows = found.tables[name]
+        rows = rows[rows["network"] == "network"]
+        assert list(zip(rows["layer"], rows["parameter"], strict=True)) == order
+    assert found.tables["tangent"].query("network == 'network'")["depth"].tolist() == [0, 1, 2, 3]
+    assert any("no module initialises mix" in line for line in found.said)
+
+
+def test_of_some_layers_none_is_called_the_input_or_the_last():
+    found = alignbook.probe(mlp(), *vectors(), layers=["2"], without=["curvature", "slice"])
+    text = probe_page.page(found, "some")
+    assert "at the input" not in text and "1 of the 1 asked for" in text
+    assert "Beside the book" not in text.split('id="tangent"')[1].split('id="curvature"')[0]
+    assert alignbook.Probe.from_dict(found.as_dict()).layers == ("2",)
+
+
+class Skips(nn.Module):
+    """A residual network that leaves a block out now and then."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.block, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, CLASSES)
+        self.draws = torch.Generator().manual_seed(3)
+
+    def forward(self, x):
+        x = self.first(x)
+        if torch.rand((), generator=self.draws) > 0.2:
+            x = x + self.block(x).relu()
+        return self.head(x)
+
+    def __deepcopy__(self, memo):
+        return self  # a generator is not copied
+
+
+def test_a_network_that_is_random_at_times_is_not_measured():
+    found = alignbook.probe(Skips(), *vectors(), without=["initialisation"])
+    assert not found.tables and "answers differently" in found.left_out["features"]
+
+
+def test_what_a_single_number_knows_of_numbers_has_no_unit():
+    net, x = nn.Sequential(nn.Linear(6, 1)), vectors()[0]
+    for scale, shift in ((0.01, 0.0), (1.0, 0.0), (25.0, 50.0)):
+        with torch.no_grad():
+            y = scale * net(x)[:, 0] + shift
+        found = alignbook.probe(net, x, y, without=["curvature", "tangent", "slice", "initialisation"])
+        rows = found.tables["features"].query("layer == '(output)'")
+        assert rows["share"].iloc[-1] == pytest.approx(1)  # whatever is asked is linear in the output
+    perfect = alignbook.probe(net, x, net(x)[:, 0].detach(), without=QUICK)
+    assert perfect.network["network"]["R²"] == pytest.approx(1)
+
+
+def test_of_one_class_there_is_no_alignment():
+    x, y = vectors()
+    found = alignbook.probe(mlp(), x, 0 * y, without=["curvature", "slice", "initialisation"])
+    assert found.left_out["tangent"] == found.left_out["features"] == "all targets are equal"

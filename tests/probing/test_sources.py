@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,9 +263,13 @@ def test_one_reason_for_several_instruments_is_one_line(mine, capsys):
         net[0].weight[0] = torch.nan
     torch.save(net.state_dict(), "broken.pt")
     where = ("--data", "digits", "-n", "20", "--out", "report", "--without", "initialisation")
-    assert run("broken.pt", "--arch", "my_network:make", *where) == 0
+    assert run("broken.pt", "--arch", "my_network:make", *where) == 2  # not even the weights are compared
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3 and said[1].startswith("filters, slice, features, tangent, curvature: the")
+    assert said[-1].startswith("alignbook: nothing can be measured: the network's outputs are infinite or no")
+    assert not Path("report").exists()
+    assert run("broken.pt", "--arch", "my_network:make", "--before", "my_network:make", *where) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3 and said[2].startswith("filters, slice, features, tangent, curvature: the")
 
 
 def test_the_command_refuses_in_one_line(mine, capsys):
@@ -293,3 +298,40 @@ def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeyp
     monkeypatch.setattr(np, "load", None)
     with pytest.raises(AlignbookError, match="bomb.npz holds arrays of .* which are no data"):
         sources.examples(str(path), 8)
+
+
+def test_weights_without_a_head_and_single_numbers_are_one_line(mine):
+    pytest.importorskip("torchvision")
+    full = sources.import_torchvision().models.resnet18().state_dict()
+    torch.save({name: v for name, v in full.items() if not name.startswith("fc.")}, "body.pt")
+    torch.save({"a": torch.tensor(1.0), "b": torch.tensor(2.0)}, "numbers.pt")
+    for path, said in (("body.pt", "does not fit the network"), ("numbers.pt", "single numbers")):
+        with pytest.raises(AlignbookError, match=said):
+            sources.network(path, "resnet18")
+
+
+def test_images_of_one_small_size_stay_and_others_are_said_to_be_resized(mine):
+    from PIL import Image
+
+    said = []
+    for name, sizes in (("same", [(40, 48)] * 4), ("many", [(40, 48), (48, 40), (9, 9), (40, 48)])):
+        for i, size in enumerate(sizes):
+            folder = mine / name / f"class{i % 2}"
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", size, (i, 0, 0)).save(folder / f"{i}.png")
+    assert sources.examples("same", 4, say=said.append)[0].shape == (4, 3, 48, 40) and said == []
+    assert sources.examples("many", 4, say=said.append)[0].shape == (4, 3, 224, 224)
+    assert said == ["many: images are resized to 224×224 (--size)"]
+    assert sources.examples("many", 4, size=16, say=said.append)[0].shape == (4, 3, 16, 16) and len(said) == 1
+
+
+def test_several_networks_before_keep_their_names(mine, capsys):
+    net = sources.network("my_network:make")
+    for step in (0, 5):
+        torch.save({name: v + step / 100 for name, v in net.state_dict().items()}, f"{step}.pt")
+    given = ("--before", "0.pt", "--before", "5.pt", "--data", "digits", "-n", "20", "--out", "report")
+    without = [word for name in ("curvature", "tangent", "slice", "filters") for word in ("--without", name)]
+    assert run("my_network:make", *given, *without) == 0
+    rows = json.loads(Path("report/report.json").read_text())["tables"]["deviation"]
+    assert {row["since"] for row in rows} == {"0.pt", "5.pt"}
+    assert "file://" not in Path("report/report.html").read_text()

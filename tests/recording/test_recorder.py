@@ -131,8 +131,8 @@ def test_a_run_that_goes_on_has_the_table_of_one_that_never_stopped(tmp_path):
     assert "hand them in as start=" in without.left_out["deviation"]
     for text, why in {
         "a,b\n1,2\n": "its columns are a, b",
-        "step,instrument,layer,parameter,value\nx,loss,,,1\n": "invalid literal",
-        "": "No columns",
+        "step,instrument,layer,parameter,value\nx,loss,,,1\n": "line 2: step 'x' is no integer from 0 on",
+        "": "it is empty",
     }.items():
         (tmp_path / "other.csv").write_text(text)
         with pytest.raises(ValueError, match=f"other.csv is no recorder's table: {why}"):
@@ -176,7 +176,17 @@ def test_recording_keeps_to_its_share_and_says_what_it_cost(monkeypatch):
 
 @pytest.mark.parametrize(
     ("at", "steps"),
-    [(4, [0, 4, 8, 12]), ([5, 2], [2, 5]), ("logarithmic", [0, 1, 2, 3, 4, 6, 7, 10, 13])],
+    [
+        (4, [0, 4, 8, 12]),
+        (np.int64(7), [0, 7, 14]),
+        ([5, 2], [2, 5]),
+        (range(3), [0, 1, 2]),
+        (np.array([5, 2]), [2, 5]),
+        (np.array([6], dtype=np.uint8), [6]),
+        (torch.tensor([5, 2]), [2, 5]),
+        ({np.int32(1)}, [1]),
+        ("logarithmic", [0, 1, 2, 3, 4, 6, 7, 10, 13]),
+    ],
 )
 def test_when_it_looks(at, steps):
     assert [n for n in range(15) if schedule.due(at)(n)] == steps
@@ -394,6 +404,14 @@ def test_lightning_resumed_without_a_state_does_not_count_from_later_weights(mon
         ),
         ({"at": 0}, "at must be a period, a list of steps or 'logarithmic', not 0"),
         ({"at": "often"}, "not 'often'"),
+        ({"at": [True]}, r"not \[True\]"),
+        ({"at": np.eye(40)}, "at must be a period, a list of steps"),
+        ({"at": np.array(3.0)}, r"not array\(3\.\)"),
+        ({"instruments": [["loss"]]}, r"there is no instrument \['loss'\]: loss, alignment"),
+        ({"seed": -1}, "seed must be an integer from 0 on, not -1"),
+        ({"seed": "a"}, "seed must be an integer from 0 on, not 'a'"),
+        ({"start": 3}, "start must be an nn.Module, a state dict, a checkpoint or its path, not int"),
+        ({"start": {"a": 1}}, "start must be .* not a dict without tensors"),
         ({"share": 0.0}, "share must be a number above 0"),
         ({"share": "5%"}, "share must be a number above 0, or None for no bound, not '5%'"),
         ({"instruments": None}, "instruments must be names or functions, not None"),
@@ -450,3 +468,151 @@ def test_tables_of_pandas_are_data():
     for each in both:
         each.step(net, 0)
     assert both[0].table.equals(both[1].table) and len(both[0].table) == 1
+
+
+@pytest.mark.parametrize("model", [None, "net", lambda x: x, SimpleNamespace(), nn.Linear])
+def test_a_model_that_is_no_network_is_refused(model):
+    fresh = alignbook.Recorder((torch.randn(20, 3), torch.arange(20) % 2), instruments=["loss"])
+    with pytest.raises(ValueError, match="the network must be an nn.Module, not"):
+        fresh.step(model, 0)
+    assert fresh.table.empty and not fresh.left_out
+
+
+@pytest.mark.parametrize("layers", [["0.10", "0.1", "1"], ["1", "01"], ["nan", "a,b", "", "1"]])
+def test_layers_that_look_like_numbers_keep_their_names(tmp_path, layers):
+    def size(model, inputs, targets):
+        return {layer: n / 3 for n, layer in enumerate(layers)}
+
+    record = Recorder(examples(), [size], at=1)
+    for n in range(2):
+        record.step(network(), n)
+    record.to_csv(tmp_path / "record.csv")
+    again = Recorder(examples(), [size])
+    again.read_csv(tmp_path / "record.csv")
+    pd.testing.assert_frame_equal(again.table, record.table, check_exact=True)
+
+
+GOOD = "step,instrument,layer,parameter,value\n0,loss,,,1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (GOOD + "1.5,loss,,,1\n", "line 3: step '1.5' is no integer from 0 on"),
+        (GOOD + "-1,loss,,,1\n", "line 3: step '-1' is no integer"),
+        (GOOD + "1,los,,,1\n", "line 3: there is no instrument 'los'"),
+        (GOOD + "1,,,,1\n", "line 3: there is no instrument ''"),
+        (GOOD + "1,loss,,,x\n", "line 3: value 'x' is no number"),
+        (GOOD + "1,loss,,\n", "line 3 has 4 fields, not 5"),
+        (GOOD[:-2], "its last line is cut off"),
+        (GOOD + "\x00\udcff", "utf-8"),
+    ],
+)
+def test_a_damaged_table_is_refused_and_nothing_of_it_is_taken_up(tmp_path, text, why):
+    path = tmp_path / "record.csv"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    record = Recorder(examples(), ["loss", "deviation"])
+    with pytest.raises(ValueError, match=f"record.csv is no recorder's table: .*{why}") as error:
+        record.read_csv(path)
+    assert "\n" not in str(error.value) and record.table.empty and not record._continued
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())  # as a spreadsheet writes it
+    record.read_csv(path)
+    assert record.table["value"].tolist() == [1.5]
+
+
+def test_a_table_that_cannot_be_written_leaves_nothing_and_names_the_path(tmp_path):
+    record = Recorder(examples(), ["loss"], at=1)
+    record.step(network(), 0)
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path / "none" / "record.csv"):
+        with pytest.raises(OSError) as error:
+            record.to_csv(path)
+        assert error.value.filename == str(path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_functions_that_are_called_as_a_built_in_instrument_are_the_readers_own(monkeypatch):
+    calls = []
+
+    def curvature(model, inputs, targets):
+        calls.append(len(inputs))
+        return 2.0
+
+    for both in ([curvature, "curvature"], ["curvature", curvature], [curvature, curvature]):
+        with pytest.raises(ValueError, match="two instruments are called 'curvature'"):
+            Recorder(examples(), both)
+    assert list(Recorder(examples(), ["loss", "loss"])._instruments) == ["loss"]
+    record = Recorder(examples(), [curvature], at=1)
+    monkeypatch.setattr(recorder, "foretold", lambda *_: 1e9)
+    record.step(network(), 0)
+    assert calls == [48] and record.table["value"].tolist() == [2.0] and record.left_out == {}
+
+
+@pytest.mark.filterwarnings("error")
+def test_functions_may_return_numbers_with_gradients():
+    def norm(model, inputs, targets):
+        return {"all": sum(p.norm() for p in model.parameters()), "one": 1}
+
+    record, net = Recorder(examples(), [norm], at=1), network()
+    with torch.enable_grad():
+        record.step(net, 0)
+    assert record.left_out == {}
+    assert record.table["value"].tolist() == [float(sum(p.norm() for p in net.parameters()).detach()), 1.0]
+
+
+def test_the_weights_at_the_start_may_be_a_checkpoint_or_its_path(tmp_path):
+    start, net = network(), network(1)
+    torch.save({"state_dict": start.state_dict(), "epoch": 3}, tmp_path / "start.pt")
+    given = [start, {"model": start.state_dict()}, tmp_path / "start.pt", str(tmp_path / "start.pt")]
+    tables = []
+    for each in given:
+        record = Recorder(examples(), ["deviation"], at=1, start=each)
+        record.step(net, 5)
+        tables.append(record.table)
+    assert (tables[0]["value"] > 0).all() and all(table.equals(tables[0]) for table in tables)
+    with pytest.raises(alignbook.AlignbookError, match=r"none\.pt cannot be read") as error:
+        Recorder(examples(), ["deviation"], start=str(tmp_path / "none.pt"))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": "garbage"}, "'start' is not what"),
+        ({"start": {"0.weight": 1.0}}, "'start' is not what"),
+        ({"unfit": "garbage"}, "'unfit' is not what"),
+        ({"unfit": [3]}, "'unfit' is not what"),
+        ({"budget": {"junk": 1}}, "'budget' is not what"),
+        ({"budget": {"trained": "x", "seconds": {}, "last": {}, "records": {}, "skipped": {}}}, "'budget'"),
+        ({"budget": {"trained": 1.0, "seconds": {}, "last": {}, "records": {}, "skipped": 3}}, "'budget'"),
+        ({"rows": "garbage"}, "'rows' is not what"),
+        ({"rows": [[-1, "loss", []]]}, "'rows' is not what"),
+        ({"rows": [[0, "loss", [["", "", "1"]]]]}, "'rows' is not what"),
+        ({"left_out": [1]}, "'left_out' is not what"),
+        (None, "a recorder's state is a dict, not list"),
+        ("budget", "'budget' is missing"),
+    ],
+)
+def test_a_state_that_is_none_is_refused_and_changes_nothing(change, message):
+    record = Recorder(examples(), ["loss", "deviation"], at=1)
+    record.step(network(), 0)
+    good = record.state_dict()
+    state = {**good, **change} if isinstance(change, dict) else [] if change is None else dict(good)
+    if isinstance(change, str):
+        del state[change]
+    before = copy.deepcopy({name: value for name, value in vars(record).items() if name != "_data"})
+    with pytest.raises(ValueError, match=message) as error:
+        record.load_state_dict(state)
+    assert "\n" not in str(error.value)
+    after = vars(record)
+    assert all(after[name] == before[name] for name in ("_rows", "_unfit", "left_out", "_last", "_stopped"))
+    assert after["_start"].keys() == before["_start"].keys()
+    assert vars(after["_budget"]) == vars(before["_budget"])
+    again = Recorder(examples(), ["loss"])
+    again.load_state_dict(good)
+    assert again.table.equals(record.table)
+
+
+def test_nothing_recorded_is_nothing_to_draw():
+    with pytest.raises(ValueError, match="nothing is recorded yet"):
+        Recorder(examples(), ["loss"]).plot()

@@ -37,10 +37,28 @@ def module(checkout, *command):
         ("toy/Fig 50", "a study is called"),
         ("../toy/fig50", "a study is called"),
         ("toy/fig99_toy", "notebooks/toy/fig99_toy is there already"),
+        ("toy/shared", "notebooks/toy/shared.py is a module of that name, which would hide the study"),
+        ("alone/fig50", "notebooks/alone.py is a module of that name"),
     ],
 )
 def test_a_name_that_is_none_or_taken_is_refused(checkout, name, message):
+    for module in ("toy/shared.py", "alone.py"):
+        (checkout.root / "notebooks" / module).write_text("")
     before = sorted(checkout.root.rglob("*.md"))
     code, out, err = checkout.run("new", name)
     assert (code, out, len(err.splitlines())) == (2, "", 1) and message in err
     assert sorted(checkout.root.rglob("*.md")) == before and not (checkout.root / "tests").exists()
+
+
+@pytest.mark.parametrize("name", ["toy/fig50", "other/fig50"])
+def test_where_the_test_cannot_be_written_nothing_of_the_study_stays(checkout, name):
+    paper = name.split("/")[0]
+    (checkout.root / "tests" / "experiments").mkdir(parents=True)
+    (checkout.root / "tests" / "experiments" / paper).write_text("")
+    before = sorted(checkout.root.rglob("*"))
+    code, out, err = checkout.run("new", name)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert f"cannot write the study: tests/experiments/{paper}: " in err
+    assert [path for path in sorted(checkout.root.rglob("*")) if "__pycache__" not in path.parts] == [
+        path for path in before if "__pycache__" not in path.parts
+    ]

@@ -83,7 +83,7 @@ def strips(probe):
     """{instrument: :class:`Strip`} of those that were measured and have something to be held against."""
     book, found = stored(), {}
     for name, (quantity, log, here, apart) in COMPARISONS.items():
-        if name not in probe.tables or name not in book:
+        if name not in probe.tables or name not in book or (probe.layers and name in OF_ALL):
             continue
         rows = probe.tables[name]
         parts = dict(list(rows.groupby("network"))) if "network" in rows else {"network": rows}
@@ -150,6 +150,7 @@ def _place(alignment):
     return 100 * (np.nanargmax(values) + 0.5) / len(values)
 
 
+OF_ALL = {"features", "tangent", "deviation"}  # what the numbers are of: all layers
 COMPARISONS = {  # instrument: (quantity, log, from the reader's rows, what makes it not comparable)
     "filters": (
         "misalignment over that with random bases",

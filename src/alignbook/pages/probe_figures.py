@@ -81,11 +81,11 @@ def _features(ax, rows):
 
 
 def _tangent(ax, rows):
-    for who, part, look in looks(rows):
+    for _, part, look in looks(rows):
         ax.plot(part["depth"] + 1, part["alignment"], marker="o", ms=4, **look)
-        if who == "network" and "chance" in part:
-            ax.plot(part["depth"] + 1, part["chance"], color=GREY, ls=":", label="shuffled labels")
-    ax.set(xlabel="layer, from the input", ylabel="alignment $A_l$", ylim=(0, None))
+        if "chance" in part:
+            ax.plot(part["depth"] + 1, part["chance"], color=look["color"], ls=":", lw=1.2)
+    ax.set(xlabel="layer, in order of use", ylabel="alignment $A_l$", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
     legend_below(ax.figure, ax, ncols=4)  # lines may be anywhere
 
@@ -117,7 +117,7 @@ def _deviation(ax, rows):
     for since, part in groups:
         ax.plot(range(1, len(part) + 1), 100 * part["relative"], "o-", ms=4, label=f"since {plain(since)}")
     ax.axhline(100 * math.sqrt(2), color=GREY, lw=0.8, ls=":")
-    ax.set(xlabel="weight, from the input", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
+    ax.set(xlabel="weight, in order of use", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
     if len(list(groups)) > 1:
         ax.legend()

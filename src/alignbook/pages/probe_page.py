@@ -9,7 +9,7 @@ import matplotlib as mpl
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.pages import probe_beside, probe_figures, style
-from alignbook.pages.probe_words import ABOUT, SHOWS, SPOKEN, sentences
+from alignbook.pages.probe_words import ABOUT, SHOWS, SPOKEN, clauses
 from alignbook.pages.tables import folded, number, table, typeset
 from alignbook.probing import Probe
 
@@ -78,6 +78,9 @@ def _page(probe, title, beside):
         parts.append(f'<p class="muted">{probe_beside.NONE}</p>')
     for name in ABOUT:
         parts += _section(probe, name, beside)
+    if probe.made:
+        made = ", ".join(f"{name} {value}" for name, value in probe.made.items() if value is not None)
+        parts.append(f'<p class="muted">Made with {html.escape(made)}.</p>')
     body = "\n".join(parts)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -90,7 +93,7 @@ def _section(probe, name, beside):
     heading, paper, book, meaning, reading = ABOUT[name]
     parts = [
         f'<h2 id="{name}">{heading}</h2>'
-        f'<p>{meaning} {reading} <span class="muted">{paper}: {_link(book)}.</span></p>'
+        f'<p>{meaning} {reading} <span class="muted">{paper}: page <code>{book}</code>.</span></p>'
     ]
     missing = {key: why for key, why in probe.left_out.items() if key.partition(" ")[0] == name}
     for key, why in missing.items():
@@ -137,14 +140,6 @@ def _said(probe):
     return f'<ul class="muted">{lines}</ul>' if lines else ""
 
 
-def _link(page):
-    name = page.rpartition("/")[2]
-    book = paths.build() / "html" / f"{page}.html"
-    return (
-        f'<a href="{book.resolve().as_uri()}">{name}</a>' if book.is_file() else f"page <code>{page}</code>"
-    )
-
-
 def _cells(rows):
     return [
         {
@@ -160,14 +155,24 @@ def _found(probe, prefix=""):
     lines = []
     for name, rows in probe.tables.items():
         try:
-            said = sentences(name, rows)
+            said = clauses(name, rows, bool(probe.layers))
         except (KeyError, ValueError, TypeError, IndexError):  # a table of other numbers than these
             continue
         heading = ABOUT[name][0]
         linked = heading if prefix is None else f'<a href="#{prefix}{name}">{heading}</a>'
+        count = probe.examples.get(name)
+        linked += f", on {count:,} examples" if count else ""
         if said:
-            lines.append(f"<li>{linked}: {typeset(html.escape(said))}.</li>")
+            lines.append(f"<li>{linked}{_listed(said)}</li>")
     return f"<ul>{''.join(lines)}</ul>"
+
+
+def _listed(said):
+    """``: what was found.``, or a list of it by network."""
+    told = [(html.escape(whose), typeset(html.escape(found))) for whose, found in said]
+    if len(told) == 1:
+        return ": " + ": ".join(filter(None, told[0])) + "."
+    return f"<ul>{''.join(f'<li>{whose}: {found}</li>' for whose, found in told)}</ul>"
 
 
 def guide(pages):
@@ -226,7 +231,7 @@ def _figure(name, svg, label, caption=""):
 
 def _strip(name, strip):
     """Where the reader's number lies beside the book's: a heading, the strip, and what to bear in mind."""
-    pages = " and ".join(map(_link, strip.book))
+    pages = " and ".join(f"page <code>{page}</code>" for page in strip.book)
     said = f"A dot is a network of the book's, the line is yours: {pages}. "
     said += f"Not the same measurement: {html.escape(strip.not_comparable)}."
     caption = f"<figcaption>{said}</figcaption>"

@@ -26,7 +26,8 @@ ABOUT = {
         "representation_alignment/fig10_peaks_alignment",
         "How much of the labels lies along the top singular vectors of what each layer reads.",
         "A curve that rises early belongs to features on which a linear model learns these labels fast. "
-        "Chance is the mean over all orders of the labels: a layer at chance knows nothing of them.",
+        "Chance is the mean over all orders of the labels: a layer at chance knows nothing of them. The more "
+        "directions a layer has, the higher chance is.",
     ),
     "tangent": (
         "Tangent kernels and labels, layer by layer",
@@ -53,8 +54,9 @@ ABOUT = {
         "transferability/fig05_landscapes_at_initialisation",
         "The loss along one random direction in which every filter is as long as the network's own: 0.1 "
         "moves each filter by a tenth of its length.",
-        "A loss that hardly rises belongs to a flat place. At random weights it may be flat, too, since "
-        "nothing is lost there.",
+        "A loss that hardly changes belongs to a flat place; one that falls on one side and rises on the "
+        "other is on a slope, not in a minimum. Random weights can look flat, too: they guess, whichever way "
+        "one goes.",
     ),
     "deviation": (
         "How far the weights have moved",
@@ -68,18 +70,18 @@ ABOUT = {
 }
 # What each instrument's figure shows.
 SHOWS = {
-    "filters": "Standard deviation τ of the filters over that of the patches, σ, along each eigenvector of "
-    "the patches' covariance.",
+    "filters": "Standard deviation τ of the filters against that of the patches, σ, along each eigenvector "
+    "of the patches' covariance.",
     "features": "Share of the labels that lies along the first k singular vectors, for at most six of the "
     "layers, from the input (light) to the outputs (dark). A curve ends where its layer has no further "
     "directions.",
-    "tangent": "Alignment of each layer's tangent kernel with the labels, from the input to the outputs; "
-    "dotted: with shuffled labels.",
+    "tangent": "Alignment of each layer's tangent kernel with the labels, in the order in which the network "
+    "uses them; dotted, in the same colour: with shuffled labels.",
     "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
     "slice": "The loss along one random direction, less the loss of the network itself, in the middle; on at "
     "most 256 of the examples.",
-    "deviation": "Length of each weight's change as a share of its length before, from the input to the "
-    "outputs; dotted: two independent random layers of one scale.",
+    "deviation": "Length of each weight's change as a share of its length before, in the order in which the "
+    "network uses them; dotted: two independent random layers of one scale.",
 }
 
 
@@ -91,24 +93,35 @@ def parts(rows):
     return sorted(every, key=lambda part: part[0] == FRESH)
 
 
-def sentences(name, rows):
-    """What was found, a clause for each network; at random weights, the number that it is read against."""
+def clauses(name, rows, some=False):
+    """[(whose, what was found)]; whose is empty where the same was found of all networks, or there is one.
+
+    some : whether the rows are those of some of the layers alone.
+    """
     said = {}
     for who, part in parts(rows):
-        if found := SAID[name](part):
-            said.setdefault(found, []).append(who)
-    if len(said) == 1:  # the same of all of them
-        return next(iter(said))
-    names = {"network": "the network", FRESH: "at random weights"}
-    whose = {found: " and ".join(names.get(who, str(who)) for who in of) for found, of in said.items()}
-    return "; ".join(found if said[found] == ["network"] else f"{whose[found]}: {found}" for found in said)
+        if found := SAID[name](part, some):
+            said.setdefault(found, []).append(
+                "the network" if who == "network" else SPOKEN.get(who, str(who))
+            )
+    if len(said) == 1:
+        return [("", next(iter(said)))]
+    return [(" and ".join(of), found) for found, of in said.items()]
 
 
 def _percent(share):
     return f"{100 * share:.0f}\u00a0%"
 
 
-def _filters(rows):
+def _whose(row):
+    """A weight's name: its layer's, or its own where it is no layer's alone."""
+    parameter = row.get("parameter", "weight")
+    if row["layer"] == "(network)" and parameter != "weight":
+        return parameter
+    return row["layer"] if parameter in ("weight", "") else f"{row['layer']}.{parameter}"
+
+
+def _filters(rows, some):
     first = rows.iloc[0]
     if not np.isfinite(first["misalignment"]):
         count = f"{first['filters']} filters of {first['dimension']} entries"
@@ -119,50 +132,58 @@ def _filters(rows):
     )
 
 
-def _features(rows):
+def _features(rows, some):
     top = rows[rows["k"] <= 10].groupby("layer", sort=False).tail(1).set_index("layer")  # or all there are
-    share, best = top["share"], top.iloc[int(top["share"].to_numpy().argmax())]
+    share = top["share"]
+    above = share - top["chance"] if "chance" in top else share
+    best = top.loc[above.idxmax()]
     chance = f", where chance is {_percent(best['chance'])}" if "chance" in top else ""
+    most = f"furthest above chance at {best.name} ({_percent(best['share'])}{chance})"
+    first, last = top.index[[0, -1]] if some else ("the input", "the output")
+    few = f" on all {top['k'].iloc[-1]}" if top["k"].iloc[-1] < 10 else ""
     return (
-        f"{_percent(share.iloc[0])} of the labels on the top 10 singular vectors at the input, "
-        f"{_percent(share.iloc[-1])} at the output, most at {share.idxmax()} "
-        f"({_percent(share.max())}{chance})"
+        f"{_percent(share.iloc[0])} of the labels on the top 10 singular vectors at {first}, "
+        f"{_percent(share.iloc[-1])}{few} at {last}, {most}"
     )
 
 
-def _tangent(rows):
+def _tangent(rows, some):
     if not rows["alignment"].notna().any():
         return ""
     place = int(rows["alignment"].reset_index(drop=True).idxmax())
     top = rows.iloc[place]
     chance = f", with shuffled labels {top['chance']:.3g}" if "chance" in rows else ""
-    return f"largest in {top['layer']}, layer {place + 1} of {len(rows)} ({top['alignment']:.3g}{chance})"
+    where = f"{place + 1} of the {len(rows)} asked for" if some else f"layer {place + 1} of {len(rows)}"
+    return f"largest in {_whose(top)}, {where} ({top['alignment']:.3g}{chance})"
 
 
-def _curvature(rows):
+def _curvature(rows, some):
     first = rows.iloc[0]
-    said = f"the largest eigenvalue is {digits(first['eigenvalue'])}"
+    said = f"the eigenvalue of largest magnitude is {digits(first['eigenvalue'])}"
     if "trace" not in rows:
         return said
     trace, low, high = (digits(first[name]) for name in ("trace", "trace_low", "trace_high"))
     return f"{said}, the trace {trace} ({low} to {high})"
 
 
-def _slice(rows):
-    rise = rows["loss"].max() - rows["loss"].iloc[len(rows) // 2]
-    return f"the loss rises by {digits(rise)} within {rows['alpha'].max():g} of each filter's length"
+def _slice(rows, some):
+    low, high = (rows["loss"].iloc[end] - rows["loss"].iloc[len(rows) // 2] for end in (0, -1))
+    signed = [("+" if change > 0 else "") + digits(change) for change in (low, high)]
+    away = f"{rows['alpha'].max():g} of each filter's length away"
+    mean = digits((low + high) / 2)
+    return f"{away} the loss differs by {signed[0]} and {signed[1]}, {mean} on average"
 
 
-def _deviation(rows):
+def _deviation(rows, some):
     said = []
     for since, part in rows.groupby("since", sort=False) if "since" in rows else [(None, rows)]:
         whose = f"since {since} " if since not in (None, "before") else ""
         far = part.iloc[int(part["deviation"].to_numpy().argmax())]
-        told = f"in length, in {far['layer']} ({far['deviation']:.3g})"
+        told = f"in length, in {_whose(far)} ({far['deviation']:.3g})"
         relative = part["relative"].where(np.isfinite(part["relative"]))  # infinite from weights of 0
         if relative.notna().any():
             most = part.loc[relative.idxmax()]
-            told = f"relative to its norm, in {most['layer']} ({_percent(most['relative'])}); {told}"
+            told = f"relative to its norm, in {_whose(most)} ({_percent(most['relative'])}); {told}"
         said.append(f"{whose}farthest {told}")
     return "; ".join(said)
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from .errors import DoesNotApply, OutOfTime
+from .errors import DoesNotApply, OutOfTime, TooLong
 
 MEMORY = 4e9  # bytes, unless the reader says otherwise
 LEAST = 8  # examples, or the instrument is left out
@@ -98,7 +98,7 @@ def within(measure, most, share, left, say=None, fixed=False):
     otherwise on more), and DoesNotApply where ``LEAST`` examples would take more than ``left``.
     """
     begun, times = clock(), []
-    n = min(TRIAL, most)
+    n, again = min(TRIAL, most), True
     least = most if fixed else LEAST
     while True:
         start, error = clock(), None
@@ -111,11 +111,15 @@ def within(measure, most, share, left, say=None, fixed=False):
         now = (n, clock() - start)
         rest = (left if fixed else share) - (clock() - begun)
         if error is None:
+            needed = now[1] / n * least
+            if n == min(TRIAL, most) and again and n < least and needed > left - (clock() - begun):
+                again = False  # the first call of all may wait for what others do not: another machine's load
+                continue
             times.append(now)
             larger, last = (_all if fixed else _following)(times, most, rest)
             needed = now[1] / n * least
             if n < least and (fixed or not last) and needed > left - (clock() - begun):
-                raise DoesNotApply(too_long(f"{least} examples", needed))
+                raise TooLong(too_long(f"{least} examples", needed))
         else:  # how long the whole takes is not known yet
             larger, last = min(GROWTH * n, most), False
             if n == most or predicted([now], larger) > rest:

@@ -3,7 +3,7 @@
 from torch import nn
 
 from . import budget
-from .errors import DoesNotApply
+from .errors import DoesNotApply, TooLong
 from .features import layer_inputs
 from .instruments import asked, takes_exact
 from .tangents import BUCKETS, named_weights
@@ -27,7 +27,7 @@ def affordable(name, each, left):
     """
     needed = PASSES[name] * each
     if needed > 2 * left:
-        raise DoesNotApply(budget.too_long(f"{budget.LEAST} examples", needed))
+        raise TooLong(budget.too_long(f"{budget.LEAST} examples", needed))
 
 
 def _of_features(network, task, rows, layers, limits):

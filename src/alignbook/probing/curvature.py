@@ -12,7 +12,7 @@ from alignbook.kernels.lanczos import lanczos
 from alignbook.seeding import torch_stream
 
 from . import budget
-from .errors import DoesNotApply, OutOfTime
+from .errors import DoesNotApply, OutOfTime, TooLong
 
 K = 5
 BASIS = 60  # vectors, where memory allows
@@ -160,7 +160,7 @@ def planned_on(network, task, rows, seed, share, left, limits):
             break  # though as much time went with each example, all fit
         fewest = times[0][1] * (FEWEST + TRACE + SETTING_UP)
         if fewest > left:
-            raise DoesNotApply(budget.too_long(f"{FEWEST + TRACE} products with the Hessian", fewest))
+            raise TooLong(budget.too_long(f"{FEWEST + TRACE} products with the Hessian", fewest))
     fit = limits.fits(held, most)
     spent = budget.clock() - begun
     plan = planned(times, fit, share - spent, left - spent, fixed=limits.examples is not None)
@@ -190,9 +190,7 @@ def planned(times, most, share, left, fixed=False):
     products = FEWEST if share <= 0 else max(FEWEST, math.floor(share / product(n)) - beside)
     needed = product(n) * (products + beside)
     if products == FEWEST and needed > left:
-        raise DoesNotApply(
-            budget.too_long(f"{FEWEST + TRACE} products with the Hessian of {n} examples", needed)
-        )
+        raise TooLong(budget.too_long(f"{FEWEST + TRACE} products with the Hessian of {n} examples", needed))
     return Plan(n, most, products=min(products, PRODUCTS), seconds=needed)
 
 

@@ -110,7 +110,7 @@ def tangent(network, task, rows, seed, layers=None, most=None, chance=True):
     rows, centred, outputs = asked(network, task, rows)
     if most is not None and len(rows) > most:
         rows, centred = rows[:most], centred[:most] - centred[:most].mean()
-    if not centred.any():
+    if (centred == centred[:1]).all():
         raise DoesNotApply("all targets are equal")
     shuffle = torch.randperm(len(rows), generator=torch_stream(seed, "probe", "shuffle"))
     found = _exact(network, task, rows, outputs, shuffle if chance else None, layers)
@@ -142,7 +142,8 @@ def asked(network, task, rows):
         raise DoesNotApply(f"which of the outputs {tuple(first.shape)} belongs to a class is not known")
     counts = wanted.bincount(minlength=width)
     if len(counts) > width:
-        raise DoesNotApply(f"there are {len(counts)} classes, and {width} outputs")
+        outputs = "1 output" if width == 1 else f"{width} outputs"
+        raise DoesNotApply(f"there are {len(counts)} classes, and {outputs}")
     outputs = counts.argsort(descending=True, stable=True)[:OUTPUTS].sort().values
     kept = torch.isin(wanted, outputs)
     classes = torch.searchsorted(outputs, wanted[kept])

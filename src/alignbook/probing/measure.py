@@ -9,14 +9,16 @@ from alignbook.errors import on_one_line
 from alignbook.metrics import weight_deviation
 from alignbook.metrics.evaluation import evaluation_mode
 
-from . import budget, costs, settling, weights
+from . import budget, costs, order, settling, weights
 from .curvature import planned_on
-from .errors import DoesNotApply
+from .errors import DoesNotApply, TooLong
 from .features import selected
 from .instruments import mean_loss
+from .network import RANDOM, alike
 from .result import Probe
 from .tangents import named_weights
 
+CALLS = 20  # at most, with two examples, in a hundredth of the time: whether the answers are the same
 FACTS = 1000  # examples that loss and accuracy are of at most, in a tenth of the time
 
 
@@ -25,6 +27,7 @@ class Session:
 
     networks : {name: Network}, ``network`` first, on whose time the number of examples is planned.
     total : how many examples there are, of which ``data`` holds some; None: not known.
+    late : instruments for which too little time was left on the network itself, which may be tried again.
     A failure of one instrument on one network goes to ``left_out``, and the others go on.
     """
 
@@ -34,6 +37,7 @@ class Session:
         self.left_out, self.said, self.report, self.total = left_out, said, report, total
         self.facts, self.tables, self.taken, self.notes = {}, {}, {}, {}
         self.broken, self.failed, self.task, self.each = {}, None, None, 0.0
+        self.order, self.late = {}, set()
         device = data.targets.device
         self.rows = torch.arange(len(data), device=device)
         for network in networks.values():  # a call that begins later than this is refused
@@ -65,10 +69,21 @@ class Session:
         start = budget.clock()
         outputs = network(few)
         each = (budget.clock() - start) / 2
+        self._ask_again(network, outputs)
+        self.order[who] = order.of_use(network, few)
         network.fit(outputs, self.limits.memory)
         self.facts[who]["outputs"] = " × ".join(map(str, outputs.shape[1:]))
         if who == "network":
             self.task, self.each = task, each
+
+    def _ask_again(self, network, outputs):
+        """Raise DoesNotApply where a network that answered alike before does not at some later call."""
+        end = budget.clock() + self.limits.seconds / 100
+        for _ in range(CALLS):
+            if not alike(outputs, network(network.few)):
+                raise DoesNotApply(RANDOM)
+            if budget.clock() > end:
+                return
 
     def _described(self, network):
         model = network.model
@@ -106,6 +121,10 @@ class Session:
             self.facts[who]["loss"] = value
             if right is not None:
                 self.facts[who]["accuracy"] = right
+            elif not self.task.classes and self.task.own is None:
+                wanted = self.task.wanted(budget.spread(rows, n)).double()
+                spread = float((wanted - wanted.mean(0)).square().mean())
+                self.facts[who]["R²"] = 1 - value / spread if spread else math.nan
 
     def _whole(self):
         return {who: network for who, network in self.networks.items() if who not in self.broken}
@@ -132,12 +151,23 @@ class Session:
             except Exception as error:  # a reader's own code, or a number that is none
                 if who == "network":
                     self.left_out[name] = _why(error)
+                    if isinstance(error, TooLong):
+                        self.late.add(name)
                     return
                 self.left_out[f"{name} of {who}"] = _why(error)
         for who in self.broken:
             self.left_out[f"{name} of {who}"] = self.broken[who]
+        if name == "tangent":
+            found = {who: self._in_order(table, who) for who, table in found.items()}
         tables = [table.assign(network=who) for who, table in found.items()]
         self.tables[name] = pd.concat(tables, ignore_index=True)
+
+    def _in_order(self, table, who):
+        """Rows of parameters in the order in which the network uses them; ``depth`` numbers them anew."""
+        uses = self.order.get(who) or self.order.get("network", {})
+        places = [uses.get(whose, math.inf) for whose in zip(table["layer"], table["parameter"], strict=True)]
+        table = table.iloc[sorted(range(len(table)), key=places.__getitem__)].reset_index(drop=True)
+        return table.assign(depth=range(len(table))) if "depth" in table else table
 
     def _first(self, name, instrument, network, most, share, left):
         """(rows, settings, table) of the network itself, on which the number of examples is planned."""
@@ -197,7 +227,7 @@ class Session:
         for who, state in earlier.items():
             try:
                 rows, apart = _deviation(state, self.networks["network"].model, self.layers)
-                tables.append(rows.assign(network="network", since=who))
+                tables.append(self._in_order(rows, "network").assign(network="network", since=who))
                 self.said += [f"since {who}: {line}" for line in apart]
             except Exception as error:
                 key = "deviation" if len(earlier) == 1 else f"deviation of {who}"
@@ -205,11 +235,14 @@ class Session:
         if tables:
             self.tables["deviation"] = pd.concat(tables, ignore_index=True)
 
-    def found(self, instruments, digest):
+    def found(self, instruments, digest, made):
         """The :class:`Probe`, its tables in the order of ``instruments``."""
         tables = {name: self.tables[name] for name in instruments if name in self.tables}
         said = tuple(dict.fromkeys(self.said))
-        return Probe(self.facts, tables, self.left_out, self.taken, self.notes, said, digest)
+        return Probe(
+            self.facts, tables, self.left_out, self.taken, self.notes, said, digest, tuple(self.layers or ()),
+            made,
+        )  # fmt: skip
 
 
 def _deviation(state, model, layers):

@@ -129,9 +129,9 @@ class Network(nn.Module):
         self._put_back(kept)
         if moved:
             self.changes = True
-            said.append(f"a call changes {_some(moved)}: put back after each")
+            said.append(f"a call changes {some(moved)}: put back after each")
         if self.dropped:
-            said.append(f"the network's forward does not take {_some(self.dropped)}: left out")
+            said.append(f"the network's forward does not take {some(self.dropped)}: left out")
         return said
 
     @torch.no_grad()
@@ -140,10 +140,10 @@ class Network(nn.Module):
         said = self.prepared(rows)
         first, again = self(rows), self(rows)
         if not first.isfinite().all():
-            raise DoesNotApply(f"the network's outputs are not finite{self._where()}")
-        if not _same(first, again):
+            raise DoesNotApply(f"the network's outputs are infinite or no numbers{self._where()}")
+        if not alike(first, again):
             raise DoesNotApply(RANDOM)
-        if len(rows) > 1 and not _same(first[:1], self(rows[:1])):
+        if len(rows) > 1 and not alike(first[:1], self(rows[:1])):
             said.append("outputs depend on the other examples of a batch: numbers hold for batches as here")
         return said
 
@@ -164,7 +164,7 @@ class Network(nn.Module):
     def _where(self):
         state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         odd = [name for name, v in state.items() if v.is_floating_point() and not v.isfinite().all()]
-        return f"; nor are {_some(odd)}" if odd else ""
+        return f", as are entries of {some(odd)}" if odd else ""
 
     @torch.no_grad()
     def task(self, rows, loss, seed):
@@ -257,8 +257,8 @@ def _again(model):
 def initialised(network, seed):
     """A copy of the network with random weights: each module's own initialisation where it has one.
 
-    Weights that no module initialises keep their entries, in random order. Raises DoesNotApply where there
-    is nothing to initialise.
+    Weights that no module initialises keep their entries, in random order; :func:`shuffled` names them.
+    Raises DoesNotApply where there is nothing to initialise.
     """
     if isinstance(network, torch.jit.ScriptModule):
         raise DoesNotApply("TorchScript hides its layers, which cannot be initialised anew")
@@ -276,9 +276,28 @@ def initialised(network, seed):
             if hasattr(fresh, "_init_weights"):  # of a family of networks, which may scale otherwise
                 fresh._init_weights(module)
         for name, weight in fresh.named_parameters():
-            if weight.ndim >= 2 and weight.is_floating_point() and torch.equal(weight, start[name]):
+            if _keeps(weight, start[name]):
                 weight.copy_(weight.flatten()[torch.randperm(weight.numel())].view_as(weight))
     return fresh.to(device)
+
+
+def shuffled(network, fresh):
+    """Names of the parameters of ``fresh`` that hold the entries of ``network``'s, in another order."""
+    before = dict(network.named_parameters())
+    return [
+        name
+        for name, weight in fresh.named_parameters()
+        if _varies(weight) and torch.equal(weight.flatten().sort()[0], before[name].flatten().sort()[0])
+    ]
+
+
+def _keeps(weight, start):
+    """Whether a weight that is drawn at random elsewhere was left as it was."""
+    return _varies(weight) and torch.equal(weight, start)
+
+
+def _varies(weight):
+    return weight.is_floating_point() and weight.numel() > 1 and bool((weight != weight.flatten()[0]).any())
 
 
 def _takes(model, key):
@@ -293,13 +312,13 @@ def _identical(one, other):
     return one.shape == other.shape and torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
-def _same(one, other):
+def alike(one, other):
     """Whether two outputs differ by no more than rounding."""
     if one.shape != other.shape:
         return False
     return bool((one - other).norm() <= torch.finfo(one.dtype).eps ** 0.5 * one.norm())
 
 
-def _some(names):
+def some(names):
     more = len(names) - 3
     return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

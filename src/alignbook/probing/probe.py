@@ -2,6 +2,8 @@
 
 import difflib
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -17,7 +19,7 @@ from .data import leaves
 from .errors import DoesNotApply
 from .gathering import gathered, random_states_kept
 from .measure import Session
-from .network import Network, copied, device_of, initialised, measurable
+from .network import Network, copied, device_of, initialised, measurable, shuffled, some
 from .ranges import ranges
 from .twice import twice_differentiable
 
@@ -137,7 +139,8 @@ def probe(
     without = [without] if isinstance(without, str) else list(without)
     unknown = set(without) - {*INSTRUMENTS, FRESH}
     if unknown:
-        raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {', '.join(INSTRUMENTS)}")
+        known = ", ".join([*INSTRUMENTS, FRESH])
+        raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {known}")
     end = budget.clock() + limits.seconds
     given, total = gathered(data, targets, examples)
     network = copied(model, _device(device))
@@ -157,23 +160,35 @@ def probe(
             networks[who] = Network(made, given, forward)
         else:
             said.append(f"{who}: {why}; only its weights are compared")
-    _fresh(networks, without, seed, limits, left_out, given, forward)
+    _fresh(networks, without, seed, limits, left_out, said, given, forward)
     layers = _layers(layers, networks["network"])
     with measurable(), twice_differentiable(), torch.autocast(where.type, enabled=False):
         session = Session(networks, given, limits, layers, seed, end, left_out, said, report, total)
         session.begin(loss)
         for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
             session.measure(name, *MEASURES[name], len(todo) - position)
+        for name in [n for n in todo if n in session.late]:  # the others may have taken less than their share
+            del session.left_out[name]
+            session.measure(name, *MEASURES[name], 1)
     session.deviations(states)
     if session.failed and not session.tables:
         kinds = {str(v.dtype).removeprefix("torch.") for v in leaves(given.inputs)}
         told = f" (the inputs are {kinds.pop()})" if "type" in session.failed and len(kinds) == 1 else ""
         raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}{told}")
-    return session.found(INSTRUMENTS, given.digest)
+    return session.found(INSTRUMENTS, given.digest, _made(seed, minutes, where))
 
 
 # What mostly takes little time first: each has its share of what the others have left.
 ORDER = ("filters", "slice", "features", "tangent", "curvature")
+
+
+def _made(seed, minutes, device):
+    """What a report says of how it was made."""
+    packages = {name: version(name) for name in ("alignbook", "torch")}
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    limit = minutes if minutes < float("inf") else None
+    on = {"device": str(device), "threads": torch.get_num_threads(), "date": date}
+    return packages | {"seed": seed, "minutes": limit} | on
 
 
 def _seed(seed):
@@ -216,7 +231,7 @@ def _before(earlier, network, device):
     return weights.fitted(network, state)
 
 
-def _fresh(networks, without, seed, limits, left_out, given, forward):
+def _fresh(networks, without, seed, limits, left_out, said, given, forward):
     """Add the network at random weights to the others, where that can be had."""
     if FRESH in without:
         return
@@ -225,7 +240,10 @@ def _fresh(networks, without, seed, limits, left_out, given, forward):
         held = 4 * sum(p.numel() for p in model.parameters())
         if held > limits.memory:
             raise DoesNotApply("another copy of the weights does not fit into the memory (--memory)")
-        networks[FRESH] = Network(initialised(model, seed), given, forward)
+        made = initialised(model, seed)
+        networks[FRESH] = Network(made, given, forward)
+        if kept := shuffled(model, made):
+            said.append(f"random weights: no module initialises {some(kept)}: as they are, in random order")
     except Exception as error:  # a reader's own module may initialise in any way
         left_out[FRESH] = on_one_line(error)
 

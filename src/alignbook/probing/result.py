@@ -20,11 +20,12 @@ class Probe:
     ----------
     network : dict
         Facts about each network and the data: ``class``, ``parameters``, ``examples``, ``shape``,
-        ``outputs``, ``loss`` and for classes ``accuracy``. The networks are ``network``, those before it, and
-        ``initialisation``: the same with random weights.
+        ``outputs``, ``loss``, for classes ``accuracy`` and for numbers ``R²``. The networks are ``network``,
+        those before it, and ``initialisation``: the same with random weights.
     tables : dict of DataFrame, by instrument
         In every table the column ``network`` says whose row it is. ``layer`` names a module, the same in all
-        tables, so that they join; ``depth`` numbers the layers or parameters from 0. Beside these:
+        tables, so that they join; ``depth`` numbers the layers or parameters from 0, in the order in which
+        the network uses them. Beside these:
 
         * ``filters``, a row per principal axis of the patches: ``sigma`` and ``tau``, the standard deviations
           of patches and filters along it; in all rows ``filters`` (their number), ``dimension`` (weights of
@@ -55,6 +56,10 @@ class Probe:
         What a reader should know about data and networks, a line each.
     data : str
         Digits that are the same for two probes of the same examples.
+    layers : tuple of str
+        The names and patterns that were asked for; empty: all layers were measured.
+    made : dict
+        With what: versions, ``seed``, ``minutes``, ``device``, ``threads``, ``date``.
 
     Raises
     ------
@@ -87,6 +92,8 @@ class Probe:
     notes: dict[str, str] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     data: str = ""
+    layers: tuple[str, ...] = ()
+    made: dict = field(default_factory=dict)
 
     def as_dict(self) -> dict:
         """All of it as numbers, texts and lists, for JSON; nan and infinity become None."""
@@ -98,16 +105,17 @@ class Probe:
         }
         facts = {who: {k: _plain(v) for k, v in facts.items()} for who, facts in self.network.items()}
         said = {"left_out": self.left_out, "examples": self.examples, "notes": self.notes}
-        return {"network": facts, "tables": tables, **said, "said": list(self.said), "data": self.data}
+        said |= {"said": list(self.said), "data": self.data, "layers": list(self.layers), "made": self.made}
+        return {"network": facts, "tables": tables, **said}
 
     @classmethod
     def from_dict(cls, stored: dict) -> "Probe":
         """The probe that :meth:`as_dict` gives. Raises AlignbookError for another dict."""
         try:
             tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
-            parts = {name: dict(stored.get(name, {})) for name in ("left_out", "examples", "notes")}
-            said = tuple(stored.get("said", ()))
-            return cls(dict(stored["network"]), tables, **parts, said=said, data=stored.get("data", ""))
+            parts = {name: dict(stored.get(name, {})) for name in ("left_out", "examples", "notes", "made")}
+            parts |= {name: tuple(stored.get(name, ())) for name in ("said", "layers")}
+            return cls(dict(stored["network"]), tables, **parts, data=stored.get("data", ""))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise AlignbookError(f"this is no probe: {type(error).__name__}: {on_one_line(error)}") from None
 
@@ -164,7 +172,7 @@ def compare(*probes, **named):
     Returns
     -------
     Probe
-        The first probe's initialisation stays. What makes the probes hard to compare (other examples, another
+        The first probe's random weights stay. What makes the probes hard to compare (other examples, another
         number of them) is in ``said``.
 
     Raises
@@ -205,7 +213,9 @@ def compare(*probes, **named):
             tables.setdefault(instrument, []).append(rows.assign(network=rows["network"].map(names)))
         left_out |= {f"{key} ({name})": why for key, why in probe.left_out.items()}
         said += [f"{name}: {line}" for line in probe.said]
-    first = next(iter(every.values()))
+    start, first = next(iter(every.items()))
+    if "initialisation" in first.network:
+        said.insert(0, f"random weights are those of {start}")
     if len({probe.data for probe in every.values()}) > 1:
         said.insert(0, "the probes saw different examples: their numbers differ for that reason, too")
     for instrument in tables:
@@ -218,7 +228,8 @@ def compare(*probes, **named):
     joined = {instrument: pd.concat(rows, ignore_index=True) for instrument, rows in tables.items()}
     joined = {instrument: rows for instrument, rows in joined.items() if len(rows)}
     missing = {i: "not measured in any" for i in _instruments(every) if i not in joined}
-    return Probe(facts, joined, left_out | missing, dict(first.examples), {}, tuple(said), first.data)
+    layers = tuple(dict.fromkeys(pattern for probe in every.values() for pattern in probe.layers))
+    return Probe(facts, joined, left_out | missing, dict(first.examples), {}, tuple(said), first.data, layers)
 
 
 def _instruments(every):

@@ -21,7 +21,9 @@ from alignbook.errors import AlignbookError, on_one_line
 from . import weights
 from .data import cast, tensor
 
-SIDE = 224  # pixels of a folder's images, unless the reader says otherwise
+SIDE = (
+    224  # pixels of a folder's images that are larger, or of several sizes, unless the reader says otherwise
+)
 
 
 def network(source, arch=None, trust=False, say=None):
@@ -115,13 +117,16 @@ def _torchvision(arch, state):
         raise AlignbookError("--arch needs torchvision") from None
     if arch not in list_models():
         raise AlignbookError(f"torchvision has no network {arch!r}")
-    classes = len(next(reversed(state.values())))  # the head's bias comes last
+    sized = [value for value in state.values() if getattr(value, "ndim", 0)]
+    if not sized:
+        raise AlignbookError("the weights hold single numbers only")
+    classes = len(sized[-1])  # the head's bias comes last
     made = functools.partial(get_model, arch, weights=None, num_classes=classes)
     inner = {"weights_backbone": None} if "segmentation" in str(_tried(made, arch).__class__) else {}
     return _tried(lambda: made(**inner), f"{arch} cannot be made")
 
 
-def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, transform=None):
+def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, transform=None, say=None):
     """(inputs (n, …), targets): ``n`` of them, drawn by ``seed``; fewer where there are fewer.
 
     source : an image set of ours (:func:`alignbook.load`, ``split`` of it); an ``.npz`` archive with ``x``
@@ -129,7 +134,9 @@ def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None,
     Images (ours, uint8 arrays (n, H, W) or (n, H, W, channels), and folders) become (n, C, H, W) in [-1, 1],
     or with ``mean`` and ``std``, a number or one for each channel, what lies in [0, 1] less mean over std.
     Other arrays stay as they are: floats, or integers such as the numbers of words.
-    size : images are resized so that they are square, of so many pixels to a side.
+    size : images are resized so that they are square, of so many pixels to a side. Without it, a folder's are
+        where they differ in size, or are larger than ``SIDE``.
+    say : callable (line), where a folder's images are resized though nobody asked.
     transform : a callable, from a PIL image to a tensor, in place of ``size``, ``mean`` and ``std``; or one
         that makes such a callable.
 
@@ -141,7 +148,7 @@ def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None,
             raise AlignbookError("--transform does what --size, --mean and --std do: give one or the other")
         transform = _applied(transform)
     if path.is_dir():
-        images, targets = _folder(path, n, seed, size or SIDE, transform)
+        images, targets = _folder(path, n, seed, size, transform, say)
     elif path.suffix == ".npz":
         images, targets = _archive(path, n, seed)
         if images.dtype != torch.uint8:
@@ -224,8 +231,8 @@ def _archive(path, n, seed):
     return x.contiguous(), y if y.is_floating_point() else y.long()
 
 
-def _folder(path, n, seed, size, transform):
-    """(bytes (n, 3, size, size), or what the transform made of each image, classes)."""
+def _folder(path, n, seed, size, transform, say):
+    """(bytes (n, 3, H, W), or what the transform made of each image, classes)."""
     try:
         import_torchvision()
         from torchvision.datasets import ImageFolder
@@ -240,7 +247,12 @@ def _folder(path, n, seed, size, transform):
         labels = torch.tensor([label for _, label in pairs])
         if transform is not None:
             return [transform(image) for image, _ in pairs], labels
-        resized = [functional.resize(image, (size, size)) for image, _ in pairs]
+        side, sizes = size, {image.size for image, _ in pairs}
+        if size is None and (len(sizes) > 1 or max(map(max, sizes)) > SIDE):
+            side = SIDE
+            if say is not None:
+                say(f"{path}: images are resized to {SIDE}×{SIDE} (--size)")
+        resized = [functional.resize(i, (side, side)) if side else i for i, _ in pairs]
         return torch.stack([functional.pil_to_tensor(image) for image in resized]), labels
 
     return _tried(read, f"{path} cannot be read")

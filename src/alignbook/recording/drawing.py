@@ -6,7 +6,8 @@ NAMED = 6  # lines that a legend names one by one; of more it names the first an
 def drawn(table):
     """A matplotlib figure of a recorder's table: a panel per instrument, a line per weight over the steps.
 
-    Lines run from light (the first layer) to dark (the last). Raises ValueError where the table is empty.
+    Lines run from light (the first layer) to dark (the last). Where an instrument has a number for the whole
+    network, its panel has that line alone. Raises ValueError where the table is empty.
     """
     import matplotlib.pyplot as plt
 

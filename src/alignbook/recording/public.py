@@ -7,6 +7,7 @@ read as the probe reads them: a spread of examples, in more forms, and more kind
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import nn
 
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
-from alignbook.probing import given, settling
+from alignbook.probing import given, settling, weights
 from alignbook.probing.gathering import gathered, random_states_kept
 from alignbook.probing.twice import twice_differentiable
 
@@ -30,15 +31,17 @@ class Recorder(recorder.Recorder):
     def __init__(
         self, data: Any, instruments: Iterable[str | Callable] = recorder.DEFAULT,
         at: str | int | Iterable[int] = "logarithmic", share: float | None = 0.05, examples: int = 256,
-        loss: Callable | None = None, start: nn.Module | Mapping[str, torch.Tensor] | None = None,
+        loss: Callable | None = None,
+        start: nn.Module | Mapping[str, Any] | str | Path | None = None,
         seed: int = 0, *, forward: Callable | None = None,
     ) -> None:  # fmt: skip
         integer(examples, "examples", 1)
+        integer(seed, "seed", 0)
         if isinstance(share, bool) or not isinstance(share, Real | None):
             raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
         if not callable(instruments) and not isinstance(instruments, Iterable):
             raise ValueError(f"instruments must be names or functions, not {instruments!r}")
-        loss, forward = given.loss(loss), given.forward(forward)
+        loss, forward, start = given.loss(loss), given.forward(forward), _start(start)
         with random_states_kept():
             found, _ = gathered(data, examples=examples, least=1, floats=None)
         inputs, targets = found.inputs, found.targets
@@ -56,7 +59,11 @@ class Recorder(recorder.Recorder):
         return network
 
     def plot(self) -> "Figure":
-        """A figure with a panel per instrument, a line per layer; needs matplotlib: ``alignbook[report]``."""
+        """A figure with a panel per instrument and a line per layer, or one line for the whole network.
+
+        An instrument that has a number for the whole network, as ``deviation`` has, gets that line alone.
+        Raises ValueError where nothing is recorded yet. Needs matplotlib: ``alignbook[report]``.
+        """
         with extras():
             return super().plot()
 
@@ -68,6 +75,17 @@ class Recorder(recorder.Recorder):
         rows.past = False
         if rows.late:
             self.left_out["log_to"] = f"{rows.late} rows of steps that the run has passed are not sent to it"
+
+
+def _start(given):
+    """The weights at the start in one of the forms that the recorder takes them in, or None."""
+    if given is None or isinstance(given, nn.Module):
+        return given
+    state = weights.read(given) if isinstance(given, str | Path) else weights.unpacked(given)
+    if isinstance(state, Mapping) and any(isinstance(value, torch.Tensor) for value in state.values()):
+        return state
+    what = "a dict without tensors" if isinstance(state, Mapping) else type(state).__name__
+    raise ValueError(f"start must be an nn.Module, a state dict, a checkpoint or its path, not {what}")
 
 
 Recorder.__module__ = "alignbook.recording"

@@ -1,7 +1,9 @@
 """A recorder: the instruments on one network again and again while it trains."""
 
+import csv
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +20,9 @@ from alignbook.probing.network import Network, measurable, unwrapped
 
 from .instruments import INSTRUMENTS, Subject, foretold, why
 from .schedule import Budget, due
+from .state import COLUMNS, rows_of, taken
 from .untouched import untouched
 
-COLUMNS = ["step", "instrument", "layer", "parameter", "value"]
 BATCH = 128  # examples at once
 DEFAULT = ("loss", "alignment", "tangent", "curvature", "deviation")
 clock = time.perf_counter
@@ -63,10 +65,12 @@ class Recorder:
         How to call the network. Needed if ``model(inputs)`` is not the right call, or if it returns something
         other than a tensor, an object with ``.logits``, a dict with ``"out"``, or a tuple that starts with
         one of these.
-    start : torch.nn.Module or state dict, optional
-        The weights from which ``deviation`` is measured; by default those at the first step.
+    start : torch.nn.Module, state dict, checkpoint or path, optional
+        The weights from which ``deviation`` is measured, or the path of a file that holds them; by default
+        those at the first step.
     seed : int
-        Seed for the coordinates drawn from wide features and for the starting vector of ``curvature``.
+        Seed, from 0 on, for the coordinates drawn from wide features and for the starting vector of
+        ``curvature``.
 
     Attributes
     ----------
@@ -86,8 +90,10 @@ class Recorder:
     Raises
     ------
     ValueError
-        If data, instruments or steps have none of the forms above. A measurement that fails never ends the
-        training: ``left_out`` says why. Methods raise what their own descriptions say.
+        If an argument has none of the forms above. A measurement that fails never ends the training:
+        ``left_out`` says why. Methods raise what their own descriptions say.
+    AlignbookError
+        If the file that ``start`` names cannot be read.
 
     Notes
     -----
@@ -147,9 +153,11 @@ class Recorder:
     def step(self, model: nn.Module, n: int) -> None:
         """Record step ``n`` if it is due; to be called at every step, once before the first one trains.
 
-        Raises ValueError where ``n`` is not an integer from 0 on.
+        Raises ValueError where ``n`` is not an integer from 0 on, or the model not an nn.Module.
         """
         integer(n, "n", 0)
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"the network must be an nn.Module, not {type(model).__name__}")
         if self._stopped is not None:
             self._budget.trained += clock() - self._stopped
         if _leads() and n != self._last:
@@ -187,26 +195,31 @@ class Recorder:
         return table.assign(share=table["seconds"] / b.trained if b.trained else float("nan"))
 
     def to_csv(self, path: str | Path) -> None:
-        """Write :attr:`table`; :meth:`read_csv` of a new recorder takes it up again."""
+        """Write :attr:`table`, whole or not at all; :meth:`read_csv` of a new recorder takes it up again.
+
+        Raises OSError where ``path`` cannot be written.
+        """
         text = self.table.to_csv(index=False, na_rep="nan")  # an empty field would be no number
         part = Path(f"{path}.part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        except OSError as error:  # of the path that the reader knows
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        finally:
+            with suppress(OSError):  # nothing is there where all went well
+                part.unlink()
 
     def read_csv(self, path: str | Path) -> None:
         """Take up the rows of a run that goes on; ``deviation`` then needs ``start=``.
 
-        Raises ValueError where the file is no such table.
+        Raises ValueError where the file is no such table, is cut off, or names an instrument that is neither
+        built in nor one of this recorder's.
         """
-        rows: dict[tuple[int, str], dict[tuple[str, str], float]] = {}
         try:
-            table = pd.read_csv(path, keep_default_na=False)
-            if list(table.columns) != COLUMNS:
-                raise ValueError(f"its columns are {', '.join(table.columns)}")
-            for row in table.itertuples():
-                whose = str(row.layer), str(row.parameter)
-                rows.setdefault((int(row.step), row.instrument), {})[whose] = float(row.value)
-        except ValueError as error:
+            text = Path(path).read_text(encoding="utf-8-sig")  # spreadsheets put a mark before it
+            rows = rows_of(text, {*INSTRUMENTS, *self._instruments})
+        except (ValueError, csv.Error) as error:
             raise ValueError(f"{path} is no recorder's table: {on_one_line(error)}") from None
         self._rows |= rows
         self.goes_on()
@@ -228,20 +241,20 @@ class Recorder:
         return state | {"left_out": dict(self.left_out), "unfit": sorted(self._unfit)}
 
     def load_state_dict(self, state: Mapping) -> None:
-        """Go on from :meth:`state_dict`. Raises KeyError, TypeError or ValueError for another thing."""
-        rows = {
-            (step, name): {(layer, parameter): value for layer, parameter, value in found}
-            for step, name, found in state["rows"]
-        }
-        start, left_out, unfit = state["start"], dict(state["left_out"]), set(state["unfit"])
-        vars(self._budget).update(state["budget"])
-        self._rows, self.left_out, self._unfit = rows, left_out, unfit
-        self._start = self._start if start is None else start
-        self._continued = self._continued or bool(rows)
+        """Go on from :meth:`state_dict`. Raises ValueError for another thing, and then changes nothing."""
+        found = taken(state)
+        vars(self._budget).update(found["budget"])
+        self._rows, self.left_out, self._unfit = found["rows"], found["left_out"], found["unfit"]
+        self._start = self._start if found["start"] is None else found["start"]
+        self._continued = self._continued or bool(self._rows)
         self._stopped = self._last = None
 
     def plot(self):
-        """A figure with a panel per instrument, a line per layer. Raises ImportError without matplotlib."""
+        """A figure with a panel per instrument and a line per layer, or one line for the whole network.
+
+        An instrument that has a number for the whole network, as ``deviation`` has, gets that line alone.
+        Raises ValueError where nothing is recorded yet, and ImportError without matplotlib.
+        """
         from .drawing import drawn
 
         return drawn(self.table)
@@ -286,7 +299,8 @@ class Recorder:
         """Record one instrument, or say in ``left_out`` why there is no number."""
         left, began = self._budget.left, clock()
         try:
-            if name in INSTRUMENTS and name not in self._budget.last and left < float("inf"):
+            built_in = self._instruments[name] is INSTRUMENTS.get(name)  # a reader's may have its name
+            if built_in and name not in self._budget.last and left < float("inf"):
                 needed = foretold(name, subject, left)
                 if needed > left:
                     self._budget.refuse(name, needed, clock() - began)
@@ -340,14 +354,14 @@ def _named(instruments):
     found = {}
     for given in [instruments] if isinstance(instruments, str) or callable(instruments) else instruments:
         if callable(given):
-            name = getattr(given, "__name__", type(given).__name__)
-            if name in found:
-                raise ValueError(f"two instruments are called {name!r}: give each a __name__ of its own")
-            found[name] = _own(given)
-        elif given in INSTRUMENTS:
-            found[given] = INSTRUMENTS[given]
+            name, measure = getattr(given, "__name__", type(given).__name__), _own(given)
+        elif isinstance(given, str) and given in INSTRUMENTS:
+            name, measure = given, INSTRUMENTS[given]
         else:
-            raise ValueError(f"there is no instrument {given!r}: {', '.join(INSTRUMENTS)}")
+            raise ValueError(f"there is no instrument {on_one_line(repr(given))}: {', '.join(INSTRUMENTS)}")
+        if found.get(name, measure) is not measure:  # a name that is given twice counts once
+            raise ValueError(f"two instruments are called {name!r}: give each a __name__ of its own")
+        found[name] = measure
     if not found:
         raise ValueError("there are no instruments")
     return found
@@ -359,7 +373,10 @@ def _own(function):
         value = function(subject.network.model, data.inputs, data.targets)
         if not isinstance(value, Mapping):
             value = {"": value}
-        return {(str(layer), ""): float(number) for layer, number in value.items()}
+        return {
+            (str(layer), ""): float(number.detach() if isinstance(number, torch.Tensor) else number)
+            for layer, number in value.items()
+        }
 
     return measure
 

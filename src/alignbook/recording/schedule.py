@@ -2,26 +2,34 @@
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from numbers import Integral
+
+from alignbook.errors import on_one_line
 
 PER_DECADE = 8
 FREE = 10.0  # seconds of recording that no share of the training bounds: a short run is recorded whole
 
 
 def due(at):
-    """The rule step → bool that ``at`` stands for: a period, a list of steps, or ``"logarithmic"``.
+    """The rule step → bool that ``at`` stands for: a period, any iterable of steps, or ``"logarithmic"``.
 
     Raises ValueError for anything else.
     """
-    if at == "logarithmic":
+    if isinstance(at, str) and at == "logarithmic":  # an array would be compared entry by entry
         return _logarithmic
-    if isinstance(at, Integral) and not isinstance(at, bool) and at >= 1:
+    if _whole(at, 1):
         return lambda step: step % at == 0
     if isinstance(at, Iterable) and not isinstance(at, str):
-        steps = list(at)
-        if all(isinstance(step, Integral) and step >= 0 for step in steps):
-            return frozenset(map(int, steps)).__contains__
-    raise ValueError(f"at must be a period, a list of steps or 'logarithmic', not {at!r}")
+        with suppress(TypeError):  # an array without dimensions has no entries
+            steps = list(at.tolist() if hasattr(at, "tolist") else at)  # a tensor's entries are tensors
+            if all(_whole(step, 0) for step in steps):
+                return frozenset(map(int, steps)).__contains__
+    raise ValueError(f"at must be a period, a list of steps or 'logarithmic', not {on_one_line(repr(at))}")
+
+
+def _whole(value, least):
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
 
 
 def _logarithmic(step):

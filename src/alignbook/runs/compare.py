@@ -1,14 +1,21 @@
 """Two tables, or two folders of them, number by number."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from alignbook.errors import AlignbookError, on_one_line
 
+NAMES = ("instrument", "layer", "parameter")  # columns of texts, though "0.10" looks like a number
+RECORD = ["step", *NAMES, "value"]  # the columns of a recorder's table, whose instruments share one
+
 
 @dataclass(frozen=True)
 class Difference:
-    """How the table ``name`` differs: ``what``; ``largest``, a share of its column's largest value."""
+    """How the table ``name`` differs: ``what``; ``largest``, a share of its column's largest value.
+
+    In a recorder's table it is a share of the instrument's largest value.
+    """
 
     name: str
     what: str
@@ -54,7 +61,10 @@ def _difference(name, ours, theirs):
     tables = []
     for path in (ours, theirs):
         try:
-            tables.append(pd.read_csv(path, keep_default_na=False, na_values=[""]))
+            table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(NAMES, str))
+            if list(table.columns) == RECORD:
+                table["value"] = table["value"].astype(float)  # "nan" would make it a column of texts
+            tables.append(table.reset_index(drop=True))
         except (OSError, ValueError) as error:
             raise AlignbookError(f"cannot read {path}: {on_one_line(error)}") from None
     a, b = tables
@@ -73,12 +83,29 @@ def _of_columns(name, a, b):
             if not a[column].equals(b[column]):
                 return Difference(name, f"{column} has other texts")
             continue
-        if (a[column].isna() != b[column].isna()).any():
-            return Difference(name, f"{column} lacks other numbers")
-        scale = max(a[column].abs().max(), b[column].abs().max())
-        largest = float((a[column] - b[column]).abs().max() / scale) if scale else 0.0
-        if largest > (worst[0] if worst else 0.0):
-            worst = largest, column
+        missing, finite = _not_finite(a[column]), a[column].abs() < math.inf
+        if not missing.equals(_not_finite(b[column])):
+            return Difference(name, f"{column} is missing or infinite in other rows")
+        for what, x in _parts(a[finite], column):
+            y = b.loc[x.index, column]
+            scale = max(x.abs().max(), y.abs().max())
+            largest = float((x - y).abs().max() / scale) if scale else 0.0
+            if largest > (worst[0] if worst else 0.0):
+                worst = largest, what
     if worst is None:
         return None
     return Difference(name, f"{worst[1]} differs by {worst[0]:.2g} of its largest value", worst[0])
+
+
+def _not_finite(numbers):
+    """The same with 0 for each finite number."""
+    return numbers.astype(float).mask(numbers.abs() < math.inf, 0.0)
+
+
+def _parts(table, column):
+    """(what it is called, numbers) of a column, or of each instrument in a recorder's."""
+    if list(table.columns) == RECORD and column == "value":
+        return [
+            (f"{column} of {name}", part) for name, part in table.groupby("instrument", dropna=False)[column]
+        ]
+    return [(column, table[column])]

@@ -137,9 +137,10 @@ class Notebook:
         try:
             return importlib.import_module(module)
         except (Exception, SystemExit) as error:
-            if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-                where = paths.shown(self.folder / f"{part}.py")
-                raise AlignbookError(f"{self.name} has no {part} {where}") from None
+            file = self.folder / f"{part}.py"
+            absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+            if absent and not file.exists():  # else a module of the study's name hides it
+                raise AlignbookError(f"{self.name} has no {part} {paths.shown(file)}") from None
             raise AlignbookError(f"{self.name}: its {part} cannot be imported: {fault(error)}") from error
 
 
