@@ -1,5 +1,6 @@
 """The command: listing, showing, refusing; executed notebooks."""
 
+import itertools
 import json
 import os
 import re
@@ -402,3 +403,14 @@ def test_plain_papermill_refuses_unknown_and_wrong_parameters(checkout):
     )
     wrong = papermill("-p", "rate", "7")
     assert wrong.returncode and "rate must be in (0, 1], not 7.0" in wrong.stderr
+
+
+def test_what_takes_long_says_how_far_it_is(checkout, capsys, monkeypatch):
+    """Reading every page may take a minute."""
+    checkout.study()
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(checkout.root))
+    clock = itertools.count(0, 6)
+    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    rows, status = cli._of_every_notebook(lambda notebook: [notebook.name])
+    assert (rows, status) == (["toy/fig97_study", "toy/fig99_toy"], 0)
+    assert capsys.readouterr().err.splitlines()[0] == "0 of 2 notebooks read"

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+import time
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -251,8 +252,11 @@ def _list(options):
 
 def _of_every_notebook(look):
     """Rows that ``look(notebook)`` makes, and the exit status: a broken notebook is told and left out."""
-    rows, faults = [], []
-    for notebook in notebooks.every():
+    rows, faults, told, every = [], [], time.monotonic(), notebooks.every()
+    for number, notebook in enumerate(every):
+        if time.monotonic() - told > 5:
+            told = time.monotonic()
+            print(f"{number} of {len(every)} notebooks read", file=sys.stderr, flush=True)
         try:
             rows.extend(look(notebook))
         except AlignbookError as error:
