@@ -8,7 +8,7 @@ import pytest
 
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters, plans
+from alignbook.runs import engine, notebooks, parameters, plans
 from alignbook.statements import judged
 from alignbook.studies.transferability.fig09_pretraining_epochs import experiment, reading
 
@@ -186,8 +186,11 @@ def test_jobs_hold_what_the_settings_mean():
 
 
 def test_runs_that_judge_the_page_train_as_long_as_it_does():
-    """The finding gives the page's last epoch for theirs."""
+    """The finding gives the page's last epoch for theirs; the text says how many are past their peak."""
     book = notebooks.find("transferability/fig09_pretraining_epochs")
     page = parameters.resolve(book, "quick")
     judging = [plan for plan in plans.of(book.name) if "falls" in plan.judges]
     assert judging and {plan.values["epochs"] for plan in judging} == {page["epochs"]}
+    run = engine.load_values(book, judging[0].values) or pytest.skip("nothing is stored")
+    peaks = reading.peaks(reading.by_epoch(run.judged_table, reading.PLAIN, "accuracy"))
+    assert set(peaks) == {run.parameters["checkpoints"][-1]}
