@@ -439,6 +439,16 @@ def test_weights_stand_in_the_order_in_which_they_are_used():
     assert any("no module initialises mix" in line for line in found.said)
 
 
+def test_weights_whose_use_cannot_be_seen_stand_as_the_network_lists_them(monkeypatch):
+    def fails(network, rows):
+        raise TypeError("no mode here")
+
+    monkeypatch.setattr("alignbook.probing.order.of_use", fails)
+    found = alignbook.probe(Backwards(), *vectors(), without=["curvature", "slice", "features"])
+    layers = found.tables["tangent"].query("network == 'network'")["layer"].tolist()
+    assert layers == ["(network)", "head", "second", "first"]
+
+
 def test_of_some_layers_none_is_called_the_input_or_the_last():
     found = alignbook.probe(mlp(), *vectors(), layers=["2"], without=["curvature", "slice"])
     text = probe_page.page(found, "some")

@@ -1,5 +1,6 @@
 """One probe under way: what was measured, what failed, and how much time is left."""
 
+import contextlib
 import math
 
 import pandas as pd
@@ -70,7 +71,8 @@ class Session:
         outputs = network(few)
         each = (budget.clock() - start) / 2
         self._ask_again(network, outputs)
-        self.order[who] = order.of_use(network, few)
+        with contextlib.suppress(Exception):  # else weights stand as the network lists them
+            self.order[who] = order.of_use(network, few)
         network.fit(outputs, self.limits.memory)
         self.facts[who]["outputs"] = " × ".join(map(str, outputs.shape[1:]))
         if who == "network":
