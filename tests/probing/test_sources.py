@@ -129,12 +129,18 @@ class Touch:
         ("list.pt", None, "no state dict"),
         ("code.pt", None, "cannot be read"),
         ("my_network.py", None, "cannot be read"),
+        (
+            "nothing.pt",
+            None,
+            "nothing.pt cannot be read: it holds no weights that torch.save wrote, or is cut",
+        ),
     ],
 )
 def test_a_network_that_cannot_be_had_is_one_line(mine, source, arch, said):
     torch.save({"weight": torch.zeros(3)}, "weights.pt")
     torch.save([1, 2], "list.pt")
     torch.save(Touch(), "code.pt")
+    (mine / "nothing.pt").touch()
     with pytest.raises(AlignbookError, match=re.escape(said)) as error:
         sources.network(source, arch)
     assert "\n" not in str(error.value) and not (mine / "touched").exists()

@@ -72,6 +72,8 @@ def _tried(action, path):
     except Exception as error:  # a file of any content
         if "weights_only" in str(error) or "WeightsUnpickler" in str(error):
             what = "it holds more than weights: save the state dict alone, torch.save(model.state_dict(), …)"
+        elif isinstance(error, EOFError | KeyError | IndexError):  # what unpickling other bytes comes to
+            what = "it holds no weights that torch.save wrote, or is cut off"
         else:
             what = on_one_line(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
         raise AlignbookError(f"{path} cannot be read: {what}") from None
