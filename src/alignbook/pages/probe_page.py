@@ -30,6 +30,13 @@ figure { margin: 1rem 0; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; vertical-align: top; }
 tbody tr { border-top: 1px solid var(--line); }
+@media (max-width: 32rem) { /* facts below one another: beside, half of them would lie out of sight */
+  .ab-facts :is(tbody, tr, td) { display: block; } .ab-facts thead { display: none; }
+  .ab-facts td { padding: 0.1rem 0; } .ab-facts td:first-child { font-weight: 600; padding-top: 0.4rem; }
+  .ab-facts td:not(:first-child)::before {
+    content: attr(data-label); display: inline-block; min-width: 7rem; color: var(--muted);
+  }
+}
 """
 
 
