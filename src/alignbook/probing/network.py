@@ -255,10 +255,10 @@ def _again(model):
 
 @torch.no_grad()
 def initialised(network, seed):
-    """A copy of the network with random weights: each module's own initialisation where it has one.
+    """(a copy of the network with random weights, names of those that no module initialises).
 
-    Weights that no module initialises keep their entries, in random order; :func:`shuffled` names them.
-    Raises DoesNotApply where there is nothing to initialise.
+    Each module's own initialisation where it has one; the weights that are named keep their entries, in
+    random order. Raises DoesNotApply where there is nothing to initialise.
     """
     if isinstance(network, torch.jit.ScriptModule):
         raise DoesNotApply("TorchScript hides its layers, which cannot be initialised anew")
@@ -275,28 +275,14 @@ def initialised(network, seed):
                 own()
             if hasattr(fresh, "_init_weights"):  # of a family of networks, which may scale otherwise
                 fresh._init_weights(module)
-        for name, weight in fresh.named_parameters():
-            if _keeps(weight, start[name]):
-                weight.copy_(weight.flatten()[torch.randperm(weight.numel())].view_as(weight))
-    return fresh.to(device)
-
-
-def shuffled(network, fresh):
-    """Names of the parameters of ``fresh`` that hold the entries of ``network``'s, in another order."""
-    before = dict(network.named_parameters())
-    return [
-        name
-        for name, weight in fresh.named_parameters()
-        if _varies(weight) and torch.equal(weight.flatten().sort()[0], before[name].flatten().sort()[0])
-    ]
-
-
-def _keeps(weight, start):
-    """Whether a weight that is drawn at random elsewhere was left as it was."""
-    return _varies(weight) and torch.equal(weight, start)
+        left = {n: w for n, w in fresh.named_parameters() if torch.equal(w, start[n]) and _varies(w)}
+        for weight in left.values():
+            weight.copy_(weight.flatten()[torch.randperm(weight.numel())].view_as(weight))
+    return fresh.to(device), list(left)
 
 
 def _varies(weight):
+    """Whether it has entries that differ; a scale of ones may be both initialised and as it was."""
     return weight.is_floating_point() and weight.numel() > 1 and bool((weight != weight.flatten()[0]).any())
 
 

@@ -19,7 +19,7 @@ from .data import leaves
 from .errors import DoesNotApply
 from .gathering import gathered, random_states_kept
 from .measure import Session
-from .network import Network, copied, device_of, initialised, measurable, shuffled, some
+from .network import Network, copied, device_of, initialised, measurable, some
 from .ranges import ranges
 from .twice import twice_differentiable
 
@@ -240,9 +240,9 @@ def _fresh(networks, without, seed, limits, left_out, said, given, forward):
         held = 4 * sum(p.numel() for p in model.parameters())
         if held > limits.memory:
             raise DoesNotApply("another copy of the weights does not fit into the memory (--memory)")
-        made = initialised(model, seed)
+        made, kept = initialised(model, seed)
         networks[FRESH] = Network(made, given, forward)
-        if kept := shuffled(model, made):
+        if kept:
             said.append(f"random weights: no module initialises {some(kept)}: as they are, in random order")
     except Exception as error:  # a reader's own module may initialise in any way
         left_out[FRESH] = on_one_line(error)

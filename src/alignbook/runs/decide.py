@@ -73,12 +73,8 @@ class Work:
     def left(self):
         """It without the jobs that have been stored meanwhile."""
         pairs = zip(self.missing, self.seconds, strict=True)
-        missing, seconds = [], []
-        for job, taken in pairs:
-            if results.peek(job) is None:
-                missing.append(job)
-                seconds.append(taken)
-        return replace(self, missing=missing, seconds=seconds)
+        kept = [(job, taken) for job, taken in pairs if results.peek(job) is None]
+        return replace(self, missing=[job for job, _ in kept], seconds=[taken for _, taken in kept])
 
 
 def undecided():
