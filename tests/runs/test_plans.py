@@ -239,6 +239,16 @@ def test_a_claim_is_judged_on_the_runs_of_the_plan_that_judges_it(planned):
     assert planned.run().claims[0].seeds == 3
 
 
+def test_runs_with_the_papers_values_judge_the_page_of_quick_and_not_the_reverse(planned):
+    (planned.folder / "profiles.yaml").write_text("quick: {seeds: 9}\npaper: {seeds: 6}\n")
+    planned.plan({"profile": "paper", "values": "{seeds: 6}", "new_seeds": None, "judges": "[above]"})
+    planned.run(profile="paper")
+    (claim,) = planned.run().claims
+    assert (claim.seeds, claim.runs) == (6, "profile paper, seeds = 6")
+    planned.plan({"values": "{seeds: 9}", "new_seeds": None, "judges": "[above]"})
+    assert planned.run(profile="paper").claims[0].seeds == 6
+
+
 def test_what_a_plan_judges_is_among_what_it_decides(planned):
     planned.plan({"judges": "[below]"})
     refused("judges 'below', which is not in decides")
