@@ -137,7 +137,7 @@ def finding(table, parameters, claims):
     text = f"{SAID[outcome]}: where the data vary most, the weights' growth factor is {percent(-fall)} "
     text += f"{'below' if fall.mean() > 0 else 'above'} that at the peak"
     if outcome == claims["rises-random"].outcome == HOLDS:
-        text = text.replace("falls in the end", "first rises and then falls")
+        text = text.replace("falls in the end", "roughly rises and then falls")
     text += others(outcome, {"real labels": claims["falls-real"].outcome}) + "."
     only = claims.get(f"falls-gaussian-{ONLY_RISES['inputs']}")
     if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:

@@ -166,7 +166,8 @@ def of_network(column, name):
 STATEMENTS = [
     Statement(
         "more-layers",
-        "From no layer to all, the more are transferred, the faster all three networks learn random labels.",
+        "From no layer to all, the more are transferred, the faster all three networks learn random labels "
+        "(by a fitted line).",
         source="Figure 6", of=all_three, headline=True, **POINTS,
     ),
     Statement(

@@ -2,17 +2,15 @@
 
 import numpy as np
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, KeyNumber, interval, t_interval
+from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
 from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, listed, others, unmet
+from alignbook.wording import by_verdict, fitting, others, unmet
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
 from ..vgg_settings import DOWNSTREAM_EPOCHS
 from .design import CASES, LAST
-
-BARELY = 10  # a mean barely clears zero if its interval's nearer end lies so many times nearer to it
 
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch
 REVIEWED = 15  # seeds that had been seen when the fall at the switch was held against the control's
@@ -76,11 +74,13 @@ def rarer(table, labels, layer):
     return apart(lambda case: rare(table, case, labels, layer))
 
 
-def with_the_paper(table, labels):
-    """Layers before the last in which the negative case surely has more neurons that fire rarely."""
-    layers = range(1, LAST)
-    lower = {layer: t_interval(rarer(table, labels, layer))[2] for layer in layers}
-    return [layer for layer in layers if lower[layer] and lower[layer][0] > 0]
+def less_active(table, labels):
+    """Whether the negative case ends less active, by the seeds' mean: a bool per layer before the last."""
+    ends = (
+        apart(lambda case, layer=layer: last(curve(table, case, labels, layer=layer)))
+        for layer in range(1, LAST)
+    )
+    return [bool(found.mean() < 0) for found in ends if len(found)]
 
 
 def left_at_switch(table, network, labels, control=False):
@@ -265,29 +265,14 @@ def finding(table, parameters, claims):
     text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, "
     text += f"against {helps:.0f} % where it helps"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
-    where = _earlier(table, kind)
+    also, less = [], less_active(table, kind)
+    if claim.outcome != HOLDS and any(less):  # the paper names no layer
+        which = f"All {len(less)}" if all(less) else f"{sum(less)} of {len(less)}"
+        also.append(f" {which} earlier layers end less active, as the paper says (post hoc).")
     if claim.outcome != HOLDS and claims[f"dies-{kind}"].outcome == HOLDS:  # the claim's other part
-        dies = "More of its neurons do die at the switch of tasks"
-        rarely = f"in {where} more fire rarely (post hoc)" if where else ""
-        if claim.outcome == CONTRADICTED and min(map(abs, claim.interval)) < abs(claim.measured) / BARELY:
-            dies = f"The {abs(hurts - helps):.0f} points barely clear zero"
-            rarely = rarely.replace("more", "more neurons")
-        also = [f" {dies}; {rarely}."] * bool(rarely) + [f" {dies}."]
-    else:
-        agree = "agree" if where.startswith("layers") else "agrees"
-        rare = f" {where.capitalize()} {agree} with the paper: more neurons fire rarely"
-        also = [f"{rare} (looked at afterwards)."] * bool(where) + [width]
+        also.append(" More of its neurons do die at the switch of tasks.")
+    also.append(width)
     return fitting(*(f"{text}.{more}" for more in also))
-
-
-def _earlier(table, kind):
-    """Earlier layers with more neurons that fire rarely where pre-training hurts: ``layers 2 to 12``."""
-    layers = with_the_paper(table, kind)
-    if not layers:
-        return ""
-    run = layers == list(range(layers[0], layers[-1] + 1)) and len(layers) > 2
-    which = f"{layers[0]} to {layers[-1]}" if run else listed(map(str, layers))
-    return f"layer{'s' * (len(layers) > 1)} {which}"
 
 
 def _unmet(table, labels, claim):

@@ -331,15 +331,25 @@ def test_neurons_that_fire_rarely_wait_for_new_seeds():
     assert (new["rare-random-7"], new["rare-random-13"]) == (HOLDS, ABSENT)
 
 
-def test_the_finding_names_the_layers_that_agree_with_the_paper():
-    other = made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1))
-    table = with_histograms(other, lambda case, layer: 0.5 if case == "negative" and 1 < layer < 13 else 0.2)
-    assert reading.with_the_paper(table, "random") == list(range(2, 13))
-    assert "the last hidden layer ends more active" in said(table)
-    assert "Layers 2 to 12 agree with the paper: more neurons fire rarely (looked at afterwards)." in said(
-        table
-    )
-    assert "Layers" not in said(other)
+def test_the_finding_counts_the_earlier_layers_that_agree_with_the_paper():
+    table = made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1))
+    first = table["layer"].eq(1)
+
+    def layers(shifts):
+        """The table with layers 1 to len(shifts), by which the negative case's ends lie higher."""
+        case, rows = table["case"].eq("negative"), [table[~first]]
+        rows[0] = rows[0][rows[0]["layer"].eq(13)]
+        for layer, shift in enumerate(shifts, 1):
+            rows.append(
+                table.assign(layer=layer, activation=0.5 + shift * case)[first & table["case"].notna()]
+            )
+        return pd.concat(rows, ignore_index=True)
+
+    assert reading.less_active(layers([-0.1, 0.1, -0.2]), "random") == [True, False, True]
+    assert "the last hidden layer ends more active" in said(layers([-0.1, 0.1, -0.2]))
+    assert "2 of 3 earlier layers end less active, as the paper says" in said(layers([-0.1, 0.1, -0.2]))
+    assert "All 2 earlier layers end less active" in said(layers([-0.1, -0.1]))
+    assert "earlier layers" not in said(layers([0.1, 0.1]))
 
 
 def test_what_a_network_keeps_is_a_share_of_what_it_has():

@@ -358,16 +358,20 @@ def test_it_rarely_hurts_where_few_groups_are_slower(slow, outcome):
         return -0.09 if int(factors["unit"].split("-")[2]) < slow else -0.002
 
     table = made_up(gain, noise=0.001, groups=60)
-    assert of_all(judged(table), "rarely-hurts") == {outcome}
+    whole = {f"{key}_stops": LONG["epochs"] for key in sweeps.ARCHITECTURES}
+    assert of_all(judged(table, **whole), "rarely-hurts") == {outcome}
+    part = judged(table)  # of ResNet-18 alone are the areas over all epochs
+    assert {part["rarely-hurts-cnn"], part["rarely-hurts-vgg"]} == {NOT_JUDGED}
+    assert part["rarely-hurts-resnet"] == outcome
     points = reading.compared(table, LONG, *sweeps.SWEEPS)
     assert reading.slowed(points).mean() == pytest.approx(slow / 60) and not reading.slowed(points, 8).any()
     share = f"{100 * slow / 60:.0f} % of SimpleCNN's"
-    assert (f"t slows {share}" in said(table)) == (outcome == CONTRADICTED)
-    assert (f"t slows only {share}" in said(table)) == (outcome == HOLDS)
-    assert of_all(judged(table, epoch_share=0.2), "rarely-hurts") == {NOT_JUDGED}
+    assert (f"t slows {share}" in said(table, **whole)) == (outcome == CONTRADICTED)
+    assert (f"t slows only {share}" in said(table, **whole)) == (outcome == HOLDS)
+    assert of_all(judged(table, **whole, epoch_share=0.2), "rarely-hurts") == {NOT_JUDGED}
     seen = {"groups": 20}  # the groups that chose the reading
-    assert of_all(judged(table, **seen), "rarely-hurts") == {NOT_JUDGED}
-    assert of_all(judged(table, **seen, design="random"), "rarely-hurts") == {outcome}
+    assert of_all(judged(table, **whole, **seen), "rarely-hurts") == {NOT_JUDGED}
+    assert of_all(judged(table, **whole, **seen, design="random"), "rarely-hurts") == {outcome}
 
 
 def test_resnet_is_judged_over_both_kinds_of_labels():
@@ -429,6 +433,8 @@ def test_figures_16_and_18_are_judged_over_seeds():
     found = judged(table)
     assert found["figure-16-random"] == found["figure-18-real"] == HOLDS
     assert of_all(found, "faster") == {NOT_RUN}
+    part = judged(table, vgg_scales=[1.1, 1.45])  # of the paper's scales
+    assert part["figure-18-real"] == NOT_JUDGED and part["figure-16-random"] == HOLDS
     known = table["accuracy"].where(table["start"] != "upstream", 0.3)
     hardly = judged(table.assign(accuracy=known))
     assert hardly["figure-16-random"] == hardly["figure-18-real"] == NOT_JUDGED
