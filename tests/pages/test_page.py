@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from alignbook.claims import HOLDS, NOT_JUDGED, Claim, KeyNumber
+from alignbook.over_seeds import SEED
 from alignbook.pages.claim_tables import (
     SHARED,
     UNFOLDED,
@@ -214,9 +215,21 @@ def test_the_banner_says_what_is_smaller_and_how_many_seeds_there_are(name, chan
     values = parameters.resolve(notebooks.find(name), "quick", changed)
     run = SimpleNamespace(
         name=name, profile="quick", shown_profile="quick", parameters=values, stored=[], shown=[], stale={},
-        joined=[], diverged=[],
+        joined=[], diverged=[], claims=[],
     )  # fmt: skip
     assert said in banner(run)
+
+
+def test_the_banner_counts_the_seeds_of_planned_runs_that_judge():
+    values = parameters.resolve(notebooks.find("transferability/fig09_pretraining_epochs"), "quick")
+    planned = SimpleNamespace(runs="seeds = 20", what=SEED, seeds=20)
+    claims = [planned, SimpleNamespace(runs="", what=SEED, seeds=99)]
+    claims += [SimpleNamespace(runs="epochs = 9", what="group", seeds=50)]
+    run = SimpleNamespace(
+        name="transferability/fig09_pretraining_epochs", profile="quick", shown_profile="quick",
+        parameters=values, stored=[], shown=[], stale={}, joined=[], diverged=[], claims=claims,
+    )  # fmt: skip
+    assert f"{values['seeds']} to 20 seeds" in banner(run)
 
 
 def test_the_caveat_of_a_finding_stands_apart():

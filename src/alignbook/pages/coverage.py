@@ -21,9 +21,11 @@ from functools import cache
 import yaml
 
 from alignbook import paths
+from alignbook.claims import NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.pages import claim_tables
 from alignbook.pages.tables import folded, marked, table
+from alignbook.wording import listed
 
 KEYS = {"item", "says", "by", "page", "without"}
 _KINDS = "Figure|Table|Theorem|Proposition|Corollary|Lemma|Definition|Approximation|Remark|Equation"
@@ -92,13 +94,19 @@ def section(paper, records):
     if not rows:
         return ""
     found = [judging(row, records) for row in rows]
-    judged = sum(map(bool, found))
+    judged = sum(
+        any(claim.outcome not in (NOT_JUDGED, NOT_RUN) for _, claims in pairs for claim in claims)
+        for pairs in found
+    )
     shown = sum(not pairs and "page" in row for row, pairs in zip(rows, found, strict=True))
-    missing = len(rows) - judged - shown
+    measured = sum(map(bool, found)) - judged
+    missing = len(rows) - judged - measured - shown
+    does = [f"judges {judged}"]
+    does += [f"measures {measured} whose conditions are not met"] * (measured > 0)
+    does += [f"shows {shown} without a verdict"] * (shown > 0)
     told = (
         f"Of the {len(rows)} figures, tables, theorems, definitions and sentences of the paper that can be "
-        f"tested, the book judges {judged}"
-        + f" and shows {shown} without a verdict" * (shown > 0)
+        f"tested, the book {listed(does)}"
         + f"; {missing} {'is' if missing == 1 else 'are'} not here" * (missing > 0)
         + ". The table says where each is, or why it is missing."
     )

@@ -17,6 +17,7 @@ from alignbook.pages import share, style
 from alignbook.pages.claim_tables import claims_table, verdict
 from alignbook.pages.names import spoken
 from alignbook.pages.tables import folded, lettered_prose, marked, number, table, typeset
+from alignbook.over_seeds import SEED
 from alignbook.runs import engine, notebooks, parameters, plans, results
 from alignbook.wording import listed
 
@@ -226,6 +227,8 @@ def banner(run):
     ]
     if count is not None:
         most = max(value for name, value in run.parameters.items() if name.endswith("seeds"))
+        planned = [claim.seeds for claim in run.claims if claim.runs and claim.what == SEED]
+        most = max(most, *planned, 0)
         facts.insert(1, f"{count} to {most} seeds" if most > count else f"{count} seed{'s' * (count != 1)}")
     if run.joined:
         profile, total = run.joined_profile
