@@ -62,8 +62,8 @@ def items(source):
     ['Figure 13', 'Figure 19', 'Figure 20', 'Table 1', 'Table 2', 'Table 3']
     """
     found = set()
-    for kind, listed in _NAMED.findall(_PANELS.sub("", source)):
-        for part in re.split(r", | and ", listed):
+    for kind, numbers_of in _NAMED.findall(_PANELS.sub("", source)):
+        for part in re.split(r", | and ", numbers_of):
             first, _, last = (re.sub(r"(?<=\d)[a-z]$", "", end) for end in part.partition(" to "))
             numbers = range(int(first), int(last) + 1) if last else (first,)
             found.update(f"{kind} {number}" for number in numbers)

@@ -13,11 +13,11 @@ from IPython.display import HTML, display
 from alignbook import paths
 from alignbook.claims import NOT_JUDGED
 from alignbook.errors import AlignbookError
+from alignbook.over_seeds import SEED
 from alignbook.pages import share, style
 from alignbook.pages.claim_tables import claims_table, verdict
 from alignbook.pages.names import spoken
 from alignbook.pages.tables import folded, lettered_prose, marked, number, table, typeset
-from alignbook.over_seeds import SEED
 from alignbook.runs import engine, notebooks, parameters, plans, results
 from alignbook.wording import listed
 
