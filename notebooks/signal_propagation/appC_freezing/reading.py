@@ -77,7 +77,9 @@ STATEMENTS = [
         "would", "With probabilities of 1/k, the larger a layer's A_l, the more a step on it changes the "
         "outputs (rank correlation with ‖K_l Ỹ‖).",
         source="Section 2.1, conclusion, under Equation 4", of=would, each=datasets, headline=True,
-        post_hoc="asked after two networks had been seen; judged on networks of other seeds", **RANK,
+        post_hoc="asked after two networks had been seen, and judged on networks of other seeds; made the "
+        "main claim after all results had been seen, which changed the headline's verdict",
+        **RANK,
     ),
     Statement(
         "controls", "With a network's own probabilities, too, a step on a layer of larger A_l changes the "
@@ -124,7 +126,8 @@ STATEMENTS = [
     Statement(
         "adds-up",
         "Along Ỹ, a step on all layers goes as far as the layers' separate steps together (ratio).",
-        source="Equation 5", of=over_layers("summed"), each=datasets, near=1.0, within=0.1,
+        source="Equation 5; that it reaches to the rate of Figure 2, and the margin, are ours",
+        of=over_layers("summed"), each=datasets, near=1.0, within=0.1, ours=True,
     ),
     Statement(
         "bound", "No layer's step changes the outputs by more than η Tr(K_l) ‖Ỹ‖ (largest ratio).",

@@ -13,6 +13,12 @@ from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 
 COLUMNS = ["kind", "eps", "kappa", "share", "depth", "layer", "value"]
 HAYOU_CONSTANT = 9 * math.pi**2 / 2  # 1 - c_l ~ this / l^2; Hayou et al. 2020, Appendix Lemma 1
+OTHERWISE = {  # other choices than in Corollary 1's proof, where the paper leaves them open
+    "one pair": {"kind": "one pair"},
+    "l + 1": {"shift": 1},
+    "l - 1": {"shift": -1},
+    "whole layers": {"whole": True},
+}
 LOG_COEFFICIENT = 9 / 2  # κ of g'(c_l) = 1 - 3/l + κ log(l)/l² + O(l⁻²); our expansion, the paper gives κ > 0
 
 
@@ -114,6 +120,16 @@ def shown_slopes(table, parameters, eps):
     """:func:`figure_3_slope` at every κ at which it has a value."""
     found = (figure_3_slope(table, eps, kappa) for kappa in parameters["kappas"])
     return [slope for slope in found if slope is not None]
+
+
+def open_slopes(table, parameters, eps):
+    """{choice: :func:`figure_3_slope`, None where the losses do not cross}, of what the paper leaves open.
+
+    Every κ, and at the κ nearest to 1 the choices in ``OTHERWISE``.
+    """
+    found = {f"κ = {kappa:g}": figure_3_slope(table, eps, kappa) for kappa in parameters["kappas"]}
+    middle = central_kappa(parameters)
+    return found | {name: figure_3_slope(table, eps, middle, **choice) for name, choice in OTHERWISE.items()}
 
 
 def same_at_every_kappa(table, parameters, eps):
@@ -225,15 +241,15 @@ def finding(table, parameters, claims):
     if not said:
         return "No recursion has run."
     found = replicates(claims, "deep-slope")
-    shown = [slope for eps in parameters["epsilons"] for slope in shown_slopes(table, parameters, eps)]
+    shown = [slope for e in parameters["epsilons"] for slope in open_slopes(table, parameters, e).values()]
+    shown = [slope for slope in shown if slope is not None]
     if shown and set(found) == {HOLDS}:
-        said += f": over Figure 3's depths the exponent is {span(shown)}, depending on constants the paper "
-        said += "leaves open"
+        said += f": over Figure 3's depths the exponent is {span(shown)}, depending on constants and how "
+        said += "layers are counted, both left open"
     else:
         deep = [claim.measured for some in found.values() for claim in some]
         said += f": at {parameters['depth']:,} layers the exponent is {span(deep)}"
-    worst = "The theorem's forward loss is that of exactly opposite inputs, and no two images are opposite."
-    return f"{said}. {worst}"
+    return f"{said}. The forward loss is that of opposite inputs, which no two images are."
 
 
 def span(values):
@@ -243,12 +259,13 @@ def span(values):
 
 
 def key_numbers(table, parameters):
-    """Both slopes beside the paper's."""
-    result = []
-    for measure, where in ((deep_slope, f"at {parameters['depth']:,}"), (shown_slope, "over 10 to 100")):
+    """The slope at the largest depths beside the paper's; that over Figure 3's, where it prints none."""
+    result, depth = [], f"at {parameters['depth']:,} layers"
+    shown = f"over 10 to 100 layers (limit: {PAPER_SLOPE:g})"
+    for measure, where, paper in ((deep_slope, depth, PAPER_SLOPE), (shown_slope, shown, None)):
         found = [measure(table, parameters, eps) for eps in parameters["epsilons"]]
         if found := [slope for slope in found if slope is not None]:
             kappa = f"κ = {central_kappa(parameters):g}"
-            what = f"slope of the equilibrium layer {where} layers, {kappa}, smallest and largest over ε"
-            result.append(KeyNumber(what, f"{min(found):.3g} to {max(found):.3g}", PAPER_SLOPE))
+            what = f"slope of the equilibrium layer {where}, {kappa}, smallest and largest over ε"
+            result.append(KeyNumber(what, f"{min(found):.3g} to {max(found):.3g}", paper))
     return result

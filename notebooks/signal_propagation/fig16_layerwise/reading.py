@@ -6,10 +6,10 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import agree, curves, difference
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, fitting, named, replicates, sentences
+from alignbook.wording import clauses, first_unmet, fitting, named, replicates, sentences, unmet
 
 from ..names import called
-from .design import accuracies, chosen
+from .design import TARGET, accuracies, chosen
 
 FEWER, HEIGHT = 1.0, 0.01  # smallest effects that matter: layers; of the alignment
 PATIENT = 10  # passes; networks that stopped after two were seen when the number of layers was redefined
@@ -116,11 +116,32 @@ def hidden(table, parameters, dataset, width):
     return peaks(rows).between(2, rows["layer"].max() - 1).all() if len(rows) else None
 
 
+def zero_loss(parameters):
+    """The loss, per pair of a batch, of outputs whose kernel is 0 for every pair: what a layer must beat."""
+    alike = 0.1 + 0.9 / parameters["batch_size"]  # of ten classes, each image with itself among the pairs
+    return TARGET**2 * alike
+
+
+def worse_than_zero(table, parameters, dataset, width):
+    """(seeds × hidden layers) frame: whether a layer's held-out loss ends above :func:`zero_loss`."""
+    losses = curves(chosen(table, "layers", dataset, width), "layer", "loss")
+    return losses.iloc[:, :-1] > zero_loss(parameters)
+
+
+def untrained(table, parameters, **kind):
+    """How many hidden layers, over the seeds, end so; None of none."""
+    worse = worse_than_zero(table, parameters, **kind)
+    return float(worse.sum(axis=None)) if worse.size else None
+
+
 PATIENT_ENOUGH = Requirement(
     "passes without a lower loss before a layer's training ends",
     lambda t, p, **kind: p["patience"],
     at_least=PATIENT,
 )
+TRAINED = Requirement(
+    "hidden layers that end with a larger held-out loss than one of 0 for every pair", untrained, at_most=0,
+)  # fmt: skip
 HIDDEN = Requirement("the network trained end to end has a hidden peak", hidden)
 STOPS = Requirement(
     "stopping times of networks trained end to end", stops, at_least=2, because="The paper prints none",
@@ -136,7 +157,7 @@ STATEMENTS = [
         source="Figure 16", of=more_layers, above=0, matters=FEWER, unit="layers", each=first_cases,
         ours=True,
         because="several layers instead of one peak are at least one more",
-        requires=(PATIENT_ENOUGH, HIDDEN, STOPS, SAME[more_layers]),
+        requires=(PATIENT_ENOUGH, HIDDEN, TRAINED, STOPS, SAME[more_layers]),
         post_hoc="on MNIST one layer reaches 0.9 of the largest alignment in every network: the effective "
         "number (Σ A)² / Σ A² replaced that count after it was seen, and is judged on new networks only",
         headline=True,
@@ -145,12 +166,12 @@ STATEMENTS = [
         "lower", "The largest alignment is lower than with training end to end.",
         source="Figure 16", of=lower, above=0, matters=HEIGHT, unit="in alignment", each=first_cases,
         because="a tenth of the largest alignments", bounds=(-1, 1),
-        requires=(STOPS, SAME[lower]),
+        requires=(HIDDEN, TRAINED, STOPS, SAME[lower]),
     ),
     Statement(
         "worse", "Test accuracy is lower than that of a network trained end to end.",
         source="Figures 16 and 17", of=lost, above=0, matters=1.0, unit="points", each=cases,
-        because="“noticeably” worse means at least a point", bounds=(-100, 100),
+        because="“noticeably” worse means at least a point", bounds=(-100, 100), requires=(TRAINED,),
     ),
 ]  # fmt: skip
 
@@ -165,6 +186,7 @@ SHARED = {
 WHY_NOT = {  # the first that is not met
     PATIENT_ENOUGH.text: "ours may have stopped too early",
     HIDDEN.text: "our {} network trained as a whole has no hidden peak",
+    TRAINED.text: "some layers trained one by one did not learn",
     STOPS.text: "how high its peak is depends on when it stops",
     SAME[lower].text: "the answer depends on when training as a whole stops",
 }
@@ -173,7 +195,12 @@ LOWER = {
     CONTRADICTED: "the largest alignment is higher instead of lower{}",
     ABSENT: "the largest alignment is as high{}",
 }
-WORSE = {HOLDS: "less accurate{}", CONTRADICTED: "more accurate{}", ABSENT: "as accurate{}"}
+POORER = "networks trained layer by layer are "
+WORSE = {
+    HOLDS: f"{POORER}less accurate{{}}",
+    CONTRADICTED: f"{POORER}more accurate{{}}",
+    ABSENT: f"{POORER}as accurate{{}}",
+}
 
 
 def finding(table, parameters, claims):
@@ -181,27 +208,34 @@ def finding(table, parameters, claims):
     said = clauses(claims, "several", SHARED)
     if not said:
         return "No network was trained to the end."
-    dataset, width = parameters["first"], max(parameters["first_widths"])
-    found, more = replicates(claims, "several"), [clauses(claims, "lower", LOWER, named)]
+    found = replicates(claims, "several")
     if list(found) == [NOT_JUDGED]:
         why = first_unmet(found[NOT_JUDGED][0], WHY_NOT)
-        said = f"{SHARED[NOT_JUDGED].format('')}, because {why.format(called(dataset))}"
+        said = SHARED[NOT_JUDGED].format("")
         if why == WHY_NOT[HIDDEN.text]:
             said = said.replace(f"whether more {ONE_BY_ONE}", "how many layers share the alignment")
             if list(replicates(claims, "lower")) == [NOT_JUDGED]:
-                said += ", nor whether its largest value is lower, because the paper does not say when "
-                said += "training stops"
+                said += ", nor whether its largest value is lower"
+        said += f", because {why.format(called(parameters['first']))}"
     said = f"{said[0].upper()}{said[1:]}"
-    beside = accuracies(end_to_end(table, dataset), "end to end", dataset)
-    pair = [accuracies(table, "layers", dataset, width), beside]
-    if (worse := clauses(claims, "worse", WORSE)) and all(map(len, pair)):
-        numbers = f"on {called(dataset)} {pair[0].mean():.0f} against {pair[1].mean():.0f} %"
-        poorer = f"networks trained layer by layer are {worse}"
-        more.insert(0, f"{poorer}: {numbers}")
-        return fitting(
-            *(sentences(said, *some) for some in (more, [poorer, *more[1:]], more[:1], [poorer], []))
-        )
-    return fitting(sentences(said, *more), f"{said}.")
+    worse, lowered = how_accurate(table, parameters, claims), clauses(claims, "lower", LOWER, named)
+    tails = ((*worse, lowered), worse, worse[:1], (lowered,))
+    return fitting(*(sentences(said, *some) for some in tails), f"{said}.")
+
+
+def how_accurate(table, parameters, claims):
+    """Clauses: how accurate networks trained layer by layer are, and why some are not judged; [] of none."""
+    decided = [case for case in cases(parameters) if claims[f"worse-{case.id}"].outcome in WORSE]
+    if not decided:
+        return []
+    case = max(decided, key=lambda case: (case.given["dataset"] == parameters["first"], case.given["width"]))
+    dataset, width = case.given.values()
+    here = accuracies(table, "layers", dataset, width).mean()
+    there = accuracies(end_to_end(table, dataset), "end to end", dataset).mean()
+    told = [f"{clauses(claims, 'worse', WORSE)} ({case.words}: {here:.0f} against {there:.0f} %)"]
+    if any(TRAINED.text in unmet(claim) for claim in replicates(claims, "worse").get(NOT_JUDGED, ())):
+        told.append("elsewhere some layers did not learn")
+    return told
 
 
 def key_numbers(table, parameters):

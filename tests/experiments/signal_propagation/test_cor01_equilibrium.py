@@ -202,11 +202,23 @@ def test_the_finding_follows_its_verdict():
 
     assert (
         "does grow as the power 3/5" in found()
-        and "over Figure 3's depths the exponent is 0.60, depending on constants" in found()
+        and "over Figure 3's depths the exponent is 0.53 to 0.69, depending on constants" in found()
     )
     wrong = found(growth=0.75)
     assert "does not grow as the power 3/5" in wrong and "at 1,000 layers the exponent is 0.75." in wrong
-    assert "exactly opposite inputs, and no two images are opposite." in found() and len(found()) <= 300
+    assert "is that of opposite inputs, which no two images are." in found() and len(found()) <= 300
+
+
+def test_slopes_over_figure_3s_depths_under_every_open_choice():
+    table, parameters = made_up(bend=0.05), PARAMETERS | {"epsilons": [0.9]}
+    found = reading.open_slopes(table, parameters, 0.9)
+    assert found["κ = 1"] == pytest.approx(0.6) and found["κ = 2"] == pytest.approx(0.6 + 0.05 * math.log(2))
+    assert found["one pair"] is None  # of which nothing is stored here
+    depths = np.arange(10.0, 101, 10)
+    for name, layers in {"l - 1": depths**0.6 - 1, "whole layers": (depths**0.6).round()}.items():
+        assert found[name] == pytest.approx(np.polyfit(np.log(depths), np.log(layers), 1)[0])
+    (deep, shown) = reading.key_numbers(table, parameters)
+    assert (deep.paper, shown.paper) == (0.6, None) and "10 to 100 layers (limit: 0.6)" in shown.what
 
 
 def test_a_wrong_forward_rate_is_found():

@@ -567,7 +567,7 @@ def test_the_finding_follows_the_verdicts():
     assert f"not 3/5 (width {PARAMETERS['width']}, where the text has 256); exact theory" in follows
     tables = found(following(0.9, 0.01), **full, width=100)
     assert "not 3/5 (width 100, as in the tables; the text has 256); exact theory" in tables
-    assert follows.endswith("; exact theory for these images gives at most 0.9.")
+    assert follows.endswith("; exact theory, with its one open constant fitted, gives 0.9.")
     wide = found(following(0.9, 0.01), **full, width=256)
     assert "not 3/5; exact theory" in wide
     law = found(following(0.6, 0.01), **full)
@@ -592,7 +592,13 @@ def slope_claim(dataset, kind):
 
 
 def test_the_finding_is_short_at_every_verdict(monkeypatch):
-    monkeypatch.setattr(reading, "most", lambda *asked: 1.2)
+    slopes = {"mean": 1.24, "99 %": 0.93, "supremum": 0.64}
+    monkeypatch.setattr(reading, "theory_slope", lambda *asked: slopes[asked[-1]])
+    assert reading.in_theory(None, None, names := ("mnist", "cifar10")).endswith("fitted, gives 0.6 to 1.2")
+    assert reading.in_theory(None, None, ()) == ""
+    slopes["99 %"] = math.nan
+    assert reading.in_theory(None, None, names) == ""
+    slopes["99 %"] = 1.6
     names = ("mnist", "fashion_mnist", "cifar10")
     kinds = ("holds", "contradicted", "undecided", *reading.WHY_NOT)
     for given in itertools.product(kinds, repeat=3):

@@ -151,18 +151,19 @@ def test_a_network_of_the_table():
 def test_the_papers_directions_hold_and_the_others_disagree():
     right, wrong = (outcomes(made_up(*as_claimed(sign))) for sign in (1, -1))
     for family, axis in VARIED:
-        for id in ("gap", "higher") if family == "dense" else ("moves", "gap", "higher"):
+        for id in ("moves" if family == "dense" else "late-moves", "gap", "higher"):
             found = right[f"{id}-{family}-{axis}"], wrong[f"{id}-{family}-{axis}"]
             assert found == (HOLDS, CONTRADICTED), (id, family, axis)
-    for axis in ("rate", "batch"):  # the paper says both: one number, counted once
+    for axis in ("rate", "batch"):  # the paper says both: one number with two signs
         assert (right[f"centre-dense-{axis}"], wrong[f"centre-dense-{axis}"]) == (CONTRADICTED, HOLDS)
-    both = {id: claim for id, claim in claims(made_up(*as_claimed(1))).items() if claim.opposed_by}
-    assert {id.split("-")[0] for id in both} == {"centre", "loss"}
-    assert all(claim.post_hoc for id, claim in both.items() if id.startswith("centre"))
-    assert not {"error-dense", "moves-dense-rate", "moves-dense-batch"} & set(right)
-    ours = {id for id, claim in claims(made_up(*as_claimed(1))).items() if claim.ours}
-    assert not ours
-    assert not [id for id in right if "resnet" in id and id.startswith(("moves", "gap", "higher"))]
+    found = claims(made_up(*as_claimed(1)))
+    opposed = {id for id, claim in found.items() if claim.opposed_by}
+    halves = {f"{id}-dense-{axis}" for id in ("centre", "moves") for axis in reading.AXES}
+    assert halves < opposed and {id.split("-")[0] for id in opposed - halves} == {"loss"}
+    assert "error-dense" not in found
+    assert {id for id in halves if found[id].post_hoc} == {id for id in halves if "centre" in id}
+    assert {id for id, claim in found.items() if claim.ours} == {id for id in halves if "moves" in id}
+    assert not [id for id in right if "resnet" in id and id.startswith(("late-moves", "gap", "higher"))]
     flat = outcomes(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5, noise=0.0))
     assert flat["gap-vgg19-rate"] == UNDECIDED and flat["higher-vgg19-rate"] in (ABSENT, UNDECIDED)
 
@@ -188,9 +189,7 @@ def test_a_higher_peak_must_be_higher_with_all_networks(monkeypatch):
             f"centre-dense-{axis}": replace(both[f"centre-dense-{axis}"], outcome=HOLDS)
             for axis in reading.AXES
         }
-        assert "; whether it grows depends on which networks count." in reading.finding(
-            turned, FULL, both | held
-        )
+        assert "; whether it grows depends on which runs count." in reading.finding(turned, FULL, both | held)
         said = reading.finding(turned, FULL, found | held)
         assert "it grows" not in said and "becomes higher" not in said
 
@@ -220,8 +219,8 @@ def test_height_and_test_loss_must_go_together_with_all_networks():
 
 def test_late_peaks_have_no_centre_to_move_to():
     late = claims(made_up(lambda rate, batch: 5 + 0.1 * (rate + 5.5), lambda *_: 10, lambda *_: 0.5))
-    claim = late["centre-dense-rate"]
-    assert claim.outcome == NOT_JUDGED and "mean position" in claim.test
+    for id in ("centre-dense-rate", "moves-dense-rate"):  # both say the same there
+        assert late[id].outcome == NOT_JUDGED and "mean position" in late[id].test
 
 
 def test_networks_far_from_the_papers_accuracy_decide_nothing():
@@ -230,7 +229,7 @@ def test_networks_far_from_the_papers_accuracy_decide_nothing():
     found = claims(poor)
     deep = {claim.outcome for id, claim in found.items() if "dense" not in id and claim.measured is not None}
     assert deep == {NOT_JUDGED} and found["centre-dense-rate"].outcome == CONTRADICTED
-    assert found["moves-vgg19-rate"].requires[0]["measured"] == pytest.approx(48.07)
+    assert found["late-moves-vgg19-rate"].requires[0]["measured"] == pytest.approx(48.07)
     assert said(poor).endswith("a lower test loss.") and "too small" not in said(table)
     unprinted = outcomes(table, FULL | {"dataset": "cifar100"})
     assert unprinted["gap-vgg19-rate"] == NOT_JUDGED
@@ -270,19 +269,21 @@ def test_networks_that_did_not_reach_the_loss_decide_nothing():
     nothing = pd.DataFrame({"unit": []})
     single = {name: PARAMETERS[name][:1] for name in ("dense_rates", "dense_batches", "vgg_rates")}
     few = outcomes(nothing, PARAMETERS | single | {"vgg_batches": [20]})
-    assert few["centre-dense-rate"] == NOT_RUN and "moves-vgg19-rate" not in few
+    assert few["centre-dense-rate"] == NOT_RUN and "late-moves-vgg19-rate" not in few
 
 
 def test_the_finding_follows_the_verdicts():
     right, wrong = (said(made_up(*as_claimed(sign))) for sign in (1, -1))
     found = claims(made_up(*as_claimed(1)))
     batch, rate = (100 * (1 - 2 ** found[f"centre-dense-{axis}"].measured) for axis in ("batch", "rate"))
-    moved = f"the early layers, {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % per"
-    assert moved in right and "per doubling of the rate, as Figure 8 says" in right
-    assert "the centre, " in wrong and "% deeper per halving of the batch and 3" in wrong
-    assert "rate, as Section 4 says" in wrong
-    assert "(we chose this claim after our results). It becomes higher" in right
-    assert "(we chose this claim after our results). It becomes lower" in wrong
+    moved = f"moves {batch:.0f} % nearer the input per halving of the batch and {rate:.0f} % per doubling"
+    assert moved in right and "rate, as Figure 8 says, not towards the centre, as Section 4" in right
+    assert "% deeper per halving of the batch and 3" in wrong
+    assert "rate, towards the centre, as Section 4 says, not the input, as Figure 8 says." in wrong
+    assert "Section 4 says. It becomes higher" in right and "Figure 8 says. It becomes lower" in wrong
+    halved = found | {"centre-dense-rate": replace(found["centre-dense-rate"], outcome=UNDECIDED)}
+    mixed = reading.finding(made_up(*as_claimed(1)), FULL, halved)
+    assert "as Section 4 says; whether higher rates move it is undecided. " in mixed
     flat = said(made_up(lambda *_: 3.0, lambda *_: 10, lambda *_: 0.5))
     assert "as Section" not in flat
     numbers = reading.key_numbers(made_up(*as_claimed(1)), FULL)
@@ -340,6 +341,12 @@ def test_in_which_third_of_the_network_the_peak_lies():
     assert found["where-dense"] == CONTRADICTED and found["where-vgg19"] == HOLDS
     nets = reading.networks(table)
     assert (nets["layers"] == 40).all() and np.allclose(nets["position"], (nets["peak"] - 1) / 39)
+
+
+def test_ranks_are_correlated_within_a_seed():
+    nets = pd.DataFrame({"seed": [0] * 4 + [1] * 4, "peak": [1, 1, 2, 9, 3, 4, 5, 6]})
+    nets["gap"] = [5, 5, 6, 70, 4, 3, 2, -90]  # a seed's own ranks, not those of all networks
+    assert reading.ranked(nets, "peak", "gap").to_dict() == pytest.approx({0: 1, 1: -1})
 
 
 def test_heights_and_gaps_are_correlated_within_a_seed():

@@ -126,6 +126,8 @@ def test_the_headline_is_on_the_papers_images_and_its_threshold_is_ours():
     found = claims(table, asked)
     assert [id for id, claim in found.items() if claim.headline] == ["epoch-dense-cifar10"]
     assert all(claim.ours for claim in found.values())  # 0.9
+    divided = {id for id, claim in found.items() if claim.post_hoc}  # as it was after the results
+    assert divided == {id for id in found if id.startswith(("epoch", "others"))}
     assert (found["epoch-dense-cifar10"].outcome, found["others-dense-mnist"].outcome) == (
         HOLDS,
         CONTRADICTED,
