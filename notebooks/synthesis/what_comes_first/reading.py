@@ -1,5 +1,7 @@
 """Whether features change before filters, and whether they need the first layer to learn. All is ours."""
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -210,9 +212,9 @@ def _frozen(claims):
 
 
 def _least(values):
-    """``at least 70``, or one number where they are alike."""
-    low, high = (f"{end(values):.0f}" for end in (min, max))
-    return f"{'at least ' * (low != high)}{low}"
+    """``at least 69``, of 69.8 and more, or one number where they are alike."""
+    low, high = min(values), max(values)
+    return f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"at least {math.floor(low)}"
 
 
 def _with(claims, total):

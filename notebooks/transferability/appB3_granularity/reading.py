@@ -5,7 +5,7 @@ from alignbook.over_seeds import at, difference, means, ratio
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.deviations import printed
 from alignbook.studies.transferability.targets import LEARNED, STARTS
-from alignbook.wording import by_verdict, sentences
+from alignbook.wording import by_verdict, fitting, joined, sentences
 
 from .design import COARSE, FINE, KINDS
 
@@ -56,6 +56,7 @@ IN_PRINT = (
     f"{5 / printed_more():.0%} of the printed difference, {5 / printed_more('corrected'):.0%} of that by the "
     "printed errors"
 )
+POINTS = 2.0  # of test error: ten of a target's 500 test images
 SHARE = LIMITS | {"above": 0, "matters": 5.0, "because": IN_PRINT}
 STATEMENTS = [
     Statement(
@@ -75,7 +76,7 @@ STATEMENTS = [
     Statement(
         "points", "In points of test error, pre-training saves less on coarse targets than on fine ones: "
         "coarse less fine.",
-        source="Tables 1 and 2", of=lambda t, p: more(t, p, "coarse", saved), below=0, matters=2.0,
+        source="Tables 1 and 2", of=lambda t, p: more(t, p, "coarse", saved), below=0, matters=POINTS,
         because="ten of a target's 500 test images", ours=True, **LIMITS,
     ),
     Statement(
@@ -86,39 +87,56 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 
+REMOVES, FAR, NEAR = "pre-training removes", "classes that lie far apart", "classes of one kind"
 SAID = by_verdict(
-    "Pre-training helps more on classes that lie far apart than on classes of one kind",
-    "Against the paper, pre-training helps less on classes that lie far apart than on classes of one kind",
-    "Against the paper, pre-training helps as much on classes of one kind as on classes that lie far apart",
-    "pre-training helps more on classes that lie far apart than on classes of one kind",
+    f"Pre-training removes a larger share of the error on {FAR} than on {NEAR}",
+    f"Against the paper, {REMOVES} a smaller share of the error on {FAR} than on {NEAR}",
+    f"Against the paper, {REMOVES} as large a share of the error on {NEAR} as on {FAR}",
+    f"{REMOVES} a larger share of the error on {FAR} than on {NEAR}",
 )
 COARSE_SAID = by_verdict(
-    "It also helps more with coarse labels, one per kind", "With coarse labels, one per kind, it helps less",
-    "With coarse labels, one per kind, it helps no more", "it helps more with coarse labels, one per kind",
-)  # fmt: skip
+    "The share is also larger with coarse labels, one per kind",
+    "With coarse labels, one per kind, the share is smaller",
+    "With coarse labels, one per kind, the share is no larger",
+    "the share is larger with coarse labels, one per kind",
+)
 
 
 def finding(table, parameters, claims):
-    """The verdict on distant classes, the shares of the error that are removed, and that on superclasses."""
+    """The verdict on distant classes, what is removed in percent and in points, and that on superclasses."""
     if claims["distant"].measured is None:
         return "Nothing was measured."
-    distant, fine = (removed(table, parameters, kind).mean() for kind in ("distant", "fine"))
-    said = (
-        f"{SAID[claims['distant'].outcome]}: it removes {distant:.0f} % of the error on classes of "
-        f"different kinds and {fine:.0f} % on those of one kind"
-    )
-    return sentences(said, COARSE_SAID[claims["coarse"].outcome], "our networks are small")
+    shares = [f"{removed(table, parameters, kind).mean():.0f}" for kind in PAIR]
+    said = f"{SAID[claims['distant'].outcome]} ({shares[0]} % and {shares[1]} %)"
+    points, coarse = in_points(table, parameters), COARSE_SAID[claims["coarse"].outcome]
+    told = (coarse, "our networks are small")
+    return fitting(sentences(joined(said, points), *told), sentences(joined(said, points), coarse))
+
+
+PAIR = ("distant", "fine")  # the kinds that the headline compares
+
+
+def in_points(table, parameters):
+    """How much error pre-training saves on either kind, in points; not judged: ``POINTS`` words it alone."""
+    points = [saved(table, parameters, kind).mean() for kind in PAIR]
+    apart = points[0] - points[1]
+    how = "about as much" if abs(apart) < POINTS else "more" if apart > 0 else "less"
+    return f"in points, it saves {how} ({points[0]:.1f} and {points[1]:.1f})"
 
 
 PRINTED = f"{printed_more():+.1f} ({printed_more('corrected'):+.1f} from its errors)"
 
 
 def key_numbers(table, parameters):
-    """By how much more pre-training helps on distant targets, and on coarse ones."""
+    """By how much more pre-training helps on distant targets, in both measures, and on coarse ones."""
     found = (
         ("share removed, distant minus fine (points)", more(table, parameters, "distant"), PRINTED),
+        (
+            "error saved, distant minus fine (points)",
+            more(table, parameters, "distant", saved),
+            f"{printed_more('saved'):+.1f}",
+        ),
         ("share removed, coarse minus fine (points)", more(table, parameters, "coarse"), None),
-        ("error saved, coarse minus fine (points)", more(table, parameters, "coarse", saved), None),
     )
     return [
         KeyNumber(what, interval(values, "{:+.1f}"), theirs) for what, values, theirs in found if len(values)

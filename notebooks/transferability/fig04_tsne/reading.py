@@ -1,4 +1,4 @@
-"""How far minima lie apart: of several targets from one start, and of one target from several starts."""
+"""How far ends of training lie apart: on several targets from one start, on one from several starts."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from alignbook.claims import HOLDS, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, curves, ratio
 from alignbook.statements import Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.targets import LEARNED, name_of
+from alignbook.studies.transferability.targets import LEARNED, name_of, words
 from alignbook.wording import by_verdict, sentences
 
 from .design import STARTS
@@ -141,31 +141,31 @@ FITTED = Requirement(
 )
 STATEMENTS = [
     *_pretrained(
-        "near", "Minima of different targets reached from the same pre-trained weights lie closer together "
-        "than minima of one target from different starts: log2 of the ratio of the mean distances", near,
+        "near", "Training on different targets from the same pre-trained weights ends closer together than "
+        "training on one target from different starts: log2 of the ratio of the mean distances", near,
         headline=True,
     ),
     Statement(
-        "near-shared", "Pre-training is not needed for that: minima of different targets reached from the "
-        "same random weights lie closer together than minima of one target from different ones: log2.",
+        "near-shared", "Pre-training is not needed for that: training on different targets from the same "
+        "random weights ends closer together than training on one target from different ones: log2.",
         source="Figure 4, Section 3", of=lambda t, p: near(imagenet_rows.own(t), "random, shared"), above=0,
         matters=0.14, unit="in log2", because="a tenth of the distance", ours=True,
     ),
     *_pretrained(
-        "around", "Minima lie closer to the pre-trained weights than to the minimum reached by training "
-        "from scratch: log2", around,
+        "around", "Training ends closer to the pre-trained weights than to where training from scratch ends: "
+        "log2", around,
     ),
     *_pretrained(
-        "sources", "Minima of one target from two pre-trainings lie farther apart than minima of different "
-        "targets from the same pre-training: log2", sources,
+        "sources", "Training on one target from two pre-trainings ends farther apart than training on "
+        "different targets from the same pre-training: log2", sources,
     )[:2],
 ]  # fmt: skip
 
 SAID = by_verdict(
-    "Minima of different targets lie together if they share a pre-trained start",
-    "Minima of different targets lie apart although they share a pre-trained start",
-    "Sharing a pre-trained start does not bring minima of different targets together",
-    "sharing a pre-trained start brings minima of different targets together",
+    "Ends of training on different targets lie together if they share a pre-trained start",
+    "Ends of training on different targets lie apart although they share a pre-trained start",
+    "Sharing a pre-trained start does not bring ends of training on different targets together",
+    "sharing a pre-trained start brings ends of training on different targets together",
 )
 CONTROL = by_verdict(
     "Shared random weights bring them together, too", "Shared random weights leave them apart",
@@ -180,11 +180,46 @@ def finding(table, parameters, claims):
     own, shared = claims["near"], claims["near-shared"]
     if NOT_RUN in (own.outcome, shared.outcome):
         return "With fewer than two targets there is nothing to compare."
-    text = f"{SAID[own.outcome]}: minima of one target from two starts lie "
+    text = f"{SAID[own.outcome]}: ends on one target from two starts lie "
     text += f"{2**own.measured:.1f} times as far apart"
     control = f"{CONTROL[shared.outcome]} ({2**shared.measured:.1f} times)"
     control += ", so this may only show how little weights move" * (own.outcome == shared.outcome == HOLDS)
     return sentences(text, control, "our networks are small")
+
+
+# How Table 2, which trains the same networks, calls what they start from.
+SETTINGS = {"fine-tuned": "pre-trained weights", "scratch": "random weights of their own"}
+
+
+def training_errors(parameters):
+    """Rows of ``train_error``, percent, at the end of networks trained alike, with their ``words``.
+
+    From the results of Table 2, which records it; empty where it has none of such networks.
+    """
+    from alignbook.runs import engine, notebooks
+    from alignbook.runs import parameters as of_pages
+
+    book = notebooks.find("transferability/tab02_from_scratch")
+    values = of_pages.resolve(book, "quick")
+    alike = {name: parameters[name] for name in values if name in parameters}
+    run = engine.load_values(book, values | alike | {"rate_targets": []})
+    if run is None:
+        return pd.DataFrame({"setting": [], "target": [], "train_error": []})
+    rows = at(run.table, setting=list(SETTINGS))
+    rows = rows[rows["step"] == rows["step"].max()]
+    names = [name_of(*pair) for pair in zip(rows["dataset"], rows["part"], strict=True)]
+    return rows.assign(target=names)
+
+
+def errors_said(rows):
+    """A sentence on the :func:`training_errors` of either start: the largest mean of a target."""
+    if rows.empty:
+        return "The training errors at the end have not been recorded."
+    means, said = rows.groupby(["setting", "target"])["train_error"].mean(), []
+    for setting, start in SETTINGS.items():
+        worst = means[setting].idxmax()
+        said.append(f"from {start} at most {means[setting, worst]:.1f} % ({words(worst)})")
+    return f"At the end, networks trained alike get of their training images wrong {' and '.join(said)}."
 
 
 def key_numbers(table, parameters):

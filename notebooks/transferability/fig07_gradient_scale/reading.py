@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.claims import KeyNumber, interval
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
 from alignbook.statements import Statement
 from alignbook.studies.transferability.by_seed import factor
@@ -69,6 +69,12 @@ def decades(rows, column="inputs"):
     return -slope(np.log10(profile(rows, column)))
 
 
+def lower_half(table, parameters, step):
+    """:func:`half` of the lower layers, random less pre-trained, without sign: the largest of any target."""
+    found = [apart(rows_of(table, name, "scale", step), half(True)).mean() for name in parameters["targets"]]
+    return max(map(abs, found))
+
+
 def extent(rows):
     """log2 of the largest over the smallest size among the convolutions, a sample; 0: the size stays."""
     found = np.log2(profile(rows))
@@ -104,6 +110,19 @@ def leading(rows, reading="both"):
     """log2 of the mean projection on the leading singular vectors over that on all, a sample."""
     found = projections(rows, reading)
     return np.log2(_lead(found).mean(axis=1)) if len(found) else first(found)
+
+
+def magnitude(rows, reading="both"):
+    """log2 of the mean projection on the leading singular vectors itself, as the paper plots it, a sample."""
+    found = curves(middle_of(rows), "index", reading)
+    return np.log2(_lead(found).mean(axis=1)) if len(found) else first(found)
+
+
+def times_by_magnitude(table, parameters):
+    """``2.1 to 2.4``: over the targets, :func:`magnitude` of pre-trained over random weights; "" of none."""
+    logs = [apart(rows_of(table, name, "projection"), magnitude) for name in parameters["targets"]]
+    times = [2 ** -found.mean() for found in logs if len(found)]
+    return " to ".join(dict.fromkeys(f"{end:.1f}" for end in (min(times), max(times)))) if times else ""
 
 
 def against_shuffled(rows):
@@ -148,8 +167,9 @@ def of_scale(measure):
     return lambda t, p, target: apart(rows_of(t, target, "scale"), measure)
 
 
+RELEVANT = 0.02  # decades per layer
 SLOPE = {
-    "source": "Figure 7(d), Section 4", "above": 0, "matters": 0.02, "unit": "decades per layer",
+    "source": "Figure 7(d), Section 4", "above": 0, "matters": RELEVANT, "unit": "decades per layer",
     "because": "over seven convolutions 0.02 decades per layer are a third of the size",
     "each": each("targets", "target"), "requires": (LEARNED,),
 }  # fmt: skip
@@ -239,7 +259,9 @@ def finding(table, parameters, claims):
     if said is None or sizes.isna().any():
         return "There is nothing to compare."
     lower, parts = [f"steeper-lower-{name}" for name in names], []
-    if [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
+    if _too_small([claims[id] for id in lower]):
+        parts.append("In lower layers the difference is smaller than we call relevant")
+    elif [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
         parts.append(over_cases(claims, lower, LOWER))
     if cause := over_cases(claims, [f"suppressed-both-{name}" for name in names], PROJECTED):
         parts.append(cause)
@@ -251,6 +273,14 @@ def finding(table, parameters, claims):
     return fitting(*(sentences(f"{said}: {fold}", *some) for some in told))
 
 
+def _too_small(claims):
+    """Whether some of the ``claims`` are told apart from 0, and all lie closer to it than what matters."""
+    outcomes = {claim.outcome for claim in claims}
+    if outcomes & {NOT_JUDGED, NOT_RUN} or not outcomes & {HOLDS, CONTRADICTED}:
+        return False
+    return all(abs(claim.measured) < claim.matters for claim in claims)
+
+
 def key_numbers(table, parameters):
     """How the last layers' sizes compare, and how fast the size grows in either half of the layers."""
     rows = rows_of(table, parameters["targets"][0], "scale")
@@ -260,6 +290,7 @@ def key_numbers(table, parameters):
         "largest over smallest size of the gradient, random / pre-trained": both,
         "gradient at the last convolution, pre-trained over random weights": factor(ends),
     }
-    what = "growth per convolution in the lower half, random less pre-trained (powers of ten)"
+    what = "growth per convolution in the lower half, random less pre-trained (powers of ten; we call "
+    what += f"{RELEVANT:g} relevant)"
     told[what] = interval(apart(rows, half(True)), "{:.3f}")
     return [KeyNumber(what, here) for what, here in told.items()] if len(ends) else []

@@ -229,6 +229,8 @@ def finding(table, parameters, claims):
     inputs, labels = (f"{claims[which].measured:.1f}" for which in ("inputs", "labels"))
     long = f"{text}for {street} street digits, learning digits first beats learning clothes by {inputs} "
     long += f"points, and on the same images, classes beat colours by {labels}"
+    middle = f"{text}for {street} street digits, digits beat clothes by {inputs} points; classes "
+    middle += f"beat colours by {labels}"
     short = f"{text}digits beat clothes by {inputs} points, classes beat colours by {labels}"
     too = "; colours help, too, against the paper" * (claims["colours-help"].outcome == CONTRADICTED)
     if open_ := [name for name in ("clothes", "colours") if claims[f"{name}-help"].outcome == UNDECIDED]:
@@ -236,9 +238,9 @@ def finding(table, parameters, claims):
         caveat = f" It is undecided whether {' or '.join(open_)} help by more than {MARGIN:g} points."
         if colours.outcome == UNDECIDED and colours.interval[0] > 0:
             they = " or ".join(["they", *open_[:-1]])
-            caveat = f" Over random weights, colours gain {colours.measured:.1f}; "
-            caveat += f"whether {they} gain over {MARGIN:g} is undecided."
-    return fitting(f"{long}{too}.{caveat}", f"{short}{too}.{caveat}", f"{short}{too}.")
+            caveat = f" Colours help, by {colours.measured:.1f} points where the paper says not at all; "
+            caveat += f"whether {they} help by more than our {MARGIN:g} is undecided."
+    return fitting(*(f"{said}{too}.{caveat}" for said in (long, middle, short)), f"{short}{too}.")
 
 
 def key_numbers(table, parameters):

@@ -60,6 +60,19 @@ def slowest(rows):
     return of_targets(rows, lambda frame: 100 * value_at(frame, LATE * frame.columns[-1]) / last(frame))
 
 
+def settling(rows):
+    """(seeds × targets) frame: the share of the steps that ``CONVERGED`` percent of the deviation take."""
+    found = {name: _settling(curves(part, "step", "deviation")) for name, part in rows.groupby("target")}
+    return pd.DataFrame(found, dtype=float)
+
+
+def _settling(frame):
+    """Of each seed's curve, with straight lines between its records: a sample."""
+    shares, moved = frame.columns.to_numpy(float) / frame.columns[-1], frame.cummax(axis=1)
+    asked = CONVERGED / 100 * last(frame)
+    return pd.Series({seed: np.interp(asked[seed], moved.loc[seed], shares) for seed in asked.index})
+
+
 def farther(end):
     """Mean log2 deviation of the other targets less that of those cut from ``NEAR``, a sample."""
     return others_less_near(np.log2(final(end, "deviation")))

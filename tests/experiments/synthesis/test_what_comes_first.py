@@ -66,6 +66,7 @@ def test_every_statement_can_come_out_either_way():
     )
     assert "to random ones, filters come first with both kinds" in said(against)
     assert "frozen, features reach 34 % of" in said(against)
+    assert reading._least([87.3, 69.8]) == "at least 69" and reading._least([69.8, 70.2]) == "70"
     assert reading.by_share(PARAMETERS, claims(held)) == "By the share, in all cases features come first."
     assert reading.at_equal_loss(claims(held)).startswith(
         "We call the features equally aligned where the share of the labels differs by less than 0.02 "

@@ -7,7 +7,8 @@ import torch
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
+from alignbook.pages import chapter
+from alignbook.runs import engine, notebooks, parameters
 from alignbook.studies.transferability.fig03_flat_minima import experiment, reading
 from alignbook.training.resnet import ResNet
 from tests import judging
@@ -73,6 +74,7 @@ def test_claims_can_hold_and_fail(sharper, outcome):
     assert over_loss.measured == pytest.approx(0) and found.pop(over_loss.id)  # losses have the same ratio
     rises = {id: found.pop(id) for id in list(found) if id.endswith("-0.1")}
     assert set(rises.values()) == {NOT_JUDGED}  # 0.02 nats at most: no difference could reach 0.05
+    assert found.pop("largest-alone") == NOT_JUDGED  # these seeds had been seen
     assert len(found) == 3 + 1 + 3 and set(found.values()) == {outcome}
     assert outcomes(made_up(sharper=1.0))["eigenvalues"] == ABSENT
 
@@ -94,11 +96,8 @@ def test_settled_minima_are_judged_where_they_fit_all_images():
     assert "3 seeds" in found["eigenvalues"].test and found["eigenvalues"].outcome == CONTRADICTED
     assert found["rise-cifar10-0.3"].outcome == HOLDS
     said = finding(table)
-    assert "are larger, not smaller" in said and "had not settled" not in said
-    assert (
-        "Around minima from pre-trained weights the loss rises less at radius 0.3; our network is small."
-        in said
-    )
+    assert "on average larger, not smaller" in said and "had not settled" not in said
+    assert "There the loss rises less at radius 0.3; our network is small." in said
     names = [number.what.split()[0] for number in reading.key_numbers(table, PARAMETERS)]
     assert names == ["mean", "mean", "largest"]
 
@@ -158,14 +157,38 @@ def test_eigenvalues_over_the_loss_come_out_either_way(power, outcome):
 
 def test_the_finding_follows_the_ratio():
     twice, half = (finding(made_up(sharper=ratio)) for ratio in (2.0, 0.5))
-    assert "are smaller" in twice and "are 2.00 times as large" in twice and "had not settled" in twice
-    assert "are larger, not smaller" in half and "are 0.50 times as large" in half
+    assert "on average smaller" in twice and "are 2.00 times as large" in twice and "had not settled" in twice
+    assert "on average larger, not smaller" in half and "are 0.50 times as large" in half
     scaled = finding(made_up(sharper=1.0, norm=2.0))
-    assert "largest eigenvalues are as large at minima reached from pre-trained" in scaled
-    assert "; relative to the weights' size, they are 4.0 times smaller" in scaled
+    assert "the Hessian's 3 largest eigenvalues are on average as large as from random ones" in scaled
+    assert "; relative to the weights' size, 4.0 times smaller" in scaled
     assert reading._by_radius({0.1: ABSENT, 0.3: HOLDS}) == "as much at radius 0.1, less at radius 0.3"
-    seen = "less at radius 0.3; at the paper's, 0.1, it rises too little to be judged"
+    seen = "less at radius 0.3 and too little to judge at the paper's 0.1"
     assert reading._by_radius({0.1: NOT_JUDGED, 0.3: HOLDS}) == seen
+
+
+def test_the_largest_eigenvalue_alone_is_told_where_it_differs_from_the_mean():
+    table = made_up(sharper=1.0)
+    table.loc[(table["index"] == 1) & (table["start"] == "pretrained"), "eigenvalue"] *= 1.2
+    table.loc[(table["index"] == 2) & (table["start"] == "pretrained"), "eigenvalue"] *= -0.5
+    assert outcomes(table)["eigenvalues"] == ABSENT
+    assert "as large as from random ones (the largest alone is 20 % larger, not judged)" in finding(table)
+    assert [round(ratio, 2) for ratio in reading.by_rank(table, PARAMETERS).values()] == [0.83, 2.0]
+    new = table.assign(seed=table["seed"] + reading.SEEN_SEEDS)  # seeds that nobody has looked at
+    assert outcomes(new)["largest-alone"] == CONTRADICTED
+    assert "(the largest alone is 20 % larger)" in finding(new)
+
+
+def test_the_chapters_answer_says_how_it_is_relative_to_the_weights_size():
+    """Its sentence follows the verdict on the eigenvalues and names this one, which must not have turned."""
+    page = "fig03_flat_minima"
+    stored = engine.most_faithful(notebooks.find(f"transferability/{page}"))
+    found = {claim.id: claim.outcome for claim in stored.claims}
+    (words,) = (
+        each for each in chapter.read("transferability")["sentences"] if each["by"] == f"{page}#eigenvalues"
+    )
+    assert "relative to the weights' size they are smaller" in words["fails"]
+    assert found["eigenvalues-times-norm"] == HOLDS
 
 
 @pytest.mark.parametrize(("grown", "outcome"), [(2.0, NOT_JUDGED), (6.0, ABSENT), (60.0, HOLDS)])

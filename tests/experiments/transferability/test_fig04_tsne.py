@@ -1,4 +1,4 @@
-"""Figure 4: distances between minima, on made-up networks and tables."""
+"""Figure 4: distances between ends of training, on made-up networks and tables."""
 
 import itertools
 
@@ -126,11 +126,22 @@ def test_the_finding_has_its_control():
     for start in ("pretrained", "random, shared"):
         assert f"{2 ** reading.near(table, start).mean():.1f}" in text
     assert ". Shared random weights bring them together, too" in text and "how little weights move" in text
-    # Where shared random weights do not bring minima together, pre-training does something.
+    # Where shared random weights do not bring them together, pre-training does something.
     shared = (table["start"] == "random, shared") & (table["other_start"] == "random, shared")
     table.loc[shared & (table["distance"] > 0), "distance"] *= 1000
     assert outcomes(table)["near-shared"] == CONTRADICTED
     assert ". Shared random weights leave them apart" in finding(table) and "how little" not in finding(table)
+
+
+def test_where_training_errors_stand():
+    rows = pd.DataFrame(
+        {"setting": ["fine-tuned"] * 2 + ["scratch"] * 2, "target": ["mnist", "cifar100-natural"] * 2}
+    ).assign(train_error=[0.0, 3.1, 0.2, 8.7])
+    said = reading.errors_said(pd.concat([rows, rows.assign(train_error=rows["train_error"] + 1)]))
+    assert "from pre-trained weights at most 3.6 % (animals of CIFAR-100) and from random" in said
+    assert said.endswith("at most 9.2 % (animals of CIFAR-100).")
+    smoke = parameters.resolve(notebooks.find("transferability/fig04_tsne"), "smoke")
+    assert "not been recorded" in reading.errors_said(reading.training_errors(smoke))
 
 
 def with_second(ours, second, wrong):

@@ -76,6 +76,18 @@ def test_the_halves_of_the_layers_are_told_apart():
     assert "In lower layers the opposite holds" in reading.finding(table, PARAMETERS, alone)
 
 
+@pytest.mark.parametrize(("outcome", "measured", "small"), [(HOLDS, 0.01, True), (HOLDS, 0.03, False),
+                                                            (NOT_JUDGED, 0.01, False)])  # fmt: skip
+def test_a_difference_that_is_told_apart_from_0_may_be_too_small_to_matter(outcome, measured, small):
+    table = made_up()
+    found = judged(table)
+    lower = {"steeper-lower-mnist": outcome, "steeper-lower-cifar10-natural": UNDECIDED}
+    found |= {id: replace(found[id], outcome=one, measured=measured) for id, one in lower.items()}
+    said = reading.finding(table, PARAMETERS, found)
+    assert ("In lower layers the difference is smaller than we call relevant" in said) == small
+    assert reading.lower_half(table, PARAMETERS, 0) == pytest.approx(0.2, abs=0.02)
+
+
 def test_growth_and_suppression_hold():
     assert set(outcomes(made_up()).values()) == {HOLDS}
     assert set(outcomes(made_up(learned=34.0)).values()) == {NOT_JUDGED}
@@ -119,6 +131,15 @@ def test_leading_over_mean():
     rows = pd.DataFrame({"index": [1, 0, 2, 3], "both": [1.0, 0.5, 1.0, 1.5], "seed": 0, "position": 0})
     rows["layer"] = "conv"
     assert reading.leading(rows)[0] == pytest.approx(-1)
+    # Twice the weights project twice as much, and in the same directions.
+    longer = rows.assign(both=2 * rows["both"])
+    assert reading.leading(longer)[0] == pytest.approx(-1)
+    assert [reading.magnitude(part)[0] for part in (rows, longer)] == pytest.approx([-1, 0])
+
+
+def test_magnitudes_of_the_leading_directions_by_target():
+    assert reading.times_by_magnitude(made_up(lead=2.0), PARAMETERS) == "2.0"
+    assert reading.times_by_magnitude(pd.DataFrame({"unit": []}), PARAMETERS) == ""
 
 
 def directions(left, seeds=4):

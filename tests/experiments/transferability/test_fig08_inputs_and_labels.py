@@ -121,6 +121,14 @@ def test_colours_that_help_are_told():
     assert "colours help, too, against the paper." in finding(table)
 
 
+def test_colours_that_help_by_about_the_margin_are_told_with_how_much():
+    table = made_up(labels=LABELS | {"colours": 42.3}, seeds=7, noise=0.6)
+    found = claims(table)["colours-help"]
+    assert found.outcome == UNDECIDED and found.interval[0] > 0
+    said = f"Colours help, by {found.measured:.1f} points where the paper says not at all; whether they"
+    assert said in finding(table)
+
+
 def test_convergence_is_the_mean_loss_over_the_steps():
     rows = [
         {"panel": "crossed", "part": "natural", "start": start, "seed": 0, "step": step, "train_loss": loss}

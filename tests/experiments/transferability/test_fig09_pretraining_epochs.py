@@ -18,6 +18,7 @@ PARAMETERS = {
     "target": "cifar10",
     "source": "photos",
     "tuning_epochs": 12,
+    "checkpoints": [1, 2, 8, 32],
     "epochs": 16,
 }
 
@@ -84,7 +85,7 @@ def test_a_source_that_is_not_learned_decides_nothing_about_over_fitting():
     assert outcomes(table) == {"rises": HOLDS, "falls": NOT_JUDGED, "upstream": NOT_JUDGED}
     assert "at least 95; here 33" in claims(table)["falls"].test
     assert finding(table).startswith(
-        "We do not judge whether accuracy after transfer falls again past its peak"
+        "We do not judge whether accuracy after transfer falls between epochs 4 and 8, the last we look at"
     )
     assert "gets 33 % of its source's training images right" in finding(table)
 
@@ -103,6 +104,11 @@ def test_a_source_that_is_known_by_heart_alone_decides_nothing(setting, end):
         assert "accuracy after transfer rises by 20.0 points" in said
         both = pd.concat([rising, rising.assign(setting="over-fitted")])
         assert "Nor do we judge this after over-fitting" in finding(both, ("plain", "over-fitted"))
+
+
+def test_peaks_that_differ_are_named():
+    accuracy = pd.DataFrame({0: [0.0, 1.0, 2.0], 1: [9.0, 1.0, 4.0], 2: [2.0, 8.0, 4.0], 4: 3.0})
+    assert reading._from_peak(PARAMETERS, accuracy) == "between its peak (epoch 1 or 2) and epoch 4"
 
 
 def test_noise_alone_gives_no_fall():
@@ -135,13 +141,16 @@ def test_the_finding_says_both_settings():
     said = finding(table, ("plain", "over-fitted"))
     assert said.index("We do not judge") < said.index("it falls by 15.0 points past its peak")
     assert finding(over, ("over-fitted",)).startswith("After over-fitting a small source, it falls by")
-    far, peaked = "we look only as far as 4 times the peak's epoch", made_up([40, 50, 60, 55, 45])
-    assert far in finding(peaked)
+    peaked = made_up([40, 50, 60, 55, 45])
+    assert "falls again between epochs 2 and 8, the last we look at, by" in finding(peaked)
     elsewhere = {id: replace(claim, runs="source = cifar10") for id, claim in claims(peaked).items()}
-    of_another = reading.finding(peaked, PARAMETERS, elsewhere)  # so is the peak
-    assert far not in of_another and f"no further than epoch {PARAMETERS['epochs']}" in of_another
+    assert "between epochs 8 and 16, the last" in reading.finding(peaked, PARAMETERS, elsewhere)
     unfit = finding(over.assign(train_accuracy=88.0), ("over-fitted",))
-    assert "over-fitting a small source, we do not judge whether it falls" in unfit
+    assert "we do not judge whether it falls past its peak (it falls by 15.0 points)" in unfit
+    not_known = made_up([40, 50, 60, 55, 45], 0.01, source=(1, 5, 10, 20, 28), setting="over-fitted")
+    given = PARAMETERS | {"settings": ["plain", "over-fitted"]}
+    assert reading.unjudged(not_known, given) == "over-fitted +15.0"
+    assert reading.unjudged(over, given) == ""
     numbers = reading.key_numbers(table, PARAMETERS)
     assert [number.here.split(" ")[0].split(".")[0] for number in numbers] == ["-5", "+10", "3"]
 
@@ -155,7 +164,9 @@ def test_the_finding_says_both_settings():
     ],
 )
 def test_the_finding_follows_the_claims(means, noise, outcome):
-    assert finding(made_up(means, noise=noise)).startswith(reading.SAID[outcome])
+    table = made_up(means, noise=noise)
+    where = reading._from_peak(PARAMETERS, reading.by_epoch(table, "plain", "accuracy"))
+    assert finding(table).startswith(reading.SAID[outcome].format(where))
 
 
 def test_too_few_epochs_or_nothing():

@@ -47,6 +47,16 @@ PARAMETERS = {
 TARGETS = {"cifar10": 60, "cifar10-natural": 50, "shapes": 30, "mnist": 10, "fashion_mnist": 20}
 
 
+def test_the_weights_settle_where_nine_tenths_of_the_way_are_made():
+    rows = [
+        {"target": target, "seed": 3, "step": step, "deviation": deviation}
+        for target, moved in (("mnist", (0, 8, 10, 10)), ("shapes", (0, 2, 4, 10)))
+        for step, deviation in zip((0, 10, 20, 40), moved, strict=True)
+    ]
+    found = reading.settling(pd.DataFrame(rows))
+    assert found.loc[3].to_dict() == pytest.approx({"mnist": 15 / 40, "shapes": (20 + 20 * 5 / 6) / 40})
+
+
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))

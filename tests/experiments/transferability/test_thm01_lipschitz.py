@@ -133,8 +133,8 @@ def test_the_finding_follows_the_verdicts():
     for seed, scale in zip(range(reading.SEEN, reading.SEEN + 3), (1.0, 1.04, 1.08), strict=True):
         wide.loc[(wide.dataset == "two") & (wide.seed == seed), "change"] *= scale
     assert (
-        "(the other undecided): on two the change is 4.0 % off the predicted one, and the seeds leave open"
-        in said(wide)
+        "(the other undecided): on two the distance from the predicted change shrinks 1.3-fold as the layer "
+        "widens, to 4.0 % (we allow 5 %)." in said(wide)
     )
     assert "With the same classes in both tasks the gradient falls; the tasks are small." in said(made_up())
     assert "With the same classes in both tasks the gradient rises;" in said(made_up(shift=1.5))
@@ -142,6 +142,9 @@ def test_the_finding_follows_the_verdicts():
     turned.loc[(turned.dataset == "two") & (turned.seed == reading.SEEN), "change"] *= -1
     assert "the gradient falls on 1 of 2 data sets (the other undecided)" in said(turned)
     assert said(made_up(scale=1.2)).startswith("Pre-training does not change")
+    assert "does not shrink as the layer widens and is 23.4 %" in said(made_up(scale=1.2, power=-1e-3))
+    by_width = reading.by_width(made_up(scale=1.2), PARAMETERS, "one")
+    assert list(by_width) == [10, 1000, 100000] and by_width[100000] == pytest.approx(1.2, abs=0.01)
     assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
 
 

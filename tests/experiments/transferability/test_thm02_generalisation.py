@@ -287,7 +287,10 @@ def test_claims_on_nothing_and_on_little():
 
 
 def test_finding_follows_the_numbers(table):
-    assert "the weights move 0.98 times the bound after the source that exceeds it most" in finding(made_up())
+    assert "after the worst source, the weights move 0.98 times the bound." in finding(made_up())
+    apart = made_up()
+    apart.loc[apart["dataset"] == "two", "deviation"] *= 1.5
+    assert "the weights move 0.98 to 1.47 times the bound, by data set." in finding(apart)
     assert finding(made_up()).startswith(
         "Whether the excess over the bound falls with the width was not measured:"
     )
