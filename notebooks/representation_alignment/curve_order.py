@@ -46,18 +46,18 @@ def beside_smallest(claim, what):
 def share_above(one, other):
     """Share of the thresholds at which the curve ``one`` lies above ``other``, of those at which they differ.
 
-    One value per seed that has both; left out where the two are the same throughout. An area says how much
-    more of the labels a curve has, not over how wide a range of thresholds.
+    One value per seed that has both; NaN where the two are the same throughout. An area says how much more of
+    the labels a curve has, not over how wide a range of thresholds.
     """
     apart = (one - other).dropna(how="all").dropna(axis=1)
     size = EQUAL * max(np.abs(one.to_numpy()).max(initial=0), np.abs(other.to_numpy()).max(initial=0))
     above, differ = (apart > size).sum(axis=1), (apart.abs() > size).sum(axis=1)
-    return (above / differ.where(differ > 0)).dropna()
+    return above / differ.where(differ > 0)
 
 
 def percent_above(one, other):
-    """``63 %``: mean of :func:`share_above`, or a dash."""
-    share = share_above(one, other)
+    """``63 %``: mean of :func:`share_above` over the runs in which the curves differ, or a dash."""
+    share = share_above(one, other).dropna()
     return f"{100 * share.mean():.0f} %" if len(share) else "–"
 
 
@@ -65,12 +65,14 @@ def by_thresholds(*shares):
     """The outcome of "this curve is the higher one at most of the thresholds at which the two differ".
 
     shares : :func:`share_above` of one pair of curves or more; of several, the least favourable decides.
-        Where all runs have the same share it decides without an interval; an empty one, of curves that differ
-        nowhere, is absent. Without any, not run.
+        Where all runs have the same share it decides without an interval. A run whose curves differ nowhere
+        shows neither and counts as a half; where no run's curves differ, absent. Without any, not run.
     """
+    nowhere = any(share.isna().all() for share in shares)
+    shares = [share.fillna(MOST) for share in shares if share.notna().any()]
     alike = [share.iloc[0] for share in shares if share.nunique() == 1]
     found = [HOLDS if one > MOST else CONTRADICTED if one < MOST else UNDECIDED for one in alike]
-    found += [ABSENT for share in shares if len(share) == 0]
+    found += [ABSENT] * nowhere
     if apart := [share for share in shares if share.nunique() > 1]:
         found.append(verdict(weakest(*apart), matters=SHARE, above=MOST))
     order = (CONTRADICTED, ABSENT, UNDECIDED, HOLDS)

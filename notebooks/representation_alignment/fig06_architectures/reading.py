@@ -7,8 +7,8 @@ from itertools import pairwise, product
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, slope, strongest
+from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.over_seeds import at, curves, difference, slope, strongest, verdict
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import OTHERWISE, first_unmet, fitting, held
 
@@ -123,13 +123,29 @@ def largest_fall(table, parameters, split):
     return strongest(*(found[step] for step in found if step[1] == split)) if len(found) else None
 
 
-def falls_by_depth(table, parameters):
-    """``CIFAR-10, test data, from 4 to 8 layers``: the steps at which the mean area falls, a list."""
+def rises_by_depth(table, parameters):
+    """At which steps from a depth to the next one the mean area rises, the end of a sentence."""
     means = depth_falls(table, parameters).mean()
-    return [
+    falls = [
         f"{title(dataset)}, {SPLITS[split]} data, from {shallow} to {deep} layers"
         for (dataset, split, shallow, deep), fall in means.items() if fall > 0
     ]  # fmt: skip
+    return f"at every step except on {'; '.join(falls)}" if falls else "at every step"
+
+
+NO_RISE = {ABSENT: "too small to matter", UNDECIDED: "undecided", CONTRADICTED: "a fall"}
+
+
+def without_rise(table, parameters, split="train"):
+    """The steps of a split at which no rise of the area is shown, with its size and verdict; a list."""
+    told = []
+    for (dataset, own, shallow, deep), fall in depth_falls(table, parameters).items():
+        rise = -fall.dropna()
+        outcome = verdict(rise, LARGER["matters"]) if own == split and len(rise) else None
+        if outcome in NO_RISE:
+            size = interval(rise, "{:+.3f}")
+            told.append(f"{title(dataset)}, from {shallow} to {deep} layers: {size}, {NO_RISE[outcome]}")
+    return told
 
 
 def apart(table, parameters, family):

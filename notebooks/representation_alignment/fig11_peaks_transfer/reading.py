@@ -7,9 +7,9 @@ import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber
 from alignbook.claims import interval as with_interval
-from alignbook.over_seeds import area, at, curves, difference, ratio
-from alignbook.statements import Case, Statement
-from alignbook.wording import fitting, opening
+from alignbook.over_seeds import agree, area, at, curves, difference, from_seed, ratio, verdict
+from alignbook.statements import Case, Requirement, Statement
+from alignbook.wording import fitting, opening, unmet
 
 from .. import step_sizes
 from ..peaks_design import REPRESENTATIONS
@@ -65,15 +65,15 @@ def values(table, parameters, task, column, when, chosen_by="train_error"):
     return wide.groupby("seed").last()  # the index ascends
 
 
-def lower(table, parameters, task, column, when, other):
+def lower(table, parameters, task, column, when, other, chosen_by="train_error"):
     """How far ``column`` of transferred features lies below that of ``other``, by seed."""
-    found = values(table, parameters, task, column, when)
+    found = values(table, parameters, task, column, when, chosen_by)
     return difference(found[other], found["transfer"])
 
 
-def higher(table, parameters, task, column, when):
+def higher(table, parameters, task, column, when, chosen_by="train_error"):
     """How far it lies above the larger one of inputs and initial features."""
-    found = values(table, parameters, task, column, when)
+    found = values(table, parameters, task, column, when, chosen_by)
     return difference(found["transfer"], found[["original", "init"]].max(axis=1, skipna=False))
 
 
@@ -83,10 +83,31 @@ def inputs_lower(table, parameters, task, when, chosen_by="train_error"):
     return difference(found["init"], found["original"])
 
 
-def fast_share(table, parameters, task):
+def fast_share(table, parameters, task, chosen_by="train_error"):
     """Share of the training loss of transferred features that the fast phase removes, by seed."""
-    after, start = (values(table, parameters, task, "train_error", when) for when in ("fast", "start"))
+    after, start = (
+        values(table, parameters, task, "train_error", when, chosen_by) for when in ("fast", "start")
+    )
     return 1 - ratio(after["transfer"], start["transfer"])
+
+
+def share_contrast(table, parameters, chosen_by="train_error"):
+    """How much larger this share is on the related task than on the unrelated one, by seed."""
+    return difference(*(fast_share(table, parameters, task, chosen_by) for task in TASKS))
+
+
+CHOICE = "the verdict is the same whether step sizes are chosen by training error or by test error"
+
+
+def at_either_choice(of):
+    """``of`` a statement on errors, judged only if it has the same verdict at both choices of step sizes."""
+
+    def same(table, parameters, **given):
+        ways = (of(table, parameters, chosen_by=error, **given) for error in ("train_error", "test_error"))
+        return agree(*(from_seed(way, SEEN) for way in ways), matters=ERROR["matters"])
+
+    because = "The paper does not say how it picks one of three step sizes"
+    return {"of": of, "requires": (Requirement(CHOICE, same, because=because),)}
 
 
 LATER = {"seen": SEEN, "post_hoc": "the comparison was chosen after the runs of seeds 0 to 9 had been seen"}
@@ -170,7 +191,7 @@ STATEMENTS = [
         "fast-share-contrast",
         "The fast phase removes a larger share of the loss on the related task than on the unrelated one.",
         source="Figure 11 (a, b)", above=0, **SHARE, **LATER,
-        of=lambda t, p: difference(fast_share(t, p, "related"), fast_share(t, p, "unrelated")),
+        of=share_contrast,
     ),
     *(compared(n, "related", over_inputs, "the inputs", "-inputs", **LATER, ours=n == "train-fast")
       for n in RELATED),
@@ -178,7 +199,7 @@ STATEMENTS = [
         Statement(
             "inputs-above-init",
             "The inputs, which align better than initial features (Figure 10), also give a lower test error.",
-            source="Section 7.1", of=partial(inputs_lower, when=when),
+            source="Section 7.1", **at_either_choice(partial(inputs_lower, when=when)),
             each=lambda p, when=when, words=words: [
                 Case(f"{task}-{when}", f"{task} task, {words}", {"task": task}) for task in TASKS
             ],
@@ -187,6 +208,25 @@ STATEMENTS = [
         for when, words in (("fast", FAST), ("last", LAST))
     ),
 ]  # fmt: skip
+
+
+def by_choice(table, parameters):
+    """The verdicts that would be others with step sizes chosen by the test error, a frame for show.
+
+    Without the statements that are judged only where both choices agree.
+    """
+    rows = {}
+    for statement in STATEMENTS:
+        if statement.requires:
+            continue
+        ways = (statement.of(table, parameters, chosen_by=f"{by}_error") for by in ("train", "test"))
+        ways = [from_seed(way, statement.seen) for way in ways]
+        found = [verdict(way, statement.matters, statement.above) for way in ways if len(way)]
+        if len(set(found)) > 1:
+            columns = ("step size by training error", "step size by test error")
+            rows[statement.text] = dict(zip(columns, found, strict=True))
+    return pd.DataFrame.from_dict(rows, orient="index")
+
 
 BETTER = ", which align better than untrained features, also"
 HURT = {
@@ -201,7 +241,7 @@ HURT = {
 def finding(table, parameters, claims):
     """Early test errors against initial features on either task, each with the words of its verdict.
 
-    How the inputs do is left out where the choice of the step size decides it.
+    Where the choice of the step size decides how the inputs do, this is said.
     """
     said = opening(
         claims["related-test-fast"], "Features learned on one task help on a related task",
@@ -217,21 +257,16 @@ def finding(table, parameters, claims):
         change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
     text = f"{said} (early test error {changes[0]} than on untrained ones); {hurt} ({changes[1]})."
-    choice = _choice(table, parameters)
+    choice = _choice(claims)
     return fitting(f"{text}{choice}", f"{text}{choice.replace(BETTER, '')}", text)
 
 
-def _choice(table, parameters):
-    """That step sizes chosen by the test error turn how inputs compare with initial features, or nothing."""
-    turned = any(
-        inputs_lower(table, parameters, task, when, "train_error").mean()
-        * inputs_lower(table, parameters, task, when, "test_error").mean()
-        < 0
-        for task in TASKS
-        for when in ("fast", "last")
-    )
+def _choice(claims):
+    """That how inputs compare with initial features depends on how step sizes are chosen, or nothing."""
     text = f" Whether raw inputs{BETTER} do better depends on how the step size is chosen."
-    return text * turned
+    return text * any(
+        claim.outcome == NOT_JUDGED and unmet(claim)[:1] == [CHOICE] for claim in claims.values()
+    )
 
 
 def key_numbers(table, parameters):

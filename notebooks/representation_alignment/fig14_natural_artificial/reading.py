@@ -40,20 +40,20 @@ def gaps(table, column, *keys, **rows):
 
 
 def averaged(values, key):
-    """Mean over the pairs of classes: (seeds × ``key``) frame of a Series of :func:`gaps`."""
+    """Mean over the pairs of classes: (seeds × ``key``) frame of a Series with a value for each pair."""
     return values.groupby(["seed", key]).mean().unstack() if len(values) else pd.DataFrame()
 
 
-def unlike_area(table):
-    """The area from the source unlike the target, mean over pairs and layers, by seed."""
-    rows = at(table, kind="area")
-    return rows[rows["part"] != rows["target"]].groupby("seed")["area"].mean() if len(rows) else None
+def unlike_areas(table, **rows):
+    """(seeds × layers) frame of the area from the source unlike the target, mean over the pairs."""
+    found = at(table, kind="area", **rows)
+    return averaged(found[found["part"] != found["target"]].set_index(["seed", "layer"])["area"], "layer")
 
 
 def area_gaps(table, **rows):
-    """(seeds × layers) frame of gaps of the area in percent of :func:`unlike_area`, mean over the pairs."""
+    """(seeds × layers) frame of gaps of the area, mean over the pairs, in percent of :func:`unlike_areas`."""
     found = averaged(gaps(table, "area", "layer", kind="area", **rows), "layer")
-    return 100 * found.div(unlike_area(table), axis=0).dropna(how="all") if len(found) else found
+    return 100 * (found / unlike_areas(table, **rows)).dropna(how="all") if len(found) else found
 
 
 def stage_gaps(table):
@@ -282,7 +282,7 @@ def _tuned(outcome, it="accuracy after fine-tuning"):
 
 
 def _size(outcome, percent):
-    """``by 19 %`` of what is better or worse, ``+2 %`` of the rest."""
+    """``by 16 %`` of what is better or worse, ``+2 %`` of the rest."""
     return f"by {abs(percent):.0f} %" if outcome in (HOLDS, CONTRADICTED) else f"{percent:+.0f} %"
 
 
@@ -300,7 +300,7 @@ def key_numbers(table, parameters):
     if found.empty:
         return []
     shown = interval(last(found), "{:+.0f}")
-    made = [KeyNumber("difference of areas in the last layer, in % of the mean area", shown)]
+    made = [KeyNumber("difference of areas in the last layer, in % of the other source's", shown)]
     for target in PARTS:
         what = f"accuracy on {target} classes: similar source minus the other, points (paper: ResNet-18)"
         here, paper = gain(table, parameters, target), printed_gain(parameters, target)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, sample
+from alignbook.over_seeds import at, curves, difference, rank_correlation, sample
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, joined, over_cases
+from alignbook.wording import by_verdict, fitting, joined, listed, over_cases
 
 from ..curve_order import percent_above
 from .design import DOMAINS, NONE
@@ -71,6 +71,24 @@ def ranks(table, parameters, target):
     """How much more accuracy falls with the source that lowers a target's alignment more, by seed."""
     aligned, accurate = (by_size(table, parameters, fall, target) for fall in (alignment_fall, accuracy_fall))
     return None if aligned is None or accurate is None else (np.sign(aligned) * accurate).dropna()
+
+
+def by_source(table, parameters):
+    """(sources × ``area`` and ``accuracy``) frame of mean falls over the targets and runs."""
+    columns = {"area": alignment_fall, "accuracy": accuracy_fall}
+    means = {name: falls(table, parameters, fall).mean() for name, fall in columns.items()}
+    return pd.DataFrame(means).groupby(lambda pair: pair.split("-")[0], sort=False).mean()
+
+
+def order(table, parameters):
+    """Whether sources that lower alignment more lower accuracy more, on average over their targets.
+
+    ``"same"`` order, ``"reverse"``, or ``"mixed"``.
+    """
+    ranked = by_source(table, parameters).rank()
+    if ranked["area"].equals(ranked["accuracy"]):
+        return "same"
+    return "reverse" if ranked["area"].equals(len(ranked) + 1 - ranked["accuracy"]) else "mixed"
 
 
 def both_curves(table, start, target):
@@ -188,6 +206,11 @@ ACROSS = by_verdict(
     undecided="whether the source that lowers alignment more also lowers accuracy more is undecided",
     not_judged="whether the source that lowers alignment more also lowers accuracy more is not judged",
 )
+IN_THESE_RUNS = {
+    "same": "on average over targets, it does here",
+    "reverse": "on average over targets, it lowers it less here",
+    "mixed": "on average over targets, the order is mixed here",
+}
 # Fine-tuning ran at ten times the paper's rate in batches an eighth as large.
 REPAIR = ", and our larger fine-tuning steps may repair harm."
 
@@ -212,12 +235,14 @@ def finding(table, parameters, claims):
     said = _tallies(one, other, both=sum(pair == (HOLDS, HOLDS) for pair in zip(*outcomes, strict=True)))
     ids = [f"ranks-{case.id}" for case in targets(parameters)]
     text = joined(said, over_cases(claims, ids, ACROSS))
+    told = [text]
+    if {claims[id].outcome for id in ids} <= {UNDECIDED, NOT_JUDGED}:
+        told.insert(0, f"{text} ({IN_THESE_RUNS[order(table, parameters)]})")
     plain = _stand_in(parameters)
-    if parameters["tune_learning_rate"] <= PAPER_RATE:
-        return fitting(f"{text}. {plain}", f"{said}. {plain}")
-    repair = [one.rstrip(".") + REPAIR for one in (plain, plain.split(", ")[0])]
-    whole = [f"{text}. {one}" for one in (*repair, plain)]
-    return fitting(*whole, f"{said}. {repair[0]}", f"{said}. {plain}")
+    stands = [plain, plain.split(", ")[0].rstrip(".") + "."]
+    if parameters["tune_learning_rate"] > PAPER_RATE:
+        stands = [one.rstrip(".") + REPAIR for one in stands] + stands
+    return fitting(*(f"{one}. {stand}" for one in (*told, said) for stand in stands))
 
 
 def _printed_falls():
@@ -285,6 +310,35 @@ def key_numbers(table, parameters):
             f"{min(fitted):.0f}",
         ),
     ]
+
+
+def told_by_source(table, parameters):
+    """How the sources compare, on average over their targets and for each target; prose, or nothing."""
+    found = by_source(table, parameters)
+    if found.empty:
+        return ""
+    names = DOMAINS[parameters["domains"]]
+    order_of = {
+        "same": "the source that lowers alignment more lowers accuracy more",
+        "reverse": "the source that lowers alignment more lowers accuracy less",
+        "mixed": "the two orders differ, but neither is the reverse of the other",
+    }  # fmt: skip
+    each = [f"{names[one]} {-a:+.0f} % and {-b:+.1f} points" for one, a, b in found.itertuples()]
+    aligned, accurate = (falls(table, parameters, fall) for fall in (alignment_fall, accuracy_fall))
+    planned = interval(rank_correlation(aligned, accurate), "{:.2f}")
+    more = {one: ranks(table, parameters, one).mean() > 0 for one in names}
+    targets_of = {so: listed(names[one] for one in more if more[one] == so) for so in {*more.values()}}
+    within = ", and ".join(
+        f"it lowers accuracy {word} with {targets_of[so]} as the target"
+        for so, word in ((True, "more"), (False, "less")) if so in targets_of
+    )  # fmt: skip
+    return (
+        f"On average over their targets, the sources change alignment and accuracy by: {'; '.join(each)}. By "
+        f"these means, {order_of[order(table, parameters)]}. The rank correlation of the two falls over the "
+        f"six pairs, which we had planned to judge, is {planned}. Both mix sources with targets, since each "
+        "source has other targets. So we also take, in each run and for each target, the source that lowers "
+        f"alignment more: on average, {within}. We looked at all this afterwards; it is not judged."
+    )
 
 
 def accuracy_table(table, parameters):

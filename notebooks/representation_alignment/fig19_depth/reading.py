@@ -9,7 +9,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import first_unmet, opening
+from alignbook.wording import first_unmet, fitting, opening
 
 from ..curve_order import DISAGREE, by_area, share_above
 from ..names import by_set, title
@@ -63,12 +63,12 @@ def nowhere_apart(table, dataset):
 
     By a hundredth of the larger one's highest value, as :func:`share_above` has it; a list.
     """
-    names = list(drops(table, dataset))
-    runs = [len(drops(table, dataset)) - len(share) for share in lower(table, {}, dataset)]
+    shares = lower(table, {}, dataset)
     return [
-        f"{NAMES[shallow]} and {NAMES[deep]} in {alike} of {len(drops(table, dataset))} runs"
-        for (shallow, deep), alike in zip(pairwise(names), runs, strict=True) if alike
-    ]  # fmt: skip
+        f"{NAMES[shallow]} and {NAMES[deep]} in {share.isna().sum()} of {len(share)} runs"
+        for (shallow, deep), share in zip(pairwise(drops(table, dataset)), shares, strict=True)
+        if share.isna().any()
+    ]
 
 
 def growth(table, parameters, dataset, mode="evaluation"):
@@ -157,7 +157,7 @@ def trained_shares(table, parameters, dataset, network, state="after"):
 
 def above_inputs(table, dataset, network):
     """``55 %``: the thresholds at which the curve after training lies above the inputs', or a dash."""
-    shares = [one for one in trained_shares(table, {}, dataset, network) if len(one)]
+    shares = [one for one in trained_shares(table, {}, dataset, network) if one.notna().any()]
     return f"{100 * shares[0].mean():.0f} %" if shares else "–"
 
 
@@ -266,7 +266,7 @@ GROWTH = {
 
 
 def finding(table, parameters, claims):
-    """Whether the drop grows with depth on each data set, and with the batch's statistics."""
+    """Whether the drop grows with depth on each data set, and what the batch's statistics make of it."""
     data = parameters["datasets"][0]
     claim, frame = claims[f"deeper-{data}"], drops(table, data)
     said = opening(
@@ -276,20 +276,51 @@ def finding(table, parameters, claims):
     )  # fmt: skip
     if said is None:
         return "Nothing has finished."
-    lost, held = frame.mean(), claim.outcome == HOLDS
-    running = "" if held else ", with batch norm's running statistics"
-    return (
-        f"{said} on {title(data)}{running}: {NAMES[frame.columns[-1]]} starts {lost.iloc[-1]:.0f} % below "
-        f"the inputs, {NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %{_elsewhere(table, parameters, claims)}."
-        f"{_by_batch(parameters, claims) * held}"
+    lost, running = frame.mean(), ", with batch norm's running statistics"
+    why = f", but {_why(claim, table, data)}" * (claim.outcome == NOT_JUDGED)
+    whole = (
+        f"{said} on {title(data)}: {NAMES[frame.columns[-1]]} starts {lost.iloc[-1]:.0f} % below the inputs, "
+        f"{NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %{why}{_elsewhere(table, parameters, claims)}."
     )
+    batch = [f" {one}." for one in _by_batch(table, parameters, claims)]
+    placed = whole.replace(f" on {title(data)}", f" on {title(data)}{running}", 1)
+    return fitting(*(f"{one}{more}" for more in batch for one in (placed, whole)), whole)
 
 
-def _by_batch(parameters, claims):
-    """How the growth that is shown comes out with the batch's statistics, a sentence."""
-    found = [claims[f"deeper-batch-{data}"].outcome for data in parameters["datasets"]]
-    words = " or ".join(GROWTH[one] for one in dict.fromkeys(found))
-    return f" This is with batch norm's running statistics; with the batch's own, the trend is {words}."
+def _why(claim, table, data):
+    """Why the headline is not judged, a clause."""
+    shallow = NAMES[drops(table, data).columns[-2]]
+    alike = "some of their curves hardly differ" if nowhere_apart(table, data) else DISAGREE
+    full = f"{shallow} already starts so low that a further drop cannot be judged"
+    return first_unmet(claim, {ROOM.text: full}, otherwise=alike)
+
+
+def _by_batch(table, parameters, claims):
+    """What the batch's statistics change, sentences without their full stops, the longest first.
+
+    On the first data set, whether the shallowest network with batch normalisation then starts higher than the
+    deepest one without; and on all of them, whether the drop grows among the residual networks.
+    """
+    data = parameters["datasets"][0]
+    found = [claims[f"deeper-batch-{one}"].outcome for one in parameters["datasets"]]
+    trend = " or ".join(GROWTH[one] for one in dict.fromkeys(found))
+    own, step = "With the batch's own statistics in batch norm", batch_step(table, parameters, data)
+    if step is None or step.mean() >= 0:
+        short = own.replace(" in batch norm", "")
+        return [f"{own}, the trend among residual networks is {trend}", f"{short}, the trend is {trend}"]
+    plain, batch = drops(table, data), drops(table, data, "batch").mean()
+    before = plain.columns.difference(batch.index, sort=False)[-1]
+    claim = claims[f"batch-step-{data}"]
+    judged = "" if claim.outcome == CONTRADICTED else f"; {GROWTH[claim.outcome]}"
+    higher = f"{own}, {NAMES[batch.index[0]]} starts higher than {NAMES[before]}"
+    size = f"{batch.iloc[0]:.0f} % below the inputs"
+    short = f"{higher}{judged.replace('; ', ' (') + ')' * bool(judged)}"
+    return [
+        f"{higher} ({size}{judged}), and the trend from there on is {trend}",
+        f"{higher} ({size}{judged})",
+        short,
+        short.replace(" in batch norm", ""),
+    ]
 
 
 def _elsewhere(table, parameters, claims):

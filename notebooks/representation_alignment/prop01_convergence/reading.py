@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import opening, weaker
+from alignbook.wording import fitting, opening, weaker
 
 from ..linear_descent import first_steps, reducible
 from ..names import title
@@ -190,7 +190,7 @@ def finding(table, parameters, claims):
     claim = claims["equation-3"]
     said = opening(
         claim,
-        "Gradient descent follows the paper's formula at every step, at step sizes that the paper allows",
+        "Gradient descent follows the paper's formula at every step, at step sizes that it allows",
         contradicted="Gradient descent does not follow the paper's formula",
         absent="Gradient descent departs from the paper's formula by too little to matter",
     )  # fmt: skip
@@ -198,9 +198,13 @@ def finding(table, parameters, claims):
         return "No linear model at the printed step sizes is among the results."
     so = ", so alignment sets the speed" if claim.outcome == HOLDS else ""
     crossed = CROSSED[weaker(claims["early"], claims["late"])]
-    return (
-        f"{said} (largest difference {claim.measured:.0e} of the starting loss){so}; {crossed}. "
-        f"Our features are learned from {title(parameters['dataset'])}, not from CT slices."
+    learned = f"features learned from {parameters['points']:,} {title(parameters['dataset'])} images"
+    other = f"Figure 9 here uses {learned}, not {POINTS_9} CT rows"
+    size = f"{claim.measured:.0e} of the starting loss"
+    return fitting(
+        f"{said} (largest difference {size}){so}; {crossed}. {other}.",
+        f"{said} (error {size}){so}; {crossed}. {other}.",
+        f"{said} (error {size}); {crossed}. {other}.",
     )
 
 

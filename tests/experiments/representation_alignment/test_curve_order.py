@@ -20,7 +20,7 @@ def test_the_share_of_thresholds_beside_a_loop():
         below = sum(one.loc[seed, x] < other.loc[seed, x] - 1e-6 for x in range(40))
         assert found[seed] == pytest.approx(above / (above + below))
     same = curve_order.share_above(one, one)
-    assert same.empty and curve_order.percent_above(one, one) == "–"
+    assert same.isna().all() and len(same) == 5 and curve_order.percent_above(one, one) == "–"
     assert curve_order.share_above(one.loc[1:], other.loc[:3]).index.tolist() == [1, 2, 3]
     assert curve_order.share_above(pd.DataFrame(), pd.DataFrame()).empty
 
@@ -61,7 +61,18 @@ def test_most_thresholds_decide_by_the_least_favourable_pair():
     assert by(pd.Series([0.2, 0.9, 0.7])) == UNDECIDED and by(pd.Series([0.5, 0.5])) == UNDECIDED
     assert by(most, every) == HOLDS and by(every) == HOLDS and by(none) == CONTRADICTED
     assert by(every, half) == ABSENT and by(most, none) == CONTRADICTED and by(most, few) == CONTRADICTED
-    assert by() == NOT_RUN and by(every, pd.Series(dtype=float)) == ABSENT  # curves that differ nowhere
+    nowhere = pd.Series([np.nan, np.nan])  # curves that differ nowhere
+    assert by() == NOT_RUN and by(every, nowhere) == ABSENT and by(every, pd.Series(dtype=float)) == ABSENT
+
+
+def test_a_run_whose_curves_differ_nowhere_shows_neither_order():
+    by, nan = curve_order.by_thresholds, np.nan
+    assert by(pd.Series([1.0, nan, nan, nan, 1.0])) == UNDECIDED == by(pd.Series([0.0, nan, nan, nan, 0.0]))
+    assert by(pd.Series([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, nan])) == HOLDS
+    one = pd.DataFrame([[1.0, 0.6, 0.2], [1.0, 0.6, 0.2]])
+    other = one - np.array([[0, 0.1, 0.1], [0, 0, 0]])
+    assert curve_order.share_above(one, other).fillna(-1).tolist() == [1.0, -1.0]
+    assert curve_order.percent_above(one, other) == "100 %"  # of the runs in which they differ
 
 
 def test_areas_and_thresholds_must_say_the_same():
@@ -73,8 +84,9 @@ def test_areas_and_thresholds_must_say_the_same():
     assert same([-0.2, -0.3, -0.25], few) and not same([-0.2, -0.3, -0.25], most)
     assert same([-1.0, 1.0, 0.5], few)  # undecided: there is no verdict to compare
     alike = [0.001, -0.001, 0.0]
-    assert not same(alike, most) and same(alike, pd.Series(dtype=float))  # curves that differ nowhere
-    assert not same([0.2, 0.3, 0.25], pd.Series(dtype=float))
+    nowhere = pd.Series([np.nan] * 3)  # curves that differ nowhere
+    assert not same(alike, most) and same(alike, nowhere)
+    assert not same([0.2, 0.3, 0.25], nowhere)
     assert curve_order.same_by_thresholds(None, most, matters=0.01) is None
 
 

@@ -143,16 +143,32 @@ def test_the_other_bandwidth_is_told_beside_the_relu_network():
     said = reading.other_bandwidth(table, PARAMETERS)
     assert "after 30 steps its training error is 0.05 beside 0.1" in said
     assert "The RBF network is ahead, although" in said
+    less = f"although it aligns less (area {reading.areas(table)[design.OTHER].mean():.2f})."
     assert found(table).endswith(
-        "With a narrower bandwidth (0.3), the RBF network is ahead after 30 steps, although it aligns less."
+        f"With a narrower bandwidth (0.3), the RBF network is ahead after 30 steps, {less}"
     )
     table.loc[other, ["train_error", "test_error"]] *= 2 * 0.99
     said = reading.other_bandwidth(table, PARAMETERS)
     assert "The training errors differ by less than our margin of 0.01, although" in said
-    assert found(table).endswith("the RBF network has caught up after 30 steps, although it aligns less.")
+    assert "the RBF network has caught up after 30 steps, although it aligns less (area 0.3" in found(table)
     table.loc[other & table["kind"].eq("area"), "area"] = 0.9
     assert "ahead" not in reading.other_bandwidth(table, PARAMETERS)  # it aligns better, as it should
     assert reading.other_bandwidth(table[~other], PARAMETERS) == ""
+
+
+@pytest.mark.parametrize(("factor", "said"), [(0.6, "at least"), (1.4, "nearly")])
+def test_errors_that_differ_by_ratio_alone_are_told_but_not_judged(factor, said):
+    """Both errors are small: they differ by less than a hundredth, but by far more than a tenth of them."""
+    table = made_up(errors=(0.007, 0.2, 0.4))
+    steps, columns = table["kind"].eq("step"), ["train_error", "test_error"]
+    other, relu = (steps & table["representation"].eq(name) for name in (design.OTHER, "relu"))
+    table.loc[other, columns] = factor * table.loc[relu, columns].to_numpy()
+    assert outcomes(table)["training-other"] == NOT_JUDGED
+    area = reading.areas(table)[design.OTHER].mean()
+    assert found(table).endswith(
+        f" With a narrower bandwidth (0.3), the RBF network learns {said} as fast (not judged), although it "
+        f"aligns less (area {area:.2f})."
+    )
 
 
 def test_what_the_rbf_network_is_nearer_to():

@@ -315,9 +315,23 @@ def test_one_fall_anywhere_makes_the_increase_uneven():
     assert claim.outcome == HOLDS and claim.measured == pytest.approx(0.15, abs=0.02)
     assert claim.ours and claim.opposed_by is None
     assert seen_later(both, **sets)["depth-uneven"].outcome == CONTRADICTED
-    found = reading.falls_by_depth(both, PARAMETERS | sets)
-    assert found == ["CIFAR-10, test data, from 1 to 4 layers"]
-    assert reading.falls_by_depth(table, PARAMETERS) == []
+    said = reading.rises_by_depth(both, PARAMETERS | sets)
+    assert said == "at every step except on CIFAR-10, test data, from 1 to 4 layers"
+    assert reading.rises_by_depth(table, PARAMETERS) == "at every step"
+
+
+@pytest.mark.parametrize(
+    ("rise", "said"), [(0.1, None), (0.0, "too small to matter"), (-0.1, "a fall"), (None, "undecided")]
+)
+def test_steps_at_which_alignment_does_not_rise_are_told_with_their_size(rise, said):
+    table = made_up({None: 0.6, "depth 1": 0.5})
+    one, base = (table["setting"].eq(name) & table["kind"].eq("area") for name in ("depth 1", "base"))
+    spread = 0.001 if rise is not None else 0.1
+    shift = (rise or 0.0) + spread * np.array([-1, 1, -1, 1, 0])[table.loc[base, "seed"]]
+    table.loc[base, "trained"] = table.loc[one, "trained"].to_numpy() + shift
+    found = reading.without_rise(table, PARAMETERS)
+    assert len(found) == (said is not None) == len(reading.without_rise(table, PARAMETERS, "test"))
+    assert not found or found[0].startswith("MNIST, from 1 to 4 layers: ") and found[0].endswith(f", {said}")
 
 
 def test_chance_in_a_run_makes_no_fall_with_depth():

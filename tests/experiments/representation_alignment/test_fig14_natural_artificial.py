@@ -90,6 +90,17 @@ def test_differences_are_those_computed_by_hand():
     np.testing.assert_allclose(curve.loc[SEEN + 1, [0.0, 0.1, 1.0]], [0, np.mean(by_hand), 0], atol=1e-12)
 
 
+def test_percentages_are_of_the_area_in_the_same_layer_with_the_same_targets():
+    table = made_up()
+    alone = reading.area_gaps(table, target="natural")
+    for scaled in ({"layer": 4}, {"layer": 2}, {"target": "artificial"}):
+        other = table.copy()
+        other.loc[(other[list(scaled)] == pd.Series(scaled)).all(axis=1), "area"] *= 3
+        pd.testing.assert_frame_equal(reading.area_gaps(other, target="natural"), alone)
+        if "layer" in scaled:
+            pd.testing.assert_frame_equal(reading.area_gaps(other), reading.area_gaps(table))
+
+
 def test_a_run_without_one_source_is_left_out():
     table = made_up()
     table = table[(table["seed"] > SEEN) | (table["part"] == "natural")]

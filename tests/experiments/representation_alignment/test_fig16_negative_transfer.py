@@ -293,3 +293,35 @@ def test_sources_are_compared_for_one_target():
 def test_what_happens_within_targets_is_not_said_against_the_paper():
     said = finding(made_up(harm={"street": -3.0, "handwritten": 2.0, "coarse": 0.01}))
     assert "contrary to the paper" not in said
+
+
+@pytest.mark.parametrize(
+    ("harm", "order", "said"),
+    [
+        ((3, 2, 1), "same", "it does here"),
+        ((1, 2, 3), "reverse", "it lowers it less here"),
+        ((3, 1, 2), "mixed", "the order is mixed here"),
+    ],
+)
+def test_how_sources_compare_over_their_targets_is_told_but_not_judged(harm, order, said):
+    """Areas fall in the order street, handwritten, coarse; accuracies by ``harm``."""
+    table, accurate = (
+        made_up(noise=0.01, harm=found) for found in (HARM, dict(zip(HARM, harm, strict=True)))
+    )
+    mine = table["kind"] == "accuracy"
+    table.loc[mine, "accuracy"] = accurate.loc[mine, "accuracy"]
+    assert reading.order(table, PARAMETERS) == order
+    means = reading.by_source(table, PARAMETERS)
+    others = np.mean([SENSITIVE["handwritten"], SENSITIVE["coarse"]])
+    assert means.loc["street"].tolist() == pytest.approx([10 * 3 * others, 5 * harm[0] * others], rel=0.02)
+    text = finding(table)
+    assert f"is not judged (on average over targets, {said})." in text and len(text) <= 300
+    told = reading.told_by_source(table, PARAMETERS)
+    assert f"street digits -{means.loc['street', 'area']:.0f} % and " in told
+    assert told.endswith("it is not judged.")
+    decided = table.assign(seed=table["seed"] + 6)
+    assert said not in finding(decided)
+
+
+def test_of_sources_that_were_not_run_nothing_is_told():
+    assert reading.told_by_source(pd.DataFrame({"unit": []}), PARAMETERS) == ""

@@ -42,7 +42,8 @@ def test_everything_holds(table):
     said = reading.finding(table, PARAMETERS, judged(table))
     assert said.startswith("Gradient descent follows the paper's formula at every step")
     assert "as in Figure 9, labels that are ahead at first can fall behind." in said
-    assert said.endswith("Our features are learned from digits, not from CT slices.")
+    learned = f"features learned from {PARAMETERS['points']:,} digits images"
+    assert said.endswith(f" Figure 9 here uses {learned}, not 1000 CT rows.")
     assert reading.key_numbers(table, PARAMETERS)[0].here == "1.9"
 
 
@@ -121,7 +122,8 @@ def test_labels_that_do_not_cross(table):
     flat.loc[(flat["kind"] == "spectrum") & flat["index"].between(6, 50), "sigma"] = 2.0
     outcome = outcomes(flat)
     assert outcome["early"] == HOLDS and outcome["late"] == CONTRADICTED
-    assert "labels do not cross as in the paper. Our" in reading.finding(flat, PARAMETERS, judged(flat))
+    said = reading.finding(flat, PARAMETERS, judged(flat))
+    assert "labels do not cross as in the paper. Figure 9 here" in said
 
 
 def test_the_scale_of_the_printed_singular_values_is_not_judged(table):
