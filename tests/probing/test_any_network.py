@@ -487,7 +487,7 @@ def test_what_a_single_number_knows_of_numbers_has_no_unit():
             y = scale * net(x)[:, 0] + shift
         found = alignbook.probe(net, x, y, without=["curvature", "tangent", "slice", "initialisation"])
         rows = found.tables["features"].query("layer == '(output)'")
-        assert rows["share"].iloc[-1] == pytest.approx(1)  # whatever is asked is linear in the output
+        assert rows["k"].tolist() == [1] and rows["share"].item() == pytest.approx(1)  # linear in the output
     perfect = alignbook.probe(net, x, net(x)[:, 0].detach(), without=QUICK)
     assert perfect.network["network"]["R²"] == pytest.approx(1)
 

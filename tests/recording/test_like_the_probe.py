@@ -58,6 +58,22 @@ def values(record):
     return record.table.set_index(["instrument", "layer"])["value"]
 
 
+def test_a_regressions_alignment_at_the_output_does_not_depend_on_the_unit():
+    x = torch.randn(N, 5)
+    target, net = x @ torch.randn(5) + 3, nn.Linear(5, 1)
+    with torch.no_grad():
+        net.weight.copy_(torch.linalg.lstsq(x, target[:, None]).solution.T)
+    found = []
+    for unit in (1.0, 1000.0):
+        scaled = nn.Linear(5, 1)
+        scaled.load_state_dict({name: unit * value for name, value in net.state_dict().items()})
+        found.append(values(recorded(scaled, (x, unit * target), ["alignment"]))["alignment", "(output)"])
+    assert found[0] == pytest.approx(found[1], rel=1e-4) and found[0] > 0.5
+    probed = alignbook.probe(net, (x, target), without=["tangent", "slice", "curvature", "initialisation"])
+    rows = probed.tables["features"].query("layer == '(output)' and k == 1")
+    assert rows["share"].item() == pytest.approx(found[0], rel=1e-4)
+
+
 def test_a_language_models_loss_and_curvature_are_those_of_the_next_token():
     net, data = Language().eval(), tokens()
     record = recorded(net, data, ["loss", "curvature"])

@@ -26,8 +26,8 @@ def features(network, task, rows, seed, layers=None):
     what it reads when it is first called, flattened, with a constant, rows of length one; of more than 8,192
     as many coordinates are drawn at random. Where there is a class for each position, one position of each
     example is drawn, and features are those of this position. ``(output)`` is what the network returns; where
-    numbers are wanted it is taken less its mean, over its standard deviation, and rows are not scaled: of a
-    single number, rows of length one would say another thing in another unit.
+    numbers are wanted it is taken less its mean, over its standard deviation, without a constant, and rows
+    are not scaled: of a single number, rows of length one would say another thing in another unit.
 
     Returns one row per layer and rank k: ``share`` of ‖Ỹ‖² (labels as one-hot columns, less their means) on
     the top k singular vectors, ``chance`` (its mean over all orders of the labels), ``sigma`` the k-th
@@ -44,7 +44,7 @@ def features(network, task, rows, seed, layers=None):
         if not values.isfinite().all():
             raise DoesNotApply(f"what {name} reads is not finite")
         plain = name == OUTPUT and not task.classes
-        share, chance, sigma = spectrum(_standardised(values) if plain else values, centred, not plain)
+        share, chance, sigma = spectrum(standardised(values) if plain else values, centred, plain)
         ranks = [k for k in TOP if k < len(sigma)] + [len(sigma)]
         at = np.array(ranks) - 1
         columns = {"k": ranks, "share": share[at], "chance": chance[at], "sigma": sigma[at]}
@@ -65,21 +65,22 @@ def labels(targets):
     return (columns - columns.mean(0)).cpu()
 
 
-def _standardised(values):
+def standardised(values):
     """Numbers (n, k) less their means, over the standard deviation of all of them."""
     values = values.double() - values.double().mean(0)
     return values / (values.square().mean().sqrt() or 1)
 
 
-def spectrum(values, centred, of_length_one=True):
+def spectrum(values, centred, plain=False):
     """(share of ‖Ỹ‖² on the top k singular vectors, its mean for shuffled labels, σ_k / σ_1), k = 1 … rank.
 
-    values : features (n, d); each row, with a constant, is scaled to length one, or not. By the Gram matrix,
-    in float64: singular values below 10⁻⁷ of the largest count as absent. A random order of the labels leaves
+    values : features (n, d); each row, with a constant, is scaled to length one. plain : neither is done. By
+    the Gram matrix, in float64: singular values below 10⁻⁷ of the largest count as absent. A random order of the labels leaves
     of each vector u what is no constant: 1 - (Σ_i u_i)² / n, over n - 1.
     """
-    rows = torch.cat([values.double(), values.new_ones(len(values), 1).double()], 1)
-    if of_length_one:
+    rows = values.double()
+    if not plain:
+        rows = torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
         rows = rows / rows.abs().amax(1, keepdim=True)
         rows = rows / rows.norm(dim=1, keepdim=True)
     squares, vectors = torch.linalg.eigh(rows @ rows.T)

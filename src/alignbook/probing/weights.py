@@ -11,6 +11,8 @@ from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
 
+from .network import some
+
 CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
 PREFIXES = ("_orig_mod.", "module.", "model.")  # of compiled networks, of DDP's, of Lightning's
 # safetensors' names of types, with how many bytes an entry takes.
@@ -126,7 +128,7 @@ def shared(state, other):
     }
     odd = [name for name, (a, _) in same.items() if a.is_floating_point() and name not in finite]
     lines = [
-        f"{what} {_some(names)}"
+        f"{what} {some(names)}"
         for what, names in (
             ("of other shapes, left out:", [name for name in both if name not in same]),
             ("only before, left out:", [name for name in state if name not in other]),
@@ -155,7 +157,7 @@ def matched(state, own):
     if not best:
         return state, None
     left = [name for name in state if not name.startswith(best)]
-    line = f"of its weights those under {best} are taken; left over: {_some(left)}" if left else None
+    line = f"of its weights those under {best} are taken; left over: {some(left)}" if left else None
     return {name.removeprefix(best): v for name, v in state.items() if name.startswith(best)}, line
 
 
@@ -221,11 +223,11 @@ def _made(network, state):
     ]  # fmt: skip
     extra = [name for name in state if name not in own and state[name].is_floating_point()]
     if missing or extra:
-        what = [f"lack {_some(missing)}"] * bool(missing) + [f"have {_some(extra)} beside"] * bool(extra)
+        what = [f"lack {some(missing)}"] * bool(missing) + [f"have {some(extra)} beside"] * bool(extra)
         return None, f"its weights {' and '.join(what)}"
     odd = [name for name in state if own[name].shape != state[name].shape and not _resized(made, name, state)]
     if odd:
-        return None, f"its weights have other shapes: {_some(odd)}"
+        return None, f"its weights have other shapes: {some(odd)}"
     try:
         made.load_state_dict(state, strict=False)
     except RuntimeError as error:
@@ -254,8 +256,3 @@ def _resized(made, name, state):
     setattr(module, parameter, nn.Parameter(torch.empty_like(values, dtype=old.dtype, device=old.device)))
     setattr(module, size, len(values))
     return True
-
-
-def _some(names):
-    more = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

@@ -15,7 +15,7 @@ from alignbook.metrics import hessian_eigenvalues, misalignment, patch_covarianc
 from alignbook.probing import budget, costs, weights
 from alignbook.probing.curvature import SETTING_UP, product_cost
 from alignbook.probing.errors import DoesNotApply
-from alignbook.probing.features import labels, layer_inputs, spectrum
+from alignbook.probing.features import OUTPUT, labels, layer_inputs, spectrum, standardised
 from alignbook.probing.instruments import first_layer, mean_loss
 from alignbook.probing.instruments import tangent as tangents
 from alignbook.probing.network import Network
@@ -65,7 +65,8 @@ def alignment(subject):
     """Share of the labels on the top singular vectors of what a layer reads (Imani et al. 2022, Equation 2).
 
     Ỹ are the labels (classes one-hot), less each column's mean; the share is of ‖Ỹ‖² on as many left singular
-    vectors as Ỹ has columns, of features with a constant, rows of length one. Random features have about
+    vectors as Ỹ has columns, of features with a constant, rows of length one. Outputs of a regression are
+    taken in no unit, as :func:`alignbook.probing.features.features` takes them. Random features have about
     k / n.
     """
     task, rows = subject.task, subject.rows
@@ -81,7 +82,8 @@ def alignment(subject):
     for name, (values, _) in inputs.items():
         if not values.isfinite().all():
             raise DoesNotApply(f"what {name} reads is not finite")
-        share = spectrum(values, centred)[0]
+        plain = name == OUTPUT and not task.classes
+        share = spectrum(standardised(values) if plain else values, centred, plain)[0]
         found[name, ""] = float(share[min(count, len(share)) - 1])
     return found
 
