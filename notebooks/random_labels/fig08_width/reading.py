@@ -1,6 +1,6 @@
 """How much pre-training on random labels slows a second task, by the dense layer's width (Figure 8)."""
 
-from alignbook.claims import ABSENT, NOT_RUN, UNDECIDED, KeyNumber, interval
+from alignbook.claims import ABSENT, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import across, area, at, curves, difference, first, last
 from alignbook.statements import Requirement, Statement, over
 from alignbook.wording import by_verdict, fitting, others
@@ -131,9 +131,11 @@ def finding(table, parameters, claims):
     closes, negative = (claims[f"{id}-{kind}"] for id in ("closes", "negative"))
     if negative.outcome == NOT_RUN:
         return "The narrowest network is not among the results: there is nothing to compare."
+    if closes.outcome == NOT_JUDGED and (slowed := harmed(parameters, claims)):
+        return slowed
     text = SAID.get(closes.outcome) or SLOWED[negative.outcome]  # of one width nothing closes
     points = abs(100 * negative.measured)
-    text += ": in longer runs (not drawn) with" if negative.runs else ": with"
+    text += f": {size(negative)} (not drawn) with" if negative.runs else ": with"
     text += f" {KINDS[kind]} the narrowest pre-trained network is {points:{'.1f' if points < 1 else '.0f'}} "
     text += f"points of mean accuracy {'behind' if negative.measured > 0 else 'ahead'}"
     if negative.outcome == ABSENT:
@@ -151,6 +153,23 @@ def finding(table, parameters, claims):
     rest = others(negative.outcome, rest)
     short = f"{text}{rest}.".replace(" of mean accuracy", "")
     return fitting(f"{text}{rest}.{caveat}", short + caveat, short)
+
+
+def size(claim):
+    """What the planned runs are that judge a claim."""
+    return "at the paper's size" if claim.runs.startswith("profile paper") else "in longer runs"
+
+
+def harmed(parameters, claims):
+    """The finding where planned runs of the narrowest network alone show that it is slowed; else ""."""
+    found = {kind: claims[f"negative-{kind}"] for kind in parameters["labels"]}
+    kind = next((kind for kind, claim in found.items() if claim.outcome == HOLDS and claim.runs), None)
+    if kind is None:
+        return ""
+    text = f"Pre-training slows the narrowest network down with {KINDS[kind]}, by "
+    text += f"{100 * found[kind].measured:.1f} points of mean accuracy {size(found[kind])} (not drawn)"
+    text += others(HOLDS, {KINDS[other]: claim.outcome for other, claim in found.items() if other != kind})
+    return f"{text}. We do not judge whether width undoes this harm, as no wider layer has run there."
 
 
 def key_numbers(table, parameters):

@@ -186,6 +186,24 @@ def test_the_finding_gives_the_gap_of_the_runs_that_judge_it():
     assert " 7 points" not in text
 
 
+def test_the_finding_says_that_planned_runs_show_harm():
+    """The drawn runs show none, so that whether width undoes it is not judged."""
+    both = {**PARAMETERS, "labels": ["real", "random"]}
+    drawn = made_up({8: -0.07, 64: 0.0})
+    drawn = pd.concat([drawn, drawn.assign(labels="real")])
+    found = claims(drawn, labels=both["labels"])
+    assert reading.harmed(both, found) == ""
+    for kind, outcome, gap in (("real", ABSENT, -0.001), ("random", HOLDS, 0.047)):
+        own = found[f"negative-{kind}"]
+        found[own.id] = replace(own, outcome=outcome, measured=gap, runs="profile paper, seeds = 4")
+    text = judging.finding(reading, drawn, both, found)
+    start = "Pre-training slows the narrowest network down with random labels, by 4.7 points of mean "
+    assert text.startswith(f"{start}accuracy at the paper's size (not drawn); with real labels ")
+    assert text.endswith("We do not judge whether width undoes this harm, as no wider layer has run there.")
+    closed = judging.turned(found, {"closes-real": HOLDS})
+    assert "takes away the harm" in judging.finding(reading, drawn, both, closed)
+
+
 def test_the_planned_runs_spend_most_of_training_at_all_images_right():
     """As the finding says of them where their mean gap is too small to matter."""
     book = notebooks.find("random_labels/fig08_width")
