@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.claims import KeyNumber
 from alignbook.over_seeds import difference
 from alignbook.statements import Requirement, Statement
-from alignbook.wording import by_verdict
+from alignbook.wording import by_verdict, fitting
 
 from .design import PRINTED_RUNS
 from .eigenvectors import SHOWN, by_group, data_basis, halvings, leading, matches, pairs, pooled, weights
@@ -115,7 +115,8 @@ def finding(table, parameters, claims):
     ten = "all ten" if number == SHOWN else f"{number} of ten"
     text = f"{SAID[outcome]}: with all runs pooled, as in the paper, {ten} match one direction or a mixture "
     text += f"of two; of ten random ones, {found['chance'].mean():.1f} would match any."
-    return text + " A small ResNet stands in for the paper's wide one." * (parameters["blocks"] < 4)
+    small = " A small ResNet stands in for the paper's wide one." * (parameters["blocks"] < 4)
+    return fitting(text + small, text)
 
 
 def key_numbers(table, parameters):

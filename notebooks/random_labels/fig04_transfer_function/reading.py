@@ -143,7 +143,7 @@ def finding(table, parameters, claims):
     if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:
         rises = f"{text} With {ONLY_RISES['inputs']:,} Gaussian inputs the paper says it only rises"
         scale = "the rise depends on an unprinted initial scale"
-        return fitting(f"{rises} (not judged); {scale}.", f"{rises}, so that is not judged.")
+        return fitting(f"{rises} (not judged); {scale}.", f"{rises}, so that is not judged.", f"{rises}.")
     return text + " The rise depends on the initial scale, which the paper does not print."
 
 

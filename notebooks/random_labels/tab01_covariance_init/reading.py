@@ -7,7 +7,7 @@ import pandas as pd
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, difference
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, opening
+from alignbook.wording import by_verdict, fitting, opening
 
 from .design import PRETRAINING, VARIATIONS
 
@@ -231,7 +231,8 @@ def finding(table, parameters, claims):
     if said is None:
         return "Not all runs to be compared have finished."
     said += f": {100 * claim.measured:+.1f} points of mean accuracy, {100 * claim.paper:+.1f} in the paper"
-    return f"{said}{further(claims)}.{MATCHED.get(match.outcome, '')}"
+    matched = MATCHED.get(match.outcome, "")
+    return fitting(f"{said}{further(claims)}.{matched}", f"{said}.{matched}")
 
 
 def key_numbers(table, parameters):
