@@ -75,8 +75,8 @@ def spectrum(values, centred, plain=False):
     """(share of ‖Ỹ‖² on the top k singular vectors, its mean for shuffled labels, σ_k / σ_1), k = 1 … rank.
 
     values : features (n, d); each row, with a constant, is scaled to length one. plain : neither is done. By
-    the Gram matrix, in float64: singular values below 10⁻⁷ of the largest count as absent. A random order of the labels leaves
-    of each vector u what is no constant: 1 - (Σ_i u_i)² / n, over n - 1.
+    the Gram matrix, in float64: singular values below 10⁻⁷ of the largest count as absent. A random order of
+    the labels leaves of each vector u what is no constant: 1 - (Σ_i u_i)² / n, over n - 1.
     """
     rows = values.double()
     if not plain:
