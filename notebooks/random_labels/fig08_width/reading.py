@@ -127,7 +127,9 @@ def finding(table, parameters, claims):
 
     How large the gap is comes from the runs that judge it, which may be others than those of ``table``.
     """
-    kind = parameters["labels"][0]
+    kinds = parameters["labels"]
+    judged = (kind for kind in kinds if claims[f"closes-{kind}"].outcome not in (NOT_JUDGED, NOT_RUN))
+    kind = next(judged, kinds[0])
     closes, negative = (claims[f"{id}-{kind}"] for id in ("closes", "negative"))
     if negative.outcome == NOT_RUN:
         return "The narrowest network is not among the results: there is nothing to compare."

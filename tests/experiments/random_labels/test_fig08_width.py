@@ -200,8 +200,10 @@ def test_the_finding_says_that_planned_runs_show_harm():
     start = "Pre-training slows the narrowest network down with random labels, by 4.7 points of mean "
     assert text.startswith(f"{start}accuracy at the paper's size (not drawn); with real labels ")
     assert text.endswith("We do not judge whether width undoes this harm, as no wider layer has run there.")
-    closed = judging.turned(found, {"closes-real": HOLDS})
-    assert "takes away the harm" in judging.finding(reading, drawn, both, closed)
+    closed = judging.turned(found, {"closes-random": HOLDS})
+    text = judging.finding(reading, drawn, both, closed)
+    assert "takes away the harm" in text and "with random labels the narrowest pre-trained network" in text
+    assert "with real labels it is too small to matter" in text
 
 
 def test_the_planned_runs_spend_most_of_training_at_all_images_right():
