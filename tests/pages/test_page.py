@@ -207,6 +207,7 @@ def test_a_verdict_names_the_one_case_that_differs():
         ("signal_propagation/fig02_hierarchy", {}, "where it states them, but fewer data sets<"),
         ("signal_propagation/fig02_hierarchy", {"epochs": 3}, "smaller than the paper&#x27;s<"),
         ("synthesis/one_network", {}, "settings: ours, since there is no paper<"),
+        ("representation_alignment/fig13_pretrained", {}, "where it states them, with another network<"),
         ("transferability/fig03_flat_minima", {"seeds": 3, "settled_seeds": 33}, "3 to 33 seeds"),
         ("transferability/fig03_flat_minima", {"seeds": 3, "settled_seeds": 0}, "<span>3 seeds</span>"),
     ],

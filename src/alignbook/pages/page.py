@@ -250,6 +250,8 @@ def _what(run):
         return IN_PART
     if run.profile in engine.FAITHFUL and notebooks.find(run.name).paper == notebooks.OWN:
         return "settings: ours, since there is no paper"
+    if told := notebooks.find(run.name).settings.get(run.profile):
+        return f"settings: {told}"
     if run.profile == "quick" and (fewer := _fewer(run)):
         return f"{BANNERS['paper']}, but fewer {listed(fewer)}"
     if run.profile:

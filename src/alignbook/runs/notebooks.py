@@ -86,6 +86,14 @@ class Notebook:
         return self._told("data")
 
     @property
+    def settings(self):
+        """{profile: what its settings are}, where they are neither all the paper's nor merely smaller.
+
+        ``alignbook: settings:`` of the front matter.
+        """
+        return self._told("settings") or {}
+
+    @property
     def paper_page(self):
         """The page of the paper's PDF that shows what this reproduces, or None where it is not known.
 
