@@ -69,6 +69,10 @@ def test_a_regressions_alignment_at_the_output_does_not_depend_on_the_unit():
         scaled.load_state_dict({name: unit * value for name, value in net.state_dict().items()})
         found.append(values(recorded(scaled, (x, unit * target), ["alignment"]))["alignment", "(output)"])
     assert found[0] == pytest.approx(found[1], rel=1e-4) and found[0] > 0.5
+    nn.init.zeros_(scaled.weight)
+    assert values(recorded(scaled, (x, target), ["alignment"]))["alignment", "(output)"] == 0
+    probed = alignbook.probe(scaled, (x, target), without=["tangent", "slice", "curvature", "initialisation"])
+    assert probed.tables["features"].query("layer == '(output)'")["share"].tolist() == [0]
     probed = alignbook.probe(net, (x, target), without=["tangent", "slice", "curvature", "initialisation"])
     rows = probed.tables["features"].query("layer == '(output)' and k == 1")
     assert rows["share"].item() == pytest.approx(found[0], rel=1e-4)

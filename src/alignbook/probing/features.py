@@ -86,6 +86,8 @@ def spectrum(values, centred, plain=False):
     squares, vectors = torch.linalg.eigh(rows @ rows.T)
     squares, vectors = squares.flip(0), vectors.flip(1)
     rank = int((squares > 1e-14 * squares[0] * len(squares)).sum())
+    if not rank:  # plain ones, all zero: nothing lies along them
+        return (np.zeros(1),) * 3
     along = (vectors[:, :rank].T @ centred).square().sum(1) / centred.square().sum()
     n = len(rows)
     chance = (1 - vectors[:, :rank].sum(0).square() / n) / (n - 1)
