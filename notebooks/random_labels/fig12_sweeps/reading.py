@@ -164,7 +164,7 @@ VGG_DRAWN = replace(DRAWN, of=lambda t, p, **given: share_drawn(t, p, "vgg"))  #
 
 
 def share_run(table, parameters, architecture):
-    """The lesser share of Figures 12 and 13's epochs downstream over which areas are."""
+    """Share of Figures 12 and 13's epochs downstream that an architecture's areas are over."""
     return min(1.0, parameters[f"{architecture}_stops"] / parameters["epochs"])
 
 

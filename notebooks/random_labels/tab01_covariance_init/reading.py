@@ -24,6 +24,7 @@ PRINTED = (
     .assign(initialisation=lambda rows: rows["table"].map(TABLES).where(rows["layers"] > 0, "standard"))
 )
 PAPER = PRINTED.drop_duplicates(CELL).set_index(CELL)["paper"].sort_index()
+ITERATIONS = (100, 1000)
 PARTS = {"train": "training images", "test": "test images"}
 VARIED = {key for change, *_ in (*VARIATIONS, *PRETRAINING.values()) for key in change}
 SAME = 0.02  # of accuracy, fixed before the runs: the tables print 0.01
@@ -49,7 +50,7 @@ def accuracies(table, parameters, **change):
     return parts.pivot_table(index="seed", columns=CELL, values="accuracy")
 
 
-def cells_of(initialisation, layers=(1, 2, 3), iterations=(100, 1000), parts=PARTS):
+def cells_of(initialisation, layers=(1, 2, 3), iterations=ITERATIONS, parts=PARTS):
     """The cells named; of the column {} whatever the ``layers``."""
     layers = (0,) if initialisation == "standard" else layers
     return pd.MultiIndex.from_product([[initialisation], layers, iterations, parts], names=CELL)
@@ -122,16 +123,14 @@ def rises(name):
 
     The caption of Table 1 alone says so, of training and of test accuracy: there each is judged.
     """
-    said = name == "f1"
-    cases = []
-    of = {(part,): f", {words}" for part, words in PARTS.items()} if said else {tuple(PARTS): ""}
-    for parts, words in of.items():
-        steps = [(*STANDARD, ALL, (100, 1000), parts), *((name, (n,), (100, 1000), parts) for n in ALL)]
+    said, cases = name == "f1", []
+    apart = {f"-{part}": ((part,), f", {words}") for part, words in PARTS.items()}
+    for end, (parts, words) in (apart if said else {"": (PARTS, "")}).items():
+        steps = [(*STANDARD, ALL, ITERATIONS, parts), *((name, (n,), ITERATIONS, parts) for n in ALL)]
         for k in ALL:
             pair = {"one": steps[k], "other": steps[k - 1]}
             if printed_less(**pair) > 0:
-                label = f"from {k - 1} to {k} computed layers{words}"
-                cases.append(Case("-".join([str(k), *parts] if said else [str(k)]), label, pair))
+                cases.append(Case(f"{k}{end}", f"from {k - 1} to {k} computed layers{words}", pair))
     return Statement(
         f"{name}-rises", f"Accuracy rises with every further layer ({name}), where the printed means rise.",
         TITLES[name].capitalize(), of=less, paper=lambda p, **pair: printed_less(**pair), **ABOVE,

@@ -226,9 +226,9 @@ def banner(run):
         _state(run, len(run.shown)),
     ]
     if count is not None:
-        most = max(value for name, value in run.parameters.items() if name.endswith("seeds"))
-        planned = [claim.seeds for claim in run.claims if claim.runs and claim.what == SEED]
-        most = max(most, *planned, 0)
+        seeds = [value for name, value in run.parameters.items() if name.endswith("seeds")]
+        seeds += [claim.seeds for claim in run.claims if claim.runs and claim.what == SEED]
+        most = max(seeds)
         facts.insert(1, f"{count} to {most} seeds" if most > count else f"{count} seed{'s' * (count != 1)}")
     if run.joined:
         profile, total = run.joined_profile
