@@ -1,6 +1,8 @@
 """Each word against a plain loop over the records that the table was made of."""
 
+import gc
 import math
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,7 @@ from alignbook.over_seeds import (
     first,
     last,
     means,
+    once,
     rank_correlation,
     ratio,
     sample,
@@ -342,3 +345,24 @@ def test_correlation_within_a_seed_and_means_of_it():
         assert value == pytest.approx(sum(kept) / len(kept))
     nothing = pd.DataFrame({"unit": []})
     assert correlation(nothing, "a", "b").empty and means(nothing, "a").empty
+
+
+def test_a_table_is_measured_once_and_forgotten_with_the_table():
+    asked = []
+
+    @once
+    def doubled(table, times=1, **more):
+        asked.append((times, more))
+        return table["x"] * 2 * times
+
+    tables = [pd.DataFrame({"x": [n]}) for n in (1, 2)]
+    for table in (*tables, *tables):  # asked of another one in between
+        doubled(table)
+        doubled(table, times=2, more=0)
+    assert asked == 2 * [(1, {}), (2, {"more": 0})]
+    assert [int(doubled(table).iloc[0]) for table in tables] == [2, 4]
+    measured = weakref.ref(doubled(tables[0]))
+    assert measured() is not None
+    del table, tables
+    gc.collect()
+    assert measured() is None

@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import CONFIDENCE
-from alignbook.over_seeds import at, means
-
-from .once import once
+from alignbook.over_seeds import at, means, once
 
 LEARNED = 0.1  # accuracy above that of a guess at random labels: below it there is nothing to compare
 HELD_OUT = 0.05  # area of test accuracy above that of a guess: below it held-out images say nothing
@@ -91,7 +89,7 @@ def per_seed(table):
     """:func:`comparisons` of each seed's runs, with ``seed``: one row per point and seed."""
     if not {"start", "seed"} <= set(table):
         return pd.DataFrame()
-    found = [comparisons.__wrapped__(rows).assign(seed=seed) for seed, rows in table.groupby("seed")]
+    found = [comparisons(rows).assign(seed=seed) for seed, rows in table.groupby("seed")]
     return pd.concat(found, ignore_index=True)
 
 

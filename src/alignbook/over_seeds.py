@@ -5,6 +5,9 @@ epoch, a width, a depth). Seeds that lack something are left out where two thing
 there; runs that diverged are in no table.
 """
 
+import functools
+import weakref
+
 import numpy as np
 import pandas as pd
 
@@ -12,6 +15,28 @@ from alignbook.claims import CONFIDENCE, Claim, t_interval
 
 SEED = "seed"
 _ROUNDING = 1e-9  # of the largest: values that differ by less are the same
+
+
+def once(measure):
+    """``measure(table, ...)``, kept for as long as the table is, since many statements ask for the same.
+
+    Nobody changes a table meanwhile, nor what was measured; the other arguments are hashable. What is
+    measured must not be the table itself, which would then never be freed.
+    """
+    kept = {}
+
+    @functools.wraps(measure)
+    def found(table, *more, **named):
+        if id(table) not in kept:
+            kept[id(table)] = {}
+            weakref.finalize(table, kept.pop, id(table), None)
+        asked = (more, *sorted(named.items()))
+        of_table = kept[id(table)]
+        if asked not in of_table:
+            of_table[asked] = measure(table, *more, **named)
+        return of_table[asked]
+
+    return found
 
 
 def at(table, **values):
@@ -143,13 +168,13 @@ def rank_correlation(one, other):
 
     Left out: seeds with fewer than three common values, or where either does not vary.
     """
-    shared = one.columns.intersection(other.columns)
-    found = {}
-    for seed in one.index.intersection(other.index):
-        both = pd.DataFrame({"one": one.loc[seed, shared], "other": other.loc[seed, shared]}).dropna().rank()
-        if len(both) > 2 and both.nunique().min() > 1:
-            found[seed] = float(both.corr().iloc[0, 1])
-    return pd.Series(found, dtype=float)
+    shared, seeds = one.columns.intersection(other.columns), one.index.intersection(other.index)
+    both = [frame.loc[seeds, shared].astype(float) for frame in (one, other)]
+    known = both[0].notna() & both[1].notna()
+    ranks = (frame.where(known).rank(axis=1) for frame in both)
+    x, y = (rank.sub(rank.mean(axis=1), axis=0) for rank in ranks)
+    spread = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+    return ((x * y).sum(axis=1) / spread)[(known.sum(axis=1) > 2) & (spread > 0)]
 
 
 def correlation(rows, one, other, least=3):

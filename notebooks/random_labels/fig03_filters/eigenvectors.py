@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from alignbook.over_seeds import once
 from alignbook.streams import numpy_stream
 
-from ..once import once
 from ..random_bases import random_bases
 from .design import DIMENSION, PRINTED_RUNS
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
-from alignbook.over_seeds import area, at, curves, difference, first, last, ratio, sample, value_at
+from alignbook.over_seeds import area, at, curves, difference, first, last, once, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting, others, unmet
 
@@ -21,6 +21,7 @@ IN_FIGURE_1 = 80 / DOWNSTREAM_EPOCHS  # share of the second task after which the
 EARLY = 0.1  # share of the second task's steps, the moment between switch and end at which "intact" looks
 
 
+@once
 def rows_of(table, network, control=False):
     """The rows of one network: "positive", "negative", or a number of convolutions.
 
@@ -33,6 +34,7 @@ def rows_of(table, network, control=False):
     return rows[~has_first if control else has_first]
 
 
+@once
 def curve(table, network, labels, column="activation", layer=None, control=False):
     """(seeds × steps) frame of one network's hidden layer in one task.
 

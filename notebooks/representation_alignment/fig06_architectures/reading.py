@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, slope, strongest, verdict
+from alignbook.over_seeds import at, curves, difference, once, slope, strongest, verdict
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import OTHERWISE, first_unmet, fitting, held
 
@@ -34,6 +34,7 @@ def plain(setting):
     return RATES.get(setting, setting)
 
 
+@once
 def areas(table, dataset, split):
     """(seeds × (quantity, setting)) frame, quantities ``init``, ``trained`` and ``loss``; empty if none."""
     rows = at(table, kind="area", dataset=dataset, split=split)
@@ -42,6 +43,7 @@ def areas(table, dataset, split):
     return rows.pivot(index="seed", columns="setting", values=["init", "trained", "loss"])
 
 
+@once
 def alignment(table, dataset, split, setting, column):
     """(seeds × thresholds over √n) frame of a setting's alignment over ‖y‖², ``init`` or ``trained``."""
     rows = at(table, kind="curve", dataset=dataset, split=split, setting=setting)
@@ -52,6 +54,11 @@ def trained_longer(table, parameters, setting):
     """``table``, or where plain SGD at the small step size went on, for it the rows of those runs alone."""
     if setting != SLOW or not parameters["slow_steps"] or "kind" not in table:
         return table
+    return _longer(table)
+
+
+@once
+def _longer(table):
     longer = table[table["kind"].str.startswith("slow ")]
     return longer.assign(kind=longer["kind"].str.removeprefix("slow "))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import agree, at, difference, sample, verdict
+from alignbook.over_seeds import agree, at, difference, once, sample, verdict
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import (
     clauses,
@@ -38,6 +38,7 @@ MEASURED = ["epochs", "peak", "peak_init", "peak_early", "largest", "rise", "lat
 MEASURED += ["ends", "stop", "peak_stop", "hidden_stop", "ends_stop", "train_loss"]
 
 
+@once
 def networks(table):
     """One row per network that learned: test accuracy of at least twice chance at the end.
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from alignbook import over_seeds
 from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, exponent, from_seed, slope
+from alignbook.over_seeds import at, curves, difference, exponent, from_seed, once, slope
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import clauses, first_unmet, fitting, joined, listed, named, replicates
 
@@ -33,6 +33,7 @@ KEYS = ["dataset", "setting", "depth", "seed", "joined"]
 PEAKS = {"peak": "alignment", "peak_half": "alignment_half", "peak_init": "alignment_init"}
 
 
+@once
 def networks(table):
     """One row per network: ``KEYS``, of which ``joined`` is from profile paper, and test_accuracy;
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import KeyNumber, t_interval
-from alignbook.over_seeds import at, difference
+from alignbook.over_seeds import at, difference, once
 from alignbook.statements import Case, Requirement, Statement, over
 from alignbook.wording import by_verdict, fitting, over_cases, sentences
 
@@ -99,6 +99,7 @@ def settled(series):
     return octaves(series.index)[elsewhere[-1] + 1 if len(elsewhere) else 0]
 
 
+@once
 def times(table, network, task, when=half_time):
     """(seeds × INSTRUMENTS) frame of ``when`` of each instrument, in octaves."""
     found = {seed: instruments(rows).apply(when) for seed, rows in runs(table, network, task).items()}

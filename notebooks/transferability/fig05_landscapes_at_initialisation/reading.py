@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import NOT_JUDGED, KeyNumber
-from alignbook.over_seeds import at, curves, difference, ratio, sample, slope
+from alignbook.over_seeds import at, curves, difference, once, ratio, sample, slope
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.by_seed import factor
@@ -36,14 +36,16 @@ def rise(rows):
     return alpha, beta, loss - loss[len(alpha) // 2, len(beta) // 2]
 
 
-def roughness(table, **conditions):
-    """One row per start, seed and layer: ``curvature``; ``variation``, the standard deviation, and ``span``,
-    the largest less the smallest loss, in nats.
+@once
+def roughness(table, source, **conditions):
+    """One row per start, seed and layer of a source: ``curvature``; ``variation``, the standard deviation,
+    and ``span``, the largest less the smallest loss, in nats.
 
+    source : :func:`imagenet_rows.own` or :func:`imagenet_rows.imagenet`
     conditions : arguments of :func:`planes`, such as ``layers="all", mode="train"``.
     """
     keys, made = ["start", "seed", "position", "layer"], []
-    rows = at(table, **conditions)
+    rows = at(source(table), **conditions)
     for key, part in rows.groupby(keys) if len(rows) else ():
         alpha, _, loss = grid(part)
         made.append((*key, curvature(loss, alpha[-1]), np.std(loss), np.ptp(loss)))
@@ -63,24 +65,24 @@ def cases(parameters):
 
 def own_middle(table, parameters, case=0):
     """:func:`roughness` of the middle layer in one of :func:`cases`, our own source."""
-    return roughness(imagenet_rows.own(table), **list(cases(parameters).values())[case])
+    return roughness(table, imagenet_rows.own, **list(cases(parameters).values())[case])
 
 
 def own_layers(table, parameters):
     """:func:`roughness` of every layer, our own source."""
-    rows = imagenet_rows.own(table)
-    return roughness(rows, layers="all", mode="train", head="fresh", radius=parameters["radius"])
+    given = {"mode": "train", "head": "fresh", "radius": parameters["radius"]}
+    return roughness(table, imagenet_rows.own, layers="all", **given)
 
 
 def imagenet_layers(table):
     """:func:`roughness` of the layers of EfficientNet-Lite0, heads new."""
-    return roughness(imagenet_rows.imagenet(table), layers="some", head="fresh")
+    return roughness(table, imagenet_rows.imagenet, layers="some", head="fresh")
 
 
 def imagenet_middle(table, head="fresh"):
     """:func:`roughness` of its middle layer."""
     if head == "scaled":
-        return roughness(imagenet_rows.imagenet(table), layers="middle", head="scaled")
+        return roughness(table, imagenet_rows.imagenet, layers="middle", head="scaled")
     rows = from_middle(imagenet_layers(table))
     return at(rows, position=rows["position"].min())
 
