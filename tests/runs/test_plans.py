@@ -164,6 +164,15 @@ def test_verdicts_of_an_adopted_plan_rest_on_its_new_seeds_alone(planned):
     assert run.key_numbers[0].here == 3
 
 
+def test_a_key_number_that_new_seeds_lack_is_of_all_runs(planned):
+    reading = planned.folder / "reading.py"
+    number = '[KeyNumber("runs", float(table["unit"].nunique()), 3.0)]'
+    first = '[KeyNumber("first", table["value"].iloc[0])] * (0 in set(table["seed"]))'
+    reading.write_text(reading.read_text().replace(number, f"{first} + {number}"))
+    planned.plan({})
+    assert [(key.what, key.here) for key in planned.run().key_numbers] == [("first", 0), ("runs", 3)]
+
+
 @pytest.mark.parametrize(
     "changed", [None, {"values": "{seeds: 7}"}, {"new_seeds": None}, {"values": "{seeds: 6, rate: 0.1}"}]
 )

@@ -201,14 +201,24 @@ class Run:
 
     @property
     def key_numbers(self) -> list[KeyNumber]:
-        """At most three numbers, each with ``what``, ``here`` and ``paper``: ours beside the paper's."""
-        return self._of_reading("key_numbers")
+        """At most three numbers, each with ``what``, ``here`` and ``paper``: ours beside the paper's.
 
-    def _of_reading(self, name, *more):
-        """What its reading's function ``name`` makes of the table; AlignbookError where it cannot."""
-        reading = notebooks.find(self.name).reading
+        Of the rows that verdicts rest on; what these lack, of all, as with verdicts.
+        """
+        found = {key.what: key for key in self._of_reading("key_numbers")}
+        if len(self.judged_table) < len(self.table):
+            of_all = {key.what: key for key in self._of_reading("key_numbers", table=self.table)}
+            found = of_all | found if found.keys() <= of_all.keys() else found
+        return list(found.values())
+
+    def _of_reading(self, name, *more, table=None):
+        """What its reading's function ``name`` makes of a table, by default the rows that verdicts rest on.
+
+        Raises AlignbookError where it cannot.
+        """
+        reading, table = notebooks.find(self.name).reading, self.judged_table if table is None else table
         with self._told(name):
-            return getattr(reading, name)(self.judged_table, self.parameters, *more)
+            return getattr(reading, name)(table, self.parameters, *more)
 
     def _told(self, name):
         """The table may come from elsewhere, with the right digest and with text where numbers belong."""
