@@ -3,7 +3,7 @@
 import pandas as pd
 
 from alignbook.claims import UNDECIDED, KeyNumber, interval, t_interval
-from alignbook.over_seeds import across, at, difference
+from alignbook.over_seeds import across, at, difference, once
 from alignbook.statements import Requirement, Statement, over
 from alignbook.wording import IT, by_verdict, first_unmet, fitting, others
 
@@ -17,6 +17,7 @@ POINT = 0.01  # of accuracy, on average over training
 LEARNED = 0.95  # of the random labels, as in Figures 1, 3 and 12 and Table 7
 
 
+@once
 def areas(table, labels):
     """(seeds × starts) frame: mean accuracy over training (Appendix B); only seeds with all starts."""
     found = across(at(table, labels=labels), "start", STARTS, mean_accuracy)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pandas as pd
 
 from alignbook.claims import CONTRADICTED, UNDECIDED, KeyNumber, interval, t_interval
-from alignbook.over_seeds import across, at, corrected, curves, difference, sample, slope, weakest
+from alignbook.over_seeds import across, at, corrected, curves, difference, once, sample, slope, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import by_verdict, fitting, listed
 
@@ -25,6 +25,7 @@ def learning_curves(table, column, labels):
     return {int(count): curves(at(rows, layers=count), "epoch", "accuracy") for count in counts}
 
 
+@once
 def areas(table, column, labels):
     """(seeds × numbers of layers) frame: mean accuracy over training, points; seeds that have all numbers."""
     counts = list(learning_curves(table, column, labels))

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, curves, difference, weakest
+from alignbook.over_seeds import at, curves, difference, once, weakest
 from alignbook.statements import Statement
 from alignbook.wording import fitting, listed
 
@@ -27,6 +27,7 @@ TABLES = ("ct_slices", "diabetes")  # data sets that have no pixels
 STATES = {"before": "before", "after": "after", "further": "trained further"}
 
 
+@once
 def areas(table, dataset, when="after"):
     """Areas under the alignment curves, frame of (seeds × layers), layer 0 the inputs; empty without runs.
 
@@ -38,6 +39,7 @@ def areas(table, dataset, when="after"):
     return by_layer(at(table, kind="area", dataset=dataset), None if when == "after" else when)
 
 
+@once
 def curves_of(table, dataset, state, layer):
     """Alignment curves over ‖y‖², (seeds × thresholds) frame; state : ``before``, ``after``, ``further``."""
     rows = at(table, kind="curve", dataset=dataset, state=state, layer=layer)

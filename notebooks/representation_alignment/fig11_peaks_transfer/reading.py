@@ -7,7 +7,7 @@ import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, Claim, KeyNumber
 from alignbook.claims import interval as with_interval
-from alignbook.over_seeds import agree, area, at, curves, difference, from_seed, ratio, verdict
+from alignbook.over_seeds import agree, area, at, curves, difference, from_seed, once, ratio, verdict
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import fitting, opening, unmet
 
@@ -19,6 +19,7 @@ LARGE_REDUCTION = 40  # percent: where the claims compare weight norms and gener
 SEEN = 10  # seeds 0 to 9 were seen before the comparisons were changed and added to, see the page
 
 
+@once
 def at_best(table, error="train_error"):
     """The rows of ``table`` at the step sizes of lowest ``error``, with the ``gap`` between the errors."""
     keys = ["task", "representation"]

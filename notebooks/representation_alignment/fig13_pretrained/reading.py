@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
-from alignbook.over_seeds import agree, at, curves, difference, from_seed, weakest
+from alignbook.over_seeds import agree, at, curves, difference, from_seed, once, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import fitting, held, listed, unmet, weaker
 
@@ -35,6 +35,7 @@ def curves_of(table, dataset, representation):
     return curves(rows, "threshold", "alignment")
 
 
+@once
 def learning(table, dataset, loss, size=SIZE):
     """Rows of kind ``step`` at one step size for all representations; None: at the best one of each."""
     rows = at(table, kind="step", dataset=dataset, loss=loss)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
-from alignbook.over_seeds import at, curves, difference, last, ratio, weakest
+from alignbook.over_seeds import at, curves, difference, last, once, ratio, weakest
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import first_unmet, fitting, opening
 
@@ -19,11 +19,13 @@ from .design import DEPTHS, INPUTS, NAMES
 TWENTIETH = "a twentieth of the inputs' area could hardly be seen between two drawn curves"
 
 
+@once
 def areas(table, dataset, mode="evaluation"):
     """(seeds × networks) frame of areas, the inputs' among them; empty where there are none."""
     return curves(at(table, kind="area", dataset=dataset, mode=[mode, INPUTS]), "network", "area")
 
 
+@once
 def drops(table, dataset, mode="evaluation"):
     """(seeds × networks) frame: by how much of the inputs' area a network's lies below it, percent.
 
@@ -36,6 +38,7 @@ def drops(table, dataset, mode="evaluation"):
     return found[sorted(found, key=DEPTHS.get)]
 
 
+@once
 def curves_of(table, dataset, network, mode="evaluation"):
     """Alignment curves of an untrained network or of the inputs, (seeds × thresholds) frame; may be empty."""
     rows = at(table, kind="curve", dataset=dataset, mode=[mode, INPUTS])

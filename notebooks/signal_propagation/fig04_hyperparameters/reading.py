@@ -17,7 +17,7 @@ from alignbook.claims import (
     interval,
     t_interval,
 )
-from alignbook.over_seeds import agree, at, correlation, difference, means
+from alignbook.over_seeds import agree, at, correlation, difference, means, once
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import first_unmet, fitting, listed, sentences
 
@@ -41,6 +41,7 @@ COLUMNS = [*NETWORK, "test_accuracy", "test_loss", "reached", "layers", "peak", 
 COLUMNS += ["accuracy_gap", "loss_gap"]
 
 
+@once
 def networks(table):
     """One row per network that has an alignment.
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, correlation, curves, difference, means, sample
+from alignbook.over_seeds import at, correlation, curves, difference, means, once, sample
 from alignbook.statements import Requirement, Statement
 from alignbook.wording import first_unmet, fitting, sentences
 
@@ -22,6 +22,7 @@ ACCURACIES = ("test_accuracy", "train_accuracy", "train_loss", "passes")
 OF_LAYERS = (*ACCURACIES, "alignment", "correlation", "rank", "fisher_rank", f"eigenvalue_{DECAY:03d}")
 
 
+@once
 def networks(table):
     """One row per network: rate, noise, seed, accuracies, and means over its layers.
 

@@ -1,7 +1,7 @@
 """Does fine-tuning end with a smaller test error, and nearer to its start, than training from scratch?"""
 
 from alignbook.claims import KeyNumber, interval
-from alignbook.over_seeds import at, curves, means, sample
+from alignbook.over_seeds import at, curves, means, once, sample
 from alignbook.statements import Case, Requirement, Statement
 from alignbook.studies.transferability.deviations import (
     ALIKE,
@@ -31,6 +31,7 @@ def _compared(both):
     )
 
 
+@once
 def pairs(table, rate):
     """One row per target and seed with both: ``MEASURED`` of the fine-tuned network, the same ``_scratch`` at
     the learning rate ``rate``, and how they compare.

@@ -265,14 +265,13 @@ def test_chance_in_a_run_makes_no_fall():
 
 
 def test_the_share_of_thresholds_comes_from_the_curves(table):
-    rows = table[table["dataset"] == "digits"].copy()
+    rows = table[table["dataset"] == "digits"]
     last = (rows["kind"] == "curve") & (rows["layer"] == 3)
-    rows.loc[last, "alignment"] = 9.0
-    found = reading.thresholds(rows, PARAMETERS)
+    low, high = (rows.assign(alignment=rows["alignment"].mask(last, value)) for value in (-9.0, 9.0))
+    found = reading.thresholds(high, PARAMETERS)
     assert found.index.tolist() == [("digits", state) for state in ("before", "after", "trained further")]
     assert set(found["layer 3 above layer 2"]) == {"100 %"}
-    rows.loc[last, "alignment"] = -9.0
-    assert set(reading.thresholds(rows, PARAMETERS)["layer 3 above layer 2"]) == {"0 %"}
+    assert set(reading.thresholds(low, PARAMETERS)["layer 3 above layer 2"]) == {"0 %"}
 
 
 def test_few_runs_and_none(table):
