@@ -1,5 +1,7 @@
 """Which examples are read: a spread where the data have a length; and what forms examples may have."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +124,28 @@ def test_the_note_says_how_many_of_how_many():
     recorder = alignbook.Recorder((x, y), ["loss"], examples=MOST)
     assert torch.equal(recorder._data.inputs, x[SPREAD])
     assert recorder.said == ("12 of 60 examples are read, evenly from first to last",)
+
+
+def test_what_takes_fewer_examples_takes_them_from_all_classes():
+    """The tangent kernels of a probe and of a recorder, of examples that are sorted by class."""
+    count, x = 400, torch.randn(400, 4, generator=torch.Generator().manual_seed(0))
+    y, net = torch.arange(count) * 3 // count, nn.Linear(4, 3)
+    found = alignbook.probe(net, x, y, minutes=math.inf, without=[n for n in ONLY if n != "tangent"])
+    assert found.examples["tangent"] == 100
+    some = positions(count, 100)
+    expected = alignbook.tangent_alignment(net, x[some], y[some])
+    assert found.tables["tangent"]["alignment"].iloc[0] == pytest.approx(expected[0])
+
+    recorder = alignbook.Recorder((x, y), ["tangent", "curvature"], examples=count, share=None)
+    recorder.step(net, 0)
+    values = recorder.table.set_index("instrument")["value"]
+    some = positions(count, 64)
+    expected = alignbook.tangent_alignment(net, x[some], y[some])
+    assert values["tangent"] == pytest.approx(expected[0])
+    some = positions(count, 128)
+    whole = alignbook.Recorder((x[some], y[some]), ["curvature"], share=None)
+    whole.step(net, 0)
+    assert values["curvature"] == pytest.approx(whole.table["value"].iloc[0])
 
 
 def test_examples_of_tokens_are_filled_up():

@@ -15,7 +15,7 @@ class LossVariation:
     Attributes
     ----------
     lengths : (k,) float64 array
-        Of the steps.
+        The s that were asked for.
     loss : (k,) float64 array
         After a step of each length; it may be inf or nan.
     start : float
@@ -47,10 +47,9 @@ def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="tra
     inputs, targets : (n, …) tensors
         On the model's device, taken in one batch.
     lengths : sequence of float
-        The s, in any order; the paper leaves its range open.
+        The factors s of the steps, in any order; the paper leaves their range open.
     scaled : bool
-        True steps by s ‖∇L‖, "the size of gradient" (Figure 6); False along the gradient of length one, by
-        s itself (Figure 11).
+        If True, a step has length s ‖∇L‖, "the size of gradient" (Figure 6); if False, length s (Figure 11).
     mode : {"train", "eval"}
         "train" normalises batches with their own statistics, as the step in training does; "eval" with the
         running ones. All but batch norm is in evaluation mode in both.

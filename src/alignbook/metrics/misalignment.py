@@ -25,7 +25,7 @@ def misalignment(a, b, rtol=None):
     Returns
     -------
     float
-        At least 0. It is 0 exactly if ``b`` is aligned with ``a``, and not symmetric in the two.
+        At least 0, and 0 only if ``b`` is aligned with ``a``. It is not symmetric.
 
     Raises
     ------

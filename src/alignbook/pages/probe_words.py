@@ -26,8 +26,8 @@ ABOUT = {
         "representation_alignment/fig10_peaks_alignment",
         "How much of the labels lies along the top singular vectors of what each layer reads.",
         "A curve that rises early belongs to features on which a linear model learns these labels fast. "
-        "Chance is the mean over all orders of the labels: a layer at chance knows nothing of them. The more "
-        "directions a layer has, the higher chance is.",
+        "Chance is the mean over all orders of the labels: a layer at chance knows nothing of them. At "
+        "the same k it is about k over the number of examples for every layer.",
     ),
     "tangent": (
         "Tangent kernels and labels, layer by layer",

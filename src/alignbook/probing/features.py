@@ -33,27 +33,37 @@ def features(network, task, rows, seed, layers=None):
     the top k singular vectors, ``chance`` (its mean over all orders of the labels), ``sigma`` the k-th
     singular value over the first; ``width``, ``coordinates``.
     """
+    tables, (_, found) = [], spectra(network, task, rows, seed, layers)
+    for depth, (name, ((share, chance, sigma), width, kept)) in enumerate(found.items()):
+        ranks = [k for k in TOP if k < len(sigma)] + [len(sigma)]
+        at = np.array(ranks) - 1
+        columns = {"k": ranks, "share": share[at], "chance": chance[at], "sigma": sigma[at]}
+        rows_of_layer = pd.DataFrame({"layer": name, "depth": depth, **columns})
+        tables.append(rows_of_layer.assign(width=width, coordinates=kept))
+    return pd.concat(tables, ignore_index=True)
+
+
+def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
+    """(how many columns of Ỹ vary, {layer: (its :func:`spectrum`, width, coordinates kept)}).
+
+    Layers in order of their calls, features as :func:`features` takes them. Raises DoesNotApply for
+    TorchScript, where all targets are equal, and where a layer reads what is not finite.
+    """
     if network.script:
         raise DoesNotApply("TorchScript hides its layers")
     rows = task.labelled(rows)
     centred = labels(task.wanted(rows))
-    if not centred.any():
+    varying = int(centred.any(0).sum())
+    if not varying:
         raise DoesNotApply("all targets are equal")
-    tables = []
-    for depth, (name, (values, width)) in enumerate(layer_inputs(network, task, rows, seed, layers).items()):
+    found = {}
+    for name, (values, width) in layer_inputs(network, task, rows, seed, layers, coordinates).items():
         if not values.isfinite().all():
             raise DoesNotApply(f"what {name} reads is not finite")
         plain = name == OUTPUT and not task.classes
-        share, chance, sigma = spectrum(standardised(values) if plain else values, centred, plain)
-        ranks = [k for k in TOP if k < len(sigma)] + [len(sigma)]
-        at = np.array(ranks) - 1
-        columns = {"k": ranks, "share": share[at], "chance": chance[at], "sigma": sigma[at]}
-        tables.append(
-            pd.DataFrame({"layer": name, "depth": depth, **columns}).assign(
-                width=width, coordinates=values.shape[1]
-            )
-        )
-    return pd.concat(tables, ignore_index=True)
+        along = spectrum(standardised(values) if plain else values, centred, plain)
+        found[name] = along, width, values.shape[1]
+    return varying, found
 
 
 def labels(targets):

@@ -20,6 +20,7 @@ from alignbook.metrics import (
 )
 from alignbook.seeding import numpy_stream, torch_stream
 
+from .budget import positions
 from .errors import DoesNotApply
 from .features import labels, selected
 from .network import Direct, Signal
@@ -104,12 +105,13 @@ def tangent(network, task, rows, seed, layers=None, most=None, chance=True):
     Returns one row per layer: ``alignment``, ``chance`` (that with shuffled labels), ``parameter`` (whose
     gradients these are) and ``method``, ``exact``, or ``sketched`` where the network is none that
     :func:`alignbook.tangent_alignment` takes and the layer has more than 4,096 weights.
-    most : of the examples that have one of these classes so many are taken. chance : without it nan stands
-    there, which takes half the time.
+    most : of the examples that have one of these classes so many are taken, evenly from first to last.
+    chance : without it nan stands there, which takes half the time.
     """
     rows, centred, outputs = asked(network, task, rows)
     if most is not None and len(rows) > most:
-        rows, centred = rows[:most], centred[:most] - centred[:most].mean()
+        some = positions(len(rows), most)
+        rows, centred = rows[some], centred[some] - centred[some].mean()
     if (centred == centred[:1]).all():
         raise DoesNotApply("all targets are equal")
     shuffle = torch.randperm(len(rows), generator=torch_stream(seed, "probe", "shuffle"))

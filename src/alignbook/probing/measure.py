@@ -173,9 +173,8 @@ class Session:
 
     def _first(self, name, instrument, network, most, share, left):
         """(rows, settings, table) of the network itself, on which the number of examples is planned."""
-        rows, given = self.rows[:most], len(self.rows[:most])
-        if self.limits.examples is not None:
-            rows = budget.spread(rows, min(self.limits.examples, given))
+        given = min(most, len(self.rows))
+        rows = budget.spread(self.rows, min(given, self.limits.examples or given))
         fixed, extra = self.limits.examples is not None, ""
         self._say(name, "network", "a trial on a few examples")
         if name == "curvature":
@@ -209,7 +208,13 @@ class Session:
                 return f"{n:,} examples, all that have a class"
             if n == self.total:
                 return f"{n:,} examples, " + ("the most it takes" if n == most else "all there are")
-            some = f"the first {n:,} examples" if self.total is None else f"{n:,} of {self.total:,} examples"
+            read = len(self.rows)
+            if self.total is not None:
+                some = f"{n:,} of {self.total:,} examples"
+            elif n == read:
+                some = f"the first {n:,} examples"
+            else:
+                some = f"{n:,} of the first {read:,} examples"
             return f"{some}, " + ("as asked" if n == self.limits.examples else "the most it takes")
         if n == self.limits.examples:
             return f"{n:,} of {min(given, most):,} examples, as asked"

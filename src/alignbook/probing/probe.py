@@ -68,14 +68,14 @@ def probe(
         examples are read that lie evenly from first to last, the same ones each time, also where a DataLoader
         shuffles; of others the first ones.
     targets : tensor or array, optional
-        Classes (n,) or numbers (n,) or (n, k); classes of positions (n, T) or (n, H, W), for outputs
-        (n, T, classes) or (n, classes, H, W). −100 stands for no class.
+        Integers are classes, (n,), or classes of positions, (n, T) or (n, H, W), for outputs (n, T, classes)
+        or (n, classes, H, W); −100 stands for no class. Floats are numbers, (n,) or (n, k).
     before : nn.Module, state dict, checkpoint, path, or dict of name → any of these, optional
         The network at other times, measured beside it. A checkpoint is a trainer's dict with the weights
         under ``state_dict``, ``model_state_dict`` or ``model``; a path is a file of weights, never read as
-        code, or a folder that Hugging Face's ``save_pretrained`` wrote. What all names begin with, as in
-        ``net.0.weight``, need not be the network's, nor need it stand there, as where the network before is a
-        part of this one. Where the weights do not fit, as with another head, those that both have are
+        code, or a folder that Hugging Face's ``save_pretrained`` wrote. Names may have a prefix that the
+        network's lack (``net.`` in ``net.0.weight``), or lack one, as when the network before is a part of
+        this one. Where the weights do not fit, as with another head, those that both have are
         compared, and the rest is named.
     forward : callable, optional
         ``forward(model, inputs) → outputs`` for a network that is called otherwise, or returns something else
@@ -84,7 +84,8 @@ def probe(
         ``loss(outputs, targets)`` → scalar, a mean over the examples. None: cross-entropy for classes, mean
         squared error for numbers.
     layers : str or list of str, optional
-        Names of modules, or patterns such as ``"encoder.*.attention.*"``; None: all.
+        Names of modules, or patterns such as ``"encoder.*.attention.*"``, for features, tangent kernels and
+        the deviation; None: all.
     examples : int, optional
         How many examples are read and each instrument sees (1,000 at most for features and filters, 256 for
         the slice, 128 for curvature, 100 for tangent kernels), so that two networks see the same. None: 1,000
@@ -94,11 +95,11 @@ def probe(
         Names of :data:`alignbook.probing.INSTRUMENTS` to leave out; ``initialisation`` leaves the network at
         random weights out.
     seed : int
-        Of all draws.
+        Seed of all draws.
     minutes : float
-        For everything; infinity: no limit. An instrument that needs more than is left is left out.
+        Time for all instruments, or infinity. One that needs more than the rest is left out.
     memory : float
-        Bytes that an instrument holds at most for its examples, and for vectors of parameters.
+        Bytes, not gigabytes, that an instrument holds at most for its examples and for vectors of parameters.
     device : str or torch.device, optional
         Where it is measured; None: where the network is.
     report : callable, optional

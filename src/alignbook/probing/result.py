@@ -49,7 +49,7 @@ class Probe:
     left_out : dict
         Why there is nothing, one line, by instrument or ``instrument of network``.
     examples : dict
-        On how many of the examples each instrument measured.
+        How many examples each instrument was given; with more than ten classes, tangent uses those of ten.
     notes : dict
         How many examples an instrument, or the ``loss`` of the facts, saw and why, one line.
     said : tuple of str

@@ -15,7 +15,7 @@ from alignbook.metrics import hessian_eigenvalues, misalignment, patch_covarianc
 from alignbook.probing import budget, costs, weights
 from alignbook.probing.curvature import SETTING_UP, product_cost
 from alignbook.probing.errors import DoesNotApply
-from alignbook.probing.features import OUTPUT, labels, layer_inputs, spectrum, standardised
+from alignbook.probing.features import spectra
 from alignbook.probing.instruments import first_layer, mean_loss
 from alignbook.probing.instruments import tangent as tangents
 from alignbook.probing.network import Network
@@ -69,23 +69,8 @@ def alignment(subject):
     taken in no unit, as :func:`alignbook.probing.features.features` takes them. Random features have about
     k / n.
     """
-    task, rows = subject.task, subject.rows
-    if subject.network.script:
-        raise DoesNotApply("TorchScript hides its layers")
-    rows = task.labelled(rows)
-    centred = labels(task.wanted(rows))
-    count = int(centred.any(0).sum())
-    if not count:
-        raise DoesNotApply("all targets are equal")
-    found = {}
-    inputs = layer_inputs(subject.network, task, rows, subject.seed, coordinates=COORDINATES)
-    for name, (values, _) in inputs.items():
-        if not values.isfinite().all():
-            raise DoesNotApply(f"what {name} reads is not finite")
-        plain = name == OUTPUT and not task.classes
-        share = spectrum(standardised(values) if plain else values, centred, plain)[0]
-        found[name, ""] = float(share[min(count, len(share)) - 1])
-    return found
+    count, found = spectra(subject.network, subject.task, subject.rows, subject.seed, coordinates=COORDINATES)
+    return {(name, ""): float(share[min(count, len(share)) - 1]) for name, ((share, *_), *_) in found.items()}
 
 
 def tangent(subject):
@@ -106,9 +91,10 @@ def tangent(subject):
 def curvature(subject):
     """The eigenvalue of largest magnitude of the loss's Hessian (ICLR 2020 submission, Figure 3a)."""
     task = subject.task
-    rows = task.labelled(subject.rows)[:CURVED]
+    rows = task.labelled(subject.rows)
     if not len(rows):
         raise DoesNotApply("none of these examples has a class")
+    rows = budget.spread(rows, min(CURVED, len(rows)))
     found = hessian_eigenvalues(
         subject.network, task.loss, rows, task.targets[rows], k=1, tol=TOLERANCE, batch_size=CURVED, basis=20,
         max_products=PRODUCTS, seed=subject.seed,

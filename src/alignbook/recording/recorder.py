@@ -37,12 +37,12 @@ class Recorder:
         A batch is a pair (inputs, targets) of tensors (n, …) or arrays, or a dict with the targets under
         ``labels``. A network with several inputs takes ((input, another), targets) or
         (input, another, targets); the entries of a dict are passed by name. As in :func:`alignbook.probe`,
-        targets are classes (n,), where −100 marks an example without one, numbers (n,) or (n, k), or classes
-        of positions: (n, T) for outputs (n, T, classes), (n, H, W) for outputs (n, classes, H, W). If the
-        network itself returns the loss of the next token, as Hugging Face's language models do, the recorder
-        uses the same loss. Copies of ``examples`` are kept: evenly from first to last if the data have a
-        length, also if a DataLoader shuffles; otherwise the first ones. Held-out data show what was learned,
-        training data what was memorised.
+        integer targets are classes, (n,), where −100 marks an example without one, or classes of positions:
+        (n, T) for outputs (n, T, classes), (n, H, W) for outputs (n, classes, H, W); floats are numbers, (n,)
+        or (n, k). If the network itself returns the loss of the next token, as Hugging Face's language models
+        do, the recorder uses the same loss. Copies of ``examples`` are kept: evenly from first to last if the
+        data have a length, also if a DataLoader shuffles; otherwise the first ones. Held-out data show what
+        was learned, training data what was memorised.
     instruments : names, or callables
         Names from :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (of features with labels),
         ``tangent`` (alignment of layer tangent kernels with labels), ``curvature`` (largest Hessian
@@ -52,11 +52,10 @@ class Recorder:
     at : int, iterable of int, or "logarithmic"
         When to record: every ``at`` steps, at the steps listed, or at eight steps per decade.
     share : float, optional
-        The largest fraction of the training time that recording may take, once it has used ten seconds. An
+        The largest fraction of the training time that recording may take, or ten seconds if that is more. An
         instrument that would exceed it is skipped at that step. Before an instrument is used for the first
         time, its cost is estimated from a short trial on a few examples (for ``curvature``, from one product
-        with the Hessian); this trial always runs. A callable always runs the first time. With None there is
-        no limit.
+        with the Hessian); ``deviation`` and callables have no trial. With None there is no limit.
     examples : int
         Number of examples that are kept and measured.
     loss : callable (outputs, targets) → scalar, optional
@@ -69,8 +68,7 @@ class Recorder:
         The weights from which ``deviation`` is measured, or the path of a file that holds them; by default
         those at the first step.
     seed : int
-        Seed, from 0 on, for the coordinates drawn from wide features and for the starting vector of
-        ``curvature``.
+        Seed, from 0 on, of all random draws.
 
     Attributes
     ----------
@@ -83,7 +81,8 @@ class Recorder:
         For each instrument, how often it was recorded and skipped, the seconds it took, and their share of
         the training time.
     left_out : dict of str to str
-        For each instrument without a value, at some step or at all, the reason.
+        The last reason why an instrument failed, did not apply, or was too slow in its trial. One that fails
+        before it has worked once is not tried again.
     said : tuple of str
         How the network and the data were understood, one line per remark.
 
@@ -260,7 +259,7 @@ class Recorder:
         return drawn(self.table)
 
     def log_to(self, tracker) -> None:
-        """Send all rows, past and future, to a tracker of yours.
+        """Send the rows so far, if the tracker takes past steps, and all future ones to a tracker of yours.
 
         Parameters
         ----------
