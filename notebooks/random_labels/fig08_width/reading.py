@@ -137,7 +137,7 @@ def finding(table, parameters, claims):
         return slowed
     text = SAID.get(closes.outcome) or SLOWED[negative.outcome]  # of one width nothing closes
     points = abs(100 * negative.measured)
-    text += f": {size(negative)} (not drawn) with" if negative.runs else ": with"
+    text += f": {size(negative)} with" if negative.runs else ": with"
     text += f" {KINDS[kind]} the narrowest pre-trained network is {points:{'.1f' if points < 1 else '.0f'}} "
     text += f"points of mean accuracy {'behind' if negative.measured > 0 else 'ahead'}"
     if negative.outcome == ABSENT:
@@ -159,7 +159,7 @@ def finding(table, parameters, claims):
 
 def size(claim):
     """What the planned runs are that judge a claim."""
-    return "at the paper's size" if claim.runs.startswith("profile paper") else "in longer runs"
+    return "at the paper's size" if claim.runs.startswith("profile paper") else "in longer runs (not drawn)"
 
 
 def harmed(parameters, claims):
@@ -169,20 +169,25 @@ def harmed(parameters, claims):
     if kind is None:
         return ""
     text = f"Pre-training slows the narrowest network down with {KINDS[kind]}, by "
-    text += f"{100 * found[kind].measured:.1f} points of mean accuracy {size(found[kind])} (not drawn)"
+    text += f"{100 * found[kind].measured:.1f} points of mean accuracy {size(found[kind])}"
     text += others(HOLDS, {KINDS[other]: claim.outcome for other, claim in found.items() if other != kind})
     return f"{text}. We do not judge whether width undoes this harm, as no wider layer has run there."
 
 
 def key_numbers(table, parameters):
-    """Over the epochs shown, the gap at the narrowest and the widest layer; the narrowest's dead units."""
-    kind, over = parameters["labels"][0], f" over {parameters['epochs']} epochs"
-    frame, made = 100 * by_width(table, parameters, kind, gap), []
-    ends = dict.fromkeys(frame.columns[[0, -1]]) if len(frame) else ()
-    for width, words in zip(ends, ("narrowest", "widest"), strict=False):
-        what = f"gap{over}, from scratch minus pre-trained, {KINDS[kind]}, {words} layer (points)"
-        made.append(KeyNumber(what, interval(frame[width], "{:+.1f}", (-100, 100))))
-    dead = 100 * by_width(table, parameters, kind, dead_after)
+    """Over the epochs shown, the gap at the narrowest and the widest layer; the narrowest's dead units.
+
+    Of one width, the gap with each kind of labels.
+    """
+    kinds, over, made = parameters["labels"], f" over {parameters['epochs']} epochs", []
+    one = len(parameters["dense_units"]) == 1
+    for kind in kinds if one else kinds[:1]:
+        frame = 100 * by_width(table, parameters, kind, gap)
+        for width in dict.fromkeys(frame.columns[[0, -1]]) if len(frame) else ():
+            words = "narrowest" if width == min(parameters["dense_units"]) else "widest"
+            what = f"gap{over}, from scratch minus pre-trained, {KINDS[kind]}, {words} layer (points)"
+            made.append(KeyNumber(what, interval(frame[width], "{:+.1f}", (-100, 100))))
+    dead = 100 * by_width(table, parameters, kinds[0], dead_after)
     if len(dead):
         what = "dead dense units after fine-tuning, narrowest layer (%)"
         made.append(KeyNumber(what, interval(dead.iloc[:, 0], "{:.1f}", (0, 100))))

@@ -198,7 +198,7 @@ def test_the_finding_says_that_planned_runs_show_harm():
         found[own.id] = replace(own, outcome=outcome, measured=gap, runs="profile paper, seeds = 4")
     text = judging.finding(reading, drawn, both, found)
     start = "Pre-training slows the narrowest network down with random labels, by 4.7 points of mean "
-    assert text.startswith(f"{start}accuracy at the paper's size (not drawn); with real labels ")
+    assert text.startswith(f"{start}accuracy at the paper's size; with real labels ")
     assert text.endswith("We do not judge whether width undoes this harm, as no wider layer has run there.")
     closed = judging.turned(found, {"closes-random": HOLDS})
     text = judging.finding(reading, drawn, both, closed)
