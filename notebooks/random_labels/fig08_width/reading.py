@@ -189,6 +189,6 @@ def key_numbers(table, parameters):
             made.append(KeyNumber(what, interval(frame[width], "{:+.1f}", (-100, 100))))
     dead = 100 * by_width(table, parameters, kinds[0], dead_after)
     if len(dead):
-        what = "dead dense units after fine-tuning, narrowest layer (%)"
+        what = f"dead dense units after fine-tuning, {KINDS[kinds[0]]}, narrowest layer (%)"
         made.append(KeyNumber(what, interval(dead.iloc[:, 0], "{:.1f}", (0, 100))))
     return made
