@@ -229,7 +229,7 @@ def judged(statements, table, parameters, parts=MappingProxyType({})):
     heads = [statement for statement in statements if statement.headline]
     if len(heads) != 1:
         raise AlignbookError(f"one statement must be the headline, not {len(heads)}")
-    table, claims = table.copy(deep=False), []  # of its own: what over_seeds.once keeps ends with this call
+    claims = []
     for statement in statements:
         found = statement.claims(table, parameters)
         if statement.headline and not found:

@@ -210,6 +210,7 @@ def test_a_larger_area_is_judged_only_with_a_curve_that_is_mostly_higher():
     }
     said = "; in one (linear on MNIST) two ways of comparing curves disagree."
     assert found(table).endswith(f"in 4 of 5 settings, on training and on test data{said}")
+    table = table.copy()
     table.loc[table["setting"].eq("slow sgd") & table["kind"].eq("area"), "loss"] = 0.9
     said = "; in one two ways of comparing curves disagree and in one the network did not learn its labels."
     assert found(table).endswith(said)
@@ -231,6 +232,7 @@ def test_a_setting_that_has_not_learned_its_labels_is_not_judged():
             "in 4 of 5 settings, on training and on test data; in one (plain SGD at 0.01 on MNIST) the "
             "network did not learn its labels."
         )
+    table = table.copy()
     table.loc[slow, "loss"] = 0.45
     assert judged(table)["raises-mnist-slow-sgd"].outcome == CONTRADICTED
     longer = pd.concat([table, table.assign(kind="slow " + table["kind"], loss=0.9)])

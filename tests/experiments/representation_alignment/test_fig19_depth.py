@@ -257,12 +257,15 @@ def test_the_finding_follows_the_headline():
     high, low = (line & (table["network"] == name) for name in ("resnet50", "resnet101"))
     table.loc[low, "alignment"] = table.loc[high, "alignment"].to_numpy()
     assert " %; on CIFAR-10, ResNet-101 starts too little below ResNet-50 to matter. With" in finding(table)
+    table = table.copy()
     table.loc[(table["dataset"] == "cifar10") & (table["network"] == "resnet101"), "area"] = 0.3
     table.loc[low, "alignment"] *= 1.5
     assert " %; on CIFAR-10, they do not. With" in finding(table)
+    table = table.copy()
     table.loc[before, "area"] = 0.01
     said = "on CIFAR-10, ResNet-50 already starts so low that a further drop cannot be judged."
     assert said in finding(table)
+    table = table.copy()
     table.loc[(table["mode"] == "batch") & (table["dataset"] == "cifar10"), "area"] = 0.3
     assert "is shown or " in finding(table)
     assert finding(made_up(resnet101=0.3)).startswith("Deeper networks do not start with less alignment")

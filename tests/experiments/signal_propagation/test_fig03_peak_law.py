@@ -547,6 +547,7 @@ def test_accuracy_is_judged_only_at_the_tables_epochs():
     less = made_up({(10, s): 4 for s in range(3)}, accuracy=0.95)
     claim = judged(less, **FULL)["accuracy-mnist"]
     assert claim.outcome == "contradicted" and claim.measured == pytest.approx(0.02)
+    table = table.copy()
     table.loc[table["seed"] == 0, "test_accuracy"] = 0.1  # an interval in which nearly everything lies
     assert judged(table, **FULL)["accuracy-mnist"].outcome == "undecided"
     assert "accuracy-digits" not in judged(table, datasets=["digits"])

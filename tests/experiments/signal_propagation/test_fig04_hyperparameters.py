@@ -210,8 +210,10 @@ def test_height_and_test_loss_must_go_together_with_all_networks():
     assert outcomes(table)["loss-dense"] == HOLDS
     assert said(table).endswith("; across settings, higher peaks go with a lower test loss.")
     missed = table["learning_rate"] == 0.04
+    table = table.copy()
     table.loc[missed, "train_loss"] = 0.2  # these ended by epochs
     assert outcomes(table)["loss-dense"] == HOLDS
+    table = table.copy()
     table.loc[missed, "test_loss"] = 50.0
     claim = claims(table)["loss-dense"]
     assert claim.outcome == NOT_JUDGED and "missed the loss" in claim.test and "test loss" not in said(table)

@@ -205,6 +205,7 @@ def test_the_finding_has_both_radii_and_both_readings():
     # What holds at the paper's radius alone is not said of both, and the other reading is not hidden.
     far = table["radius"] == PARAMETERS["far_radius"]
     swapped = {"scratch": "pretrained", "pretrained": "scratch"}
+    table = table.copy()
     table.loc[far, "start"] = table.loc[far, "start"].replace(swapped)
     assert "at radius 1 the opposite holds" in finding(table)
     assert finding(table).endswith("by the standard deviation of the loss it holds.")
