@@ -1,6 +1,6 @@
 """Training from random weights beside fine-tuning: test error and weight deviation (Table 2, Appendix B.3).
 
-The fine-tuned networks are those of Table 1. From scratch, a network of the same shape sees the same images
+The networks are fine-tuned as those of Table 1. From scratch, a network of the same shape sees the same images
 for as many steps; its deviation is taken from its own random start.
 """
 
