@@ -1,7 +1,7 @@
 """Training from random weights beside fine-tuning: test error and weight deviation (Table 2, Appendix B.3).
 
-The networks are fine-tuned as those of Table 1. From scratch, a network of the same shape sees the same images
-for as many steps; its deviation is taken from its own random start.
+The networks are fine-tuned as those of Table 1. From scratch, a network of the same shape sees the same
+images for as many steps; its deviation is taken from its own random start.
 """
 
 import pandas as pd
