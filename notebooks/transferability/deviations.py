@@ -42,8 +42,8 @@ def classes_apart(table, parameters, source="own", **given):
 
 
 ALIKE = Requirement(
-    "largest over smallest number of classes of the targets", of=classes_apart, at_most=2.5,
-    because="More classes make a target harder, however like the source it is",
+    "largest over smallest number of classes of the targets", of=classes_apart, at_most=1,
+    because="More classes make a target harder, however like the source it is, and fewer make it easier",
 )  # fmt: skip
 
 

@@ -351,7 +351,7 @@ def finding(table, parameters, claims):
     bare, said = said, said if wide else f"{said} (width {parameters['width']}{printed_width(parameters)})"
     more, short = unjudged(found), unjudged(found, False)
     theory = in_theory(table, parameters, judged)
-    brief = said.replace(AS_IN_TABLES, "; ")
+    brief = said.replace(AS_IN_TABLES, " of the tables; ")
     told = ((joined(said, theory), more), (joined(said, theory), short), (joined(brief, theory), short))
     told += ((said, short), (bare, short))
     return fitting(*(f"{text}. {rest}".rstrip() for text, rest in told))
@@ -383,7 +383,7 @@ def unjudged(found, slopes=True):
 
 
 def in_theory(table, parameters, datasets):
-    """``exact theory, with its one open constant fitted, gives 0.7 to 1.0``: over data sets and statistics.
+    """``exact theory, one constant fitted, gives 0.7 to 1.0``: over data sets and statistics.
 
     "" where not every statistic has a slope on some data set.
     """
@@ -392,7 +392,7 @@ def in_theory(table, parameters, datasets):
     if not all(known):
         return ""
     low, high = (f"{end(map(end, known)):.1f}" for end in (min, max))
-    return f"exact theory, with its one open constant fitted, gives {low}" + f" to {high}" * (low != high)
+    return f"exact theory, one constant fitted, gives {low}" + f" to {high}" * (low != high)
 
 
 def where(claims, total):

@@ -219,7 +219,7 @@ def errors_said(rows):
     for setting, start in SETTINGS.items():
         worst = means[setting].idxmax()
         said.append(f"from {start} at most {means[setting, worst]:.1f} % ({words(worst)})")
-    return f"At the end, networks trained alike get of their training images wrong {' and '.join(said)}."
+    return f"Training errors at the end of networks trained in the same way: {' and '.join(said)}."
 
 
 def key_numbers(table, parameters):

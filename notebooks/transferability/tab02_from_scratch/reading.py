@@ -141,7 +141,7 @@ STATEMENTS = [
     ),
     Statement(
         "nearer-gains", f"Fine-tuning improves more on targets like the source (cut from {NEAR.upper()}) "
-        "than on grey or rendered ones: difference of the mean improvements.", source="Section 3",
+        "than on grey or rendered ones: difference of the mean improvements.", source=TABLE2,
         of=nearer_gains, above=0, matters=5.0, unit="points", ours=True, requires=(*_learned(), ALIKE),
         because="a tenth of the difference between the printed improvements",
     ),
@@ -174,6 +174,9 @@ GAINED = by_verdict(
 )  # fmt: skip
 
 
+MORE = ", as those like it have more classes;"
+
+
 def mean_ratio(table, rate):
     """Deviation from scratch over fine-tuned, mean over the targets, a sample."""
     return means(pairs(table, rate), "ratio")
@@ -189,6 +192,7 @@ def finding(table, parameters, claims):
     if said is None or moved is None or ratio.empty:
         return "Nothing was measured."
     gained = GAINED.get(claims["nearer-gains"].outcome)
+    classes = first_unmet(claims["nearer-gains"], {ALIKE.text: MORE}, otherwise="")
     theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
     same = " at the same rate" * (parameters["scratch_rate"] == parameters["learning_rate"])
     far = f"from scratch the weights move {ratio.mean():.2f} times as far{same} ({theirs})"
@@ -201,7 +205,7 @@ def finding(table, parameters, claims):
             for words in ("not judged, as not learned from scratch", "not learned from scratch")
         ]
     text = joined(said, moved)
-    told = [f"{gained}, and {far}"] if gained else []
+    told = [f"{gained}{classes or ', and'} {far}"] if gained else []
     long = (sentences(text, one, why) for one in (*told, far) for why in small)
     return fitting(*long, sentences(text, far))
 

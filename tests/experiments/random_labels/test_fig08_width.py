@@ -154,6 +154,15 @@ def test_only_seeds_with_all_widths_are_compared():
     assert outcomes(table[table["dense_units"] == 8])["closes-random"] == NOT_RUN
 
 
+def test_units_are_also_counted_right_after_the_switch():
+    table = made_up({8: 0.2}, dead={8: 0.3})
+    table["dead"] = table["dead"].where(table["epoch"] != 1, 0.75)
+    assert reading.dead_at_switch(table).tolist() == [0.75] * 4
+    one = {**PARAMETERS, "dense_units": [8], "epochs": 4}
+    (key,) = [key for key in reading.key_numbers(table, one) if "dead" in key.what]
+    assert "from scratch 75" in key.what and str(key.here).startswith("75")
+
+
 def test_the_narrowest_network_has_other_images():
     book = notebooks.find("random_labels/fig08_width")
     values = parameters.resolve(book, "quick")
@@ -198,7 +207,8 @@ def test_the_finding_says_that_planned_runs_show_harm():
         found[own.id] = replace(own, outcome=outcome, measured=gap, runs="profile paper, seeds = 4")
     text = judging.finding(reading, drawn, both, found)
     start = "Pre-training slows the narrowest network down with random labels, by 4.7 points of mean "
-    assert text.startswith(f"{start}accuracy at the paper's size; with real labels ")
+    diluted = f"with real labels {reading.DILUTED}"
+    assert text.startswith(f"{start}accuracy at the paper's size; {diluted}")
     assert text.endswith("We do not judge whether width undoes this harm, as no wider layer has run there.")
     closed = judging.turned(found, {"closes-random": HOLDS})
     text = judging.finding(reading, drawn, both, closed)
@@ -206,10 +216,12 @@ def test_the_finding_says_that_planned_runs_show_harm():
     assert "with real labels it is too small to matter" in text
 
 
-def test_the_planned_runs_spend_most_of_training_at_all_images_right():
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+def test_the_planned_runs_spend_most_of_training_at_all_images_right(profile):
     """As the finding says of them where their mean gap is too small to matter."""
     book = notebooks.find("random_labels/fig08_width")
-    (plan,) = [plan for plan in plans.of(book.name) if plan.profile == "quick"]
-    run = engine.load_values(book, plan.values) or pytest.skip("nothing is stored")
+    stored = [p for p in plans.of(book.name) if p.profile == profile and engine.load_values(book, p.values)]
+    plan = stored[0] if stored else pytest.skip("nothing is stored")
+    run = engine.load_values(book, plan.values)
     rows = at(run.table, labels="real", side=plan.values["side"], dense_units=min(plan.values["dense_units"]))
     assert reading.arrival(rows) < plan.values["epochs"] / 2

@@ -568,7 +568,7 @@ def test_the_finding_follows_the_verdicts():
     assert f"not 3/5 (width {PARAMETERS['width']}, where the text has 256); exact theory" in follows
     tables = found(following(0.9, 0.01), **full, width=100)
     assert "not 3/5 (width 100, as in the tables; the text has 256); exact theory" in tables
-    assert follows.endswith("; exact theory, with its one open constant fitted, gives 0.9.")
+    assert follows.endswith("; exact theory, one constant fitted, gives 0.9.")
     wide = found(following(0.9, 0.01), **full, width=256)
     assert "not 3/5; exact theory" in wide
     law = found(following(0.6, 0.01), **full)

@@ -93,7 +93,9 @@ def made(
     return table
 
 
-judged, outcomes, finding = judging.of(reading, PARAMETERS | {"fixed_epochs": reading.AXIS})
+ALIKE = PARAMETERS | {"targets": ["photos", "digits"]}  # ten classes each
+AS_LONG = {"fixed_epochs": reading.AXES["fixed"], "epochs": reading.AXES["fine-tuned"]}
+judged, outcomes, finding = judging.of(reading, ALIKE | AS_LONG)
 
 
 def test_jobs_name_target_part_and_steps():
@@ -264,9 +266,11 @@ def test_paths_that_fall_or_do_not_end_disagree():
     rough = np.random.default_rng(1)
     table = made(path=lambda share: share * rough.uniform(0.99, 1.01))
     assert outcomes(table)["converges-fixed"] == CONTRADICTED
-    _, short, _ = judging.of(reading, PARAMETERS)  # trained for less long than Figure 2 (a) shows
-    assert short(table)["converges-fixed"] == NOT_JUDGED
-    assert short(table)["converges-fine-tuned"] == CONTRADICTED
+    for setting, name in (("fixed", "fixed_epochs"), ("fine-tuned", "epochs")):  # shorter than Figure 2
+        _, short, _ = judging.of(reading, ALIKE | AS_LONG | {name: PARAMETERS[name]})
+        other = {"fixed": "fine-tuned", "fine-tuned": "fixed"}[setting]
+        assert short(table)[f"converges-{setting}"] == NOT_JUDGED
+        assert short(table)[f"converges-{other}"] == CONTRADICTED
     falling = made(path=lambda share: math.sin(2.5 * share) * rough.uniform(0.999, 1.001))
     assert outcomes(falling)["monotone-fine-tuned"] == CONTRADICTED
 
@@ -302,10 +306,12 @@ def test_a_source_that_is_not_learned_decides_nothing():
 
 
 def test_what_looks_like_the_source_is_not_judged_where_it_has_more_classes():
-    _, alike, _ = judging.of(reading, PARAMETERS)
+    _, alike, _ = judging.of(reading, ALIKE)
     _, apart, _ = judging.of(reading, PARAMETERS | {"targets": ["cifar100-natural", "mnist"]})
     table = made(deviation=lambda error: 1 / error, swap=True)
     assert alike(table)["nearer-fixed"] == HOLDS and apart(table)["nearer-fixed"] == NOT_JUDGED
+    _, fewer, _ = judging.of(reading, PARAMETERS)  # the similar ones have half the classes
+    assert fewer(table)["nearer-fixed"] == NOT_JUDGED
 
 
 def test_the_finding_says_where_the_number_of_classes_may_give_the_order():
