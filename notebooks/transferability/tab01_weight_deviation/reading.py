@@ -223,7 +223,7 @@ def finding(table, parameters, claims):
 
 
 def of_similar(parameters, claims, told):
-    """That similar targets are not compared with others where they have more classes; else "".
+    """That similar targets are not compared with others that have more or fewer classes; else "".
 
     told : whether what their number of classes does stands before it
     """
@@ -233,7 +233,7 @@ def of_similar(parameters, claims, told):
     less = "whether similar targets move our network's weights less"
     if told:
         return f"For that reason we do not judge {less}"
-    return f"We do not judge {less}, as they have more classes"
+    return f"We do not judge {less}, as the numbers of classes differ"
 
 
 def from_imagenet(claims):

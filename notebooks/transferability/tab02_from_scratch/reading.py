@@ -174,7 +174,7 @@ GAINED = by_verdict(
 )  # fmt: skip
 
 
-MORE = ", as those like it have more classes;"
+UNLIKE = ", as the numbers of classes differ;"
 
 
 def mean_ratio(table, rate):
@@ -192,7 +192,7 @@ def finding(table, parameters, claims):
     if said is None or moved is None or ratio.empty:
         return "Nothing was measured."
     gained = GAINED.get(claims["nearer-gains"].outcome)
-    classes = first_unmet(claims["nearer-gains"], {ALIKE.text: MORE}, otherwise="")
+    classes = first_unmet(claims["nearer-gains"], {ALIKE.text: UNLIKE}, otherwise="")
     theirs = f"paper: {printed_pairs()['ratio'].mean():.2f}"
     same = " at the same rate" * (parameters["scratch_rate"] == parameters["learning_rate"])
     far = f"from scratch the weights move {ratio.mean():.2f} times as far{same} ({theirs})"
