@@ -40,6 +40,11 @@ def lost(rows):
     return difference(dead_after(rows), last(dead(rows, "scratch")))
 
 
+def lost_at_switch(rows):
+    """:func:`dead_at_switch` less the same share of the network from scratch, by seed."""
+    return difference(dead_at_switch(rows), dead_at_switch(rows, "scratch"))
+
+
 def arrival(rows):
     """The first recorded epoch from which on both mean curves of ``rows`` are at 1.00, or None."""
     if rows.empty:
@@ -61,10 +66,15 @@ def by_width(table, parameters, labels, measure):
     return across(rows, "dense_units", sorted(parameters["dense_units"]), measure)
 
 
+def narrow(table, parameters, labels, side=None):
+    """The rows of the narrowest network, at the figure's image size or another."""
+    side = parameters["side"] if side is None else side
+    return at(table, labels=labels, side=side, dense_units=min(parameters["dense_units"]))
+
+
 def narrowest(table, parameters, labels, side=None):
     """The gap of the narrowest network, by seed, at the figure's image size or another."""
-    side = parameters["side"] if side is None else side
-    return gap(at(table, labels=labels, side=side, dense_units=min(parameters["dense_units"])))
+    return gap(narrow(table, parameters, labels, side))
 
 
 def by_side(table, parameters, labels):
@@ -198,8 +208,8 @@ def key_numbers(table, parameters):
             what = f"gap{over}, from scratch minus pre-trained, {KINDS[kind]}, {words} layer (points)"
             made.append(KeyNumber(what, interval(frame[width], "{:+.1f}", (-100, 100))))
     slowed = max(kinds, key=lambda kind: narrowest(table, parameters, kind).mean())
-    narrow = at(table, labels=slowed, side=parameters["side"], dense_units=min(parameters["dense_units"]))
-    dead, scratch = (dead_at_switch(narrow, start) for start in ("pretrained", "scratch"))
+    rows = narrow(table, parameters, slowed)
+    scratch, dead = (dead_at_switch(rows, start) for start in STARTS)
     if len(dead):
         what = f"dead dense units after one epoch of the second task, {KINDS[slowed]}, narrowest layer (%; "
         what += f"from scratch {100 * scratch.mean():.0f})"
