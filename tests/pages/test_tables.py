@@ -61,6 +61,7 @@ def test_other_text_stays(text):
         ("5 % of (1 to 2) %", "5\u00a0% of (1 to 2)\u00a0%"),
         ("-7.32e-05 (-1 to 3)", "−7.32\u00a0×\u00a010<sup>−5</sup> (−1 to 3)"),
         ("0.0e+00 and 2e+10", "0 and 2\u00a0×\u00a010<sup>10</sup>"),
+        ("4 jobs, 31136e151277", "4 jobs, 31136e151277"),  # the name of a commit
         ("Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05", "Office-31, 10-20, (x)^-3, 3e, c1e-3, 2019-05"),
     ],
 )

@@ -27,7 +27,8 @@ _VERBATIM = re.compile(
     r'<(code|pre|script|style|svg|dt)\b.*?</\1>|<(span|div) class="math.*?</\2>|<[^>]*>|[^<]+', re.DOTALL
 )
 _NORM = re.compile(r"‖_(\w)(?!\w)")
-_POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
+# One digit, up to three: 1.2e-05 as Python writes a number, not the name of a commit like 31136e151277.
+_POWER_OF_TEN = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e([+-]?)0*(\d{1,3})\b")
 _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
 DECIMALS = 5  # at most, of a value with its interval
