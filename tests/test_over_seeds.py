@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import pearsonr, spearmanr
 
 from alignbook.claims import t_interval
 from alignbook.over_seeds import (
@@ -257,13 +257,14 @@ def test_rank_correlation_of_full_frames(seed):
         pd.DataFrame(rng.integers(0, 6, (4, 7)).astype(float)).mask(rng.random((4, 7)) < 0.2)
         for _ in range(2)
     )
-    expected = {}
-    for row in range(4):
-        a, b = one.loc[row].to_numpy(), other.loc[row].to_numpy()
-        kept = ~np.isnan(a) & ~np.isnan(b)
-        if kept.sum() > 2 and np.ptp(a[kept]) and np.ptp(b[kept]):
-            expected[row] = spearmanr(a[kept], b[kept]).statistic
-    same(rank_correlation(one, other[[3, 1, 6, 0, 2, 5, 4]]), expected)
+    for ranked, correlated in ((True, spearmanr), (False, pearsonr)):
+        expected = {}
+        for row in range(4):
+            a, b = one.loc[row].to_numpy(), other.loc[row].to_numpy()
+            kept = ~np.isnan(a) & ~np.isnan(b)
+            if kept.sum() > 2 and np.ptp(a[kept]) and np.ptp(b[kept]):
+                expected[row] = correlated(a[kept], b[kept]).statistic
+        same(rank_correlation(one, other[[3, 1, 6, 0, 2, 5, 4]], ranked), expected)
 
 
 @QUICK

@@ -163,16 +163,18 @@ def exponent(x, y):
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def rank_correlation(one, other):
+def rank_correlation(one, other, ranked=True):
     """Spearman's correlation of two frames' rows, seed by seed, over the columns that both have.
 
+    ranked : False for Pearson's, of the values themselves
     Left out: seeds with fewer than three common values, or where either does not vary.
     """
     shared, seeds = one.columns.intersection(other.columns), one.index.intersection(other.index)
     both = [frame.loc[seeds, shared].astype(float) for frame in (one, other)]
     known = both[0].notna() & both[1].notna()
-    ranks = (frame.where(known).rank(axis=1) for frame in both)
-    x, y = (rank.sub(rank.mean(axis=1), axis=0) for rank in ranks)
+    found = (frame.where(known) for frame in both)
+    found = (frame.rank(axis=1) if ranked else frame for frame in found)
+    x, y = (frame.sub(frame.mean(axis=1), axis=0) for frame in found)
     spread = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
     return ((x * y).sum(axis=1) / spread)[(known.sum(axis=1) > 2) & (spread > 0)]
 

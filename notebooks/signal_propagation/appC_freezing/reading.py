@@ -4,8 +4,8 @@ import numpy as np
 
 from alignbook import over_seeds
 from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import at, rank_correlation
-from alignbook.statements import Case, Statement
+from alignbook.over_seeds import agree, at, rank_correlation
+from alignbook.statements import Case, Requirement, Statement
 from alignbook.wording import OTHERWISE, clauses, counted, fitting, listed, named, replicates, sentences
 
 from ..names import called
@@ -24,21 +24,28 @@ def curves(table, dataset, column, start=0, kind="layer"):
 
 
 def ranks(one, other):
-    """A reading: rank correlation over the layers of two columns, by seed."""
-    return lambda t, p, dataset, start: rank_correlation(
-        curves(t, dataset, one, start), curves(t, dataset, other, start)
+    """A reading: rank correlation over layers of two columns, by seed; not ``ranked``: of their values."""
+    return lambda t, p, dataset, start, ranked=True: rank_correlation(
+        curves(t, dataset, one, start), curves(t, dataset, other, start), ranked
     )
 
 
-def would(table, parameters, dataset, column="by_labels"):
-    """Rank correlation of A_l with ‖η K_l Ỹ‖ before training, on networks that nothing else is read from."""
-    return rank_correlation(*(curves(table, dataset, n, kind="uniform") for n in ("alignment", column)))
+def would(table, parameters, dataset, column="by_labels", ranked=True):
+    """Rank correlation of A_l with ‖η K_l Ỹ‖ before training, on networks that nothing else is read from.
+
+    ``ranked`` as for :func:`ranks`
+    """
+    aligned, change = (curves(table, dataset, name, kind="uniform") for name in ("alignment", column))
+    return rank_correlation(aligned, change, ranked)
 
 
-def turns(table, parameters, dataset):
-    """Rank correlation of A_l with the cosine of δf and Ỹ; Ỹ has one length for all layers of a seed."""
+def turns(table, parameters, dataset, ranked=True):
+    """Rank correlation of A_l with the cosine of δf and Ỹ; Ỹ has one length for all layers of a seed.
+
+    ``ranked`` as for :func:`ranks`
+    """
     aligned, along, norm = (curves(table, dataset, name) for name in ("alignment", "along", "norm"))
-    return rank_correlation(aligned, along / norm)
+    return rank_correlation(aligned, along / norm, ranked)
 
 
 def over_layers(column, take="mean", kind="layer"):
@@ -66,46 +73,57 @@ def datasets(parameters):
     return [Case(dataset, called(dataset), {"dataset": dataset}) for dataset in parameters["datasets"]]
 
 
-RANK = {
-    "above": 0.0,
-    "matters": 0.3,
-    "because": "a smaller one explains less than a tenth of the variance of ranks",
-    "bounds": (-1, 1),
-}
+MATTERS = 0.3  # of a correlation
+
+
+def by_rank(of):
+    """What the statements on a rank correlation have in common; ``of`` as :func:`ranks` gives it."""
+
+    def same(table, parameters, **given):
+        return agree(*(of(table, parameters, **given, ranked=r) for r in (True, False)), matters=MATTERS)
+
+    return {
+        "of": of, "above": 0.0, "matters": MATTERS, "bounds": (-1, 1),
+        "because": "a smaller one explains less than a tenth of the variance of ranks",
+        "requires": (Requirement(BY_VALUES, same, because="The paper names no measure"),),
+    }  # fmt: skip
+
+
+BY_VALUES = "the verdict is the same with the values' own correlation"
 STATEMENTS = [
     Statement(
         "would", "With probabilities of 1/k, the larger a layer's A_l, the more a step on it changes the "
         "outputs (rank correlation with ‖K_l Ỹ‖).",
-        source="Section 2.1, conclusion, under Equation 4", of=would, each=datasets, headline=True,
+        source="Section 2.1, conclusion, under Equation 4", each=datasets, headline=True,
         post_hoc="asked after two networks had been seen, and judged on networks of other seeds; made the "
         "main claim after all results had been seen, which changed the headline's verdict",
-        **RANK,
+        **by_rank(would),
     ),
     Statement(
         "controls", "With a network's own probabilities, too, a step on a layer of larger A_l changes the "
         "outputs more (rank correlation).",
         source="Section 2.1, conclusion; without its premise, Equation 4, ours",
-        of=ranks("alignment", "norm"), each=early, ours=True, **RANK,
+        each=early, ours=True, **by_rank(ranks("alignment", "norm")),
     ),
     Statement(
         "turns", "The larger A_l, the more a step on the layer goes along the labels (rank correlation with "
         "the cosine of δf and Ỹ).",
-        source="Appendix C, end", of=turns, each=datasets, seen=SEEN,
-        post_hoc="added when all results had been seen", **RANK,
+        source="Appendix C, end", each=datasets, seen=SEEN,
+        post_hoc="added when all results had been seen", **by_rank(turns),
     ),
     Statement(
         "contributes", "The larger Tr(K_l ỸỸᵀ), the further a layer's step goes along Ỹ (rank correlation).",
-        source="Equation 5", of=ranks("share", "along"), each=early, **RANK,
+        source="Equation 5", each=early, **by_rank(ranks("share", "along")),
     ),
     Statement(
         "gains", "The larger A_l, the more training the layer alone lowers the loss (rank correlation).",
-        source="Section 2.1, hypothesis; that the loss shows it is ours", of=ranks("alignment", "drop"),
-        each=both, ours=True, **RANK,
+        source="Section 2.1, hypothesis; that the loss shows it is ours", each=both, ours=True,
+        **by_rank(ranks("alignment", "drop")),
     ),
     Statement(
         "share-gains", "The larger Tr(K_l ỸỸᵀ), the more such training lowers the loss (rank correlation).",
-        source="Equation 5; that the loss shows it is ours", of=ranks("share", "drop"), each=both,
-        ours=True, **RANK,
+        source="Equation 5; that the loss shows it is ours", each=both, ours=True,
+        **by_rank(ranks("share", "drop")),
     ),
     Statement(
         "kernel", "A step changes the outputs by -η K_l (Z - Y) (mean relative error; ours: below 0.1).",

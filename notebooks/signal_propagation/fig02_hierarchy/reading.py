@@ -168,6 +168,12 @@ def moved(table, parameters, dataset):
     return difference(*peaks) if low < high else None
 
 
+def first_at_low(table, parameters, dataset):
+    """How many networks at the lowest rate peak in the first layer; None of none."""
+    peaks = of("peak", min(parameters["rates"]))(table, parameters, dataset)
+    return float((peaks == 1).sum()) if len(peaks) else None
+
+
 def epochs_trained(table, parameters, dataset, depth=None):
     """Epochs of the networks of one data set (and depth), the fewest."""
     nets = at(networks(table), dataset=dataset, depth=depth or parameters["depth"])
@@ -229,6 +235,10 @@ IN_ALL = Requirement(
     because="The paper says that alignments plateau",
 )  # fmt: skip
 FAST_IN_ALL = replace(IN_ALL, of=same_in_all(PRINTED_RATE))
+BEHIND = Requirement(
+    "networks that peak in the first layer at the lowest rate", first_at_low, at_most=0,
+    because="Their peak cannot move towards the input",
+)  # fmt: skip
 AT_RATE = {"source": "Figures 9 (c) and 10 (c)", "each": printed, "requires": (TRAINED, ON_ALL)}
 STATEMENTS = [
     Statement(
@@ -260,7 +270,9 @@ STATEMENTS = [
     ),
     Statement(
         "earlier", "A higher learning rate moves the peak towards the input.", source="Figures 3 and 8",
-        of=moved, above=0, matters=0.5, unit="layers", each=rates, requires=(TRAINED, RIGHT),
+        of=moved, above=0, matters=0.5, unit="layers", each=rates, requires=(TRAINED, RIGHT, BEHIND),
+        opposed_by="in Section 4, about Figure 4, it shifts towards the centre, which for an early peak is "
+        "away from the input",
         because="a peak is a whole layer, so half a layer is no move",
     ),
     Statement(

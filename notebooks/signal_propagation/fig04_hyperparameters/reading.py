@@ -261,9 +261,10 @@ STATEMENTS = [
     ),
     Statement(
         "late-moves",
-        "In VGG-19 and ResNet-18, too, a higher learning rate or a smaller batch moves the peak towards the "
+        "In VGG-19 and ResNet-18, a higher learning rate or a smaller batch moves the peak towards the "
         "input.",
-        source="Section 4, about Figure 4, for peaks behind the centre", of=change("place", -1), each=DEEP,
+        source="Section 4, about Figure 4, for peaks behind the centre, as ResNet-18's; that VGG-19's middle "
+        "layers count as such is ours", of=change("place", -1), each=DEEP,
         requires=(NEAR,), **PLACE,
     ),
     Statement(

@@ -240,10 +240,11 @@ def finding(table, parameters, claims):
     said = clauses(claims, "evolves", SAID, some_of)
     if not said:
         return "The results contain no frozen network with alignments."
-    most = max(claim.measured for found in replicates(claims, "evolves").values() for claim in found)
+    changed = [claim.measured for found in replicates(claims, "evolves").values() for claim in found]
+    ends = " to ".join(dict.fromkeys(f"{100 * end:.0f}" for end in (min(changed), max(changed))))
     start = before(table, parameters)
     said = f"With only the last layer trained, the others' alignments change {said} of their small initial "
-    said += f"value ({start:.3f}): averaged over the layers, by up to {100 * most:.0f} %"
+    said += f"value ({start:.3f}): averaged over the layers, by {ends} %"
     width = parameters["all_images_widths"][0]
     parity = PARITY.get(claims[f"behind-{width}-all"].outcome)
     if parity and len(replicates(claims, "evolves")) == 1:  # else the first sentence is long enough
@@ -256,10 +257,10 @@ def finding(table, parameters, claims):
 def key_numbers(table, parameters):
     """The largest change of alignments; test accuracy at the paper's width; the infinitely wide network's."""
     result = []
-    found = [values for s in parameters["noise_scales"] if len(values := changes(table, parameters, s))]
-    if found:
-        most = max(found, key=lambda values: values.mean())
-        what = "change of the frozen layers' alignments (%) at the noise scale where it is largest"
+    found = {s: changes(table, parameters, s) for s in parameters["noise_scales"]}
+    if found := {scale: values for scale, values in found.items() if len(values)}:
+        scale, most = max(found.items(), key=lambda one: one[1].mean())
+        what = f"change of the frozen layers' alignments (%) at noise scale {scale:g}, where it is largest"
         result.append(KeyNumber(what, interval(100 * most, "{:.1f}", (0, math.inf))))
     width = parameters["all_images_widths"][0]
     if len(values := largest(table, parameters, width, "test")):

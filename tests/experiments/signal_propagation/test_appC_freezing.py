@@ -149,6 +149,20 @@ def test_claims_are_contradicted():
     assert "changes them less (mean corr" in said(table) and "would change its outputs less." in said(table)
 
 
+def test_ranks_that_the_values_contradict_decide_nothing():
+    """The first layer aligns best by far and changes the outputs most; the others run the other way."""
+    table = made_up()
+    here = table["kind"] == "uniform"
+    table.loc[here, "alignment"] = table["layer"].map({1: 0.9} | {n: 0.01 * n for n in range(2, 7)})
+    table.loc[here, "by_labels"] = table["layer"].map({1: 9.0} | {n: 1 - 0.1 * n for n in range(2, 7)})
+    odd = here & table["seed"].eq(4) & table["layer"].eq(2)
+    table.loc[odd, "by_labels"] = 0.65  # that ranks have a spread
+    claim = claims(table)["would-mnist"]
+    assert claim.measured < 0 and claim.outcome == NOT_JUDGED
+    assert reading.BY_VALUES in claim.test
+    assert reading.would(table, PARAMETERS, "mnist", ranked=False).min() > 0.9
+
+
 @pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED), (0, ABSENT)])
 def test_steps_along_the_labels_are_judged_on_new_seeds(sign, outcome):
     table = made_up(seeds=24)
