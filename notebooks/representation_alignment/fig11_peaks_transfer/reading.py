@@ -1,5 +1,6 @@
 """Whether linear models on transferred features do as well as their alignment says (Figure 11)."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED,
 from alignbook.claims import interval as with_interval
 from alignbook.over_seeds import agree, area, at, curves, difference, from_seed, once, ratio, verdict
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import fitting, opening, unmet
+from alignbook.wording import fitting, opening, replicates, unmet
 
 from .. import step_sizes
 from ..peaks_design import REPRESENTATIONS
@@ -100,15 +101,21 @@ def share_contrast(table, parameters, chosen_by="train_error"):
 CHOICE = "the verdict is the same whether step sizes are chosen by training error or by test error"
 
 
-def at_either_choice(of):
-    """``of`` a statement on errors, judged only if it has the same verdict at both choices of step sizes."""
+def either_way(statement, table, parameters, **given):
+    """The two samples of ``statement``: with step sizes chosen by training error, and by test error."""
+    ways = (statement.of(table, parameters, chosen_by=f"{by}_error", **given) for by in ("train", "test"))
+    return [from_seed(way, statement.seen) for way in ways]
+
+
+def at_either_choice(statement):
+    """``statement``, judged only if it has the same verdict at both choices of step sizes."""
 
     def same(table, parameters, **given):
-        ways = (of(table, parameters, chosen_by=error, **given) for error in ("train_error", "test_error"))
-        return agree(*(from_seed(way, SEEN) for way in ways), matters=ERROR["matters"])
+        ways = either_way(statement, table, parameters, **given)
+        return agree(*ways, matters=statement.matters, above=statement.above)
 
     because = "The paper does not say how it picks one of three step sizes"
-    return {"of": of, "requires": (Requirement(CHOICE, same, because=because),)}
+    return replace(statement, requires=(Requirement(CHOICE, same, because=because),))
 
 
 LATER = {"seen": SEEN, "post_hoc": "the comparison was chosen after the runs of seeds 0 to 9 had been seen"}
@@ -178,7 +185,7 @@ def compared(name, task, of, than, end="", **own):
 RELATED = ("test-fast", "train-fast", "gap", "norm")
 UNRELATED = ("train-fast", "test-fast", "train-last", "test-last", "norm")
 over_init, over_inputs = partial(lower, other="init"), partial(lower, other="original")
-STATEMENTS = [
+STATEMENTS = [at_either_choice(statement) for statement in (
     compared("test-fast", "related", over_init, "initial features", headline=True, **LATER),
     *(compared(name, "related", over_init, "initial features", **LATER) for name in RELATED[1:]),
     *(compared(name, "unrelated", higher, "both inputs and initial features") for name in UNRELATED),
@@ -200,7 +207,7 @@ STATEMENTS = [
         Statement(
             "inputs-above-init",
             "The inputs, which align better than initial features (Figure 10), also give a lower test error.",
-            source="Section 7.1", **at_either_choice(partial(inputs_lower, when=when)),
+            source="Section 7.1", of=partial(inputs_lower, when=when),
             each=lambda p, when=when, words=words: [
                 Case(f"{task}-{when}", f"{task} task, {words}", {"task": task}) for task in TASKS
             ],
@@ -208,20 +215,19 @@ STATEMENTS = [
         )
         for when, words in (("fast", FAST), ("last", LAST))
     ),
-]  # fmt: skip
+)]  # fmt: skip
 
 
 def by_choice(table, parameters):
     """The verdicts that would be others with step sizes chosen by the test error, a frame for show.
 
-    Without the statements that are judged only where both choices agree.
+    Without the comparison of inputs and initial features, of which the page has the values.
     """
     rows = {}
     for statement in STATEMENTS:
-        if statement.requires:
+        if statement.each:
             continue
-        ways = (statement.of(table, parameters, chosen_by=f"{by}_error") for by in ("train", "test"))
-        ways = [from_seed(way, statement.seen) for way in ways]
+        ways = either_way(statement, table, parameters)
         found = [verdict(way, statement.matters, statement.above) for way in ways if len(way)]
         if len(set(found)) > 1:
             columns = ("step size by training error", "step size by test error")
@@ -230,6 +236,7 @@ def by_choice(table, parameters):
 
 
 BETTER = ", which align better than untrained features, also"
+DEPENDS = "depends on how the step size is chosen"
 HURT = {
     HOLDS: "on an unrelated task they hurt",
     CONTRADICTED: "on an unrelated task they do not hurt",
@@ -240,45 +247,56 @@ HURT = {
 
 
 def finding(table, parameters, claims):
-    """Early test errors against initial features on either task, each with the words of its verdict.
+    """Test errors against initial features, early on the related task and last on the unrelated one.
 
-    Where the choice of the step size decides how the inputs do, this is said.
+    Each with the words of its verdict. What the choice of the step size decides is said.
     """
     said = opening(
         claims["related-test-fast"], "Features learned on one task help on a related task",
         contradicted="Features learned on one task do not help on a related task",
         absent="Features learned on one task help too little to matter on a related task",
     )  # fmt: skip
-    hurt = HURT.get(claims["unrelated-test-fast"].outcome)
+    hurt = HURT.get(claims["unrelated-test-last"].outcome)
     if said is None or hurt is None:
         return "No run has finished."
     changes = []
-    for task in TASKS:
-        errors = values(table, parameters, task, "test_error", "fast")
-        change = 100 * (errors["transfer"] / errors["init"] - 1).mean()
+    for task, when in zip(TASKS, ("fast", "last"), strict=True):
+        change = 100 * (over_initial(table, parameters, task, when) - 1).mean()
         changes.append(f"{abs(change):.0f} % {'lower' if change < 0 else 'higher'}")
-    text = f"{said} (early test error {changes[0]} than on untrained ones); {hurt} ({changes[1]})."
-    choice = _choice(claims)
-    return fitting(f"{text}{choice}", f"{text}{choice.replace(BETTER, '')}", text)
+    text = f"{said} (early test error {changes[0]} than on untrained ones); {hurt} ({changes[1]} {LAST})."
+    return fitting(*(f"{text}{choice}" for choice in _choices(claims)), text)
 
 
-def _choice(claims):
-    """That how inputs compare with initial features depends on how step sizes are chosen, or nothing."""
-    text = f" Whether raw inputs{BETTER} do better depends on how the step size is chosen."
-    return text * any(
-        claim.outcome == NOT_JUDGED and unmet(claim)[:1] == [CHOICE] for claim in claims.values()
-    )
+def _choices(claims):
+    """What depends on how step sizes are chosen, sentences with a space before them, the longest first.
+
+    Whether transferred features hurt the unrelated task early, and how inputs compare with initial features.
+    """
+    turned = {
+        id: any(unmet(claim)[:1] == [CHOICE] for claim in replicates(claims, id).get(NOT_JUDGED, ()))
+        for id in ("unrelated-test-fast", "inputs-above-init")
+    }
+    if turned["inputs-above-init"]:
+        alone = [f" Whether raw inputs{more} do better {DEPENDS}." for more in (BETTER, "")]
+        both = " Whether they hurt early on, and whether raw inputs do better than untrained features,"
+        return [f"{both} {DEPENDS}."] * turned["unrelated-test-fast"] + alone
+    return [f" Whether they hurt early on {DEPENDS}."] * turned["unrelated-test-fast"]
+
+
+def over_initial(table, parameters, task, when):
+    """Test error of transferred features over that of initial ones, by seed."""
+    errors = values(table, parameters, task, "test_error", when)
+    return ratio(errors["transfer"], errors["init"])
 
 
 def key_numbers(table, parameters):
-    """Test errors after the fast phase by task, and what this phase removes of the related task's loss."""
+    """Test errors of both tasks, and how much more of the related task's loss the fast phase removes."""
     if "kind" not in table:
         return []
-    made, steps = [], parameters["fast_phase"]
-    for task in TASKS:
-        errors = values(table, parameters, task, "test_error", "fast")
-        what = f"test error after {steps} steps, {task} task, transferred over initial features"
-        made.append(KeyNumber(what, f"{(errors['transfer'] / errors['init']).mean():.2f}"))
-    share = 100 * fast_share(table, parameters, TASKS[0]).mean()
-    what = f"training loss removed in {steps} steps with transferred features, {TASKS[0]} task (%)"
-    return [*made, KeyNumber(what, f"{share:.0f}")]
+    made, fast = [], parameters["fast_phase"]
+    for task, when, steps in zip(TASKS, ("fast", "last"), (fast, parameters["iterations"]), strict=True):
+        what = f"test error after {steps:,} steps, {task} task, transferred over initial features"
+        made.append(KeyNumber(what, f"{over_initial(table, parameters, task, when).mean():.2f}"))
+    more = 100 * share_contrast(table, parameters).mean()
+    what = f"training loss removed in {fast} steps with transferred features"
+    return [*made, KeyNumber(f"{what}, related minus unrelated task (points)", f"{more:.0f}")]

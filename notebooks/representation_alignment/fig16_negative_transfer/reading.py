@@ -206,11 +206,6 @@ ACROSS = by_verdict(
     undecided="whether the source that lowers alignment more also lowers accuracy more is undecided",
     not_judged="whether the source that lowers alignment more also lowers accuracy more is not judged",
 )
-IN_THESE_RUNS = {
-    "same": "on average over targets, it does here",
-    "reverse": "on average over targets, it lowers it less here",
-    "mixed": "on average over targets, the order is mixed here",
-}
 # Fine-tuning ran at ten times the paper's rate in batches an eighth as large.
 REPAIR = ", and our larger fine-tuning steps may repair harm."
 
@@ -235,14 +230,11 @@ def finding(table, parameters, claims):
     said = _tallies(one, other, both=sum(pair == (HOLDS, HOLDS) for pair in zip(*outcomes, strict=True)))
     ids = [f"ranks-{case.id}" for case in targets(parameters)]
     text = joined(said, over_cases(claims, ids, ACROSS))
-    told = [text]
-    if {claims[id].outcome for id in ids} <= {UNDECIDED, NOT_JUDGED}:
-        told.insert(0, f"{text} ({IN_THESE_RUNS[order(table, parameters)]})")
     plain = _stand_in(parameters)
     stands = [plain, plain.split(", ")[0].rstrip(".") + "."]
     if parameters["tune_learning_rate"] > PAPER_RATE:
         stands = [one.rstrip(".") + REPAIR for one in stands] + stands
-    return fitting(*(f"{one}. {stand}" for one in (*told, said) for stand in stands))
+    return fitting(*(f"{one}. {stand}" for one in (text, said) for stand in stands))
 
 
 def _printed_falls():

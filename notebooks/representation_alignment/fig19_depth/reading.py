@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import pandas as pd
 
@@ -61,17 +61,19 @@ def below_inputs(table, parameters, dataset, network):
     return [share_above(curves_of(table, dataset, INPUTS), curves_of(table, dataset, network))]
 
 
-def nowhere_apart(table, dataset):
-    """``ResNet-50 and ResNet-101 in 3 of 5 runs``: neighbours whose curves differ at no stored threshold.
+def alike(table, dataset):
+    """{(network, the next deeper one): ``3 of 5 runs``}, in which their curves differ at no stored threshold.
 
-    By a hundredth of the larger one's highest value, as :func:`share_above` has it; a list.
+    By a hundredth of the larger one's highest value, as :func:`share_above` has it.
     """
-    shares = lower(table, {}, dataset)
-    return [
-        f"{NAMES[shallow]} and {NAMES[deep]} in {share.isna().sum()} of {len(share)} runs"
-        for (shallow, deep), share in zip(pairwise(drops(table, dataset)), shares, strict=True)
-        if share.isna().any()
-    ]
+    shares = zip(pairwise(drops(table, dataset)), lower(table, {}, dataset), strict=True)
+    return {pair: f"{one.isna().sum()} of {len(one)} runs" for pair, one in shares if one.isna().any()}
+
+
+def nowhere_apart(table, dataset):
+    """``ResNet-50 and ResNet-101 in 3 of 5 runs``, as :func:`alike` has it; a list."""
+    found = alike(table, dataset).items()
+    return [f"{NAMES[shallow]} and {NAMES[deep]} in {runs}" for (shallow, deep), runs in found]
 
 
 def growth(table, parameters, dataset, mode="evaluation"):
@@ -280,22 +282,36 @@ def finding(table, parameters, claims):
     if said is None:
         return "Nothing has finished."
     lost, running = frame.mean(), ", with batch norm's running statistics"
-    why = f", but {_why(claim, table, data)}" * (claim.outcome == NOT_JUDGED)
-    whole = (
-        f"{said} on {title(data)}: {NAMES[frame.columns[-1]]} starts {lost.iloc[-1]:.0f} % below the inputs, "
-        f"{NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %{why}{_elsewhere(table, parameters, claims)}."
+    ends = (
+        f"{NAMES[frame.columns[-1]]} starts {lost.iloc[-1]:.0f} % below the inputs, "
+        f"{NAMES[frame.columns[0]]} {lost.iloc[0]:.0f} %"
     )
+    seen = _unjudged(table, data, claims) if claim.outcome == NOT_JUDGED else "{}"
+    whole = f"{said} on {title(data)}: {seen.format(ends)}{_elsewhere(table, parameters, claims)}."
     batch = [f" {one}." for one in _by_batch(table, parameters, claims)]
     placed = whole.replace(f" on {title(data)}", f" on {title(data)}{running}", 1)
     return fitting(*(f"{one}{more}" for more in batch for one in (placed, whole)), whole)
 
 
-def _why(claim, table, data):
-    """Why the headline is not judged, a clause."""
-    shallow = NAMES[drops(table, data).columns[-2]]
-    alike = "some of their curves hardly differ" if nowhere_apart(table, data) else DISAGREE
-    full = f"{shallow} already starts so low that a further drop cannot be judged"
-    return first_unmet(claim, {ROOM.text: full}, otherwise=alike)
+def _unjudged(table, data, claims):
+    """What is seen where the headline is not judged, and why it is not; ``{}`` stands for both ends of it.
+
+    Where curves of neighbours differ nowhere, the steps before them that hold, and which these are.
+    """
+    lost = drops(table, data).mean()
+    step = {deep: claims[f"step-{deep}-{data}"].outcome for deep in lost.index[1:]}
+    same = [pair for pair in alike(table, data) if step[pair[1]] == NOT_JUDGED]
+    why = f"{{}}, but {DISAGREE}"
+    if same:
+        deeper = takewhile(lambda name: step[name] == HOLDS, step)
+        pairs = " and of ".join(f"{NAMES[shallow]} and {NAMES[deep]}" for shallow, deep in same)
+        why = (
+            f"{NAMES[lost.index[0]]} starts {lost.iloc[0]:.0f} % below the inputs"
+            f"{''.join(f', {NAMES[name]} lower still' for name in deeper)}, but the curves of {pairs} hardly "
+            "differ at our thresholds"
+        )
+    full = f"{{}}, but {NAMES[lost.index[-2]]} already starts so low that a further drop cannot be judged"
+    return first_unmet(claims[f"deeper-{data}"], {ROOM.text: full}, otherwise=why)
 
 
 def _by_batch(table, parameters, claims):

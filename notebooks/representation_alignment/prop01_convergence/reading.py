@@ -38,13 +38,21 @@ def bounds(singular, gains, multiple, ratio=RATIO):
 
 
 def best_bound(singular, gains, multiple, ratio=RATIO):
-    """(steps until ``ratio`` of the reducible loss is gone, Proposition 2's least bound over all τ)."""
+    """(steps until ``ratio`` of the reducible loss is gone, Proposition 2's least bound over all τ).
+
+    The bound is rounded up, as steps are whole numbers.
+    """
     rate = multiple / singular[0] ** 2
     alignment = np.cumsum(gains)
     wanted = ratio * alignment[-1]
     enough = alignment > wanted
     bound = -np.log(1 - wanted / alignment[enough]) / (2 * rate * singular[enough] ** 2)
-    return first_steps(singular, gains, rate, [alignment[-1] - wanted])[0], bound.min()
+    return first_steps(singular, gains, rate, [alignment[-1] - wanted])[0], whole(bound.min())
+
+
+def whole(bound):
+    """``bound`` rounded up; a whole number that is one but for rounding errors is left as it is."""
+    return np.ceil(bound * (1 - 1e-12))
 
 
 def spectra(table):
@@ -121,7 +129,7 @@ def above_bound(table, parameters):
     if not every:
         return None
     rows = pd.concat(every)
-    return max(float((rows["needed"] - np.ceil(rows["bound"] * (1 - 1e-12))).max()), 0.0)
+    return max(float((rows["needed"] - whole(rows["bound"])).max()), 0.0)
 
 
 def least_square(table, parameters):
@@ -221,8 +229,7 @@ def key_numbers(table, parameters):
             best_bound(*values, parameters["step_size"])
             for (_, of), values in spectra(table).items() if of == name
         ]  # fmt: skip
-        steps, bound = np.mean(found, axis=0)
-        tight.append(f"{steps / bound:.2f}")
+        tight.append(f"{np.mean([steps / bound for steps, bound in found]):.2f}")
     return [
         KeyNumber(
             "largest step size tried at which the loss never rises, in units of σ^-2_1 (the propositions "
@@ -231,7 +238,8 @@ def key_numbers(table, parameters):
         ),
         *(
             KeyNumber(
-                f"steps to remove {RATIO:.0%} of the reducible loss over Proposition 2's bound, {words}",
+                f"steps to remove {RATIO:.0%} of the reducible loss over Proposition 2's bound, rounded up, "
+                f"{words}",
                 ratio, "at most 1",
             )
             for words, ratio in zip(REPRESENTATIONS.values(), tight, strict=True)

@@ -171,6 +171,16 @@ def test_errors_that_differ_by_ratio_alone_are_told_but_not_judged(factor, said)
     )
 
 
+def test_what_is_kept_is_asked_at_the_printed_threshold_over_the_root_of_the_printed_points():
+    """8 of 1000 points is 0.253 over √n, and the stored threshold next to it is 0.25."""
+    table = made_up()
+    rows = table["kind"].eq("curve") & table["threshold"].eq(0.0)
+    table.loc[rows, "alignment"] = 0.0
+    claim = judged(table)["most"]
+    assert claim.measured == pytest.approx(0.8, abs=0.02)
+    assert "At τ/√n of about 0.25, a threshold of about 8 for the paper's 1000 points" in claim.statement
+
+
 def test_what_the_rbf_network_is_nearer_to():
     assert outcomes(made_up(areas=(0.5, 0.2, 0.1)))["closer"] == HOLDS
     assert outcomes(made_up(areas=(0.5, 0.4, 0.1)))["closer"] == CONTRADICTED

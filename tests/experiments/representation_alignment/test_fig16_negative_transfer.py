@@ -298,9 +298,9 @@ def test_what_happens_within_targets_is_not_said_against_the_paper():
 @pytest.mark.parametrize(
     ("harm", "order", "said"),
     [
-        ((3, 2, 1), "same", "it does here"),
-        ((1, 2, 3), "reverse", "it lowers it less here"),
-        ((3, 1, 2), "mixed", "the order is mixed here"),
+        ((3, 2, 1), "same", "lowers alignment more lowers accuracy more"),
+        ((1, 2, 3), "reverse", "lowers alignment more lowers accuracy less"),
+        ((3, 1, 2), "mixed", "the two orders differ"),
     ],
 )
 def test_how_sources_compare_over_their_targets_is_told_but_not_judged(harm, order, said):
@@ -315,12 +315,11 @@ def test_how_sources_compare_over_their_targets_is_told_but_not_judged(harm, ord
     others = np.mean([SENSITIVE["handwritten"], SENSITIVE["coarse"]])
     assert means.loc["street"].tolist() == pytest.approx([10 * 3 * others, 5 * harm[0] * others], rel=0.02)
     text = finding(table)
-    assert f"is not judged (on average over targets, {said})." in text and len(text) <= 300
+    assert text.endswith(" may repair harm.") and "more is not judged. " in text and len(text) <= 300
     told = reading.told_by_source(table, PARAMETERS)
+    assert f"By these means, the source that {said}" in told or f"By these means, {said}" in told
     assert f"street digits -{means.loc['street', 'area']:.0f} % and " in told
     assert told.endswith("it is not judged.")
-    decided = table.assign(seed=table["seed"] + 6)
-    assert said not in finding(decided)
 
 
 def test_of_sources_that_were_not_run_nothing_is_told():
