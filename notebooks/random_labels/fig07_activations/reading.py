@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval
+from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, interval, t_interval
 from alignbook.over_seeds import area, at, curves, difference, first, last, once, ratio, sample, value_at
 from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, others, unmet
+from alignbook.wording import by_verdict, fitting, listed, others, sentences, unmet
 
 from ..gains import KINDS
 from ..seen_seeds import WIDTH, seen
@@ -76,13 +76,55 @@ def rarer(table, labels, layer):
     return apart(lambda case: rare(table, case, labels, layer))
 
 
-def less_active(table, labels):
-    """Whether the negative case ends less active, by the seeds' mean: a bool per layer before the last."""
-    ends = (
-        apart(lambda case, layer=layer: last(curve(table, case, labels, layer=layer)))
-        for layer in range(1, LAST)
+def contrast(table, labels, layer=None, control=False):
+    """How much less active a layer ends in the negative case than in the positive one, by seed.
+
+    layer, control : as of :func:`curve`
+    """
+    return -apart(lambda case: last(curve(table, case, labels, layer=layer, control=control)))
+
+
+def added(table, labels, layer):
+    """What the first task adds to :func:`contrast`, by seed; empty without the control."""
+    return difference(*(contrast(table, labels, layer, without) for without in (False, True)))
+
+
+def fall_upstream(table, case, layer):
+    """How much a layer's activation falls in pre-training, by seed."""
+    return fall(curve(table, case, "upstream", layer=layer))
+
+
+def clearly(measure, sign=1, layers=range(1, LAST + 1)):
+    """Of ``layers`` those of which the 95 % interval of ``measure(layer)`` lies above 0; -1: below it."""
+    ends = {layer: t_interval(sign * measure(layer))[2] for layer in layers}
+    return [layer for layer, end in ends.items() if end and end[0] > 0]
+
+
+def named(layers):
+    """``layers 4, 5 and 7``, ``layer 4``, ``no layer``."""
+    return f"layer{'s' * (len(layers) > 1)} {listed(map(str, layers))}" if layers else "no layer"
+
+
+def where_the_contrast_is(table, labels):
+    """Sentences on which layers clearly show the paper's contrast, and what the first task adds to it."""
+    early = range(1, LAST)
+    trained, scratch = (
+        clearly(lambda layer, without=without: contrast(table, labels, layer, without), layers=early)
+        for without in (False, True)
     )
-    return [bool(found.mean() < 0) for found in ends if len(found)]
+    more, less = (clearly(lambda layer: added(table, labels, layer), sign) for sign in (1, -1))
+    return (
+        f"With {KINDS[labels]}, the negative case ends clearly less active in {len(trained)} of the "
+        f"{len(early)} earlier layers after pre-training, and in {len(scratch)} without it. Pre-training "
+        f"clearly adds to the paper's contrast in {named(more)}, and clearly takes from it in {named(less)}."
+    )
+
+
+def where_pre_training_raises(table):
+    """A sentence on the layers in which activation clearly rises during pre-training."""
+    up = {case: clearly(lambda layer, case=case: fall_upstream(table, case, layer), -1) for case in CASES}
+    said = (f"in {len(up[case])} of {LAST} layers in the {case} case ({named(up[case])})" for case in CASES)
+    return f"During pre-training, activation clearly rises {listed(said)}."
 
 
 def left_at_switch(table, network, labels, control=False):
@@ -130,7 +172,7 @@ def gained(table, case, labels):
 
 def later(table, parameters, case):
     """Fall of activation in pre-training, the last hidden layer less the first, by seed."""
-    return difference(*(fall(curve(table, case, "upstream", layer=layer)) for layer in (LAST, 1)))
+    return difference(*(fall_upstream(table, case, layer) for layer in (LAST, 1)))
 
 
 def known(table, network, labels):
@@ -193,13 +235,12 @@ STATEMENTS = [
               "After fine-tuning, neurons of the last hidden layer are active on fewer images in the "
               "negative case.",
               "Section 3, Figure 7", above=0, headline=True,
-              of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels))),
-              **BY_LABELS, **PAIRS),
+              of=lambda t, p, labels: contrast(t, labels), **BY_LABELS, **PAIRS),
     Statement("ends-middle",
               f"After fine-tuning, neurons of layer {RARE_LAYERS[0]} are active on fewer images in the "
               "negative case.",
               "Section 3, Figure 7", above=0, seen=lambda p: NEWEST if p["width"] == WIDTH else 0,
-              of=lambda t, p, labels: -apart(lambda case: last(curve(t, case, labels, layer=RARE_LAYERS[0]))),
+              of=lambda t, p, labels: contrast(t, labels, RARE_LAYERS[0]),
               post_hoc="judged beside the last layer when all seeds had been seen; only new ones count",
               **BY_LABELS, **PAIRS),
     Statement("dies",
@@ -255,26 +296,22 @@ BESIDE = by_verdict(
 
 
 def finding(table, parameters, claims):
-    """Whether the last hidden layer ends less active in the negative case, and what earlier layers do."""
+    """Whether the last hidden layer ends less active in the negative case, and whether neurons die."""
     kind, *rest = in_order(parameters)
     claim = claims[f"ends-{kind}"]
     if claim.outcome not in SAID:
         return "The two cases are not both among the results: there is nothing to compare."
-    width = f" VGG-16 is scaled down to width {parameters['width']}."
+    width = f"our VGG-16 is scaled down to width {parameters['width']}"
     if claim.outcome == NOT_JUDGED:
-        return f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}.{width}"
+        return sentences(f"{SAID[claim.outcome]}: {_unmet(table, kind, claim)}", width)
     hurts, helps = (100 * last(curve(table, case, kind)).mean() for case in ("negative", "positive"))
     text = f"{SAID[claim.outcome]}: a neuron fires on {hurts:.0f} % of images, "
     text += f"against {helps:.0f} % where it helps"
     text += others(claim.outcome, {KINDS[other]: claims[f"ends-{other}"].outcome for other in rest}, BESIDE)
-    also, less = [], less_active(table, kind)
-    if claim.outcome != HOLDS and any(less):  # the paper names no layer
-        which = f"All {len(less)}" if all(less) else f"{sum(less)} of {len(less)}"
-        also.append(f" {which} earlier layers end less active, as the paper says (post hoc).")
+    die = None
     if claim.outcome != HOLDS and claims[f"dies-{kind}"].outcome == HOLDS:  # the claim's other part
-        also.append(" More of its neurons do die at the switch of tasks.")
-    also.append(width)
-    return fitting(*(f"{text}.{more}" for more in also))
+        die = "more of its neurons do die at the switch of tasks"
+    return fitting(sentences(text, die, width), sentences(text, die or width))
 
 
 def _unmet(table, labels, claim):

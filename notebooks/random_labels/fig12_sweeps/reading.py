@@ -178,7 +178,18 @@ POINTS = {
     "over the first ones alone, as at profile quick, a point is a smaller effect if the curves meet later",
 }  # fmt: skip
 LATER = POINTS | {"requires": (LONGER, DRAWN), "post_hoc": POST_HOC}
-GAINS = LATER | {"requires": (LONGER, DRAWN, entire(sweep.by_group, POINTS["matters"]))}
+
+
+def pooled(measure, sign=1):
+    """What a statement needs that is about all labels and layers together; arguments as of :func:`entire`."""
+    return LATER | {"requires": (LONGER, DRAWN, entire(measure, POINTS["matters"], sign=sign))}
+
+
+def effect_of(factor):
+    """The measure :func:`.sweep_analysis.effect` of one factor."""
+    return lambda points: sweep.effect(points, factor)
+
+
 LABELS = {"each": lambda p: [Case(kind, words, {"labels": kind}) for kind, words in KINDS.items()]}
 FASTER = LABELS | {"above": 0}
 # Architectures are design variables: none is averaged with another.
@@ -200,7 +211,8 @@ ONE_VGG = {"what": "test", "architecture": "vgg", "layers": "one"}
 
 STATEMENTS = [
     Statement("faster", "Networks pre-trained on random labels train faster than networks from scratch.",
-              "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **EACH, **GAINS),
+              "Section 4; Figures 12 and 13", gains(*SWEEPS), above=0, headline=True, **EACH,
+              **pooled(sweep.by_group)),
     Statement("often", "It often helps: more than half of the groups train faster after pre-training.",
               "Section 4", over_groups(helped, *SWEEPS), above=OFTEN, matters=0.1, unit="of the groups",
               because="one group of ten", requires=(LONGER, DRAWN, entire(helped, 0.1, OFTEN)),
@@ -222,7 +234,7 @@ STATEMENTS = [
     Statement("more-layers",
               "Generally, that is on average over the groups, transferring all layers helps more than "
               "transferring one.", "B.5",
-              over_groups(sweep.layers_add, *SWEEPS), above=0, **EACH, **LATER),
+              over_groups(sweep.layers_add, *SWEEPS), above=0, **EACH, **pooled(sweep.layers_add)),
     Statement("resnet", "On CIFAR-10, ResNet-18 trains faster after pre-training, all layers.",
               "B.5; Figures 12 and 13", gains(*SWEEPS, architecture="resnet", layers="all"), above=0,
               **LATER | {"requires": (LONGER, entire(sweep.by_group, POINTS["matters"],
@@ -251,9 +263,8 @@ STATEMENTS = [
               requires=(detail_fitted("17"), VGG_DRAWN,
                         beyond_guess("17", lambda t: sweep.detail(t, "17", "real", what="test"))), **POINTS),
     *(Statement(f"decides-{factor.replace('_', '-')}", f"{word} makes the effect more negative.",
-                "Section 1.1, Figure 1",
-                over_groups(lambda points, factor=factor: sweep.effect(points, factor), *SWEEPS),
-                below=0, ours=True, **EACH, **LATER)
+                "Section 1.1", over_groups(effect_of(factor), *SWEEPS), below=0, ours=True, **EACH,
+                **pooled(effect_of(factor), sign=-1))
       for factor, word in (("init_scale", "A larger initial scale"),
                            ("upstream_classes", "A larger number of classes"))),
 ]  # fmt: skip

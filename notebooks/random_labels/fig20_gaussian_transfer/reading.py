@@ -12,7 +12,7 @@ from ..transfer_curves import FALL, RISE, change, growth, networks, percent
 from .design import PRINTED, SAID, settings
 
 SOURCE = "Figure 20, E.1"
-SHARE = 1 / 5  # of a panel's other change: less than this is no rise, or no fall
+SHARE, IN_WORDS = 1 / 5, "a fifth"  # of a panel's other change: less than this is no rise, or no fall
 # The parts of the three shapes and, of each, the smallest effect that matters: data/plans/random_labels.yaml.
 PARTS = {
     "left": {"no-rise": 0.004, "falls": 0.005},
@@ -91,14 +91,14 @@ def learned(table, parameters, panel=None, **given):
 
 LEARNED = Requirement("share of the networks that learned their labels", learned, at_least=0.95)
 NEW = (Requirement("share of the networks drawn after the margin was fixed", unseen, at_least=1.0), LEARNED)
-UNSEEN = "half a percent of τ, or a fifth of what the panel shows, cannot be seen in the figure"
-MARGIN = "the margin, a fifth of the other change, was chosen after 50 networks per panel had been seen"
+UNSEEN = f"half a percent of τ, or {IN_WORDS} of what the panel shows, cannot be seen in the figure"
+MARGIN = f"the margin, {IN_WORDS} of the other change, was chosen after 50 networks per panel had been seen"
 MARGINAL = {"ours": True, "post_hoc": MARGIN, "requires": NEW}
 WORDS = {
     "rises": "it rises",
     "falls": "it falls",
-    "no-rise": "it does not rise by more than a fifth of its fall",
-    "no-fall": "it does not fall by more than a fifth of its rise",
+    "no-rise": f"it does not rise by more than {IN_WORDS} of its fall",
+    "no-fall": f"it does not fall by more than {IN_WORDS} of its rise",
 }
 
 
@@ -147,11 +147,38 @@ def changes(table):
     return {panel: (change(f, RISE), change(f, FALL)) for panel, f in frames.items() if len(f)}
 
 
-def in_words(rises, falls):
-    """``rises by 10 % and then falls by 0.4 %``; of one of these alone, that there is no other."""
+# What a key number says of the change that a panel should not have.
+NO_CHANGE = by_verdict(
+    holds=" and {verb}s by less than {share} of that",
+    contradicted=" and {verb}s by more than {share} of that",
+    absent=" and {verb}s by about {share} of that",
+    undecided="; whether it {verb}s by more than {share} of that is undecided",
+    not_judged="; whether it {verb}s by more than {share} of that is not judged",
+)  # fmt: skip
+
+
+def outcomes(table, parameters, panel):
+    """{part: verdict} on a panel's growth."""
+    return {
+        claim.id.removeprefix(f"{panel}-"): claim.outcome
+        for statement in STATEMENTS
+        if statement.id == panel
+        for claim in statement.claims(table, parameters)
+    }
+
+
+def in_words(rises, falls, found):
+    """``rises by 10 % and then falls by 0.4 %``; of one of these alone, that there is no other.
+
+    found : :func:`outcomes`; where they say that one is to be small, ``by less than a fifth`` of the other
+    """
     rose, fell = rises.mean() > 0, falls.mean() > 0
     up = f"rises by {percent(rises)}" if rose else f"does not rise ({percent(rises)} down)"
     down = f"falls by {percent(-falls)}" if fell else f"does not fall ({percent(-falls)} up)"
+    if rose and "no-fall" in found:
+        return up + NO_CHANGE[found["no-fall"]].format(verb="fall", share=IN_WORDS)
+    if fell and "no-rise" in found:
+        return down + NO_CHANGE[found["no-rise"]].format(verb="rise", share=IN_WORDS)
     return f"{up} and {'then ' * bool(rose and fell)}{down}"
 
 
@@ -181,6 +208,6 @@ def key_numbers(table, parameters):
     """Rise and fall of every panel beside the words of E.1."""
     return [
         KeyNumber(f"growth of τ by training from the smallest σ to the largest, panel {LETTERS[panel]}",
-                  in_words(*found), SAID[panel])
+                  in_words(*found, outcomes(table, parameters, panel)), SAID[panel])
         for panel, found in changes(table).items()
     ]  # fmt: skip

@@ -115,6 +115,7 @@ def test_one_or_two_counts_no_more_than_ten():
     rows = eigenvectors.by_group(table, 3)
     assert (rows[["one", "two", "more"]].sum(axis=1) == rows["matched"]).all()
     claim = claims(table)["one-or-two"]
+    assert claim.statement.startswith("One group of runs could have all ten match")
     assert claim.measured == pytest.approx((rows["one"] + rows["two"]).mean())
     assert claim.interval is None or claim.interval[1] <= 10
 

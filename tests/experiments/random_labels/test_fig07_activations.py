@@ -241,7 +241,7 @@ def test_deaths_in_the_negative_case_alone():
     known = {outcome for id, outcome in found.items() if not id.startswith(("rare", "ends-middle"))}
     assert known == {HOLDS}
     assert said(table).startswith("Where pre-training hurts, the last hidden layer ends less active")
-    assert "fires on 10 % of images, against 41 % where it helps. VGG-16" in said(table)
+    assert "fires on 10 % of images, against 41 % where it helps. Our VGG-16" in said(table)
     found = [key.here for key in reading.key_numbers(table, PARAMETERS)]
     assert found[1].startswith("9.8 (")
 
@@ -331,25 +331,36 @@ def test_neurons_that_fire_rarely_wait_for_new_seeds():
     assert (new["rare-random-7"], new["rare-random-13"]) == (HOLDS, ABSENT)
 
 
-def test_the_finding_counts_the_earlier_layers_that_agree_with_the_paper():
-    table = made_up(negative=(0.4, 0.6, 0.9), positive=(0.4, 0.3, 0.1))
-    first = table["layer"].eq(1)
+def test_the_finding_says_that_neurons_die_where_activation_does_not_end_lower():
+    died, lived = (0.4, 0.2, 0.9), (0.4, 0.6, 0.9)
+    for negative, die in ((died, True), (lived, False)):
+        text = said(made_up(negative=negative, positive=(0.4, 0.38, 0.4)))
+        assert "the last hidden layer ends more active" in text
+        assert ("More of its neurons do die at the switch of tasks; our VGG-16" in text) == die
+    assert "do die" not in said(made_up(**PRINTED))
 
-    def layers(shifts):
-        """The table with layers 1 to len(shifts), by which the negative case's ends lie higher."""
-        case, rows = table["case"].eq("negative"), [table[~first]]
-        rows[0] = rows[0][rows[0]["layer"].eq(13)]
-        for layer, shift in enumerate(shifts, 1):
-            rows.append(
-                table.assign(layer=layer, activation=0.5 + shift * case)[first & table["case"].notna()]
-            )
-        return pd.concat(rows, ignore_index=True)
 
-    assert reading.less_active(layers([-0.1, 0.1, -0.2]), "random") == [True, False, True]
-    assert "the last hidden layer ends more active" in said(layers([-0.1, 0.1, -0.2]))
-    assert "2 of 3 earlier layers end less active, as the paper says" in said(layers([-0.1, 0.1, -0.2]))
-    assert "All 2 earlier layers end less active" in said(layers([-0.1, -0.1]))
-    assert "earlier layers" not in said(layers([0.1, 0.1]))
+def test_layers_are_told_apart_by_their_intervals():
+    table = made_up(negative=(0.4, 0.1, 0.1), positive=(0.4, 0.4, 0.4))
+    quiet = table["layer"].eq(1) & table["case"].eq("negative") & table["labels"].eq("random")
+    table["activation"] -= 0.2 * quiet  # in layer 1 from scratch, too: pre-training adds nothing there
+    gone = table["labels"].eq("upstream") & table["step"].eq(100) & table["case"].eq("negative")
+    table.loc[gone & table["layer"].eq(13), "activation"] += 0.3
+    layers = {"layers": (1, 2, 13)}
+    assert reading.clearly(lambda layer: reading.contrast(table, "random", layer), **layers) == [1, 13]
+    control = reading.clearly(lambda layer: reading.contrast(table, "random", layer, True), **layers)
+    assert control == [1]
+    assert reading.clearly(lambda layer: reading.added(table, "random", layer), **layers) == [13]
+    assert reading.clearly(lambda layer: reading.fall_upstream(table, "negative", layer), -1, **layers) == [
+        13
+    ]
+    told = reading.where_the_contrast_is(table, "random")
+    assert "in 1 of the 12 earlier layers after pre-training, and in 1 without it" in told
+    assert told.endswith("adds to the paper's contrast in layer 13, and clearly takes from it in no layer.")
+    told = reading.where_pre_training_raises(table)
+    assert "in 0 of 13 layers in the positive case (no layer)" in told
+    assert told.endswith(" and in 1 of 13 layers in the negative case (layer 13).")
+    assert reading.clearly(lambda layer: reading.contrast(table[table["seed"] < 17], "random", layer)) == []
 
 
 def test_what_a_network_keeps_is_a_share_of_what_it_has():

@@ -476,6 +476,25 @@ def test_what_decides_is_found():
     assert len(reading.key_numbers(table, LONG)) == 3
 
 
+def test_what_decides_must_not_depend_on_groups_that_lose_points():
+    """In every other group the scale acts the other way, and only points with real labels arrive."""
+
+    def gain(figure, factors):
+        acts = 0.1 if factors["init_scale"] < 1 else -0.1 if factors["init_scale"] > 1 else 0.0
+        return acts * (1 if int(factors["unit"].split("-")[2]) % 2 else -3)
+
+    table = made_up(gain, groups=60)
+    assert of_all(judged(table), "decides-init-scale") <= {CONTRADICTED, UNDECIDED}
+    even = table["unit"].str.split("-").str[2].astype(int) % 2 == 0
+    lost = even & table["labels"].eq("random") & table["epoch"].eq(4)
+    part = claims(table.assign(accuracy=table["accuracy"] - 0.5 * lost))
+    for key in sweeps.ARCHITECTURES:
+        found = part[f"decides-init-scale-{key}"]
+        assert found.outcome == NOT_JUDGED and reading.SAME in found.test
+    assert "more-layers-cnn" in part and part["more-layers-cnn"].requires[-1]["text"] == reading.SAME
+    assert {claim.source for id, claim in part.items() if id.startswith("decides")} == {"Section 1.1"}
+
+
 def test_an_effect_is_the_slope_of_a_line():
     rng = np.random.default_rng(0)
     groups = pd.DataFrame(

@@ -80,6 +80,23 @@ def test_a_fall_that_cannot_be_seen_is_no_fall():
     assert judged(visible)["right-no-fall"].outcome == CONTRADICTED
 
 
+def test_key_numbers_follow_the_verdict_on_the_margin():
+    def told(table):
+        return [number.here for number in reading.key_numbers(table, PRINTED)]
+
+    left, middle, right = told(made_up())
+    assert left.startswith("falls by ") and left.endswith(" % and rises by less than a fifth of that")
+    assert middle.startswith("rises by ") and " and then falls by " in middle and "fifth" not in middle
+    assert right.startswith("rises by ") and right.endswith(" % and falls by less than a fifth of that")
+    visible = SHAPES | {"right": lambda s: np.exp(np.where(s < 0.85, 0.5 * s, 0.25))}
+    assert told(made_up(visible, noise=1e-4))[2].endswith("and falls by more than a fifth of that")
+    unclear = SHAPES | {"right": lambda s: 1 + 0.02 * s}
+    assert told(made_up(unclear, noise=0.03))[2].endswith("falls by more than a fifth of that is undecided")
+    assert told(made_up(group=9))[2].endswith("falls by more than a fifth of that is not judged")
+    # Where the panel's own change is not there, a fifth of it says nothing.
+    assert told(made_up(SHAPES | {"right": SHAPES["left"]}))[2].startswith("does not rise (")
+
+
 def test_the_margin_judges_new_networks_alone():
     seen = judged(made_up(group=9))
     late = ["shapes", "left-no-rise", "right-no-fall", "tau-left-no-rise", "tau-right-no-fall"]
