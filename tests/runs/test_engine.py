@@ -502,6 +502,9 @@ def test_a_line_of_progress_names_no_finished_job():
 )
 def test_what_would_decide_costs_what_the_values_did(what, parameters, hours):
     claim = Claim.greater("c", "C.", "", [3.0, -1.0, 2.0, -1.5], what=what, matters=1.0)
-    run = SimpleNamespace(parameters=parameters, stored=2 * [SimpleNamespace(cost=3600.0)])
+    job = SimpleNamespace(cost=3600.0)
+    run = SimpleNamespace(parameters=parameters, stored=2 * [job], joined=[])
     found = engine.Run._needed(run, claim)
     assert found["core_hours"] == pytest.approx(found["seeds"] * hours / 2, abs=0.006)
+    run.joined = 6 * [job]  # those of a fuller profile, on which verdicts rest where there are any
+    assert engine.Run._needed(run, claim)["core_hours"] == pytest.approx(3 * found["core_hours"], abs=0.02)

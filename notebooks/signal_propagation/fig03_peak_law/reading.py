@@ -96,19 +96,19 @@ def slopes(table, parameters, dataset, first=True, short=True, setting="tables")
     return slope(logs(table, parameters, dataset, first, short, setting))
 
 
-def deep_slopes(table, parameters, dataset):
+def deep_slopes(table, parameters, dataset, setting="tables"):
     """The same over the depths from ``DEEP`` on."""
-    frame = logs(table, parameters, dataset)
+    frame = logs(table, parameters, dataset, setting=setting)
     return slope(frame[[x for x in frame if x >= math.log(DEEP)]].dropna(thresh=MIN_DEPTHS))
 
 
-def beside_rate(table, parameters, dataset):
+def beside_rate(table, parameters, dataset, setting="tables"):
     """(seeds × "depth", "rate") frame: exponents of both in one least-squares fit of log peak.
 
     The rate is that of the tables at each depth. Seeds with no more depths than unknowns are left out.
     """
     fits = {}
-    for seed, row in logs(table, parameters, dataset).iterrows():
+    for seed, row in logs(table, parameters, dataset, setting=setting).iterrows():
         row = row.dropna()
         rate = [PAPER_TABLES.get(dataset, {}).get(round(math.exp(x)), (math.nan,))[0] for x in row.index]
         design = np.column_stack([np.ones(len(row)), row.index.to_numpy(float), np.log(rate)])
@@ -249,13 +249,9 @@ def data_sets(parameters):
 
 
 def with_crops(parameters):
-    """The same, and CIFAR-10 with crops and flips, with which the printed accuracy can be met.
-
-    Only where the choices are varied over enough depths for a slope, as in the plan for them.
-    """
+    """The same, and CIFAR-10 with crops and flips, with which the printed accuracy can be met."""
     p = parameters
     asked = CROPPED in p["choices"] and "cifar10" in {*p["datasets"]} & {*p["choice_datasets"]}
-    asked = asked and len(p["choice_depths"]) >= 3
     given = {"dataset": "cifar10", "setting": CROPPED}
     return data_sets(p) + [Case("cifar10-crops", f"{called('cifar10')} with crops", given)] * asked
 
@@ -346,21 +342,27 @@ def finding(table, parameters, claims):
     if not (law := clauses(claims, "slope", LAW, where)):
         return fitting(unjudged(found).replace("(", "(slope ", 1), unjudged(found, False))
     said = f"The layer that aligns most {law.replace('; ', '; it ')}"
-    judged = [claim.id.removeprefix("slope-") for outcome in LAW for claim in found.get(outcome, ())]
-    wide = parameters["width"] == TEXT_WIDTH or all("cifar10" in name for name in judged)
-    bare, said = said, said if wide else f"{said} (width {parameters['width']}{printed_width(parameters)})"
+    judged = [claim for outcome in LAW for claim in found.get(outcome, ())]
+    bare, said = said, f"{said}{width_of(judged, parameters)}"
     more, short = unjudged(found), unjudged(found, False)
-    theory = in_theory(table, parameters, judged)
+    theory = in_theory(table, parameters, [claim.id.removeprefix("slope-") for claim in judged])
     brief = said.replace(AS_IN_TABLES, " of the tables; ")
     told = ((joined(said, theory), more), (joined(said, theory), short), (joined(brief, theory), short))
     told += ((said, short), (bare, short))
     return fitting(*(f"{text}. {rest}".rstrip() for text, rest in told))
 
 
-def printed_width(parameters):
-    """``, as in the tables; the text has 256``."""
-    where = AS_IN_TABLES if parameters["width"] == TABLE_WIDTH else ", where "
-    return f"{where}the text has {TEXT_WIDTH}"
+def width_of(judged, parameters):
+    """`` (width 100, as in the tables; the text has 256)``, and of which data sets if not of all.
+
+    Of CIFAR-10, and of the text's width, nothing.
+    """
+    width, other = parameters["width"], [claim for claim in judged if "cifar10" not in claim.id]
+    if width == TEXT_WIDTH or not other:
+        return ""
+    which = f"{listed(claim.case for claim in other)}: " * (len(other) < len(judged))
+    printed = AS_IN_TABLES if width == TABLE_WIDTH else ", where "
+    return f" ({which}width {width}{printed}the text has {TEXT_WIDTH})"
 
 
 def unjudged(found, slopes=True):
@@ -385,31 +387,45 @@ def unjudged(found, slopes=True):
 def in_theory(table, parameters, datasets):
     """``exact theory, one constant fitted, gives 0.7 to 1.0``: over data sets and statistics.
 
-    "" where not every statistic has a slope on some data set.
+    "" where one has no slope: images that are cropped at random have no exact theory here.
     """
-    exact = [[theory_slope(table, parameters, d, name) for d in datasets] for name in STATISTICS]
-    known = [[slope for slope in some if math.isfinite(slope)] for some in exact]
-    if not all(known):
+    exact = [theory_slope(table, parameters, d, name) for d in datasets for name in STATISTICS]
+    if not exact or not all(map(math.isfinite, exact)):
         return ""
-    low, high = (f"{end(map(end, known)):.1f}" for end in (min, max))
+    low, high = (f"{end:.1f}" for end in (min(exact), max(exact)))
     return f"exact theory, one constant fitted, gives {low}" + f" to {high}" * (low != high)
 
 
 def where(claims, total):
-    """Which data sets, and of a law that is contradicted the mean slope."""
-    mean = f"{np.mean([claim.measured for claim in claims if claim.measured is not None]):.1f}"
-    return mean * (claims[0].outcome == CONTRADICTED) + named(claims)
+    """Which data sets, with the mean slope of each where the law is contradicted, ``1.5 on MNIST``.
+
+    Where it is undecided, with the ends of its interval, `` on MNIST (0.41 to 1.23)``.
+    """
+    if claims[0].outcome == UNDECIDED:
+        ends = [" ({:.2f} to {:.2f})".format(*claim.interval) if claim.interval else "" for claim in claims]
+        return f" on {listed(claim.case + of for claim, of in zip(claims, ends, strict=True))}"
+    if claims[0].outcome != CONTRADICTED:
+        return named(claims)
+    slopes = {}
+    for claim in claims:
+        slopes.setdefault(f"{claim.measured:.1f}", []).append(claim)
+    return listed([f"{slope}{named(some)}" for slope, some in slopes.items()])
 
 
 def key_numbers(table, parameters):
-    """The slopes over depth, with what exact theory gives for the same images and depths."""
-    result = []
-    for dataset in parameters["datasets"][:3]:
-        found = slopes(table, parameters, dataset)
-        if len(found):
+    """The slopes over depth, with what exact theory gives for the same images and depths.
+
+    Of CIFAR-10 that with crops and flips, where it has one.
+    """
+    told = {}
+    for case in with_crops(parameters):
+        dataset, exactly = case.given["dataset"], ""
+        if not len(found := slopes(table, parameters, **case.given)):
+            continue
+        if case.given == {"dataset": dataset}:
             exact = [theory_slope(table, parameters, dataset, name) for name in ("mean", "supremum")]
-            told = "exact theory, mean over pairs: {:.2f}, supremum: {:.2f}; "
-            exactly = told.format(*exact) if all(map(math.isfinite, exact)) else ""
-            what = f"slope over depth, {called(dataset)} ({exactly}limit: {PAPER_SLOPE:g})"
-            result.append(KeyNumber(what, interval(found)))
-    return result
+            if all(map(math.isfinite, exact)):
+                exactly = "exact theory, mean over pairs: {:.2f}, supremum: {:.2f}; ".format(*exact)
+        what = f"slope over depth, {case.words} ({exactly}limit: {PAPER_SLOPE:g})"
+        told[dataset] = KeyNumber(what, interval(found))
+    return list(told.values())[:3]

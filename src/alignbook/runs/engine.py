@@ -186,7 +186,7 @@ class Run:
             return need and need | {"core_hours": None}
         # Of a part of the page there may be more seeds than of the others.
         seeds = max(self.parameters.get("seeds", 0), claim.seeds) if claim.what == SEED else claim.seeds
-        spent = sum(item.cost for item in self.stored)
+        spent = sum(item.cost for item in self.joined or self.stored)  # on which verdicts rest
         return need | {"core_hours": round(need["seeds"] * spent / seeds / 3600, 2)}
 
     @property

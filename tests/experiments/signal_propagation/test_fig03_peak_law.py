@@ -307,12 +307,18 @@ def test_crops_and_flips_are_a_case_of_their_own():
     peaks = {(d, s): round(1.5 * d**0.6) + s for d in (10, 20, 40) for s in range(3)}
     cropped = made_up(peaks, "cifar10", "crops and flips", accuracy=0.5767).assign(joined=True)
     plain = made_up({(d, s): d // 2 for d in (10, 20, 40) for s in range(3)}, "cifar10", accuracy=0.5)
-    both = judged(pd.concat([cropped, plain.assign(joined=True)], ignore_index=True), **here)
+    plain = plain.assign(joined=True)
+    both = judged(pd.concat([cropped, plain], ignore_index=True), **here)
     assert both["slope-cifar10-crops"].outcome == both["accuracy-cifar10-crops"].outcome == "holds"
     assert both["slope-cifar10"].outcome == "not judged" and both["slope-cifar10"].measured > 0.9
-    assert judged(plain.assign(joined=True), **here)["slope-cifar10-crops"].outcome == "not run"
+    assert judged(plain, **here)["slope-cifar10-crops"].outcome == "not run"
     assert "slope-cifar10-crops" not in judged(plain, **here | {"choices": ["standardised"]})
-    assert "slope-cifar10-crops" not in judged(plain, **here | {"choice_depths": [10, 20]})  # no slope
+    asked_few = judged(pd.concat([cropped, plain], ignore_index=True), **here | {"choice_depths": [10]})
+    assert asked_few["slope-cifar10-crops"] == both["slope-cifar10-crops"]  # of all depths that are stored
+    (key,) = reading.key_numbers(pd.concat([cropped, plain], ignore_index=True), asked(**here))
+    assert key.what == "slope over depth, CIFAR-10 with crops (limit: 0.6)"
+    (key,) = reading.key_numbers(plain, asked(**here))
+    assert key.what == "slope over depth, CIFAR-10 (limit: 0.6)"
 
 
 def test_depth_and_rate_are_fitted_together():
@@ -323,11 +329,11 @@ def test_depth_and_rate_are_fitted_together():
     exact = {d: math.sqrt(d / rate[d]) for d in depths}
     frame = pd.DataFrame({math.log(d): [math.log(exact[d])] for d in depths}).rename_axis("seed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "logs", lambda *given: frame)
+        patch.setattr(reading, "logs", lambda *given, **_: frame)
         assert reading.beside_rate(table, asked(), "mnist").loc[0].to_list() == pytest.approx([0.5, -0.5])
         deep = np.polyfit(np.log([30, 50, 100]), np.log([exact[d] for d in (30, 50, 100)]), 1)[0]
         assert reading.deep_slopes(table, asked(), "mnist").to_list() == pytest.approx([deep])
-        patch.setattr(reading, "logs", lambda *given: frame.iloc[:, :3])
+        patch.setattr(reading, "logs", lambda *given, **_: frame.iloc[:, :3])
         assert reading.beside_rate(table, asked(), "mnist").empty
         assert reading.deep_slopes(table, asked(), "mnist").empty
     assert reading.beside_rate(table, asked(), "digits").empty  # no rates are printed
@@ -583,13 +589,37 @@ def test_the_finding_follows_the_verdicts():
     )  # no fitted slope is printed
 
 
-def slope_claim(dataset, kind):
+CROPS = {"cifar10-crops": "CIFAR-10 with crops"}
+
+
+def slope_claim(dataset, kind, mean=1.5):
     """A claim of a data set's slope: with this verdict, or with none, for want of this requirement."""
-    claim = Claim.equals("slope", f"It grows ({called(dataset)}).", "", [1.4, 1.5, 1.6], 0.6, 0.2)
+    case, found = CROPS.get(dataset) or called(dataset), [mean - 0.1, mean, mean + 0.1]
+    claim = Claim.equals(f"slope-{dataset}", f"It grows ({case}).", "", found, 0.6, 0.2)
     if kind not in reading.WHY_NOT:
         return replace(claim, outcome=kind, group="It grows.")
     unmet = ({"text": kind, "met": False},)
     return replace(claim, outcome="not judged", group="It grows.", requires=unmet)
+
+
+def test_slopes_of_two_data_sets_are_not_averaged():
+    """Nor is the width of one said of the other, or theory where one has none."""
+    kinds = {
+        "mnist": reading.STEADY.text, "fashion_mnist": "contradicted", "cifar10": reading.RIGHT.text,
+        "cifar10-crops": "contradicted",
+    }  # fmt: skip
+    table, given = following(0.9, 0.01), asked(datasets=list(kinds)[:3], width=100)
+
+    def said(**means):
+        claims = {
+            f"slope-{name}": slope_claim(name, kind, means.get(name, 1.5)) for name, kind in kinds.items()
+        }
+        return reading.finding(table, given, claims)
+
+    two = said(**{"cifar10-crops": 0.3})
+    assert "to the power 1.5 on Fashion-MNIST and 0.3 on CIFAR-10 with crops, not 3/5 (Fashion-MNIST: " in two
+    assert "exact theory" not in two and two.count("width 100") == 1
+    assert "to the power 1.5 on Fashion-MNIST and CIFAR-10 with crops, not 3/5" in said()
 
 
 def test_the_finding_is_short_at_every_verdict(monkeypatch):
@@ -600,11 +630,11 @@ def test_the_finding_is_short_at_every_verdict(monkeypatch):
     slopes["99 %"] = math.nan
     assert reading.in_theory(None, None, names) == ""
     slopes["99 %"] = 1.6
-    names = ("mnist", "fashion_mnist", "cifar10")
+    names = ("mnist", "fashion_mnist", "cifar10", *CROPS)
     kinds = ("holds", "contradicted", "undecided", *reading.WHY_NOT)
-    for given in itertools.product(kinds, repeat=3):
+    for given in itertools.product(kinds, repeat=4):
         claims = {f"slope-{name}": slope_claim(name, kind) for name, kind in zip(names, given, strict=True)}
-        said = reading.finding(None, asked(datasets=list(names)), claims)
+        said = reading.finding(None, asked(datasets=list(names[:3])), claims)
         assert len(said) <= 300, said
         assert said.endswith(".") and ".." not in said and said.count("not judged") <= 1
 
