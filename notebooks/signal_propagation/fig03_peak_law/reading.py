@@ -137,13 +137,16 @@ def steady(of=slopes, near=PAPER_SLOPE, first_seed=0, **without):
     return met
 
 
-def equilibrium(table, parameters, dataset, statistic, short=True):
+def equilibrium(table, parameters, dataset, statistic, short=True, setting="tables"):
     """(κ, Series over depth: equilibrium layer) of the data's own pairs, where forward = κ backward loss.
 
     Between layers by monotone cubic interpolation in log l, as for Corollary 1. The hypothesis leaves κ open:
     it is fitted to log peak of all networks that learned, as C of Figure 3 is, where all depths have such a
-    layer. Empty without pairs at ``MIN_DEPTHS`` of their depths. ``short`` as for :func:`logs`.
+    layer. Empty without pairs at ``MIN_DEPTHS`` of their depths, and in another ``setting`` than the tables',
+    as the pairs are of images as they are. ``short`` as for :func:`logs`.
     """
+    if setting != "tables":
+        return math.nan, pd.Series(dtype=float)
     learned = judged_networks(table, parameters, dataset)
     learned = learned if short else learned[missing(learned, dataset) <= ACCURACY_MARGIN]
     pairs = at(table, dataset=dataset, statistic=statistic, depth=set(learned["depth"]))
@@ -165,9 +168,9 @@ def equilibrium(table, parameters, dataset, statistic, short=True):
     return math.exp(-level), np.exp(pd.Series({d: float(f(level)) for d, f in log_layer.items()})).dropna()
 
 
-def theory_slope(table, parameters, dataset, statistic="mean"):
+def theory_slope(table, parameters, dataset, statistic="mean", setting="tables"):
     """Slope of the log equilibrium layer over log depth; NaN of fewer than two depths."""
-    _, layers = equilibrium(table, parameters, dataset, statistic)
+    _, layers = equilibrium(table, parameters, dataset, statistic, setting=setting)
     return exponent(layers.index.to_numpy(float), layers) if len(layers) > 1 else math.nan
 
 
@@ -419,13 +422,11 @@ def key_numbers(table, parameters):
     """
     told = {}
     for case in with_crops(parameters):
-        dataset, exactly = case.given["dataset"], ""
-        if not len(found := slopes(table, parameters, **case.given)):
-            continue
-        if case.given == {"dataset": dataset}:
-            exact = [theory_slope(table, parameters, dataset, name) for name in ("mean", "supremum")]
-            if all(map(math.isfinite, exact)):
-                exactly = "exact theory, mean over pairs: {:.2f}, supremum: {:.2f}; ".format(*exact)
-        what = f"slope over depth, {case.words} ({exactly}limit: {PAPER_SLOPE:g})"
-        told[dataset] = KeyNumber(what, interval(found))
+        if len(found := slopes(table, parameters, **case.given)):
+            both = ("mean", "supremum")
+            exact = [theory_slope(table, parameters, statistic=name, **case.given) for name in both]
+            exactly = "exact theory, mean over pairs: {:.2f}, supremum: {:.2f}; ".format(*exact)
+            exactly *= all(map(math.isfinite, exact))
+            what = f"slope over depth, {case.words} ({exactly}limit: {PAPER_SLOPE:g})"
+            told[case.given["dataset"]] = KeyNumber(what, interval(found))
     return list(told.values())[:3]
