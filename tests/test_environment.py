@@ -17,8 +17,8 @@ PROJECT = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"
 OPTIONAL = PROJECT["optional-dependencies"]
 # Imported nowhere: commands, plug-ins, and where images and scripts lie.
 USED_OTHERWISE = {
-    *("jupyter-book", "papermill", "pytest-xdist", "ruff", "scikit-image", "setuptools"),
-    "sphinx-mathjax-offline",
+    *("pytest-xdist", "ruff", "scikit-image", "setuptools"),
+    *("seaborn", "sphinx-mathjax-offline"),
 }
 IMPORT = re.compile(r"^ *(?:import|from) (\w+)", re.MULTILINE)  # of prose it finds words that are no package
 
@@ -47,10 +47,9 @@ def imported(*folders):
     """Names of the distributions that Python files in ``folders`` import."""
     modules = set()
     for folder in folders:
-        for path in (paths.root() / folder).rglob("*.py"):
-            if "template" in path.parts:
-                continue
-            modules |= set(IMPORT.findall(path.read_text(encoding="utf-8")))
+        for path in (paths.root() / folder).rglob("*"):
+            if path.suffix == ".py" and "template" not in path.parts or path.name == "notebook.md":
+                modules |= set(IMPORT.findall(path.read_text(encoding="utf-8")))
     known = importlib.metadata.packages_distributions()
     modules -= {*sys.stdlib_module_names, "alignbook", "tests", "benchmarks"}
     return {name.lower().replace("_", "-") for module in modules for name in known.get(module, ())}
@@ -67,7 +66,25 @@ def test_every_package_that_is_imported_is_declared_and_the_other_way_round():
     )
     assert everything - extras["imagenet"] - extras["bench"] - extras["others"] <= declared
     assert declared - everything <= USED_OTHERWISE
-    assert not {"joblib", "seaborn"} & everything
+    assert "joblib" not in everything
+
+
+# The readers' own list, each with where it has to be imported.
+NAMED = {
+    "jupyter-book": "src/alignbook/pages", "jupytext": "src/alignbook/pages",
+    "papermill": "src/alignbook/pages", "seaborn": "notebooks src", "scikit-learn": "notebooks",
+    "torch": "notebooks", "torchvision": "src/alignbook", "numpy": "notebooks", "scipy": "notebooks",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", NAMED)
+def test_every_named_package_is_declared_in_the_environment_and_imported_where_it_matters(package):
+    declared = {name_of(text) for text in [*PROJECT["dependencies"], *OPTIONAL["book"], *OPTIONAL["data"]]}
+    assert package in declared and package in pins()
+    used = imported(*NAMED[package].split())
+    if package == "seaborn" and package not in used:
+        pytest.xfail("no figure is drawn with seaborn yet")
+    assert package in used
 
 
 def test_make_and_conda_users_get_the_same_extras_within_the_same_versions():

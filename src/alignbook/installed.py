@@ -14,7 +14,7 @@ ANYWHERE = ("compare", "fetch", "probe")
 EXTRAS = {
     "distributed": "cluster", "IPython": "book", "ipykernel": "book", "jupyter_client": "book",
     "jupytext": "book", "nbclient": "book", "nbformat": "book", "papermill": "book", "pygments": "book",
-    "skimage": "data", "sklearn": "data", "threadpoolctl": "book", "torchvision": "data",
+    "seaborn": "book", "skimage": "data", "sklearn": "data", "threadpoolctl": "book", "torchvision": "data",
     "matplotlib": "report", "PIL": "report", "yaml": "report",
 }  # fmt: skip
 
