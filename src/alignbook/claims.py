@@ -4,18 +4,17 @@ Every constructor takes one measured value per seed (or an interval that a boots
 returns a :class:`Claim`. Margins and smallest effects that matter are part of the claim's definition: they
 are written down before the result is seen. Intervals are 95 % intervals.
 
-A verdict is one of
+The four outcomes of a statement:
 
 holds, contradicted
-    the interval lies on one side of the value that the statement names (or within its margin, or outside)
-absent
+    the interval lies on one side of the value that the statement names, and the estimate is at least the
+    smallest effect that matters away from it (or the interval lies within the statement's margin, or outside)
+no effect
     the interval lies within the smallest effect that matters: a bounded null
-undecided
+open
     none of these; :func:`needed` says how many seeds would decide it
-not judged
-    something that the statement requires is not met, or the profile reproduces nothing
-not run
-    nothing was measured
+
+A reader's own parameters may leave a statement *untested* (profile smoke) or *not run* (nothing measured).
 """
 
 import math
@@ -27,9 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-HOLDS, CONTRADICTED, ABSENT, UNDECIDED = "holds", "contradicted", "absent", "undecided"
-NOT_JUDGED, NOT_RUN = "not judged", "not run"
-OUTCOMES = (HOLDS, CONTRADICTED, ABSENT, UNDECIDED, NOT_JUDGED, NOT_RUN)
+HOLDS, CONTRADICTED, NO_EFFECT, OPEN = "holds", "contradicted", "no effect", "open"
+NOT_JUDGED, NOT_RUN = "untested", "not run"
+OUTCOMES = (HOLDS, CONTRADICTED, NO_EFFECT, OPEN, NOT_JUDGED, NOT_RUN)
+ABSENT, UNDECIDED = NO_EFFECT, OPEN  # names of studies that are not yet rewritten
 CONFIDENCE, POWER = 0.95, 0.8
 MOST_SEEDS = 10_000  # more than this, and no affordable number decides
 _ZERO = re.compile(r"^[+-](0(?:\.0+)?)(?![\d.])")  # 0.0 has no sign
@@ -42,11 +42,13 @@ class KeyNumber:
     """One of the numbers beside a figure: what it is, ours, and the one that the paper prints, if any.
 
     here, paper : float, str (a number with its spread, as it is to be shown) or None
+    interval : of ``here``, where that is a number
     """
 
     what: str
     here: float | str | None
     paper: float | str | None = None
+    interval: tuple[float, float] | None = None
 
 
 def with_case(sentence, words):
@@ -80,8 +82,8 @@ class Claim:
     interval : tuple of float or None
         (low, high), 95 %.
     outcome : str
-        ``holds``, ``contradicted``, ``absent`` (the interval lies within the smallest effect that matters),
-        ``undecided``, ``not judged`` (a requirement is not met, or the profile reproduces nothing) or
+        ``holds``, ``contradicted``, ``no effect`` (the interval lies within the smallest effect that
+        matters), ``open``, ``untested`` (a requirement is not met, or the profile reproduces nothing) or
         ``not run`` (nothing was measured).
     seeds : int
         How many measured values the verdict rests on.
@@ -113,7 +115,7 @@ class Claim:
     spread : float or None
         Standard deviation of the measured values.
     needed : dict or None
-        What would decide an undecided claim of :func:`alignbook.run`: {"seeds": how many new ones give a
+        What would decide an open claim of :func:`alignbook.run`: {"seeds": how many new ones give a
         verdict with 80 % power, or None where that is not known or too many, "why": str, "core_hours": float
         or None}. None of all others.
     what : str
@@ -140,7 +142,7 @@ class Claim:
     >>> claim.outcome, claim.seeds
     ('holds', 3)
     >>> Claim.greater("faster", "It is faster.", "Figure 1", [1.1, -0.9, 1.0], than=0.0).outcome
-    'undecided'
+    'open'
     """
 
     id: str
@@ -207,7 +209,7 @@ class Claim:
     @property
     def p_value(self) -> float | None:
         """Two-sided p of the t test of the mean against ``against``; None of a claim without one."""
-        if self.outcome not in (HOLDS, CONTRADICTED, UNDECIDED) or self.tolerance is not None:
+        if self.outcome not in (HOLDS, CONTRADICTED, OPEN) or self.tolerance is not None:
             return None
         if not self.spread or self.against is None or self.seeds < 3:
             return None
@@ -230,9 +232,9 @@ class Claim:
     ) -> "Claim":  # fmt: skip
         """``values`` (one per seed, or per ``what``) lie above ``than``: two-sided t interval of their mean.
 
-        Absent when the whole interval is within ``than`` ± ``matters``, if given; holds when it is above
-        ``than``, contradicted when it is below, else undecided; fewer than three seeds, or seeds without any
-        spread, are undecided. ``unit`` is that of ``values``.
+        No effect when the whole interval is within ``than`` ± ``matters``, if given; holds when it is above
+        ``than`` and the mean at least ``matters`` above it, contradicted when the same is so below, else
+        open; fewer than three seeds, or seeds without any spread, are open. ``unit`` is that of ``values``.
         """
         return cls._directed(id, statement, source, values, than, 1, paper, what, matters, unit)
 
@@ -249,16 +251,12 @@ class Claim:
         _require_finite([than])
         values, mean, interval = t_interval(values)
         low, high = interval or (-math.inf, math.inf)
-        outcome = UNDECIDED
+        outcome = OPEN
         if matters is not None and than - matters <= low and high <= than + matters:
-            outcome = ABSENT
-        elif low > than or high < than:
+            outcome = NO_EFFECT
+        elif (low > than or high < than) and abs(mean - than) >= (matters or 0.0):
             outcome = HOLDS if (low > than) == (sign > 0) else CONTRADICTED
-        test = f"95 % t interval of the mean over {_counted(values, what)} against {than:g}"
-        if matters is not None:
-            test += f", absent within ± {matters:g} {unit}".rstrip()
-            if outcome in (HOLDS, CONTRADICTED) and abs(mean - than) < matters:
-                test += "; our estimate is smaller than that, so more seeds may show it absent"
+        test = f"mean of {_counted(values, what)} against {than:g}"
         return cls(
             id, statement, source, paper, None, mean, interval, outcome, len(values), test,
             matters=matters, unit=unit, against=float(than), spread=_spread(values), what=what,
@@ -272,13 +270,12 @@ class Claim:
         """The mean of ``values`` (one per seed, or ``what``) is ``paper`` within ``tolerance`` (same unit).
 
         Holds when the t interval lies within the margin (an equivalence test), contradicted when it
-        lies outside, else undecided; fewer than three seeds, or seeds without any spread, are
-        undecided.
+        lies outside, else open; fewer than three seeds, or seeds without any spread, are open.
         """
         paper, tolerance = _checked(paper, tolerance)
         values, mean, interval = t_interval(values)
         outcome = _equivalence(interval, paper, tolerance)
-        test = f"95 % t interval over {_counted(values, what)} against {paper:g} ± {tolerance:g}"
+        test = f"mean of {_counted(values, what)} against {paper:g} ± {tolerance:g}"
         return cls(
             id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test,
             against=paper, spread=_spread(values), what=what,
@@ -292,7 +289,7 @@ class Claim:
         """A 95 % ``interval`` made elsewhere (a bootstrap, say) covers ``paper``.
 
         Holds when it does and lies within ``paper`` ± ``tolerance``, contradicted when it does not,
-        undecided when it does but is wider than that; fewer than three seeds are undecided.
+        open when it does but is wider than that; fewer than three seeds are open.
         """
         low, high = (float(end) for end in interval)
         paper, tolerance = _checked(paper, tolerance)
@@ -300,12 +297,12 @@ class Claim:
         if low > high:
             raise ValueError(f"the interval ends at {high}, before it begins at {low}")
         if seeds < 3:
-            outcome = UNDECIDED
+            outcome = OPEN
         elif not low <= paper <= high:
             outcome = CONTRADICTED
         else:
             precise = paper - tolerance <= low and high <= paper + tolerance
-            outcome = HOLDS if precise else UNDECIDED
+            outcome = HOLDS if precise else OPEN
         test = f"95 % interval against {paper:g}, to be covered, and {paper:g} ± {tolerance:g}, to lie within"
         test += f"; {seeds} of the three seeds that a verdict needs" if seeds < 3 else ""
         return cls(
@@ -321,22 +318,20 @@ class Claim:
 
         Values are one per seed, or per ``what``. The interval is the 95 % prediction interval of one run,
         mean ± t s √(1 + 1/n), and not that of the mean, which a perfect reproduction would leave as often as
-        not. Holds when ``paper`` lies within it, contradicted when it lies outside; undecided below three
+        not. Holds when ``paper`` lies within it, contradicted when it lies outside; open below three
         values, where these have no spread, and with a ``tolerance``, where the interval reaches further than
         that from the mean, so that it says little.
         """
         paper, tolerance = _checked(paper, 0.0 if tolerance is None else tolerance)
         values, mean, interval = t_interval(values)
-        test = f"printed value against the 95 % prediction interval of one run, {_counted(values, what)}"
+        test = f"printed value against what one more run could give, by {_counted(values, what)}"
         if interval is None:
-            return cls(
-                id, statement, source, paper, None, mean, None, UNDECIDED, len(values), test, what=what
-            )
+            return cls(id, statement, source, paper, None, mean, None, OPEN, len(values), test, what=what)
         half = (interval[1] - mean) * math.sqrt(len(values) + 1)
         interval = (mean - half, mean + half)
         outcome = HOLDS if abs(paper - mean) <= half else CONTRADICTED
         if outcome == HOLDS and 0 < tolerance < half:
-            outcome = UNDECIDED
+            outcome = OPEN
             test += f", which is wider than ± {tolerance:g}"
         return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test, what=what)
 
@@ -354,14 +349,14 @@ class Claim:
 
 
 def needed(claim):
-    """What would decide an undecided ``claim``: {"seeds": int or None, "why": str}; None for any other.
+    """What would decide an open ``claim``: {"seeds": int or None, "why": str}; None for any other.
 
     The least number of new seeds (or of ``what`` the claim has one value of) with which, at the mean and the
     spread that were seen, a verdict comes out with 80 % power, whichever it is: *holds*, *contradicted* or
-    *absent*. None where there is nothing to plan by, or where more than 10,000 would be needed; ``why`` says
-    which.
+    *no effect*. None where there is nothing to plan by, or where more than 10,000 would be needed; ``why``
+    says which.
     """
-    if claim.outcome != UNDECIDED:
+    if claim.outcome != OPEN:
         return None
     if claim.seeds == 1:
         return {"seeds": None, "why": f"one {claim.what} has no spread to plan by"}
@@ -389,7 +384,7 @@ def _seeds(power):
 def _power(claim, n):
     """Chance of a verdict by ``n`` normal values that have the mean and the spread of ``claim``.
 
-    Undecided is a mean whose distance from ``claim.against`` lies between two bounds that half the t interval
+    Open is a mean whose distance from ``claim.against`` lies between two bounds that half the t interval
     moves: averaged over ``_PIECES`` equally likely standard deviations of the n values. A number for every
     effect; scipy's noncentral t distribution gives NaN for large ones.
     """
@@ -403,7 +398,8 @@ def _power(claim, n):
     if claim.tolerance is not None:  # an equivalence: within the margin, or beyond it
         inner, outer = unit * claim.tolerance - half, unit * claim.tolerance + half
     else:
-        inner, outer = unit * (claim.matters or 0.0) - half, half
+        matters = unit * (claim.matters or 0.0)
+        inner, outer = matters - half, np.maximum(half, matters)
 
     def nearer(bound):
         return special.ndtr(bound - distance) - special.ndtr(-bound - distance)
@@ -488,10 +484,10 @@ def _cut(ends, low, high):
 
 def _equivalence(interval, target, tolerance):
     if interval is None:
-        return UNDECIDED
+        return OPEN
     low, high = interval
     if target - tolerance <= low and high <= target + tolerance:
         return HOLDS
     if high < target - tolerance or low > target + tolerance:
         return CONTRADICTED
-    return UNDECIDED
+    return OPEN

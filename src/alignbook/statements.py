@@ -22,7 +22,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from alignbook.claims import Claim, with_case
+from alignbook.claims import Claim, t_interval, with_case
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import SEED, from_seed
 from alignbook.wording import digits
@@ -110,7 +110,7 @@ class Statement:
 
     above, below : the values lie on this side; needs ``matters``, the smallest effect that matters
     near : the mean is this, within ``within``
-    one_run : the paper prints this value of one run; ``within``: undecided where our runs scatter further
+    one_run : the paper prints this value of one run; ``within``: open where our runs scatter further
     exactly : a quantity without randomness is this, within ``within``
 
     matters, unit, because : the smallest effect that matters, its unit, and why, one line
@@ -215,6 +215,39 @@ class Statement:
             return Claim.one_run(*about, values, target, self.within, what=what)
         judge = Claim.greater if self.rule == "above" else Claim.less
         return judge(*about, values, target, matters=self.matters, what=what, unit=self.unit)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A quantity that a page tells and on which no verdict rests.
+
+    id : as a finding or a key number names it; text : what it is, a few words
+    of : (table, parameters, **given) → one value per seed, or one number
+    unit, paper, each, bounds : as of a :class:`Statement`
+    """
+
+    id: str
+    text: str
+    of: Callable
+    unit: str = ""
+    paper: float | str | Callable | None = None
+    each: Callable | None = None
+    bounds: tuple = (-math.inf, math.inf)
+
+    def measured(self, table, parameters):
+        """Claims without an outcome: one, or one per case."""
+        cases = [Case("", "", {})] if self.each is None else self.each(parameters)
+        return [self._measured(case, table, parameters) for case in cases]
+
+    def _measured(self, case, table, parameters):
+        values = _measured(self.of, table, parameters, case.given)
+        values = pd.Series(values if values is not None else [], dtype=float).dropna()
+        _, mean, interval = t_interval(values)
+        paper = _called(self.paper, parameters, case.given)
+        id = f"{self.id}-{case.id}" if case.id else self.id
+        return Claim(
+            id, self.text, "", paper, None, mean, interval, "", len(values), "", unit=self.unit
+        ).within(*self.bounds)  # fmt: skip
 
 
 def judged(statements, table, parameters, parts=MappingProxyType({})):

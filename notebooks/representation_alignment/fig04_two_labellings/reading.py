@@ -1,9 +1,7 @@
-"""How two labellings align with the same points, and how fast each is learned (Figures 3 and 4)."""
+"""How two labellings align with the same points, and how fast each is learned: measures, then statements."""
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import at, difference, sample
-from alignbook.statements import Case, Statement
-from alignbook.wording import joined, opening
+from alignbook.statements import Case, Number, Statement
 
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 
@@ -11,124 +9,76 @@ from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 ROUNDING = float(f"{sum(2 * sigma * 0.005 for sigma in PRINTED) / PRINTED_POINTS:.3g}")
 
 
-def rows_of(table, parameters, labelling):
-    """The rows of one of ``LABELLINGS`` at the figure's number of points, one per seed."""
-    return at(table, points=parameters["points"], labelling=labelling)
+def of(table, parameters, labelling, column):
+    """``column`` of one labelling at the figure's number of points, a sample over seeds."""
+    return sample(at(table, points=parameters["points"], labelling=labelling), column)
 
 
 def along(table, parameters, labelling, *singular):
-    """Share of the labels along these of the singular vectors 1 and 2 by seed, a sample."""
-    rows = rows_of(table, parameters, labelling)
-    return sum(sample(rows, f"along{n}") for n in singular)
+    """Share of the labels along these of the singular vectors 1 and 2, a sample."""
+    return sum(of(table, parameters, labelling, f"along{n}") for n in singular)
 
 
-def between(table, parameters, *singular):
-    """By seed: how much more of the first labelling than of the second lies along these singular vectors."""
+def contrast(table, parameters, *singular):
+    """How much more of the first labelling than of the second lies along these singular vectors."""
     return difference(*(along(table, parameters, name, *singular) for name in LABELLINGS))
 
 
-def steps(table, parameters):
-    """Steps that each labelling takes, two samples."""
-    return [sample(rows_of(table, parameters, name), "steps") for name in LABELLINGS]
+def steps_saved(table, parameters):
+    """Steps of gradient descent that the second labelling takes beyond the first."""
+    return difference(*(of(table, parameters, name, "steps") for name in reversed(LABELLINGS)))
 
 
 def missed(table, parameters, labelling):
     """Share of points beyond the line that separates the classes, of the worst draw; None without runs."""
     shares = []
-    for seed in rows_of(table, parameters, labelling)["seed"]:
+    for seed in at(table, points=parameters["points"], labelling=labelling)["seed"]:
         phi, labels = circle(parameters["points"], parameters["spread"], int(seed))
         shares.append(float((labels[labelling] * (phi @ SEPARATING[labelling]) <= 0).mean()))
     return max(shares, default=None)
 
 
-def mean_square(sigmas):
-    """Mean squared length of ``PRINTED_POINTS`` points that have these singular values."""
-    return sum(sigma**2 for sigma in sigmas) / PRINTED_POINTS
+def printed_square(table, parameters):
+    """Mean squared length of ``PRINTED_POINTS`` points with the printed singular values; None without runs."""
+    return sum(sigma**2 for sigma in PRINTED) / PRINTED_POINTS if len(at(table, labelling="first")) else None
 
 
-SHARE = {
-    "matters": 0.05, "unit": "of ‖y‖²",
-    "because": "a twentieth of the labels' squared length is about what one can see in Figure 3's curves",
-}  # fmt: skip
+def each_labelling(parameters):
+    return [Case(name, f"{name} labelling", {"labelling": name}) for name in LABELLINGS]
+
+
+SHARE = {"matters": 0.05, "unit": "of ‖y‖²", "because": "a twentieth is about what one can see in Figure 3"}
 STATEMENTS = [
     Statement(
-        "higher",
-        "At thresholds between the two singular values, the labelling along the first singular vector aligns "
-        "more.",
-        source="Figure 4, Section 4.1", of=lambda t, p: between(t, p, 1), above=0, headline=True, **SHARE,
-    ),
-    Statement(
-        "first", "The first labelling lies mostly along the first singular vector.",
-        source="Figure 4, Section 4.1", of=lambda t, p: along(t, p, "first", 1), above=0.5, bounds=(0, 1),
-        **SHARE,
-    ),
-    Statement(
-        "second", "The second labelling lies mostly along the second singular vector.",
-        source="Figure 4, Section 4.1", of=lambda t, p: along(t, p, "second", 2), above=0.5, bounds=(0, 1),
-        **SHARE,
+        "higher", "Between the two singular values, the labelling along v_1 aligns more.",
+        source="Figure 4, Section 4.1", of=lambda t, p: contrast(t, p, 1), above=0, headline=True, **SHARE,
     ),
     Statement(
         "faster", "Gradient descent learns the better aligned labelling in fewer steps.",
-        source="Sections 4 and 6.1", of=lambda t, p: difference(*steps(t, p)[::-1]), above=0, matters=1.0,
-        unit="steps", because="steps are whole numbers",
+        source="Sections 4 and 6.1", of=steps_saved, above=0, matters=1.0, unit="steps",
+        because="steps are whole numbers",
     ),
     Statement(
-        "below", "At thresholds below the second singular value, too, the first labelling aligns more.",
-        source="Figure 3", of=lambda t, p: between(t, p, 1, 2), above=0, ours=True, **SHARE,
+        "along", "Each labelling lies mostly along a singular vector of its own.",
+        source="Figure 4, Section 4.1", above=0.5, bounds=(0, 1), **SHARE,
+        of=lambda t, p, labelling: along(t, p, labelling, 1 + LABELLINGS.index(labelling)),
+        each=each_labelling,
     ),
     Statement(
         "separable", "A line through the origin separates the two classes without error.",
         source="Section 4.1", of=missed, exactly=0.0, within=0.0, unit="of the points, worst draw",
-        each=lambda p: [Case(name, f"{name} labelling", {"labelling": name}) for name in LABELLINGS],
+        each=each_labelling,
     ),
     Statement(
-        "trace",
-        f"The printed singular values are those of {PRINTED_POINTS} points of length one.",
-        source="Section 4.1", of=lambda t, p: mean_square(PRINTED) if len(at(t, labelling="first")) else None,
-        exactly=1.0, within=ROUNDING, unit="mean squared length",
-        opposed_by="the squares of its printed singular values sum to "
-        f"{PRINTED_POINTS * mean_square(PRINTED):.1f}; those of {PRINTED_POINTS} points of length one sum to "
-        f"{PRINTED_POINTS}",
+        "trace", f"The printed singular values are those of {PRINTED_POINTS} points of length one.",
+        source="Section 4.1", of=printed_square, exactly=1.0, within=ROUNDING, unit="mean squared length",
     ),
 ]  # fmt: skip
-
-LEARNED = {
-    HOLDS: "They are learned faster",
-    CONTRADICTED: "They are learned more slowly",
-    ABSENT: "They are learned equally fast",
-    UNDECIDED: "It is undecided which are learned faster",
-    NOT_JUDGED: "We do not judge which are learned faster",
-}
-TRACE = f" The printed singular values cannot be those of {PRINTED_POINTS} points of length one."
-
-
-def finding(table, parameters, claims):
-    """Which labelling aligns more and is learned faster, with the steps; words follow the verdicts."""
-    said = opening(
-        claims["higher"], "Labels along the first singular vector align more than labels along the second",
-        contradicted="Labels along the first singular vector align less than labels along the second",
-        absent="Labels along the first and the second singular vector align equally well",
-    )  # fmt: skip
-    learned = LEARNED.get(claims["faster"].outcome)
-    if said is None or learned is None:
-        return "The two labellings are not both among the results."
-    first, second = (found.mean() for found in steps(table, parameters))
-    trace = TRACE * (claims["trace"].outcome == CONTRADICTED)
-    return f"{joined(said, learned)}: {first:.0f} steps of gradient descent against {second:.0f}.{trace}"
-
-
-def key_numbers(table, parameters):
-    """Singular values, and the share of the first labelling along the first singular vector."""
-    first, second = (rows_of(table, parameters, name) for name in LABELLINGS)
-    if first.empty or second.empty:
-        return []
-    return [
-        *(
-            KeyNumber(f"{words} singular value of the points", interval(sample(first, name)), f"{sigma:g}")
-            for words, name, sigma in zip(("first", "second"), ("sigma1", "sigma2"), PRINTED, strict=True)
-        ),
-        KeyNumber(
-            "share of the first labelling along the first singular vector (%)",
-            f"{100 * sample(first, 'along1').mean():.1f}",
-        ),
-    ]
+NUMBERS = [
+    Number("steps-first", "steps to learn the first labelling", lambda t, p: of(t, p, "first", "steps")),
+    Number("steps-second", "steps to learn the second labelling", lambda t, p: of(t, p, "second", "steps")),
+    Number(
+        "sigma", "singular value", lambda t, p, n: of(t, p, "first", f"sigma{n}"),
+        paper=lambda p, n: PRINTED[n - 1], each=lambda p: [Case(f"{n}", "", {"n": n}) for n in (1, 2)],
+    ),
+]  # fmt: skip

@@ -9,15 +9,15 @@ import html
 
 import yaml
 
-from alignbook import paths
+from alignbook import findings, paths
 from alignbook.claims import HOLDS
 from alignbook.errors import AlignbookError
-from alignbook.pages import claim_tables, coverage, glance
-from alignbook.pages.tables import marked
+from alignbook.pages import coverage, glance
+from alignbook.pages.tables import badge, marked
 from alignbook.runs import notebooks
 
-# How an answer calls the sections of the findings.
-WORDS = {"holds": glance.HOLDS, "part": glance.PART, "fails": glance.NOT, "open": glance.OPEN}
+# How an answer calls the words of findings.
+WORDS = {"holds": findings.HOLDS, "part": findings.IN_PART, "fails": findings.FAILS, "open": findings.OPEN}
 
 
 def write(paper, argument, exercises, records):
@@ -83,10 +83,11 @@ def _called(record):
 
 
 def _sentence(sentence, record, claims):
-    section = glance.section_of(claims)
-    words = counted(next(sentence[key] for key, known in WORDS.items() if known == section), claims)
+    word = findings.word(claims)
+    key = next((key for key, known in WORDS.items() if known == word), "open")
+    words = counted(sentence[key], claims)
     link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
     if claims and claims != record.headline:  # the card below has another verdict
         link += f", its statement “{marked(claims[0].group or claims[0].statement)}”"
-    verdict = f'<span class="ab-verdict">{claim_tables.spread(claims)}</span>'
+    verdict = f'<span class="ab-verdict">{badge(word, explained=True)}</span>'
     return f"<li>{marked(words)} {verdict} <small>({link})</small></li>"

@@ -32,6 +32,8 @@ _FIGURE = re.compile(
 _PANEL = re.compile(r'data-panel="(\d+)"')  # of a thumbnail
 _ALT = re.compile(r'alt="([^"]*)"')
 _FORMULA = re.compile(r'([(“‘]*)(<span class="math [^>]*>[^<]*</span>)([.,;:!?)’”]*)')
+_SECTION = re.compile(r"</?section\b")
+AUDIT = "statements and numbers, differences from the paper, provenance, code"
 DARK = "-dark.svg"
 SOURCE = "\0"  # in place of a figure's address
 LONGEST = 300  # characters of a description
@@ -43,6 +45,7 @@ def setup(app):
     app.connect("env-check-consistency", number_per_page)
     app.connect("doctree-resolved", terms.link_terms)
     app.connect("doctree-resolved", terms.name_synonyms)
+    app.connect("html-page-context", fold_audit)
     app.connect("html-page-context", pair_figures)
     app.connect("html-page-context", stack_tables)
     app.connect("html-page-context", keep_options_whole)
@@ -71,6 +74,29 @@ def number_per_page(app, env):
         for figures in by_kind.values():
             for position, name in enumerate(figures, 1):
                 figures[name] = (position,)
+
+
+def fold_audit(app, pagename, templatename, context, doctree):
+    """A page's section *Audit* is folded: what proves it is there for those who ask."""
+    if "body" in context:
+        context["body"] = audit_folded(context["body"])
+
+
+def audit_folded(body):
+    """The HTML ``body`` with its section ``audit`` in a fold, its heading as the summary."""
+    start = body.find('<section id="audit">')
+    if start < 0:
+        return body
+    depth, end = 0, len(body)
+    for tag in _SECTION.finditer(body, start):
+        depth += -1 if tag[0].startswith("</") else 1
+        if not depth:
+            end = body.index(">", tag.end()) + 1
+            break
+    inner = body[start:end].removesuffix("</section>")
+    opening, heading, rest = re.split(r"(<h2>.*?</h2>)", inner, maxsplit=1, flags=re.DOTALL)
+    fold = f'<details class="ab-audit"><summary>{heading}<small>{AUDIT}</small></summary>{rest}</details>'
+    return f"{body[:start]}{opening}{fold}</section>{body[end:]}"
 
 
 def pair_figures(app, pagename, templatename, context, doctree):

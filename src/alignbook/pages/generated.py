@@ -42,7 +42,7 @@ def write(books, records, pages):
     ordered = [records[book.name] for book in books]
     (pages / "outcomes.txt").write_text(glance.outcomes(PAPERS, ordered), encoding="utf-8")
     (pages / "home.txt").write_text(glance.home(ordered), encoding="utf-8")
-    (pages / "findings.md").write_text(glance.findings(PAPERS, ordered), encoding="utf-8")
+    (pages / "findings.md").write_text(glance.all_findings(PAPERS, ordered), encoding="utf-8")
     (pages / "scorecard.md").write_text(scorecard.write(PAPERS, ordered), encoding="utf-8")
     (pages / "status.md").write_text(_status(ordered), encoding="utf-8")
     for paper in PAPERS:
@@ -52,7 +52,7 @@ def write(books, records, pages):
             texts = [path.read_text(encoding="utf-8") if path.is_file() else "" for path in prose]
             text = chapter.write(paper, *texts, group)
             (pages / paper / "index.md").write_text(text, encoding="utf-8")
-    told = {record.name: spoken(record.finding) for record in ordered}
+    told = {record.name: spoken(record.finding.text) for record in ordered}
     shown = {"description": told, "picture": share.write(ordered, pages)}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
     ideas.tell(ordered, pages)

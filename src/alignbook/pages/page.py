@@ -1,5 +1,6 @@
 """A notebook's page: validated parameters, results, and the parts that every page shows."""
 
+import base64
 import html
 import inspect
 import json
@@ -8,34 +9,23 @@ import types
 from dataclasses import asdict, replace
 from functools import cache
 
+import pandas as pd
 from IPython.display import HTML, display
 
 from alignbook import paths
 from alignbook.claims import NOT_JUDGED
 from alignbook.errors import AlignbookError
-from alignbook.over_seeds import SEED
 from alignbook.pages import share, style
 from alignbook.pages.claim_tables import claims_table, verdict
 from alignbook.pages.names import spoken
-from alignbook.pages.tables import folded, lettered_prose, marked, number, table, typeset
+from alignbook.pages.tables import folded, lettered_prose, marked, measured, number, table, typeset
 from alignbook.runs import engine, notebooks, parameters, plans, results
-from alignbook.wording import listed
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
-SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 _CODE = re.compile(r"`([^`]+)`")
-_AUTHORS = re.compile(r"^.* (?=\w+\. )")  # of a title's first part: "Maennel Fig. 2"
 _KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
-NEW_SEEDS = (
-    '<p class="ab-note">These numbers rest, as the verdicts do, on seeds planned before they were run; '
-    "figures and tables show all runs unless they say otherwise.</p>"
-)
-BANNERS = {
-    "smoke": "Embedded stand-in data and toy sizes: this shows that the code runs. It reproduces nothing.",
-    "quick": "settings: smaller than the paper's",
-    "paper": "settings: the paper's own values, where it states them",
-}
-IN_PART = "settings: the paper's own values as far as they are run, smaller elsewhere"
+TOY = "embedded stand-in data, toy sizes: reproduces nothing"
+LARGEST = 500_000  # bytes of a figure's data, which stand in the page itself
 
 
 class Page:
@@ -57,7 +47,10 @@ class Page:
         self.table = self.run.table
         style.apply()
         _vector_figures()
-        said = {"finding": self.run.finding, "claims": [asdict(claim) for claim in self.run.claims]}
+        said = {
+            "finding": asdict(self.run.finding),
+            "claims": [asdict(claim) for claim in self.run.claims],
+        }
         # As text, since messages between processes know no infinite numbers.
         display(HTML(head(self.run)), metadata={SAID: json.dumps(said)})
 
@@ -66,14 +59,31 @@ class Page:
 
         run : an engine.Run of the page's study whose numbers they are, where a plan's judge its main claim
         """
-        run = run or self.run
-        stated = any(number(key.paper) for key in run.key_numbers)
+        keys = (run or self.run).key_numbers
+        stated = any(number(key.paper) for key in keys)
         rows = []
-        for key in run.key_numbers:
+        for key in keys:
             paper = {"Paper": number(key.paper) or "not stated"} if stated else {}
-            rows.append({"Number": marked(key.what), **paper, "Here": number(key.here) or "–"})
-        judged = len(run.judged_table) < len(run.table)
-        return HTML(table(rows, "key") + NEW_SEEDS * judged)
+            rows.append({"Number": marked(key.what), **paper, "Here": _here(key)})
+        return HTML(table(rows, "key") * bool(rows))
+
+    def data(self, frame, name="figure"):
+        """A link to the numbers of a figure: the data frame ``frame`` as CSV, which stands in the page.
+
+        name : of the file, without its end
+        """
+        text = frame.to_csv(index=not isinstance(frame.index, pd.RangeIndex), float_format="%.6g")
+        if len(text) > LARGEST:
+            raise AlignbookError(f"{self.notebook.name}: {len(text):,} bytes of data, at most {LARGEST:,}")
+        file = f"{self.notebook.name.replace('/', '-')}-{name}.csv"
+        address = f"data:text/csv;base64,{base64.b64encode(text.encode()).decode()}"
+        size = f"{len(text) / 1000:.0f} kB" if len(text) >= 1000 else f"{len(text)} bytes"
+        return HTML(f'<p><a download="{file}" href="{address}">The figure\'s data as CSV</a> ({size})</p>')
+
+    def audit(self):
+        """What proves the page: statements with their numbers, provenance, parameters and code."""
+        parts = (self.claims(), self.planned(), self.provenance(), self.source())
+        return HTML("".join(part.data for part in parts))
 
     def claims(self):
         """The paper's claims and their outcomes, the headline first; replicates of a statement unfold."""
@@ -161,7 +171,7 @@ def highlighted(code):
 
 def says(chapter):
     """What stands before a notebook's claim: whose it is."""
-    return "We ask" if chapter == notebooks.OWN else "The paper claims"
+    return "We ask" if chapter == notebooks.OWN else "The paper says"
 
 
 @cache
@@ -181,7 +191,7 @@ def address_of(chapter, field="url"):
 
 
 def head(run):
-    """HTML of a page's first lines: what it shows, what the paper claims, the verdict, what was found."""
+    """HTML of a page's first lines: what the paper claims, the verdict in a word, what was seen."""
     notebook = notebooks.find(run.name)
     target = f"#claim-{html.escape(run.headline.id)}"
     judged, word = f'<a class="ab-verdict" href="{target}">{verdict(run.claims)}</a>', says(notebook.paper)
@@ -189,84 +199,57 @@ def head(run):
         word = word.replace("The paper", f'<a href="{html.escape(address)}">The paper</a>')
     return (
         f"{banner(run)}"
-        f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}'
-        f"{in_the_paper(notebook)}</p>"
-        f'<p class="ab-finding"><span class="ab-word">We find</span> {judged}<br>{parted(run.finding)}</p>'
+        f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}</p>'
+        f'<p class="ab-finding"><span class="ab-word">We saw</span> {judged}<br>{parted(run.finding)}</p>'
     )
 
 
 def parted(finding):
-    """HTML of a finding: what was found, and below it, in smaller type, the caveat."""
-    first, *rest = SENTENCE.split(finding)
-    caveat = f' <span class="ab-caveat">{marked(" ".join(rest))}</span>' if rest else ""
-    return f"{marked(first)}{caveat}"
+    """HTML of a findings.Finding: what was seen, and below it, in smaller type, the caveat."""
+    caveat = f' <span class="ab-caveat">{marked(finding.caveat)}</span>' if finding.caveat else ""
+    return f"{marked(finding.text)}{caveat}"
 
 
 def in_the_paper(notebook):
-    """HTML of a link to what a page reproduces, in the paper's PDF and at its page; empty without a PDF."""
+    """HTML of what a page reproduces, a link to its page of the paper's PDF where that is known."""
+    label = html.escape(notebook.label)
     address = None if notebook.paper == notebooks.OWN else address_of(notebook.paper, "pdf")
     if not address:
-        return ""
-    what = _AUTHORS.sub("", notebook.title.split(" · ")[0])
+        return f"<strong>{label}</strong>"
     page = notebook.paper_page
-    place, said = (f"#page={page}", f", page {page}") if page else ("", "")
-    link = f'<a href="{html.escape(address + place)}">{html.escape(what)} in the PDF{said}</a>'
-    return f' <small class="ab-place">({link})</small>'
+    place, title = (f"#page={page}", f"page {page} of the PDF") if page else ("", "the PDF")
+    return f'<strong><a href="{html.escape(address + place)}" title="{title}">{label}</a></strong>'
 
 
 def banner(run):
-    """HTML of one line that says in plain sight what a page shows."""
+    """HTML of one short line: which figure, profile, data and seeds; whether it is toy, stale or diverged."""
+    notebook = notebooks.find(run.name)
     used = sorted({name for item in run.stored for name in results.datasets(item.job).values()})
-    count = run.parameters.get("seeds")
-    data = notebooks.find(run.name).data
     made_of = ", ".join(map(spoken, used)) or "synthetic data"
     facts = [
+        f"{html.escape(run.shown_profile)} profile",
         # Values of one's own may name other data.
-        f"data: {data}" if data and run.profile in engine.FAITHFUL else made_of,
-        _state(run, len(run.shown)),
+        html.escape(notebook.data if notebook.data and run.profile in engine.FAITHFUL else made_of),
     ]
-    if count is not None:
-        seeds = [value for name, value in run.parameters.items() if name.endswith("seeds")]
-        seeds += [claim.seeds for claim in run.claims if claim.runs and claim.what == SEED]
-        most = max(seeds)
-        facts.insert(1, f"{count} to {most} seeds" if most > count else f"{count} seed{'s' * (count != 1)}")
-    if run.joined:
-        profile, total = run.joined_profile
-        facts[-2] += f", {len(run.joined)} of {total} runs of profile {profile} done"
+    if (count := run.parameters.get("seeds")) is not None:
+        facts.append(f"{count} seed{'s' * (count != 1)}")
+    if run.near == "smoke":
+        facts.append(TOY)
+    if run.stale:
+        reasons = sorted({reason for why in run.stale.values() for reason in why})
+        facts.append(f"STALE: {len(run.stale)} of {len(run.shown)} results ({', '.join(reasons)} since)")
     if run.diverged:
         facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
-    kind = run.profile or "custom"
-    return (
-        f'<div class="ab-banner ab-{kind}" role="note"><strong>{html.escape(run.shown_profile)}</strong> '
-        f"<span>{html.escape(_what(run))}</span> "
-        + " ".join(f"<span>{html.escape(fact)}</span>" for fact in facts)
-        + "</div>"
-    )
+    shown = " ".join(f"<span>{fact}</span>" for fact in (in_the_paper(notebook), *facts))
+    return f'<div class="ab-banner ab-{run.profile or "custom"}" role="note">{shown}</div>'
 
 
-def _what(run):
-    """What a reader must know of the values behind the page."""
-    if run.joined:
-        return IN_PART
-    if run.profile in engine.FAITHFUL and notebooks.find(run.name).paper == notebooks.OWN:
-        return "settings: ours, since there is no paper"
-    if told := notebooks.find(run.name).settings.get(run.profile):
-        return f"settings: {told}"
-    if run.profile == "quick" and (fewer := _fewer(run)):
-        return f"{BANNERS['paper']}, but fewer {listed(fewer)}"
-    if run.profile:
-        return BANNERS[run.profile]
-    toy = ", which reproduces nothing: no claim is judged" if run.near == "smoke" else ""
-    return f"values of your own, nearest to those of profile {run.near}{toy}"
-
-
-def _fewer(run):
-    """The lists that are shorter than profile paper's, where nothing but the seeds differs from it else."""
-    paper = parameters.resolve(notebooks.find(run.name), "paper")
-    differing = [name for name, value in run.parameters.items() if value != paper[name] and name != "seeds"]
-    pairs = [(run.parameters[name], paper[name]) for name in differing]
-    lists = all(isinstance(whole, list) and {*part} < {*whole} for part, whole in pairs)
-    return [name.replace("datasets", "data sets") for name in differing] if lists else []
+def _here(key):
+    """HTML of a key number of ours, with its interval where it has one."""
+    if not key.interval:
+        return number(key.here) or "–"
+    here, low, high = measured(key.here, key.interval)
+    return f"{here} <small>({low} to {high})</small>"
 
 
 def duration(seconds):
@@ -289,16 +272,6 @@ def _value(value):
 def _data_origin(record):
     made_from = [record[field] for field in results.DATASETS.values() if record.get(field)]
     return ", ".join(f"{data['name']} {data['sha256'][:12]}" for data in made_from) or "generated"
-
-
-def _state(run, total):
-    if not run.stale:
-        untried = sum(item.untried() for item in run.shown)
-        part = "all" if untried == total else f"{untried} of {total}"
-        elsewhere = f" ({part} runs by earlier code, checked on other runs alone)"
-        return "up to date" + elsewhere * (untried > 0)
-    reasons = sorted({reason for why in run.stale.values() for reason in why})
-    return f"STALE: {len(run.stale)} of {total} results ({', '.join(reasons)} since)"
 
 
 def _is_parameter(name, value):

@@ -2,7 +2,9 @@
 
 from string import ascii_lowercase
 
+import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from alignbook.claims import t_interval
@@ -28,6 +30,60 @@ def band(ax, frame, colour, spread="range", line="-", **style):
     elif spread:
         width = (frame.sem() if spread == "error" else frame.std()).fillna(0.0)
         ax.fill_between(mean.index, mean - width, mean + width, color=colour, alpha=0.22, lw=0)
+
+
+def label_ends(ax, ends, gap=1.15):
+    """Name lines where they end: [(x, y, text, colour)], right of each point and never over one another.
+
+    Call it when the limits of ``ax`` stand. gap : least distance of two labels, in heights of a letter
+    """
+    size = plt.rcParams["font.size"]
+    step = gap * size * ax.figure.dpi / 72
+    ends = sorted(ends, key=lambda end: ax.transData.transform(end[:2])[1])
+    heights = [ax.transData.transform(end[:2])[1] for end in ends]
+    for n in range(1, len(heights)):
+        heights[n] = max(heights[n], heights[n - 1] + step)
+    over = max(0.0, heights[-1] - ax.transAxes.transform((0, 1))[1]) if heights else 0.0
+    for n in reversed(range(len(heights))):  # back down from the top, as far as there is room
+        top = heights[n] - over if n + 1 == len(heights) else min(heights[n], heights[n + 1] - step)
+        heights[n] = top
+    for (x, y, text, colour), height in zip(ends, heights, strict=True):
+        place, above = ax.transData.transform((x, y))
+        shift = (6, (height - above) * 72 / ax.figure.dpi)
+        ax.annotate(
+            text, (x, y), shift, textcoords="offset points", color=colour, va="center", annotation_clip=False
+        )
+
+
+def curves(ax, table, x, y, hue, ends, palette, errorbar=("pi", 100), **style):
+    """Lines of ``y`` over ``x`` for each value of ``hue``: mean and range over the rows, named at their ends.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Tidy, one row per seed and ``x``.
+    ends : dict
+        Text by value of ``hue``, in the order of drawing; values that it lacks are not drawn.
+    palette : dict or list
+        Colours of the values.
+    errorbar, **style
+        Of ``seaborn.lineplot``.
+    """
+    colours = palette if isinstance(palette, dict) else dict(zip(ends, palette, strict=False))
+    shown = table[table[hue].isin(list(ends))]
+    sns.lineplot(
+        shown, x=x, y=y, hue=hue, hue_order=list(ends), palette=colours, errorbar=errorbar, legend=False,
+        ax=ax, **style,
+    )  # fmt: skip
+    means = shown.groupby([hue, x], observed=True)[y].mean()
+    label_ends(
+        ax,
+        [
+            (means[value].index.max(), means[value][means[value].index.max()], text, colours[value])
+            for value, text in ends.items()
+            if value in means
+        ],
+    )
 
 
 def dots(ax, place, values, colour):

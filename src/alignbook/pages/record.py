@@ -4,8 +4,9 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
+from alignbook import findings
 from alignbook.claims import Claim
-from alignbook.pages.claim_tables import main
+from alignbook.findings import Finding
 from alignbook.pages.page import SAID
 from alignbook.runs import notebooks
 
@@ -17,8 +18,9 @@ class Record:
     """A page at a glance. Everything is JSON.
 
     name, title, statement : the notebook's name, its first heading, what the paper claims
+    label, subject : its number in the paper, ``Maennel Fig. 2``, and what it asks or shows
     profile, shown_profile : of the results, the second in words
-    finding : one or two sentences; claims : list of Claim
+    finding : findings.Finding; claims : list of Claim
     figure : the first figure, {"file": its name in the built book, "alt": str, "panel": the number of the one
         that a thumbnail shows}, or None
     seeds, runs, stale, diverged : counts (``seeds`` None without randomness)
@@ -28,10 +30,12 @@ class Record:
 
     name: str
     title: str
+    label: str
+    subject: str
     statement: str
     profile: str
     shown_profile: str
-    finding: str
+    finding: Finding
     claims: list
     figure: dict | None
     seeds: int | None
@@ -51,19 +55,9 @@ class Record:
         return self.name.split("/")[1]
 
     @property
-    def label(self):
-        """The title's first part, ``Maennel Fig. 2``."""
-        return self.title.split(" · ")[0]
-
-    @property
-    def subject(self):
-        """The title's second part, ``the transfer function f(σ)``."""
-        return self.title.split(" · ")[-1]
-
-    @property
     def headline(self):
         """The claims of the headline's statement: one, or its replicates."""
-        return main(self.claims)[0]
+        return findings.headline(self.claims)
 
     def of_statement(self, statement):
         """The claims of the statement called ``statement``: one, its replicates, or none."""
@@ -89,10 +83,12 @@ def of(run, executed, rendering):
     return Record(
         name=run.name,
         title=notebook.title,
+        label=notebook.label,
+        subject=notebook.subject,
         statement=notebook.claim,
         profile=run.profile,
         shown_profile=run.shown_profile,
-        finding=said["finding"],
+        finding=Finding(**said["finding"]),
         claims=[_claim(**claim) for claim in said["claims"]],
         figure=_first_figure(page, notebook.thumbnail),
         seeds=run.parameters.get("seeds"),
@@ -109,7 +105,8 @@ def read(text):
     """The :class:`Record` of JSON ``text``; ValueError, KeyError or TypeError where it is none."""
     values = json.loads(text)
     claims = [_claim(**claim) for claim in values.pop("claims")]
-    return Record(**values, claims=claims)
+    finding = Finding(**values.pop("finding"))
+    return Record(**values, finding=finding, claims=claims)
 
 
 def _claim(*, interval, requires, **fields):

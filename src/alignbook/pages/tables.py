@@ -6,18 +6,31 @@ import re
 
 import pandas as pd
 
-from alignbook.claims import NOT_RUN, interval, spread  # noqa: F401, some of which pages take from here
+from alignbook import findings
+from alignbook.claims import (  # noqa: F401, some of which pages take from here
+    CONTRADICTED,
+    HOLDS,
+    NO_EFFECT,
+    NOT_JUDGED,
+    NOT_RUN,
+    OPEN,
+    interval,
+    spread,
+)
 from alignbook.pages.names import spoken
-from alignbook.wording import by_verdict, digits
+from alignbook.wording import digits
 
 # What each outcome means, for one who points at it; the chapter "How to read a page" says it at length.
-MEANS = by_verdict(
-    "our results lie where the paper says",
-    "our results lie on the other side of what the paper says",
-    "no effect, or one too small to matter",
-    undecided="our results allow either answer",
-    not_judged="measured, but what judging it takes for granted is not met here",
-) | {NOT_RUN: "nothing was measured"}
+MEANS = {
+    HOLDS: "our results lie where the paper says",
+    CONTRADICTED: "our results lie on the other side of what the paper says",
+    NO_EFFECT: "no effect, or one too small to matter",
+    OPEN: "our results allow either answer",
+    NOT_JUDGED: "too far from the paper's settings to say",
+    NOT_RUN: "nothing was measured",
+    findings.IN_PART: "some parts or settings hold, others do not",
+    findings.FAILS: "our results contradict the paper, or show no effect that matters",
+}
 _TAG = re.compile(r"<[^>]*>")
 # A letter on its own with a power, an index or both: l^-2, L^(3/5), c_l, I^f_l, σ_max^2; not fashion_mnist.
 _POWER = r"\^(?:\(([^()]*)\)|(-?[A-Za-z0-9]+(?:\.\d+)?))"

@@ -26,8 +26,8 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
-from alignbook import checkpoints, installed, paths, resuming, system
-from alignbook.claims import NOT_RUN, Claim, KeyNumber, needed
+from alignbook import checkpoints, findings, installed, paths, resuming, system
+from alignbook.claims import Claim, KeyNumber, needed
 from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
 from alignbook.over_seeds import SEED
 from alignbook.runs import digest, notebooks, parameters, plans, results, verified
@@ -134,11 +134,7 @@ class Run:
     def claims(self) -> list[Claim]:
         """The paper's claims, decided on these results; at profile smoke and near it, none is."""
         with self._told("claims"):
-            claims = self._judged(self.judged_table)
-            if any(c.outcome == NOT_RUN for c in claims) and len(self.judged_table) < len(self.table):
-                # A part of a study may have seeds of its own, of which none is new.
-                all_runs = {c.id: c for c in self._judged(self.table)}
-                claims = [all_runs.get(c.id, c) if c.outcome == NOT_RUN else c for c in claims]
+            claims = self._judged(self.table)
         if self.near == "smoke":
             return [claim.not_judged("profile smoke reproduces nothing") for claim in claims]
         claims = [replace(claim, needed=self._needed(claim)) for claim in claims]
@@ -147,6 +143,13 @@ class Run:
             replace(planned.get(claim.id, claim), headline=claim.headline, part=claim.part)
             for claim in claims
         ]
+
+    @cached_property
+    def numbers(self) -> list[Claim]:
+        """What the page tells without a verdict: claims without an outcome."""
+        listed = getattr(notebooks.find(self.name).reading, "NUMBERS", ())
+        with self._told("numbers"):
+            return [number for one in listed for number in one.measured(self.table, self.parameters)]
 
     def _judged(self, table):
         notebook = notebooks.find(self.name)
@@ -171,16 +174,13 @@ class Run:
                     found[claim.id] = replace(claim, runs=runs)
         return found
 
-    @cached_property
+    @property
     def judged_table(self) -> pd.DataFrame:
-        """The rows that verdicts rest on, of a plan's new seeds alone where these are the plan's values."""
-        plan = plans.of_run(self)
-        if plan is None or plan.new_seeds is None or "seed" not in self.table:
-            return self.table
-        return self.table[self.table["seed"].between(*plan.new_seeds)]
+        """The table; pages that are not yet rewritten ask for it."""
+        return self.table
 
     def _needed(self, claim):
-        """What would decide an undecided ``claim``: how many more values, core hours as stored, and why."""
+        """What would decide an open ``claim``: how many more values, core hours as stored, and why."""
         need = needed(claim)
         if need is None or need["seeds"] is None:
             return need and need | {"core_hours": None}
@@ -195,30 +195,27 @@ class Run:
         return next(claim for claim in self.claims if claim.headline)
 
     @cached_property
-    def finding(self) -> str:
-        """What was found, one or two sentences with their numbers from the results."""
-        return self._of_reading("finding", {claim.id: claim for claim in self.claims})
+    def finding(self) -> "findings.Finding":
+        """What was seen, with its caveat; numbers are those of claims and of ``numbers``."""
+        front = notebooks.find(self.name).front
+        if "finding" not in front:
+            return findings.split(self._of_reading("finding", {claim.id: claim for claim in self.claims}))
+        with self._told("finding"):
+            return findings.of(front, self.claims, self.numbers)
 
     @property
     def key_numbers(self) -> list[KeyNumber]:
-        """At most three numbers, each with ``what``, ``here`` and ``paper``: ours beside the paper's.
+        """At most three numbers, each with ``what``, ``here`` and ``paper``: ours beside the paper's."""
+        front = notebooks.find(self.name).front
+        if "finding" not in front:
+            return self._of_reading("key_numbers")
+        with self._told("key numbers"):
+            return findings.key_numbers(front, self.claims, self.numbers)
 
-        Of the rows that verdicts rest on; what these lack, of all, as with verdicts.
-        """
-        found = {key.what: key for key in self._of_reading("key_numbers")}
-        if len(self.judged_table) < len(self.table):
-            of_all = {key.what: key for key in self._of_reading("key_numbers", table=self.table)}
-            found = of_all | found if found.keys() <= of_all.keys() else found
-        return list(found.values())
-
-    def _of_reading(self, name, *more, table=None):
-        """What its reading's function ``name`` makes of a table, by default the rows that verdicts rest on.
-
-        Raises AlignbookError where it cannot.
-        """
-        reading, table = notebooks.find(self.name).reading, self.judged_table if table is None else table
+    def _of_reading(self, name, *more):
+        """What its reading's function ``name`` makes of the table. Raises AlignbookError where it cannot."""
         with self._told(name):
-            return getattr(reading, name)(table, self.parameters, *more)
+            return getattr(notebooks.find(self.name).reading, name)(self.table, self.parameters, *more)
 
     def _told(self, name):
         """The table may come from elsewhere, with the right digest and with text where numbers belong."""

@@ -7,6 +7,7 @@ import difflib
 import importlib
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from alignbook import paths
@@ -52,6 +53,25 @@ class Notebook:
         return match.group(1) if match else self.slug
 
     @property
+    def label(self):
+        """What it reproduces, as the paper numbers it, e.g. ``Maennel Fig. 2``.
+
+        ``alignbook: figure:`` of the front matter; in older notebooks the first part of the title.
+        """
+        return self.field("figure") or self.title.split(" · ")[0]
+
+    @property
+    def subject(self):
+        """The title, without the figure's number where that stands in it."""
+        return self.title if self.field("figure") else self.title.split(" · ")[-1]
+
+    @property
+    def front(self):
+        """The front matter's ``alignbook``, a dict."""
+        front = _front(self.text)
+        return front if isinstance(front, dict) else {}
+
+    @property
     def claim(self):
         """What the paper claims, one line: the field ``alignbook: claim:`` of the notebook's front matter.
 
@@ -72,7 +92,7 @@ class Notebook:
         ``alignbook: parts:`` of the front matter; empty where the claim is one statement. Raises
         AlignbookError where it is no such mapping.
         """
-        parts = self._told("parts") or {}
+        parts = self.field("parts") or {}
         if not isinstance(parts, dict) or not all(isinstance(words, str) for words in parts.values()):
             raise AlignbookError(f"{paths.shown(self.source)}: parts must be a mapping, {{id: a few words}}")
         return parts
@@ -83,7 +103,7 @@ class Notebook:
 
         ``alignbook: data:`` of the front matter.
         """
-        return self._told("data")
+        return self.field("data")
 
     @property
     def settings(self):
@@ -91,7 +111,7 @@ class Notebook:
 
         ``alignbook: settings:`` of the front matter.
         """
-        return self._told("settings") or {}
+        return self.field("settings") or {}
 
     @property
     def paper_page(self):
@@ -99,7 +119,7 @@ class Notebook:
 
         ``alignbook: paper_page:`` of the front matter.
         """
-        return self._told("paper_page")
+        return self.field("paper_page")
 
     @property
     def thumbnail(self):
@@ -107,15 +127,11 @@ class Notebook:
 
         ``alignbook: thumbnail:`` of the front matter; without it, the first.
         """
-        return self._told("thumbnail") or 1
+        return self.field("thumbnail") or 1
 
-    def _told(self, field):
+    def field(self, name):
         """A field of the front matter's ``alignbook``, or None."""
-        try:
-            front = read_yaml(self.text.removeprefix("---").split("\n---", 1)[0], plain=True)
-            return front["alignbook"].get(field)
-        except UNREADABLE:
-            return None
+        return self.front.get(name)
 
     @property
     def folder(self):
@@ -150,6 +166,14 @@ class Notebook:
             if absent and not file.exists():  # else a module of the study's name hides it
                 raise AlignbookError(f"{self.name} has no {part} {paths.shown(file)}") from None
             raise AlignbookError(f"{self.name}: its {part} cannot be imported: {fault(error)}") from error
+
+
+@cache
+def _front(text):
+    try:
+        return read_yaml(text.removeprefix("---").split("\n---", 1)[0], plain=True)["alignbook"]
+    except UNREADABLE:
+        return {}
 
 
 def every():
