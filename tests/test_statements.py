@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, needed
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_JUDGED, NOT_RUN, OPEN, needed
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import at, sample
 from alignbook.statements import Case, Requirement, Statement, came_out, condition, judged, over
@@ -34,21 +34,21 @@ def only(stated, values, parameters=None):
 OUTCOMES = [
     ({"above": 0}, UP, HOLDS),
     ({"above": 0}, DOWN, CONTRADICTED),
-    ({"above": 0}, WIDE, UNDECIDED),
-    ({"above": 0}, SMALL, ABSENT),
-    ({"above": 0}, [2.0, 2.1], UNDECIDED),
+    ({"above": 0}, WIDE, OPEN),
+    ({"above": 0}, SMALL, NO_EFFECT),
+    ({"above": 0}, [2.0, 2.1], OPEN),
     ({"above": 5.0}, UP, CONTRADICTED),
     ({"below": 0}, DOWN, HOLDS),
     ({"below": 0}, UP, CONTRADICTED),
-    ({"below": 0}, WIDE, UNDECIDED),
-    ({"below": 0}, SMALL, ABSENT),
+    ({"below": 0}, WIDE, OPEN),
+    ({"below": 0}, SMALL, NO_EFFECT),
     ({"near": 2.0, "within": 0.5}, UP, HOLDS),
     ({"near": 3.0, "within": 0.5}, UP, CONTRADICTED),
-    ({"near": 2.5, "within": 0.5}, UP, UNDECIDED),
+    ({"near": 2.5, "within": 0.5}, UP, OPEN),
     ({"one_run": 2.3}, UP, HOLDS),
     ({"one_run": 3.0}, UP, CONTRADICTED),
-    ({"one_run": 2.3}, UP[:2], UNDECIDED),
-    ({"one_run": 2.3, "within": 0.3}, UP, UNDECIDED),
+    ({"one_run": 2.3}, UP[:2], OPEN),
+    ({"one_run": 2.3, "within": 0.3}, UP, OPEN),
 ]
 
 
@@ -363,11 +363,11 @@ def test_what_there_is_one_value_of_is_the_name_of_the_index():
     def about(values):
         return only(statement(of=lambda t, p: values, above=0), UP)
 
-    assert "over 3 groups" in about(values).test and about(values).what == "group"
+    assert "of 3 groups" in about(values).test and about(values).what == "group"
     assert needed(about(values))["why"].endswith("of 3 groups")
-    assert "over 3 seeds" in about(values.rename_axis("seed")).test
-    assert "over 3 seeds" in about(list(values)).test
-    assert "over 6 values" in about(pd.concat({"a": values, "b": values})).test
+    assert "of 3 seeds" in about(values.rename_axis("seed")).test
+    assert "of 3 seeds" in about(list(values)).test
+    assert "of 6 values" in about(pd.concat({"a": values, "b": values})).test
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -11,6 +11,7 @@ import torch
 
 from alignbook import paths
 from alignbook.claims import Claim
+from alignbook.findings import Finding
 from alignbook.pages import glance, ideas, toys
 from alignbook.runs import notebooks
 from tests.pages.test_interactive import data_of, path_of
@@ -62,14 +63,15 @@ def test_the_chapter_includes_every_picture_and_what_was_found():
 
 
 def test_only_pages_of_the_book_are_listed_with_their_verdict(tmp_path):
-    claim = Claim("c", "s", "Fig. 1", None, None, 1.0, (0.5, 1.5), "contradicted", 3, "rule")
+    given = ("c", "s", "Fig. 1", None, None, 1.0, (0.5, 1.5), "contradicted", 3, "rule")
+    claim = Claim(*given, headline=True)
     record = SimpleNamespace(
         name="random_labels/fig02_misalignment", label="Fig. 2", subject="filters",
-        finding="They align: 4 against 48. A caveat.", claims=[claim],
+        finding=Finding("They align: 4 against 48.", "A caveat."), claims=[claim],
     )  # fmt: skip
     ideas.tell([record], tmp_path)
     found = (tmp_path / "found-misalignment.txt").read_text()
-    assert found.strip() == glance.told([record]) and "contradicted" in found
+    assert found.strip() == glance.told([record]) and "fails" in found
     assert 'They align: 4 against 48. <span class="ab-caveat">A caveat.' in found and found.count("<li>") == 1
     assert 'href="random_labels/fig02_misalignment.html"' in found
     assert (tmp_path / "found-alignment.txt").read_text().count("<li>") == 0

@@ -51,7 +51,7 @@ SHARE = {"matters": 0.05, "unit": "of ‖y‖²", "because": "a twentieth is abo
 STATEMENTS = [
     Statement(
         "higher", "Between the two singular values, the labelling along v_1 aligns more.",
-        source="Figure 4, Section 4.1", of=lambda t, p: contrast(t, p, 1), above=0, headline=True, **SHARE,
+        source="Figures 3 and 4, Section 4.1", of=lambda t, p: contrast(t, p, 1), above=0, headline=True, **SHARE,
     ),
     Statement(
         "faster", "Gradient descent learns the better aligned labelling in fewer steps.",

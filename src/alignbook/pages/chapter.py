@@ -1,23 +1,21 @@
 """A paper's landing page: its argument, our answer, its figures, what is covered, exercises.
 
 The argument is prose, ``book/chapters/<paper>.md``, and so are the exercises, ``book/exercises/<paper>.md``.
-The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a statement each and have
-words for every way in which its verdict can turn, in which ``{held}`` of ``{all}`` counts its replicates.
+The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a page each (``by``) and the
+word of its verdict (``word``) under which they are true; under another, the page's finding stands instead.
 """
 
 import html
 
 import yaml
 
-from alignbook import findings, paths
-from alignbook.claims import HOLDS
+from alignbook import paths
 from alignbook.errors import AlignbookError
 from alignbook.pages import coverage, glance
-from alignbook.pages.tables import badge, marked
+from alignbook.pages.tables import marked
 from alignbook.runs import notebooks
 
-# How an answer calls the words of findings.
-WORDS = {"holds": findings.HOLDS, "part": findings.IN_PART, "fails": findings.FAILS, "open": findings.OPEN}
+FIELDS = {"by", "word", "says"}
 
 
 def write(paper, argument, exercises, records):
@@ -45,12 +43,12 @@ def answer(paper, records):
     if asked is None:
         return []
     by_slug = {record.slug: record for record in records}
-    said = []
-    for sentence in asked["sentences"]:
-        slug, _, statement = sentence["by"].partition("#")
-        if slug in by_slug:
-            said.append(_sentence(sentence, by_slug[slug], by_slug[slug].of_statement(statement)))
-    return [f"## {asked['question']}", "", f'<ul class="ab-answer">{"".join(said)}</ul>', ""]
+    sentences = "".join(
+        _sentence(sentence, by_slug[sentence["by"]])
+        for sentence in asked["sentences"]
+        if sentence["by"] in by_slug
+    )
+    return [f"## {asked['question']}", "", f'<ul class="ab-answer">{sentences}</ul>', ""]
 
 
 def read(paper):
@@ -59,22 +57,16 @@ def read(paper):
     Raises
     ------
     AlignbookError
-        Where a sentence lacks words for a verdict.
+        Where a sentence lacks a field.
     """
     path = paths.root() / "notebooks" / paper / "answer.yaml"
     if not path.is_file():
         return None
     asked = yaml.safe_load(path.read_text(encoding="utf-8"))
     for sentence in asked["sentences"]:
-        if set(sentence) != {"by", *WORDS}:
-            raise AlignbookError(f"{paths.shown(path)}, {sentence.get('by')}: needs by, {', '.join(WORDS)}")
+        if set(sentence) != FIELDS:
+            raise AlignbookError(f"{paths.shown(path)}, {sentence.get('by')}: needs by, word and says")
     return asked
-
-
-def counted(words, claims):
-    """``words`` of an answer with ``{held}`` and ``{all}``: of how many ``claims`` how many hold."""
-    held = sum(claim.outcome == HOLDS for claim in claims)
-    return words.replace("{held}", str(held)).replace("{all}", str(len(claims)))
 
 
 def _called(record):
@@ -82,12 +74,7 @@ def _called(record):
     return record.subject if record.paper == notebooks.OWN else record.label
 
 
-def _sentence(sentence, record, claims):
-    word = findings.word(claims)
-    key = next((key for key, known in WORDS.items() if known == word), "open")
-    words = counted(sentence[key], claims)
+def _sentence(sentence, record):
+    words = sentence["says"] if glance.word_of(record) == sentence["word"] else record.finding.text
     link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
-    if claims and claims != record.headline:  # the card below has another verdict
-        link += f", its statement “{marked(claims[0].group or claims[0].statement)}”"
-    verdict = f'<span class="ab-verdict">{badge(word, explained=True)}</span>'
-    return f"<li>{marked(words)} {verdict} <small>({link})</small></li>"
+    return f"<li>{marked(words)} {glance.verdict(record)} <small>({link})</small></li>"

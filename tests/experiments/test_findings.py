@@ -1,0 +1,53 @@
+"""What every published page keeps to: its finding fits its verdicts, few statements, all of them tested."""
+
+import re
+from functools import cache
+
+import pytest
+
+from alignbook import findings
+from alignbook.claims import NOT_JUDGED, NOT_RUN
+from alignbook.runs import engine, notebooks
+from alignbook.statements import judged
+
+BOOKS = [book for book in notebooks.every() if "finding" in book.front]
+MOST, OURS = 8, 2  # statements of a page, and those of them that are ours
+WORDS = 60  # of a finding with its caveat
+
+
+@cache
+def stored(name):
+    return engine.most_faithful(notebooks.find(name)) or pytest.skip("nothing is stored")
+
+
+@pytest.fixture(params=BOOKS, ids=lambda book: book.name)
+def book(request):
+    return request.param
+
+
+def test_the_finding_fits_and_nothing_is_untested(book):
+    run = stored(book.name)
+    assert findings.differing(book.front["stands_on"], run.claims) == []
+    assert run.finding.fits and len(f"{run.finding.text} {run.finding.caveat}".split()) <= WORDS
+    assert not re.match("We do not|Whether|It is open", run.finding.text)
+    assert {claim.id for claim in run.claims if claim.outcome in (NOT_JUDGED, NOT_RUN)} == set()
+    assert 1 <= len(run.key_numbers) <= 3
+
+
+def test_there_are_few_statements(book):
+    statements = book.reading.STATEMENTS
+    assert len(statements) <= MOST
+    assert sum(bool(statement.ours) for statement in statements) <= OURS
+    assert not any(statement.requires or statement.seen for statement in statements)
+
+
+def test_of_no_rows_nothing_is_said(book):
+    run = stored(book.name)
+    nothing = run.table.iloc[:0][["unit"]]
+    claims = judged(book.reading.STATEMENTS, nothing, run.parameters, book.parts)
+    assert {claim.outcome for claim in claims} == {NOT_RUN}
+    numbers = [
+        n for one in getattr(book.reading, "NUMBERS", ()) for n in one.measured(nothing, run.parameters)
+    ]
+    assert all(number.measured is None for number in numbers)
+    assert not findings.of(book.front, claims, numbers).fits
