@@ -9,7 +9,7 @@ from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_JUDGED, OPEN, C
 from alignbook.errors import AlignbookError
 
 FRONT = {
-    "finding": "It rises by {rises:.1f} ({rises.low:.1f} to {rises.high:.1f}), the paper has {rises.paper:.0f}.",
+    "finding": "It rises by {rises:.1f} ({rises.low:.1f} to {rises.high:.1f}), paper {rises.paper:.0f}.",
     "caveat": "Only {rises.seeds} seeds.",
     "stands_on": {"rises": HOLDS},
 }
@@ -25,7 +25,7 @@ def claims(*outcomes):
 
 def test_a_finding_is_filled_from_its_claims():
     found = findings.of(FRONT, claims(HOLDS), [])
-    assert found == findings.Finding("It rises by 2.0 (1.5 to 2.5), the paper has 3.", "Only 5 seeds.")
+    assert found == findings.Finding("It rises by 2.0 (1.5 to 2.5), paper 3.", "Only 5 seeds.")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """A paper's landing page: its argument, our answer, its figures, what is covered, exercises.
 
 The argument is prose, ``book/chapters/<paper>.md``, and so are the exercises, ``book/exercises/<paper>.md``.
-The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a page each (``by``) and the
-word of its verdict (``word``) under which they are true; under another, the page's finding stands instead.
+The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a page each (``by``) and
+the word of its verdict (``word``) under which they are true; under another, the finding stands instead.
 """
 
 import html
