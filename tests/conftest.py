@@ -230,7 +230,8 @@ class Checkout:
 
     def environment(self, **more):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("ALIGNBOOK_")}
-        return kept | {"PYTHONPATH": str(self.root / "src"), "PYTHONWARNINGS": "default"} | more
+        own = {"PYTHONPATH": str(self.root / "src"), "PYTHONWARNINGS": "default"}
+        return kept | own | {"ALIGNBOOK_RESULTS": str(self.results)} | more
 
     def start(self, *arguments, **environment):
         return subprocess.Popen(

@@ -49,7 +49,8 @@ class Toys:
 @pytest.fixture
 def toys(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
-    for name in ("ALIGNBOOK_RESULTS", "ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "data" / "results"))
+    for name in ("ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
         monkeypatch.delenv(name, raising=False)
     made = Toys(tmp_path)
     monkeypatch.setattr("alignbook.runs.results.time.sleep", lambda seconds: None)
@@ -302,6 +303,7 @@ WRONG_TABLES = {
     "other rows": (b"step,value\n0,1\n", 3, None),
     "no UTF-8": (b"step,value\n0,\xff\n", 1, None),
     "longer rows": (b"step,value\n0,1,2,3\n0,1,2,3\n", 2, None),
+    "rows longer by one": (b"step,value\n0,1,5\n1,2,6\n2,3,7\n", 3, None),
     "text": (b"step,value\n0,a\n1,b\n", 2, []),
     "no column": (b"step\n0\n1\n2\n", 3, 2),
     "infinite": (b"step,value\n0,inf\n", 1, []),
@@ -359,7 +361,7 @@ def test_provenance_that_is_none_counts_as_missing(stored, text):
         {"workers": 1.5},
         {"device": 3},
         {"profile": ["quick"]},
-        {"recompute": None},
+        {"recompute": ""},
     ]
     + [{"seeds": 10**5000}, {"rate": float("nan")}, {"labels": "plain"}],
     ids=lambda change: next(iter(change)),

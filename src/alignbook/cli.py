@@ -118,8 +118,11 @@ def _parser():
     run.add_argument(
         "--recompute",
         choices=("missing", "stale", "all"),
-        default="missing",
-        help="which jobs to compute: missing, also stale, or all (default: missing)",
+        help="which jobs to compute: missing, also stale, or all (default: missing; stale for a study of "
+        "your own)",
+    )
+    run.add_argument(
+        "--commit", action="store_true", help="store the results with the book's, in data/results"
     )
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
     run.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
@@ -309,6 +312,9 @@ def _run(options):
         progress=engine.to_stderr,
         **values,
     )
+    if options.commit:
+        for item in run.stored:
+            results.move_to_book(item.job)
     executed = None
     if book:
         executed = book.execute(notebook, run.parameters, book.run_path(run))
@@ -318,6 +324,7 @@ def _run(options):
         "parameters": run.parameters,
         "results": [str(results.location(item.job)) + ".csv" for item in run.stored],
         "diverged": run.diverged,
+        "stale": len(run.stale),
         "notebook": str(executed) if executed else None,
     }
     if options.json:
@@ -335,16 +342,21 @@ def _expect(notebook, values, options):
     from alignbook.runs import costs, engine
 
     jobs = engine.jobs_of(notebook, values)
-    found = {job.name: None if options.recompute == "all" else results.peek(job) for job in jobs}
-    if options.recompute == "stale":
-        found = {name: None if item and item.stale() else item for name, item in found.items()}
+    recompute = options.recompute or engine.default_recompute(jobs)
+    found = {job.name: None if recompute == "all" else results.peek(job) for job in jobs}
+    stale = {name: why for name, item in found.items() if item and (why := item.stale())}
+    if recompute == "stale":
+        found |= dict.fromkeys(stale)
+        stale = {}
     waiting = [job for job in jobs if found[job.name] is None]
     seconds = costs.expected(waiting)
     unknown = sum(second is None for second in seconds)
     hours = None if unknown else sum(seconds) / 3600
+    if stale:
+        warnings.warn(engine.stale_line(stale, len(jobs)), engine.Stale, stacklevel=2)
     if options.json:
         rows = [{"job": u.name, "seconds": s} for u, s in zip(waiting, seconds, strict=True)]
-        return _print_json({"jobs": len(jobs), "missing": rows, "core_hours": hours})
+        return _print_json({"jobs": len(jobs), "missing": rows, "stale": len(stale), "core_hours": hours})
     print(f"{notebook.name}: {len(jobs)} jobs, {len(waiting)} to compute")
     if waiting and unknown:
         some = "" if unknown == len(waiting) else f" for {unknown} of them"
@@ -559,10 +571,11 @@ def _decide(options):
         print(f"{claims} undecided, {heads} of them headlines; " * (not options.dry_run), end="")
         print(f"{plans} for {hours:.1f} core hours")
         return 0
-    stored = decide.work(
-        options.hours, names=options.names, workers=options.workers, scheduler=options.scheduler,
-        device=options.device, say=engine.to_stderr,
-    )  # fmt: skip
+    with system.environment({"ALIGNBOOK_RESULTS": str(paths.book_results())}):  # plans are the book's
+        stored = decide.work(
+            options.hours, names=options.names, workers=options.workers, scheduler=options.scheduler,
+            device=options.device, say=engine.to_stderr,
+        )  # fmt: skip
     left = sum(item.hours for item in decide.queue(options.names))
     if options.json:
         return _print_json({"stored": stored, "core_hours_left": left})

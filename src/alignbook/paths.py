@@ -1,4 +1,4 @@
-"""Where things are: a checkout's root, its notebooks, the results store."""
+"""Where things are: a checkout's root, its notebooks, the stores of results."""
 
 import os
 from pathlib import Path
@@ -20,8 +20,18 @@ def root():
 
 
 def results():
-    """The results store: ``ALIGNBOOK_RESULTS``, else ``data/results`` in the checkout."""
+    """Where runs write: ``ALIGNBOOK_RESULTS``, else ``results`` among the generated files."""
+    return Path(os.environ.get("ALIGNBOOK_RESULTS") or build() / "results")
+
+
+def book_results():
+    """The book's own store: ``ALIGNBOOK_RESULTS``, else ``data/results`` in the checkout."""
     return Path(os.environ.get("ALIGNBOOK_RESULTS") or root() / "data" / "results")
+
+
+def stores():
+    """Where results are read, the reader's own before the book's."""
+    return list(dict.fromkeys((results(), book_results())))
 
 
 def data():
@@ -30,8 +40,8 @@ def data():
 
 
 def checkpoints():
-    """What is kept of training: ``ALIGNBOOK_CHECKPOINTS``, else ``.checkpoints`` in the results store."""
-    return Path(os.environ.get("ALIGNBOOK_CHECKPOINTS") or results() / ".checkpoints")
+    """What is kept of training: ``ALIGNBOOK_CHECKPOINTS``, else ``.checkpoints`` in the book's store."""
+    return Path(os.environ.get("ALIGNBOOK_CHECKPOINTS") or book_results() / ".checkpoints")
 
 
 def build():

@@ -11,7 +11,7 @@ from alignbook.runs import costs, results
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """Two seeds of one setting, of which the first paid for the checkpoint, and one of another function."""
-    monkeypatch.setattr(results, "folder", lambda job: tmp_path)
+    monkeypatch.setattr(results, "folders", lambda job: [tmp_path])
     for name, arguments, wall, cost in [
         ("a-1", {"width": 8, "seed": 0}, 90.0, 90.0),
         ("a-2", {"width": 8, "seed": 1}, 10.0, 90.0),

@@ -229,10 +229,55 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
     assert (quick["stored"], quick["stale"]) == (3, 3)
     assert "STALE: 3 of 3 results (the code has changed since)" in checkout.python(BANNER)
     before = csvs(checkout)
+    told = "3 of 3 stored results are stale (the code has changed): --recompute stale computes them again"
+    status, out, err = checkout.run(*ALONE, "--json")
+    assert (status, json.loads(out)["stale"], err) == (0, 3, f"alignbook: warning: {told}\n")
+    status, out, err = checkout.run(*ALONE, "--dry-run", "--json")
+    assert (json.loads(out)["missing"], json.loads(out)["stale"]) == ([], 3) and told in err
+    assert told in checkout.python(f"{CAUGHT}; print(found[0].message)")
+    out, err = checkout.run(*ALONE, "--dry-run", "--recompute", "stale")[1:]
+    assert out.startswith("toy/fig99_toy: 3 jobs, 3 to compute") and not err
     status, _, err = checkout.run(*ALONE, "--recompute", "stale")
     assert status == 0 and "0 of 3 jobs stored, computing 3" in err and csvs(checkout) != before
     rows = json.loads(checkout.run("status", "--json")[1])
     assert next(row for row in rows if row["profile"] == "quick")["stale"] == 0
+
+
+CAUGHT = "import alignbook, warnings; found = warnings.catch_warnings(record=True).__enter__(); "
+CAUGHT += "alignbook.run('fig99')"
+
+
+def test_a_study_that_the_book_brings_no_results_of_is_computed_again_when_it_changes(checkout):
+    own = {"ALIGNBOOK_RESULTS": ""}
+    store = checkout.root / "_build" / "results" / "toy" / "fig99_toy"
+    assert checkout.run(*ALONE, **own)[0] == 0
+    made = {path.name: path.read_bytes() for path in store.glob("*.csv")}
+    assert len(made) == 3 and not checkout.results.exists()
+    text = checkout.experiment.read_text()
+    checkout.experiment.write_text(text.replace("* rate", "* rate * 2"))
+    dry = json.loads(checkout.run(*ALONE, "--dry-run", "--json", **own)[1])
+    assert (len(dry["missing"]), dry["stale"]) == (3, 0)
+    err = checkout.run(*ALONE, **own)[2]
+    assert "0 of 3 jobs stored, computing 3" in err and "stale" not in err
+    assert not made.items() & {path.name: path.read_bytes() for path in store.glob("*.csv")}.items()
+
+
+def test_what_a_reader_computes_stays_apart_until_it_is_committed(checkout):
+    own = {"ALIGNBOOK_RESULTS": ""}
+    store = checkout.root / "_build" / "results" / "toy" / "fig99_toy"
+    assert checkout.run(*ALONE)[0] == 0  # the book's
+    before = csvs(checkout)
+    _, _, err = checkout.run(*ALONE, "-p", "seeds=4", **own)
+    assert "3 of 4 jobs stored, computing 1" in err and csvs(checkout) == before
+    (table,) = store.glob("*.csv")
+    _, _, err = checkout.run(*ALONE, "-p", "seeds=4", "--recompute", "all", **own)
+    assert csvs(checkout) == before and len(list(store.glob("*.csv"))) == 4
+    next(store.glob("plain-seed0*.csv")).write_text("")  # the reader's own comes first
+    assert "3 of 4 jobs stored, computing 1" in checkout.run(*ALONE, "-p", "seeds=4", **own)[2]
+    content = table.read_bytes()
+    assert checkout.run(*ALONE, "-p", "seeds=4", "--commit", **own)[0] == 0
+    assert csvs(checkout) == before | {table.name: content} and not list(store.iterdir())
+    assert len(checkout.stored()) == 4
 
 
 BANNER = "from alignbook.pages import page; from alignbook.runs import engine; "

@@ -53,7 +53,8 @@ class Planned:
 @pytest.fixture
 def planned(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
-    for name in ("ALIGNBOOK_RESULTS", "ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "data" / "results"))
+    for name in ("ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(studies, "__path__", [str(tmp_path / "notebooks")])
     monkeypatch.chdir(tmp_path)

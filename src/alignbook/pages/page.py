@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import types
+import warnings
 from dataclasses import asdict, replace
 from functools import cache
 
@@ -43,7 +44,8 @@ class Page:
         missing = [known for known in spec if known not in given]
         if missing:
             raise AlignbookError(f"{self.notebook.name}: no value for {', '.join(missing)}")
-        self.run = engine.run(self.notebook.name, progress=engine.to_stderr, **self.parameters)
+        with warnings.catch_warnings(action="ignore", category=engine.Stale):  # the banner says it
+            self.run = engine.run(self.notebook.name, progress=engine.to_stderr, **self.parameters)
         self.table = self.run.table
         style.apply()
         _vector_figures()

@@ -50,8 +50,9 @@ def _larger(wanted, stored):
 
 def _beside(jobs):
     """(job, what is stored in its folder: [(arguments, record)]) of each of ``jobs``."""
-    known = {folder: list(_stored(folder)) for folder in {results.folder(job) for job in jobs}}
-    return [(job, known[results.folder(job)]) for job in jobs]
+    places = [tuple(results.folders(job)) for job in jobs]
+    known = {place: [item for folder in place for item in _stored(folder)] for place in set(places)}
+    return [(job, known[place]) for job, place in zip(jobs, places, strict=True)]
 
 
 def _stored(folder):

@@ -47,6 +47,12 @@ WORKER_ENVIRONMENT = {
 
 _worker_reports = None  # in a worker of ours, where its jobs report
 RECOMPUTE = ("missing", "stale", "all")
+
+
+class Stale(UserWarning):
+    """Results are shown whose code or data have changed since."""
+
+
 FAITHFUL = tuple(name for name in parameters.PROFILES if name != "smoke")  # they reproduce something
 
 
@@ -124,11 +130,16 @@ class Run:
         """Names of the jobs whose loss stopped being finite."""
         return [item.job.name for item in self.shown if item.diverged]
 
-    @property
+    @cached_property
     def stale(self) -> dict[str, list[str]]:
         """Reasons by file name, of the jobs whose code or data have changed since."""
         reasons = {results.location(item.job).name: item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
+
+    @property
+    def stale_line(self) -> str:
+        """What is stale and how to mend it; empty where nothing is."""
+        return stale_line(self.stale, len(self.shown))
 
     @cached_property
     def claims(self) -> list[Claim]:
@@ -222,7 +233,8 @@ class Run:
         return _told(f"{self.name}: no {name} from {self._folders()}")
 
     def _folders(self):
-        return ", ".join(map(paths.shown, sorted({results.folder(item.job) for item in self.shown})))
+        folders = {results.location(item.job).parent for item in self.shown}
+        return ", ".join(map(paths.shown, sorted(folders)))
 
 
 def run(
@@ -232,7 +244,7 @@ def run(
     device="auto",
     workers=None,
     scheduler=None,
-    recompute="missing",
+    recompute=None,
     progress=None,
     **overrides,
 ):
@@ -251,8 +263,10 @@ def run(
         Processes at once, by default one per core, or one on a GPU, where several share it.
     scheduler : str or distributed.Client, optional
         A Dask cluster that computes instead, or its address.
-    recompute : {"missing", "stale", "all"}
-        What is computed: jobs without a result, jobs whose code or data have changed, too, or all.
+    recompute : {"missing", "stale", "all"}, optional
+        What is computed: jobs without a result, jobs whose code or data have changed, too, or all. By
+        default ``missing``, with a warning where a result is stale; ``stale`` for a study of your own, of
+        which the book brings no results.
     progress : callable, optional
         ``progress(text)`` for lines of progress, by default none.
     **overrides : object
@@ -287,10 +301,26 @@ def run(
     notebook = notebooks.find(name)
     values = parameters.resolve(notebook, profile, overrides)
     jobs = jobs_of(notebook, values)
+    recompute = default_recompute(jobs) if recompute is None else recompute
     stored = run_jobs(
         jobs, device=device, workers=workers, scheduler=scheduler, recompute=recompute, progress=progress
     )
-    return _run(notebook, parameters.profile_of(notebook, values), values, stored)
+    made = _run(notebook, parameters.profile_of(notebook, values), values, stored)
+    if made.stale:
+        warnings.warn(made.stale_line, Stale, stacklevel=2)
+    return made
+
+
+def default_recompute(jobs):
+    """``missing``, or ``stale`` for a study that is being written: the book brings no results of it."""
+    return "missing" if results.in_book(jobs) else "stale"
+
+
+def stale_line(stale, count):
+    """One line on ``stale``, {file name: reasons}, of ``count`` stored results; empty where nothing is."""
+    reasons = ", ".join(sorted({reason for why in stale.values() for reason in why}))
+    remedy = "--recompute stale computes them again"
+    return f"{len(stale)} of {count} stored results are stale ({reasons}): {remedy}" if stale else ""
 
 
 def load(notebook, profile):
@@ -366,8 +396,8 @@ def run_jobs(jobs, *, device="auto", workers=None, scheduler=None, recompute="mi
     digest.forget()
     verified.forget()
     found = {job.name: None if recompute == "all" else results.fetch(job) for job in jobs}
-    if recompute == "stale":
-        found = {name: None if item and item.stale() else item for name, item in found.items()}
+    stale = [name for name, item in found.items() if item and item.stale()] if recompute == "stale" else []
+    found |= dict.fromkeys(stale)
     waiting = [job for job in jobs if found[job.name] is None]
     if others := sum(device_asked not in ("auto", item.kind) for item in found.values() if item):
         warnings.warn(
@@ -382,7 +412,7 @@ def run_jobs(jobs, *, device="auto", workers=None, scheduler=None, recompute="mi
         workers = min(workers or jobs_at_once(device), len(waiting))
         say(f"{len(jobs) - len(waiting)} of {len(jobs)} jobs stored, computing {len(waiting)}")
         # A job that another process stored meanwhile is taken from there, unless it is to be replaced.
-        task = partial(compute_one, device=device, replace=recompute != "missing")
+        task = partial(compute_one, device=device, replace=recompute == "all" or bool(stale))
         if scheduler is None:
             in_workers(waiting, task, workers, say, done=lambda job, text: say(f"{job.name}: {text}"))
         else:

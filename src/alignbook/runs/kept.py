@@ -147,7 +147,7 @@ def _of_paper(paper):
         if path.name == SOURCE:
             files[path / "cells"] = hashlib.sha256(b"".join(_CELL.findall(content))).hexdigest()
     stored = hashlib.sha256()
-    for path in _files(paths.results() / paper):
+    for path in [path for store in paths.stores() for path in _files(store / paper)]:
         stored.update(f"{path} {_version(path)}\n".encode())
     return files, stored.hexdigest()
 

@@ -1,10 +1,12 @@
-"""The results store: a tidy CSV and a JSON of provenance per job, written atomically.
+"""Stored results: a tidy CSV and a JSON of provenance per job, written atomically.
 
-``<store>/<paper>/<slug>/<job>-<key>.csv`` holds the table, ``.json`` beside it where it comes
-from; ``key`` is a digest of the job's arguments. The JSON is written last and names the digest of
-the CSV: a job is stored when the two agree, and a broken one is computed again.
+Runs write into a store of the reader's own and read from it and from the book's, see
+:func:`alignbook.paths.stores`. ``<store>/<paper>/<slug>/<job>-<key>.csv`` holds the table, ``.json`` beside
+it where it comes from; ``key`` is a digest of the job's arguments. The JSON is written last and names the
+digest of the CSV: a job is stored when the two agree, and a broken one is computed again.
 """
 
+import csv
 import hashlib
 import io
 import json
@@ -144,21 +146,46 @@ def owner(job):
 
 
 def location(job):
-    """Path of the job's files without their suffix."""
+    """Path of the job's files without their suffix: where they are, or where they would be written."""
+    places = _places(job)
+    return next(filter(_both_there, places), places[0])
+
+
+def folders(job):
+    """The folders that may hold the job's files, the reader's own first."""
+    return [store / owner(job) for store in paths.stores()]
+
+
+def _places(job):
     canonical = json.dumps(job.arguments, sort_keys=True, allow_nan=False)
     key = hashlib.sha256(canonical.encode()).hexdigest()[:10]
-    return folder(job) / f"{job.name}-{key}"
-
-
-def folder(job):
-    """The folder that holds the job's files."""
-    return paths.results() / owner(job)
+    return [folder / f"{job.name}-{key}" for folder in folders(job)]
 
 
 def exists(job):
     """Whether both files of ``job`` are there, whatever is in them."""
-    place = str(location(job))
+    return any(map(_both_there, _places(job)))
+
+
+def _both_there(place):
     return os.path.isfile(f"{place}.csv") and os.path.isfile(f"{place}.json")
+
+
+def in_book(jobs):
+    """Whether the book brings results of the studies that ``jobs`` are of."""
+    book = paths.root() / "data" / "results"
+    return any(any((book / name).glob("*-*.json")) for name in set(map(owner, jobs)))
+
+
+def move_to_book(job):
+    """Move the files of ``job`` from the reader's own store to the book's."""
+    own, book = _places(job)[0], _places(job)[-1]
+    if own != book and _both_there(own):
+        book.parent.mkdir(parents=True, exist_ok=True)
+        for suffix in (".csv", ".json"):
+            system.replace(_with_suffix(book, suffix), _with_suffix(own, suffix).read_bytes())
+        for suffix in (".json", ".csv"):
+            _with_suffix(own, suffix).unlink()
 
 
 def fetch(job):
@@ -208,10 +235,10 @@ def read(text):
     import pandas as pd  # here: most commands need no table, and it takes a second
 
     # Only an empty field is missing: "None" may be a label.
-    table = pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
-    if not isinstance(table.index, pd.RangeIndex):  # what it makes of columns without a name
+    lines = csv.reader(io.TextIOWrapper(io.BytesIO(text), "utf-8", newline=""))
+    if len(next(lines, ())) < len(next(lines, ())):  # pandas would take the first column for an index
         raise ValueError("the rows are longer than the header")
-    return table
+    return pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])
 
 
 def _check(provenance, job):
@@ -291,7 +318,7 @@ def store(job, table, origin, *, device, wall_time, cost=None, processor=None, s
         **({"processor": processor} if processor else {}),
         **({"host": host} if host else {}),
     }
-    place = location(job)
+    place = _places(job)[0]
     place.parent.mkdir(parents=True, exist_ok=True)
     system.replace(_with_suffix(place, ".csv"), text)
     described = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
@@ -324,9 +351,8 @@ def commit():
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
         if head.returncode:
             return None
-        changes = subprocess.run(
-            [*git, "status", "--porcelain", "--", "src"], capture_output=True, text=True
-        ).stdout
+        sources = [*git, "status", "--porcelain", "--", "src", "notebooks"]
+        changes = subprocess.run(sources, capture_output=True, text=True).stdout
     except OSError:
         return None
     return head.stdout.strip() + ("+changes" if changes.strip() else "")

@@ -189,7 +189,7 @@ def withdraw(notebook, compute, to):
 def _change(notebook, changed):
     file = _file(notebook)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with system.locked(paths.results() / ".locks" / f"{notebook.replace('/', '-')}-verified"):
+    with system.locked(paths.book_results() / ".locks" / f"{notebook.replace('/', '-')}-verified"):
         before = entries(notebook)
         after = changed(before)
         if after != before:
@@ -213,7 +213,7 @@ def _steps(notebook):
 
 
 def _file(notebook):
-    return paths.results() / notebook / NAME
+    return paths.book_results() / notebook / NAME
 
 
 def _is_number(value):
