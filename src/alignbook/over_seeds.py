@@ -163,6 +163,22 @@ def exponent(x, y):
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
+def jackknife(rows, statistic, unit="network"):
+    """Pseudo-values of ``statistic(rows)``, one per row: n θ − (n − 1) θ without it.
+
+    Their mean is the jackknife's estimate and the t interval of the mean its interval, for a statistic that is
+    no mean over rows: a slope over networks of several depths, say. Empty where ``statistic`` is NaN.
+
+    rows : DataFrame; unit : what there is one row of, the name of the index
+    """
+    whole, count = statistic(rows), len(rows)
+    if count < 2 or np.isnan(whole):
+        return _none()
+    without = [statistic(rows.drop(index=label)) for label in rows.index]
+    values = pd.Series(count * whole - (count - 1) * np.array(without), dtype=float)
+    return values.dropna().rename_axis(unit)
+
+
 def rank_correlation(one, other, ranked=True):
     """Spearman's correlation of two frames' rows, seed by seed, over the columns that both have.
 

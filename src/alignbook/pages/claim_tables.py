@@ -7,6 +7,7 @@ from alignbook import findings
 from alignbook.claims import NOT_RUN, OUTCOMES
 from alignbook.pages.tables import DECIMALS, badge, folded, marked, measured, number, table, typeset
 
+AFFORDABLE = 50  # core hours, up to which a page says how many more seeds would decide
 UNFOLDED = 6  # cases of the headline's statement that stand open, at most
 HEADLINE = '<span class="ab-headline">Headline</span> '
 OURS = " <small>(our reading)</small>"
@@ -105,7 +106,8 @@ def _own(claim):
     """What a reader must know of one case."""
     lines = [] if claim.outcome == NOT_RUN else [claim.test]
     lines += [f"On runs planned for it: {claim.runs}."] * bool(claim.runs)
-    return lines + ([decides(claim)] if claim.needed else [])
+    affordable = claim.needed and (claim.needed.get("core_hours") or 0) <= AFFORDABLE
+    return lines + ([decides(claim)] if affordable else [])
 
 
 def _told_apart(claim):

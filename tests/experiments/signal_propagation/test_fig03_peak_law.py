@@ -1,8 +1,6 @@
 """Figure 3's experiment on digits, and its fits and verdicts on made-up peaks."""
 
-import itertools
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +8,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import Claim
 from alignbook.errors import Diverged
 from alignbook.kernels.products import float32_products
-from alignbook.runs import notebooks
 from alignbook.statements import judged as judge
 from alignbook.studies.signal_propagation.fig03_peak_law import design, reading
 from alignbook.studies.signal_propagation.fig03_peak_law import experiment as fig03
-from alignbook.studies.signal_propagation.names import NAMES, called
+from alignbook.studies.signal_propagation.names import NAMES
 
 PARAMETERS = {
     "datasets": ["digits"],
@@ -76,10 +72,6 @@ def judged(table, **changes):
 def asked(**changes):
     parameters = {**PARAMETERS, "datasets": ["mnist"], "depths": list(range(10, 101, 10))}
     return parameters | {"variation_dataset": "mnist", **changes}
-
-
-def found(table, **changes):
-    return reading.finding(table, asked(**changes), judged(table, **changes))
 
 
 def test_jobs_are_complete_and_unique():
@@ -183,160 +175,6 @@ def test_losses_of_pairs_against_a_plain_loop():
         over = {"mean": np.mean, "supremum": max, "99 %": lambda values: np.percentile(values, 99)}
         expected = [over[row.statistic](losses) for losses in plain_losses(cosines, row.depth, row.layer)]
         assert [row.forward, row.backward] == pytest.approx(expected, rel=1e-9)
-
-
-def test_equilibrium_of_pairs():
-    """Losses l^-2 and (l/L)^3 meet where l^5 = L^3/κ; κ is found again from such peaks."""
-    rows = [
-        {"statistic": "mean", "depth": depth, "layer": layer, "forward": layer**-2.0,
-         "backward": (layer / depth) ** 3.0}
-        for depth in (1000, 2000, 4000, 9)
-        for layer in range(1, depth + 1)
-    ]  # fmt: skip
-    table = pd.DataFrame(rows).assign(dataset="mnist", setting=None, seed=0)
-    met = {depth: (depth**3 / 0.5) ** (1 / 5) for depth in (1000, 2000, 4000)}
-    nets = made_up({(depth, 0): round(layer) for depth, layer in met.items()})
-    both = pd.concat([nets, table, table], ignore_index=True)
-    kappa, layers = reading.equilibrium(both, asked(depths=list(met)), "mnist", "mean")
-    assert kappa == pytest.approx(0.5, rel=0.02)
-    assert layers.to_dict() == pytest.approx({d: (d**3 / kappa) ** (1 / 5) for d in met}, rel=1e-9)
-    # Beside networks the rows say nothing of a network; two depths are too few for a κ.
-    pd.testing.assert_frame_equal(reading.networks(both), reading.networks(nets))
-    assert judged(both)["slope-mnist"].outcome == judged(nets)["slope-mnist"].outcome
-    assert reading.equilibrium(both, asked(depths=[1000, 2000]), "mnist", "mean")[1].empty
-
-
-DEPTHS = (10, 20, 40, 80)
-
-
-def power_pairs(exponent):
-    """Losses of pairs of which the equilibrium layer is exactly L^``exponent`` for κ = 1."""
-    rows = [
-        {"statistic": statistic, "depth": depth, "layer": layer, "forward": 1.0 / layer,
-         "backward": layer / depth ** (2 * exponent)}
-        for statistic in fig03.OVER_PAIRS for depth in DEPTHS for layer in range(1, depth + 1)
-    ]  # fmt: skip
-    return pd.DataFrame(rows).assign(dataset="mnist", seed=0)
-
-
-def following(exponent, spread=0.0, accuracy=0.97, seeds=3):
-    """Networks, and pairs whose equilibrium layer is L^0.9; peaks near L^``exponent``."""
-    peaks = {(d, s): round(d ** (exponent + spread * (s % 3 - 1))) for d in DEPTHS for s in range(seeds)}
-    return pd.concat([made_up(peaks, accuracy=accuracy), power_pairs(0.9)], ignore_index=True)
-
-
-def test_the_equilibrium_of_the_data_is_judged():
-    """Peaks at the equilibrium layer follow it, though its slope is far from 3/5; others do not."""
-    judged_here = judged(following(0.9, 0.01, seeds=6), depths=list(DEPTHS), **FULL)
-    for statistic in ("mean", "99", "supremum"):
-        claim = judged_here[f"equilibrium-mnist-{statistic}"]
-        assert claim.outcome == "holds" and claim.measured == pytest.approx(0, abs=0.05) and claim.seeds == 3
-        assert judged_here[f"nearer-mnist-{statistic}"].outcome == "holds"
-    assert judged_here["slope-mnist"].outcome == "contradicted"
-    flat = judged(following(0.6, 0.01, seeds=6), depths=list(DEPTHS), **FULL)
-    assert flat["equilibrium-mnist-mean"].outcome == flat["nearer-mnist-mean"].outcome == "contradicted"
-    assert flat["slope-mnist"].outcome == "holds"
-    seen = judged(following(0.9, 0.01, seeds=5), depths=list(DEPTHS), **FULL)
-    for id in ("equilibrium-mnist-mean", "nearer-mnist-supremum"):  # chosen when three seeds were known
-        assert seen[id].outcome == "not judged" and seen[id].measured is not None
-    parameters = asked(depths=list(DEPTHS))
-    kappa, _ = reading.equilibrium(following(0.9), parameters, "mnist", "mean")
-    assert kappa == pytest.approx(1, rel=0.05)
-    assert reading.theory_slope(following(0.9), parameters, "mnist") == pytest.approx(0.9, abs=1e-6)
-    without = made_up({(d, s): d for d in DEPTHS for s in range(3)})
-    assert reading.equilibrium(without, parameters, "mnist", "mean")[1].empty
-    assert judged(without, depths=list(DEPTHS), **FULL)["equilibrium-mnist-mean"].outcome == "not run"
-
-
-def test_a_verdict_that_peaks_in_the_first_layer_decide_is_none():
-    """From the first layer of ten the slope is steep, without it 3/5; elsewhere both say the same."""
-    first = {(10, s): 1 for s in range(3)}
-    law = {(d, s): (6, 9, 14 + (s == 1))[n] for n, d in enumerate((20, 40, 80)) for s in range(3)}
-    line = {(d, s): d // 5 + (d == 80) * s for d in (20, 40, 80) for s in range(3)}
-    table = made_up(first | law, accuracy=0.97)
-    claim = judged(table, depths=list(DEPTHS), **FULL)["slope-mnist"]
-    assert claim.outcome == "not judged" and claim.interval[0] > 0.8
-    assert reading.slopes(table, asked(), "mnist", first=False).to_numpy() == pytest.approx(0.6, abs=0.1)
-    assert found(table, depths=list(DEPTHS), **FULL) == (
-        "MNIST (slope 1.2) is not judged, as its slope depends on peaks in the first layer."
-    )
-    steep = judged(made_up(first | line, accuracy=0.97), depths=list(DEPTHS), **FULL)
-    assert steep["slope-mnist"].outcome == "contradicted"
-
-
-def test_networks_far_from_the_printed_accuracy_decide_no_slope():
-    far = judged(following(0.9, 0.01, accuracy=0.895, seeds=6), depths=list(DEPTHS), **FULL)
-    for id in ("slope-mnist", "equilibrium-mnist-mean", "nearer-mnist-99"):
-        assert far[id].outcome == "not judged" and "0.02" in far[id].test
-    assert far["hidden-peak-mnist"].outcome != "not judged"
-    said = found(following(0.9, 0.01, accuracy=0.895), depths=list(DEPTHS), **FULL)
-    assert said == "MNIST (slope 0.9) is not judged, as our accuracy is too low."
-
-
-def test_inaccurate_networks_that_turn_a_slope_decide_none():
-    """Two far networks a seed, far out: on average the accuracies are near the printed ones."""
-    depths, far = range(10, 90, 10), (90, 100)
-    good = made_up({(d, s): round(1.5 * d**0.6) + s for d in depths for s in range(3)}, accuracy=0.97)
-    lost = made_up({(d, s): d - 7 * s for d in far for s in range(3)}, accuracy=0.87)
-    table, full = pd.concat([good, lost]), {"depths": [*depths, *far], **FULL}
-    assert judged(good, **full | {"depths": list(depths)})["slope-mnist"].outcome == "holds"
-    assert reading.shortfall(table, asked(**full), "mnist") < reading.ACCURACY_MARGIN
-    claim = judged(table, **full)["slope-mnist"]
-    assert claim.outcome == "not judged" and "below the printed accuracy" in claim.test
-    assert "depends on inaccurate networks" in found(table, **full)
-
-
-def test_inaccurate_networks_that_turn_the_equilibrium_decide_nothing():
-    """On the new seeds, too, the deepest network is far from the printed accuracy, and far out."""
-    near, far = DEPTHS[:-1], DEPTHS[-1]
-    new = range(6)
-    good = made_up({(d, s): round(d ** (0.9 + 0.01 * (s % 3 - 1))) for d in near for s in new}, accuracy=0.97)
-    lost = made_up({(far, s): 2 + s % 3 for s in new}, accuracy=0.92)
-    pairs = power_pairs(0.9)
-    alone = judged(pd.concat([good, pairs], ignore_index=True), depths=list(near), **FULL)
-    both = judged(pd.concat([good, lost, pairs], ignore_index=True), depths=list(DEPTHS), **FULL)
-    for id in ("equilibrium-mnist-mean", "nearer-mnist-mean"):
-        assert alone[id].outcome == "holds"
-        assert both[id].outcome == "not judged" and "same without networks" in both[id].test, id
-
-
-def test_crops_and_flips_are_a_case_of_their_own():
-    """Of CIFAR-10 alone, on the depths where the choices are varied; the images as they are stay another."""
-    here = {"datasets": ["cifar10"], "choice_datasets": ["cifar10"], "depths": [10], **FULL}
-    here |= {"choice_depths": [10, 20, 40], "choices": ["standardised", "crops and flips"]}
-    peaks = {(d, s): round(1.5 * d**0.6) + s for d in (10, 20, 40) for s in range(3)}
-    cropped = made_up(peaks, "cifar10", "crops and flips", accuracy=0.5767).assign(joined=True)
-    plain = made_up({(d, s): d // 2 for d in (10, 20, 40) for s in range(3)}, "cifar10", accuracy=0.5)
-    plain = plain.assign(joined=True)
-    both = judged(pd.concat([cropped, plain], ignore_index=True), **here)
-    assert both["slope-cifar10-crops"].outcome == both["accuracy-cifar10-crops"].outcome == "holds"
-    assert both["slope-cifar10"].outcome == "not judged" and both["slope-cifar10"].measured > 0.9
-    assert judged(plain, **here)["slope-cifar10-crops"].outcome == "not run"
-    assert "slope-cifar10-crops" not in judged(plain, **here | {"choices": ["standardised"]})
-    asked_few = judged(pd.concat([cropped, plain], ignore_index=True), **here | {"choice_depths": [10]})
-    assert asked_few["slope-cifar10-crops"] == both["slope-cifar10-crops"]  # of all depths that are stored
-    (key,) = reading.key_numbers(pd.concat([cropped, plain], ignore_index=True), asked(**here))
-    assert key.what == "slope over depth, CIFAR-10 with crops (limit: 0.6)"
-    (key,) = reading.key_numbers(plain, asked(**here))
-    assert key.what == "slope over depth, CIFAR-10 (limit: 0.6)"
-
-
-def test_depth_and_rate_are_fitted_together():
-    """Peaks of L^0.5 η^-0.5 at the tables' rates; with as many unknowns as depths nothing is fitted."""
-    depths = (10, 20, 30, 50, 100)
-    rate = {depth: design.PAPER_TABLES["mnist"][depth][0] for depth in depths}
-    table = made_up({(d, 0): 1 for d in depths})
-    exact = {d: math.sqrt(d / rate[d]) for d in depths}
-    frame = pd.DataFrame({math.log(d): [math.log(exact[d])] for d in depths}).rename_axis("seed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "logs", lambda *given, **_: frame)
-        assert reading.beside_rate(table, asked(), "mnist").loc[0].to_list() == pytest.approx([0.5, -0.5])
-        deep = np.polyfit(np.log([30, 50, 100]), np.log([exact[d] for d in (30, 50, 100)]), 1)[0]
-        assert reading.deep_slopes(table, asked(), "mnist").to_list() == pytest.approx([deep])
-        patch.setattr(reading, "logs", lambda *given, **_: frame.iloc[:, :3])
-        assert reading.beside_rate(table, asked(), "mnist").empty
-        assert reading.deep_slopes(table, asked(), "mnist").empty
-    assert reading.beside_rate(table, asked(), "digits").empty  # no rates are printed
 
 
 def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch):
@@ -469,53 +307,16 @@ def test_ties_and_dead_layers():
     assert np.isnan(nets.loc[3, "peak"]) and not nets.loc[3, "learned"]
 
 
-FULL = {"epochs_factor": 1.0, "train_images": 0}
-
-
-def test_networks_whose_training_was_cut_short_are_shown_but_not_judged():
-    table = made_up({(d, s): d - s for d in (10, 20, 40, 80) for s in range(3)}, accuracy=0.97)
-    assert judged(table, **FULL)["slope-mnist"].outcome == "contradicted"
-    for cut in ({"epochs_factor": 0.5}, {"train_images": 1000}):
-        claim = judged(table, **{**FULL, **cut})["slope-mnist"]
-        assert claim.outcome == "not judged" and claim.measured == pytest.approx(1, abs=0.1)
-
-
 @pytest.mark.parametrize(("power", "outcome"), [(0.6, "holds"), (1.0, "contradicted")])
 def test_slope_claim(power, outcome):
     rng = np.random.default_rng(0)
     depths = range(10, 101, 10)
     peaks = {(d, s): round(d**power * np.exp(0.02 * rng.normal())) for d in depths for s in range(3)}
     table = made_up(peaks, accuracy=0.965)
-    claim = judged(table, **FULL)["slope-mnist"]
+    claim = judged(table)["slope-mnist"]
     assert claim.outcome == outcome
     assert claim.measured == pytest.approx(power, abs=0.05)
     assert claim.interval[0] <= claim.measured <= claim.interval[1]
-
-
-def test_networks_of_profile_paper_take_the_place_of_those_cut_short():
-    depths = (10, 20, 40, 80)
-    brief = made_up({(d, s): d for d in depths for s in range(3)}, accuracy=0.965).assign(joined=False)
-    whole = made_up({(d, 0): round(d**0.6) for d in (*depths, 100)}, accuracy=0.965).assign(joined=True)
-    claims = judged(pd.concat([brief, whole]), depths=list(depths))
-    assert claims["slope-mnist"].outcome == "undecided"  # judged, on one seed
-    assert claims["slope-mnist"].seeds == 1
-    seeds = [
-        made_up({(d, s): round(d ** (0.6 + 0.01 * s)) for d in (*depths, 100)}, accuracy=0.965).assign(
-            joined=True
-        )
-        for s in range(3)
-    ]
-    assert judged(pd.concat([brief, *seeds]), depths=list(depths))["slope-mnist"].outcome == "holds"
-    assert claims["accuracy-mnist"].outcome == "undecided"  # judged, on one seed
-    nets = reading.shown(reading.networks(pd.concat([brief, whole])), "mnist", depths)
-    assert sorted(nets["depth"]) == [*depths, 100]
-    # Not before a seed has all the depths that the parameters ask for; a seed that lacks one stays out.
-    part = whole[whole["depth"] != 40]
-    claims = judged(pd.concat([brief, part]), depths=list(depths))
-    assert claims["slope-mnist"].outcome == "not judged"
-    assert claims["slope-mnist"].measured == pytest.approx(1)
-    nets = reading.networks(pd.concat([brief, whole, part.assign(seed=1)]))
-    assert set(reading.shown(nets, "mnist", depths)["seed"]) == {0}
 
 
 def test_figure_8_is_shown_at_one_profile():
@@ -533,7 +334,7 @@ def test_shift_claims_pair_depth_and_seed():
     base = made_up({(d, s): 4 + s for d in (20, 40) for s in range(3)})
     later = made_up({(d, s): (8, 11, 12)[s] for d in (20, 40) for s in range(3)}, setting="low rate")
     earlier = made_up({(d, s): 2 for d in (20, 30) for s in range(3)}, setting="large batch")
-    claims = judged(pd.concat([base, later, earlier]), variation_depths=[20, 30, 40], **FULL)
+    claims = judged(pd.concat([base, later, earlier]), variation_depths=[20, 30, 40])
     assert claims["shift-low-rate"].outcome == "holds"
     assert claims["shift-low-rate"].measured == pytest.approx(np.mean(np.log([8 / 4, 11 / 5, 12 / 6])))
     assert claims["shift-large-batch"].outcome == "contradicted"
@@ -545,109 +346,79 @@ def test_depths_of_figure_8_alone_enter_no_fit():
     assert judged(table, depths=[10, 20])["slope-mnist"].outcome == "not run"
 
 
-def test_accuracy_is_judged_only_at_the_tables_epochs():
-    table = made_up({(10, s): 4 for s in range(3)}, accuracy=0.97)
-    assert judged(table)["accuracy-mnist"].outcome == "not judged"
-    full = judged(table, **FULL)["accuracy-mnist"]
-    assert full.outcome == "holds" and full.measured == pytest.approx(0, abs=1e-12)
-    less = made_up({(10, s): 4 for s in range(3)}, accuracy=0.95)
-    claim = judged(less, **FULL)["accuracy-mnist"]
-    assert claim.outcome == "contradicted" and claim.measured == pytest.approx(0.02)
-    table = table.copy()
-    table.loc[table["seed"] == 0, "test_accuracy"] = 0.1  # an interval in which nearly everything lies
-    assert judged(table, **FULL)["accuracy-mnist"].outcome == "undecided"
-    assert "accuracy-digits" not in judged(table, datasets=["digits"])
+DEPTHS = (10, 20, 40, 80)
 
 
-def test_claims_on_little_or_nothing():
-    empty = judged(pd.DataFrame({"unit": []}))
-    assert {claim.outcome for claim in empty.values()} == {"not run"}
-    one = judged(made_up({(10, 0): 4}), **FULL)
-    assert one["slope-mnist"].outcome == "not run"
-    assert one["hidden-peak-mnist"].outcome == "undecided"
+def following(exponent, accuracy=0.97, seeds=3, first=None):
+    """Networks with peaks near L^``exponent``, and pairs whose equilibrium layer is L^0.9 for κ = 1."""
+    peaks = {(d, s): round(d ** (exponent + 0.01 * (s - 1))) for d in DEPTHS for s in range(seeds)}
+    peaks |= {(DEPTHS[0], s): first for s in range(seeds)} if first else {}
+    pairs = [
+        {"statistic": "mean", "depth": depth, "layer": layer, "forward": 1.0 / layer,
+         "backward": layer / depth**1.8}
+        for depth in DEPTHS for layer in range(1, depth + 1)
+    ]  # fmt: skip
+    pairs = pd.DataFrame(pairs).assign(dataset="mnist", seed=0)
+    return pd.concat([made_up(peaks, accuracy=accuracy), pairs], ignore_index=True)
 
 
-def test_the_finding_follows_the_verdicts():
-    full = {"depths": list(DEPTHS), **FULL}
-    follows = found(following(0.9, 0.01), **full)
-    assert follows.startswith("The layer that aligns most grows as depth to the power 0.9 on MNIST, not 3/5")
-    assert f"not 3/5 (width {PARAMETERS['width']}, where the text has 256); exact theory" in follows
-    tables = found(following(0.9, 0.01), **full, width=100)
-    assert "not 3/5 (width 100, as in the tables; the text has 256); exact theory" in tables
-    assert follows.endswith("; exact theory, one constant fitted, gives 0.9.")
-    wide = found(following(0.9, 0.01), **full, width=256)
-    assert "not 3/5; exact theory" in wide
-    law = found(following(0.6, 0.01), **full)
-    assert law.startswith("The layer that aligns most grows as the power 3/5 of depth on MNIST (width")
-    assert "MNIST (slope 0.9) is not judged, as training was cut short." in found(
-        following(0.9, 0.01), depths=list(DEPTHS)
+def test_the_equilibrium_layer_is_where_the_losses_are_equal():
+    parameters = asked(depths=list(DEPTHS))
+    layers = reading.equilibrium(following(0.9), "mnist")
+    assert layers.to_dict() == pytest.approx({depth: depth**0.9 for depth in DEPTHS}, rel=1e-9)
+    assert reading.theory_slope(following(0.9), parameters, "mnist") == pytest.approx(0.9)
+    assert reading.factor(following(0.9), parameters) == pytest.approx(1.0, abs=0.05)
+    assert reading.factor(following(0.6), parameters) > 2
+    early = following(0.9).assign(backward=lambda rows: rows["backward"] * 1e9)
+    assert (reading.equilibrium(early, "mnist") == 1).all()  # equal before the first layer
+    assert reading.equilibrium(made_up({(10, 0): 3}), "mnist").empty
+
+
+def test_the_slope_is_that_of_all_networks_and_its_interval_the_jackknifes():
+    table = following(0.9)
+    nets = reading.learned_in(table, asked(depths=list(DEPTHS)), "mnist")
+    values = reading.slopes(table, asked(depths=list(DEPTHS)), dataset="mnist")
+    fit = np.polyfit(np.log(nets["depth"]), np.log(nets["peak"]), 1)[0]
+    left_out = [
+        np.polyfit(np.log(nets["depth"].drop(i)), np.log(nets["peak"].drop(i)), 1)[0] for i in nets.index
+    ]
+    assert values.to_numpy() == pytest.approx(len(nets) * fit - (len(nets) - 1) * np.array(left_out))
+    assert values.mean() == pytest.approx(fit, abs=0.01) and values.index.name == "network"
+    without = reading.slopes(
+        following(0.9, first=1), asked(depths=list(DEPTHS)), dataset="mnist", first=False
     )
-    assert found(pd.DataFrame({"unit": []})) == "Too few networks learned for a slope."
-    (key,) = reading.key_numbers(following(0.9, 0.01), asked(depths=list(DEPTHS)))
-    assert (
-        key.paper is None and "over pairs: 0.90, supremum: 0.90; limit: 0.6" in key.what
-    )  # no fitted slope is printed
+    assert without.mean() == pytest.approx(0.9, abs=0.05)
 
 
-CROPS = {"cifar10-crops": "CIFAR-10 with crops"}
+def test_accuracies_and_hidden_peaks_come_out_either_way():
+    table = following(0.9)
+    good, bad = judged(table, depths=list(DEPTHS)), judged(following(0.9, accuracy=0.9), depths=list(DEPTHS))
+    assert (good["accuracy-mnist"].outcome, bad["accuracy-mnist"].outcome) == ("holds", "contradicted")
+    at_the_end = judged(following(1.0, first=1), depths=list(DEPTHS))["hidden-peak"]
+    assert at_the_end.measured < 0.5 and good["hidden-peak"].measured == 1.0
 
 
-def slope_claim(dataset, kind, mean=1.5):
-    """A claim of a data set's slope: with this verdict, or with none, for want of this requirement."""
-    case, found = CROPS.get(dataset) or called(dataset), [mean - 0.1, mean, mean + 0.1]
-    claim = Claim.equals(f"slope-{dataset}", f"It grows ({case}).", "", found, 0.6, 0.2)
-    if kind not in reading.WHY_NOT:
-        return replace(claim, outcome=kind, group="It grows.")
-    unmet = ({"text": kind, "met": False},)
-    return replace(claim, outcome="not judged", group="It grows.", requires=unmet)
+def test_crops_and_flips_are_a_case_of_their_own():
+    here = {"datasets": ["cifar10"], "choice_datasets": ["cifar10"], "depths": [10]}
+    here |= {"choice_depths": [10, 20, 40], "choices": ["standardised", "crops and flips"]}
+    peaks = {(d, s): round(1.5 * d**0.6) + s for d in (10, 20, 40) for s in range(3)}
+    cropped = made_up(peaks, "cifar10", "crops and flips", accuracy=0.5767)
+    plain = made_up({(d, s): d // 2 for d in (10, 20, 40) for s in range(3)}, "cifar10", accuracy=0.5)
+    claims = judged(pd.concat([cropped, plain], ignore_index=True), **here)
+    assert claims["slope-cifar10-crops"].measured == pytest.approx(0.6, abs=0.15)
+    assert claims["slope-cifar10"].outcome == "not run"  # at one depth there is no slope
+    assert "slope-cifar10-crops" not in judged(plain, **here | {"choices": ["standardised"]})
 
 
-def test_slopes_of_two_data_sets_are_not_averaged():
-    """Nor is the width of one said of the other, or theory where one has none."""
-    kinds = {
-        "mnist": reading.STEADY.text, "fashion_mnist": "contradicted", "cifar10": reading.RIGHT.text,
-        "cifar10-crops": "contradicted",
-    }  # fmt: skip
-    table, given = following(0.9, 0.01), asked(datasets=list(kinds)[:3], width=100)
-
-    def said(**means):
-        claims = {
-            f"slope-{name}": slope_claim(name, kind, means.get(name, 1.5)) for name, kind in kinds.items()
-        }
-        return reading.finding(table, given, claims)
-
-    two = said(**{"cifar10-crops": 0.3})
-    assert "to the power 1.5 on Fashion-MNIST and 0.3 on CIFAR-10 with crops, not 3/5 (Fashion-MNIST: " in two
-    assert "exact theory" not in two and two.count("width 100") == 1
-    assert "to the power 1.5 on Fashion-MNIST and CIFAR-10 with crops, not 3/5" in said()
+def test_depth_and_rate_are_fitted_together():
+    """Peaks of L^0.5 η^-0.5 at the tables' rates; with as many unknowns as depths nothing is fitted."""
+    nets = pd.DataFrame({"depth": [10, 20, 30, 50, 100]})
+    rates = np.array([design.PAPER_TABLES["mnist"][depth][0] for depth in nets["depth"]])
+    nets["peak"] = np.sqrt(nets["depth"] / rates)
+    assert reading.beside_rate(nets, "mnist") == pytest.approx((0.5, -0.5))
+    assert np.isnan(reading.beside_rate(nets.iloc[:3], "mnist")).all()
+    assert np.isnan(reading.beside_rate(nets, "digits")).all()  # no rates are printed
 
 
-def test_the_finding_is_short_at_every_verdict(monkeypatch):
-    slopes = {"mean": 1.24, "99 %": 0.93, "supremum": 0.64}
-    monkeypatch.setattr(reading, "theory_slope", lambda *asked: slopes[asked[-1]])
-    assert reading.in_theory(None, None, names := ("mnist", "cifar10")).endswith("fitted, gives 0.6 to 1.2")
-    assert reading.in_theory(None, None, ()) == ""
-    slopes["99 %"] = math.nan
-    assert reading.in_theory(None, None, names) == ""
-    slopes["99 %"] = 1.6
-    names = ("mnist", "fashion_mnist", "cifar10", *CROPS)
-    kinds = ("holds", "contradicted", "undecided", *reading.WHY_NOT)
-    for given in itertools.product(kinds, repeat=4):
-        claims = {f"slope-{name}": slope_claim(name, kind) for name, kind in zip(names, given, strict=True)}
-        said = reading.finding(None, asked(datasets=list(names[:3])), claims)
-        assert len(said) <= 300, said
-        assert said.endswith(".") and ".." not in said and said.count("not judged") <= 1
-
-
-def test_most_peaks_are_hidden():
-    table = made_up({(depth, s): 4 for depth in (10, 20) for s in range(3)})
-    at_an_end = (table["depth"] == 10) & (table["seed"] == 0) & (table["layer"] == 10)
-    table.loc[at_an_end, "alignment"] = 2.0
-    claim = judged(table, **FULL)["hidden-peak-mnist"]
-    assert claim.outcome == "undecided" and claim.measured == pytest.approx(2.5 / 3)
-
-
-def test_no_panel_of_ours_is_titled_as_the_papers():
-    """``MNIST (paper, 3 seeds)`` beside a column ``paper`` would read as the authors' data."""
-    text = notebooks.find("signal_propagation/fig03_peak_law").source.read_text()
-    assert '"full size, " if' in text and '"paper, ' not in text
+def test_of_nothing_nothing_is_judged():
+    assert {claim.outcome for claim in judged(pd.DataFrame({"unit": []})).values()} == {"not run"}
