@@ -166,8 +166,8 @@ def exponent(x, y):
 def jackknife(rows, statistic, unit="network"):
     """Pseudo-values of ``statistic(rows)``, one per row: n θ − (n − 1) θ without it.
 
-    Their mean is the jackknife's estimate and the t interval of the mean its interval, for a statistic that is
-    no mean over rows: a slope over networks of several depths, say. Empty where ``statistic`` is NaN.
+    Their mean is the jackknife's estimate and the t interval of the mean its interval, for a statistic that
+    is no mean over rows: a slope over networks of several depths, say. Empty where ``statistic`` is NaN.
 
     rows : DataFrame; unit : what there is one row of, the name of the index
     """

@@ -85,7 +85,7 @@ def slopes(table, parameters, **which):
 
 
 def beside_rate(nets, dataset):
-    """(a, b) of log peak = a log depth + b log rate + c, rates as in the tables; NaN where they do not tell."""
+    """(a, b) of log peak = a log depth + b log rate + c, rates as in the tables; NaN where none fits."""
     rates = [PAPER_TABLES.get(dataset, {}).get(depth, (math.nan,))[0] for depth in nets["depth"]]
     design = np.column_stack([np.log(nets["depth"].astype(float)), np.log(rates), np.ones(len(nets))])
     if not np.isfinite(design).all() or len(nets) < 4 or np.linalg.matrix_rank(design) < 3:
