@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import at
 from alignbook.runs import notebooks, parameters
@@ -61,7 +61,7 @@ def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
     """change = scale × term + what κ adds + a width's error of m^-power; spread over seeds is small."""
     rows, draw = [], np.random.default_rng(0)
     for dataset in ("one", "two"):
-        for seed in range(reading.SEEN, reading.SEEN + 3):
+        for seed in range(3):
             for kappa in (0.1, 0.3, 1.0):
                 for width in (10, 1000, 100000):
                     for family, step, term in (
@@ -86,66 +86,38 @@ def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
     return pd.DataFrame(rows)
 
 
-def claims(table, parameters=None):
-    values = parameters or PARAMETERS | {"datasets": ["one", "two"]}
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, values)}
-
-
-def outcomes(table, parameters=None):
-    return {id: claim.outcome for id, claim in claims(table, parameters).items()}
-
-
-def said(table):
-    return reading.finding(table, PARAMETERS | {"datasets": ["one", "two"]}, claims(table))
+def outcomes(table):
+    values = PARAMETERS | {"datasets": ["one", "two"]}
+    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, values)}
 
 
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
         ({}, set()),
-        ({"scale": 1.2}, {"term-one", "term-two", "width-rate", "rotated-0", "rotated-90", "flipped-1"}),
+        ({"scale": 1.2}, {"term-one", "term-two", "width-rate"}),
         ({"power": 0.1}, {"width-rate"}),
         ({"slope": 2.0}, {"kappa-rate"}),
-        (
-            {"offset": 0.2},
-            {"rotated-0", "rotated-90", "flipped-1", "classes-0", "width-rate", "term-one", "term-two"},
-        ),
+        ({"offset": 0.2}, {"term-one", "term-two", "width-rate"}),
         ({"shift": 1.5}, {"similar-one", "similar-two", "reverse-one", "reverse-two"}),
     ],
 )
-def test_claims_come_out_either_way(changes, wrong):
+def test_statements_come_out_either_way(changes, wrong):
     found = outcomes(made_up(**changes))
     assert {id for id, outcome in found.items() if outcome == CONTRADICTED} == wrong
     assert {outcome for id, outcome in found.items() if id not in wrong} == {HOLDS}
 
 
-def test_claims_on_nothing_and_on_little(table):
-    assert set(outcomes(table.iloc[:0]).values()) == {NOT_RUN}
-    assert reading.key_numbers(table.iloc[:0], PARAMETERS) == []
-    little = table[(table.width == 64) & (table.kappa == 0.3) & (table.seed == 0)]
-    found = outcomes(little, PARAMETERS | {"kappas": [0.3], "datasets": ["digits"]})
-    assert found["width-rate"] == found["kappa-rate"] == NOT_RUN and found["term-digits"] == NOT_JUDGED
+def test_seeds_that_disagree_leave_it_open():
+    table = made_up()
+    for seed, scale in enumerate((1.0, 1.04, 1.08)):
+        table.loc[(table.dataset == "two") & (table.seed == seed), "change"] *= scale
+    found = outcomes(table)
+    assert (found["term-one"], found["term-two"]) == (HOLDS, OPEN)
 
 
-def test_the_finding_follows_the_verdicts():
-    assert "as the theorem says: the change is at most 0.0 % off the predicted one." in said(made_up())
-    wide = made_up()
-    for seed, scale in zip(range(reading.SEEN, reading.SEEN + 3), (1.0, 1.04, 1.08), strict=True):
-        wide.loc[(wide.dataset == "two") & (wide.seed == seed), "change"] *= scale
-    assert (
-        "(the other undecided): on two the distance from the predicted change shrinks 1.3-fold as the layer "
-        "widens, to 4.0 % (we allow 5 %)." in said(wide)
-    )
-    assert "With the same classes in both tasks the gradient falls; the tasks are small." in said(made_up())
-    assert "With the same classes in both tasks the gradient rises;" in said(made_up(shift=1.5))
-    turned = made_up()
-    turned.loc[(turned.dataset == "two") & (turned.seed == reading.SEEN), "change"] *= -1
-    assert "the gradient falls on 1 of 2 data sets (the other undecided)" in said(turned)
-    assert said(made_up(scale=1.2)).startswith("Pre-training does not change")
-    assert "does not shrink as the layer widens and is 23.4 %" in said(made_up(scale=1.2, power=-1e-3))
-    by_width = reading.by_width(made_up(scale=1.2), PARAMETERS, "one")
-    assert list(by_width) == [10, 1000, 100000] and by_width[100000] == pytest.approx(1.2, abs=0.01)
-    assert len(reading.key_numbers(made_up(), PARAMETERS)) == 2
+def test_of_nothing_nothing_is_said():
+    assert set(outcomes(made_up().iloc[:0]).values()) == {NOT_RUN}
 
 
 @pytest.mark.parametrize(
