@@ -14,12 +14,12 @@ A file is a list. An entry says of one notebook
 ``needs``
     what only some machines have, e.g. ``bfloat16``; left out where any will do
 ``judges``
-    those of ``decides`` that these runs judge for the page: in all that the claims rest on, the runs differ
+    the claims that these runs judge for the page: in all that the claims rest on, the runs differ
     from the page's in their number alone, or are nearer to the paper's. Of several entries, the first whose
     runs are stored counts
 
-A plan is *adopted* when the page shows its values: then its verdicts rest on ``new_seeds``, or on all seeds
-where a statement has no rows there.
+A plan is *adopted* when the page shows its values; verdicts rest on all seeds. ``decides`` is a record of
+what was planned: its statements may have been renamed since.
 """
 
 import math
@@ -153,8 +153,6 @@ def _plan(entry, where):
             f"{on_one_line(seeds)}"
         )
     judges = entry.get("judges") or []
-    if others := [claim for claim in judges if claim not in entry["decides"]]:
-        raise AlignbookError(f"{where}: judges {on_one_line(repr(others[0]))}, which is not in decides")
     return Plan(
         notebook=entry["notebook"], profile=entry["profile"], changed=entry["values"], values=values,
         new_seeds=None if seeds is None else tuple(seeds), decides=entry["decides"], matters=entry["matters"],
