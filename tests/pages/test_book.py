@@ -27,6 +27,7 @@ NAMES = [book.name for book in notebooks.every()]
 PROSE = [
     "index",
     "ideas",
+    "playground",
     "glossary",
     "findings",
     "scorecard",

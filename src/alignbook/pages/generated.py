@@ -14,6 +14,7 @@ from alignbook.pages import (
     glance,
     ideas,
     page,
+    playground,
     probe_beside,
     probe_page,
     recorder_page,
@@ -64,6 +65,7 @@ def write_apart(books, pages):
     _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE, probe_beside.STORED)
     _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
     _drawn(pages, ideas, ideas.draw)
+    _drawn(pages, playground, playground.draw)
     reference.write(books, pages)
     (pages / "about.md").write_text(about.page(), encoding="utf-8")
 
