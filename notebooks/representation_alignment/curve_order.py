@@ -18,6 +18,14 @@ LARGER = {
     "unit": "of the largest possible area",
     "because": "a hundredth of the largest possible area is about what the width of a drawn curve covers",
 }
+# Of a statement that a curve is the higher one at most thresholds, see share_above.
+HIGHER = {
+    "above": 0.5,
+    "matters": 0.05,
+    "unit": "of the thresholds",
+    "because": "a twentieth more or less than one half is no clear majority",
+    "bounds": (0, 1),
+}
 EQUAL = 0.01  # of the largest alignment, about the width of a drawn curve: what is nearer is the same
 DISAGREE = "two ways of comparing curves disagree"  # their areas and most thresholds
 MOST, SHARE = 0.5, 0.05  # of the thresholds at which two curves differ: most of them; what counts as a half
@@ -46,12 +54,15 @@ def beside_smallest(claim, what):
 def share_above(one, other):
     """Share of the thresholds at which the curve ``one`` lies above ``other``, of those at which they differ.
 
-    One value per seed that has both; NaN where the two are the same throughout. An area says how much more of
-    the labels a curve has, not over how wide a range of thresholds.
+    Thresholds count evenly in log τ, since gradient descent needs 1/τ² steps (Proposition 2). One value per
+    seed that has both; NaN where the two are the same throughout. An area says how much more of the labels a
+    curve has, not over how wide a range of thresholds.
     """
     apart = (one - other).dropna(how="all").dropna(axis=1)
+    apart = apart[[threshold for threshold in apart if threshold > 0]]
     size = EQUAL * max(np.abs(one.to_numpy()).max(initial=0), np.abs(other.to_numpy()).max(initial=0))
-    above, differ = (apart > size).sum(axis=1), (apart.abs() > size).sum(axis=1)
+    weight = 1 / apart.columns.to_numpy(dtype=float)
+    above, differ = ((chosen * weight).sum(axis=1) for chosen in (apart > size, apart.abs() > size))
     return above / differ.where(differ > 0)
 
 
