@@ -1,5 +1,6 @@
 """The command: listing, showing, refusing; executed notebooks."""
 
+import errno
 import itertools
 import json
 import os
@@ -114,7 +115,12 @@ def test_a_damaged_archive_is_no_data_set(monkeypatch, tmp_path, capsys, name):
     np.savez(path, **arrays)
     if name == "mine":
         assert in_process(capsys, "fetch", name)[:2] == (0, f"{name:14} {path}\n")
-    path.write_bytes(path.read_bytes()[:-100])
+    whole = path.read_bytes()
+    path.write_bytes(b"<html>not found</html>")
+    status, out, err = in_process(capsys, "fetch", name)
+    assert (status, out, len(err.splitlines())) == (2, "", 1) and "pickle" not in err
+    assert f"{path} holds something else than an .npz archive; replace or remove it" in err
+    path.write_bytes(whole[:-100])
     status, out, err = in_process(capsys, "fetch", name)
     assert (status, out, len(err.splitlines())) == (2, "", 1) and f"{path} is no" in err
     if name != "mine":
@@ -237,6 +243,70 @@ def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_p
         assert status == 2 and len(err.splitlines()) == 1 and message in err
 
 
+def test_a_working_folder_that_is_gone_is_one_line(checkout):
+    gone = checkout.root / "gone"
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m alignbook.cli list"
+    gone.mkdir()
+    told = {"env": checkout.environment(), "text": True, "capture_output": True}
+    done = subprocess.run(["sh", "-c", command], **told)
+    assert done.returncode == 2
+    assert done.stderr == "alignbook: the working folder is gone: cd to one that is there\n"
+
+
+def test_without_a_home_notebooks_run_all_the_same(checkout):
+    status, _, err = checkout.run("run", "fig99", "--workers", "1", HOME="/proc/none")
+    assert status == 0, err
+
+
+def test_a_full_disk_names_the_build_folder(monkeypatch, tmp_path):
+    from alignbook import AlignbookError, system
+    from alignbook.pages import book
+
+    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
+    full = OSError(errno.ENOSPC, "No space left on device")
+    many = shutil.Error([("from", "to", f"[Errno 28] No space left on device: 'to{n}'") for n in range(3)])
+    elsewhere = OSError(errno.ENOSPC, "No space left on device", "site-packages/tex-svg.js")
+    for error in (full, many, elsewhere):
+        monkeypatch.setattr(book, "_build", lambda *_, error=error: (_ for _ in ()).throw(error))
+        with pytest.raises(AlignbookError) as told:
+            book.build()
+        assert str(told.value) == f"cannot build the book in {paths.shown(tmp_path)}: No space left on device"
+    assert system.reason(shutil.Error("odd")) == "odd"
+
+
+def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out(monkeypatch, checkout):
+    from alignbook.pages import book
+
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(checkout.root))
+    (checkout.root / "_toc.yml").write_text("root: index\nchapters:\n- file: toy/index\n")
+    books, said = [SimpleNamespace(name=f"{paper}/fig01_x", paper=paper) for paper in ("toy", "other")], []
+    assert book._listed(books, said.append) == books[:1]
+    assert said[0].startswith("other/fig01_x is left out of the book: no chapter other/index in _toc.yml")
+
+
+def test_kernels_start_where_the_folder_for_temporary_files_has_a_long_name(monkeypatch, tmp_path):
+    from alignbook.pages import kernels
+
+    folder = tmp_path / ("d" * 120)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    with kernels.forked({}) as manager:
+        assert manager is None
+
+
+def test_a_data_set_of_ones_own_is_told_how_to_be_used(checkout, tmp_path):
+    cell = 'labels: list[str] = ["plain"]  # {plain, fail, diverge, slow, kill}: what happens'
+    line = checkout.notebook.read_text().splitlines().index(cell) + 1
+    where = {"ALIGNBOOK_DATA": str(tmp_path)}
+    refused = "labels must be one of {plain, fail, diverge, slow, kill}, not 'my_set'"
+    run = ("run", "fig99", "-p", "labels=[plain, my_set]")
+    assert checkout.run(*run, **where)[2] == f"alignbook: {refused}\n"
+    (tmp_path / "my_set.npz").write_bytes(b"")
+    remedy = f"add my_set to the braces in notebooks/toy/fig99_toy/notebook.md, line {line}"
+    told = f"alignbook: {refused}; to use my_set.npz of your own, {remedy}\n"
+    assert checkout.run(*run, **where)[2] == told
+
+
 def test_a_full_disk_is_one_line(checkout):
     command, where = [sys.executable, "-m", "alignbook.cli", "list"], {"cwd": checkout.root}
     with open("/dev/full", "w") as full:
@@ -250,7 +320,7 @@ def test_values_near_profile_smoke_get_no_verdict(checkout):
     run = "from alignbook.pages import page; from alignbook.runs import engine; "
     run += "made = engine.run('fig99', profile='smoke', seeds=4); "
     judged = "print(made.profile, [c.outcome for c in made.claims])"
-    assert checkout.python(run + judged) == "None ['not judged']"
+    assert checkout.python(run + judged) == "None ['untested']"
     banner = checkout.python(run + "print(page.banner(made))")
     assert "nearest to those of profile smoke, which reproduces nothing" in banner
     assert checkout.python(run.replace("profile='smoke', seeds=4", "seeds=5") + judged) == "None ['holds']"
@@ -379,10 +449,18 @@ def test_a_kernel_that_does_not_start_is_one_line(checkout, tmp_path):
 
 
 def test_a_notebook_that_raises_leaves_no_page(checkout):
-    text = checkout.notebook.read_text()
-    checkout.notebook.write_text(text.replace("page.table.head()", "page.table.nothing()"))
+    text = checkout.notebook.read_text().replace("page.table.head()", "rows = 3\npage.table.nothing()")
+    checkout.notebook.write_text(text)
+    line = text.splitlines().index("page.table.nothing()") + 1
     status, out, err = checkout.run("run", "fig99")
-    assert status == 2 and "toy/fig99_toy failed: AttributeError" in err and "Traceback" not in err
+    where = f"notebooks/toy/fig99_toy/notebook.md, line {line}"
+    assert (
+        status == 2 and f"toy/fig99_toy failed: {where}: AttributeError: " in err and "Traceback" not in err
+    )
+    log = checkout.root / "_build" / "logs" / "toy-fig99_toy.txt"
+    assert (
+        err.endswith("; traceback in _build/logs/toy-fig99_toy.txt\n") and "2 page.table" in log.read_text()
+    )
     assert not list((checkout.root / "_build").rglob("*.ipynb"))
     assert len(checkout.stored()) == 3
 
@@ -401,6 +479,8 @@ def test_plain_papermill_refuses_unknown_and_wrong_parameters(checkout):
     assert (
         unknown.returncode and "toy/fig99_toy has no parameter 'sedes'; did you mean seeds?" in unknown.stderr
     )
+    named = papermill("-p", "page", "x")  # as the notebook's own name
+    assert named.returncode and "toy/fig99_toy has no parameter 'page'" in named.stderr
     wrong = papermill("-p", "rate", "7")
     assert wrong.returncode and "rate must be in (0, 1], not 7.0" in wrong.stderr
 

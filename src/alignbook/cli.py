@@ -25,6 +25,9 @@ def main(arguments=None):
         print("alignbook: standard output is closed", file=sys.stderr)
         return 2
     options = _parser().parse_args(arguments)
+    if not _has_folder():
+        print("alignbook: the working folder is gone: cd to one that is there", file=sys.stderr)
+        return 2
     atexit.register(gc.freeze)  # looking for garbage in what torch and pandas leave takes most of a second
     warnings.showwarning = _show_warning
     paths.settle()
@@ -68,6 +71,14 @@ def _closed_streams():
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
     return without_output
+
+
+def _has_folder():
+    """Whether the working folder is there: somebody may have removed it."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _close_stdout():
@@ -425,6 +436,9 @@ def _book(options):
 def _bookmaker():
     """The module ``alignbook.pages.book``; AlignbookError where it could not do its work."""
     os.environ.pop("MPLBACKEND", None)  # figures go into the page, whatever window a shell asks for
+    if system.unwritable(os.path.expanduser("~")):  # as in a container without a user of its own
+        for name in ("IPYTHONDIR", "MPLCONFIGDIR"):
+            os.environ.setdefault(name, str(paths.build() / "home"))
     try:
         import jupytext  # noqa: F401
         import papermill  # noqa: F401
@@ -608,18 +622,16 @@ def _status(options):
         counts = f"{row['stale']:5}  {row['drifted']:7}  {row['diverged']:8}"
         print(f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {counts}")
     for row in rows:
-        _print_reasons("stale", row, row["why"])
-    for row in rows:
-        _print_reasons("drifted", row, row["drift"])
+        for reason in dict.fromkeys(reason for reasons in row["why"].values() for reason in reasons):
+            names = [name for name, reasons in row["why"].items() if reason in reasons]
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            print(f"stale: {row['notebook']}, {row['profile']}: {reason} ({', '.join(names[:NAMED])}{more})")
+    if drifted := sum(row["drifted"] for row in rows):
+        print(
+            f"drifted: {drifted} results come from other versions or another processor, where the same code "
+            "may round differently: nothing is wrong (--json names them)"
+        )
     return status
-
-
-def _print_reasons(what, row, why):
-    """A line for each reason in {job: its reasons}, with the first jobs that it holds of."""
-    for reason in dict.fromkeys(reason for reasons in why.values() for reason in reasons):
-        names = [name for name, reasons in why.items() if reason in reasons]
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        print(f"{what}: {row['notebook']}, {row['profile']}: {reason} ({', '.join(names[:NAMED])}{more})")
 
 
 def _claims(options):

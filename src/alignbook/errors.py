@@ -44,6 +44,17 @@ def fault(error):
     return f"{paths.shown(own[-1].filename)}, line {own[-1].lineno}: {what}" if own else what
 
 
+def logged(name, text):
+    """``; traceback in FILE``, where ``text`` was written under ``name``; empty where it cannot be."""
+    log = paths.build() / "logs" / f"{name.replace('/', '-')}.txt"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(text, encoding="utf-8")
+    except OSError:
+        return ""
+    return f"; traceback in {paths.shown(log)}"
+
+
 class Diverged(Exception):
     """The training loss of a job stopped being finite; the job is stored and counted as diverged."""
 

@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import platform
 import secrets
+import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -96,6 +97,13 @@ def runs(process):
     except OSError:  # another user's
         pass
     return True
+
+
+def reason(error):
+    """Why an OSError was raised, a short text; of the many that copying a folder collects, the first."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        return str(error.args[0][0][-1]).partition("] ")[2].partition(":")[0] or "a folder cannot be copied"
+    return error.strerror or str(error)
 
 
 def unwritable(folder):

@@ -6,6 +6,7 @@ Uncompressed archives load fastest. Images come in an order that depends on thei
 of the same images in different orders give the same results, bit for bit.
 """
 
+import functools
 import hashlib
 import importlib.util
 import json
@@ -198,8 +199,11 @@ def headers(path):
     found, total = {}, 0
     try:
         with open(path, "rb") as file:
-            if file.read(6) == np.lib.format.MAGIC_PREFIX:
-                return {}, "a single array, which is no .npz archive"
+            begins = file.read(6)
+        if begins == np.lib.format.MAGIC_PREFIX:
+            return {}, "a single array, which is no .npz archive"
+        if begins and not begins.startswith(b"PK"):
+            return {}, "something else than an .npz archive"
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 total += entry.file_size
@@ -224,9 +228,15 @@ def headers(path):
     return found, None
 
 
+@functools.lru_cache(maxsize=64)
+def _headers(state):
+    """:func:`headers` of the file with this :func:`version`, looked at once."""
+    return headers(Path(state[0]))
+
+
 def _fault_in_headers(name, path):
     """What the arrays' headers say is wrong, or None."""
-    found, fault = headers(path)
+    found, fault = _headers(version(path))
     if fault:
         return fault
     if "classes" in found and found["classes"][1].kind == "S":

@@ -7,19 +7,22 @@ warning.
 """
 
 import os
+import re
 import shutil
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 
 from alignbook import paths, system
-from alignbook.errors import AlignbookError, on_one_line
+from alignbook.errors import AlignbookError, logged, on_one_line
 from alignbook.pages import contents, executed, kernels, record, render
 from alignbook.runs import engine, kept, notebooks, parameters
 
 WORKERS = 2
+TELL_EVERY = 60  # seconds
 
 
 def build(profile=None, progress=print):
@@ -28,9 +31,17 @@ def build(profile=None, progress=print):
     profile : None shows each page at the most faithful profile that is stored, and computes quick
     (or smoke where the data cannot be had) if none is; ``smoke`` computes everything afresh.
     """
+    try:
+        return _build(profile, progress)
+    except OSError as error:  # a full disk, above all
+        where = paths.shown(paths.build())
+        raise AlignbookError(f"cannot build the book in {where}: {system.reason(error)}") from error
+
+
+def _build(profile, progress):
     began = time.monotonic()
-    books = notebooks.every()
     with _alone(), _fresh_store(profile):
+        books = _listed(notebooks.every(), progress)
         unchanging = {}
         _require_whole(books, unchanging)
         made_of = {notebook.name: _made_of(notebook, profile, unchanging) for notebook in books}
@@ -83,6 +94,16 @@ def build(profile=None, progress=print):
     return 0
 
 
+def _listed(books, progress):
+    """``books`` without those of papers that have no chapter, which are told."""
+    toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
+    left_out = [book for book in books if not contents.has_chapter(toc, book)]
+    for book in left_out:
+        line = f"no chapter {book.paper}/{contents.LANDING} in _toc.yml, see CONTRIBUTING.md, A new paper"
+        progress(f"{book.name} is left out of the book: {line}")
+    return [book for book in books if book not in left_out]
+
+
 def _require_whole(books, unchanging):
     """AlignbookError that tells all broken notebooks, before anything is computed."""
     faults = [kept.kept("faults", notebook, unchanging, _fault, kept.shown) for notebook in books]
@@ -97,6 +118,23 @@ def _fault(notebook):
     except AlignbookError as error:
         return str(error)
     return None
+
+
+@contextmanager
+def _told_while_it_runs(name):
+    """Inside, a line on standard error says every minute that the notebook's cells still run."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def tell():
+        while not ended.wait(TELL_EVERY):
+            taken = time.monotonic() - began
+            engine.to_stderr(f"{name}: its cells have been running for {taken:.0f} s; Ctrl-C ends them")
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def execute(notebook, values, target, manager=None):
@@ -124,15 +162,18 @@ def execute(notebook, values, target, manager=None):
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial.ipynb")
     said = tempfile.TemporaryFile()
     try:
-        executed = papermill.execute_notebook(  # to no file: it would write the whole notebook twice a cell
-            text, None, kernel_name="python3", progress_bar=False, cwd=paths.root(),
-            kernel_manager_class=kernels.speaking_to(said, manager),
-        )  # fmt: skip
+        with _told_while_it_runs(notebook.name):
+            executed = papermill.execute_notebook(  # to no file: it would write it twice a cell
+                text, None, kernel_name="python3", progress_bar=False, cwd=paths.root(),
+                kernel_manager_class=kernels.speaking_to(said, manager),
+            )  # fmt: skip
         _write_notebook(executed, partial)
         os.replace(partial, target)
     except PapermillExecutionError as error:
-        reason = on_one_line(error.evalue)
-        raise AlignbookError(f"{notebook.name} failed: {error.ename}: {reason}") from error
+        raise AlignbookError(_failed_cell(notebook, text, error)) from error
+    except OSError as error:
+        where = paths.shown(error.filename or target.parent)
+        raise AlignbookError(f"{notebook.name} failed: {where}: {system.reason(error)}") from error
     except DeadKernelError as error:
         raise AlignbookError(f"{notebook.name} failed: its kernel ended (out of memory?)") from error
     except RuntimeError as error:  # an error in a cell is papermill's
@@ -143,6 +184,17 @@ def execute(notebook, values, target, manager=None):
         said.close()
         partial.unlink(missing_ok=True)
     return target
+
+
+def _failed_cell(notebook, text, error):
+    """One line: what went wrong and in which line; the traceback goes to a file that the line names."""
+    number = sum(cell.cell_type == "code" for cell in text.cells[: error.cell_index + 1])
+    told = render.without_colour("\n".join(error.traceback))
+    inside = re.findall(r"Cell In\[\d+\], line (\d+)", told)
+    line = notebooks.cell_starts(notebook)[number - 1] + int(inside[-1] if inside else 1) - 1
+    log = logged(notebook.name, told)
+    what = f"{error.ename}: {on_one_line(error.evalue)}"
+    return f"{notebook.name} failed: {paths.shown(notebook.source)}, line {line}: {what}{log}"
 
 
 def _clear_partial(folder):

@@ -20,6 +20,11 @@ def staged(text, books):
     return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
 
 
+def has_chapter(text, book):
+    """Whether ``_toc.yml`` lists the notebook ``book`` or its paper's landing, where it then stands."""
+    return bool({book.name, f"{book.paper}/{LANDING}"} & {*files(text)})
+
+
 def in_order(text, books):
     """``books`` as ``_toc.yml`` lists them; those that it does not list at the end."""
     listed = files(text)

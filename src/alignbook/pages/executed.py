@@ -95,7 +95,7 @@ def _stored(job):
     if item is None:
         return None
     described = json.dumps(item.provenance, sort_keys=True)
-    return [results.location(job).name, hashlib.sha256(described.encode()).hexdigest(), item.stale()]
+    return [results.file_name(job), hashlib.sha256(described.encode()).hexdigest(), item.stale()]
 
 
 def _sources(start):

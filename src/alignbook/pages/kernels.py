@@ -62,7 +62,11 @@ def forked(environment):
 
     with tempfile.TemporaryDirectory(prefix="alignbook-") as folder, socket.socket(socket.AF_UNIX) as door:
         address = os.path.join(folder, "kernels")
-        door.bind(address)
+        try:
+            door.bind(address)
+        except OSError:  # TMPDIR is too long for a socket, or is on a file system without them
+            yield None
+            return
         door.listen()
         command = [sys.executable, "-c", f"from {__name__} import serve; serve({door.fileno()}, {IMPORTS})"]
         environment = os.environ | environment | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}

@@ -280,6 +280,7 @@ def _is_parameter(name, value):
     return not (
         name.startswith("_")
         or name in _KERNEL_NAMES
+        and not isinstance(value, str | int | float)  # else somebody's parameter
         or isinstance(value, types.ModuleType | types.FunctionType | type)
     )
 

@@ -6,6 +6,7 @@ Where a change could show on other pages (a heading, a label, a caption, the tab
 where the last build has failed or was killed, everything is rendered from nothing.
 """
 
+import errno
 import json
 import os
 import re
@@ -118,8 +119,11 @@ def render(pages, shape, waiting):
     source.mkdir(parents=True, exist_ok=True)
     _follow(pages, source)
     status, said = waiting.run(_arguments(source, work))
+    if status and (full := os.strerror(errno.ENOSPC)) in said:
+        shutil.rmtree(work, ignore_errors=True)
+        raise OSError(errno.ENOSPC, full)
     if status:
-        print(_without_colour(said), file=sys.stderr)
+        print(without_colour(said), file=sys.stderr)
         shutil.rmtree(work, ignore_errors=True)
         return 1
     _publish(work / "_build" / "html", paths.build() / "html")
@@ -176,7 +180,11 @@ def _publish(built, book):
     _add_mathjax(built)
     fresh = book.with_name("html.new")
     shutil.rmtree(fresh, ignore_errors=True)  # what a build that was killed has left
-    shutil.copytree(built, fresh)
+    try:
+        shutil.copytree(built, fresh)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     if book.exists():
         system.exchange(fresh, book)
         shutil.rmtree(fresh, ignore_errors=True)
@@ -196,5 +204,6 @@ def _add_mathjax(built):
         shutil.copyfile(source.locate(), target)
 
 
-def _without_colour(text):
+def without_colour(text):
+    """``text`` without what sets a terminal's colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -158,7 +158,7 @@ class _Asked:
         self.tries[job.name] += 1  # Dask may not have forgotten the last one
         same = origin["code"], origin["versions"], self.data, self.device, self.tries[job.name]
         digest = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
-        return f"{results.owner(job)}-{results.location(job).name}-{digest[:16]}"
+        return f"{results.owner(job)}-{results.file_name(job)}-{digest[:16]}"
 
     def _workers(self):
         # Not scheduler_info: the client's own refresh, without workers, may come between its two steps.

@@ -28,7 +28,7 @@ import pandas as pd
 
 from alignbook import checkpoints, findings, installed, paths, resuming, system
 from alignbook.claims import Claim, KeyNumber, needed
-from alignbook.errors import AlignbookError, Diverged, fault, on_one_line
+from alignbook.errors import AlignbookError, Diverged, fault, logged, on_one_line
 from alignbook.over_seeds import SEED
 from alignbook.runs import digest, notebooks, parameters, plans, results, verified
 from alignbook.statements import judged
@@ -133,7 +133,7 @@ class Run:
     @cached_property
     def stale(self) -> dict[str, list[str]]:
         """Reasons by file name, of the jobs whose code or data have changed since."""
-        reasons = {results.location(item.job).name: item.stale() for item in self.shown}
+        reasons = {results.file_name(item.job): item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
 
     @property
@@ -618,15 +618,7 @@ def _made_from(job, device):
 
 def _failure(job, error):
     """One line; the traceback goes to a file that the line names."""
-    folder = paths.build() / "logs"
-    log = folder / f"{results.owner(job).replace('/', '-')}-{job.name}.txt"
-    where = ""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        log.write_text(traceback.format_exc(), encoding="utf-8")
-        where = f"; traceback in {paths.shown(log)}"
-    except OSError:
-        pass
+    where = logged(f"{results.owner(job)}-{job.name}", traceback.format_exc())
     what = f"{type(error).__name__}: {on_one_line(error)}"
     return f"job {job.name} of {results.owner(job)} failed: {what}{where}"
 

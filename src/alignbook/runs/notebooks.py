@@ -205,9 +205,17 @@ def find(name):
     raise AlignbookError(f"no notebook {name!r}{hint}")
 
 
+_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OPTIONS = re.compile(r"\A(?:---\n.*?^---\n|(?::[^\n]*\n)+)?\n?", re.MULTILINE | re.DOTALL)
+
+
 def cells(notebook):
     """Sources of the code cells of ``notebook``, in order."""
+    return [_OPTIONS.sub("", cell).rstrip() for cell in _CELL.findall(notebook.text)]
+
+
+def cell_starts(notebook):
+    """The line of the source, from 1, at which the code of each code cell begins."""
     text = notebook.text
-    found = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    options = re.compile(r"\A(?:---\n.*?^---\n|(?::[^\n]*\n)+)\n?", re.MULTILINE | re.DOTALL)
-    return [options.sub("", cell).rstrip() for cell in found]
+    begins = [cell.start(1) + _OPTIONS.match(cell[1]).end() for cell in _CELL.finditer(text)]
+    return [text.count("\n", 0, place) + 1 for place in begins]

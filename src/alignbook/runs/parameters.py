@@ -149,11 +149,11 @@ def resolve(notebook, profile=None, overrides=None):
     if profile:
         entry = read_profile(notebook, profile)
         try:
-            values.update(_checked(spec, entry, notebook.name))
+            values.update(_checked(spec, entry, notebook))
         except AlignbookError as error:
             where = ", ".join([paths.shown(notebook.folder / "profiles.yaml"), notebook.name])
             raise AlignbookError(f"{where}: {str(error).removeprefix(f'{notebook.name} ')}") from None
-    values.update(_checked(spec, overrides or {}, notebook.name))
+    values.update(_checked(spec, overrides or {}, notebook))
     return values
 
 
@@ -247,15 +247,31 @@ def written(value):
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _checked(spec, values, where):
+def _checked(spec, values, notebook):
     checked = {}
     for name, value in values.items():
         if name not in spec:
             near = difflib.get_close_matches(str(name), spec, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(spec)}"
-            raise AlignbookError(f"{where} has no parameter {_short(name)}{hint}")
-        checked[name] = spec[name].check(value)
+            raise AlignbookError(f"{notebook.name} has no parameter {_short(name)}{hint}")
+        try:
+            checked[name] = spec[name].check(value)
+        except AlignbookError as error:
+            raise AlignbookError(f"{error}{_own_data(spec[name], value, notebook)}") from None
     return checked
+
+
+def _own_data(parameter, value, notebook):
+    """Where a cell is to name data sets of the reader's own, of which ``value`` is one; else empty."""
+    for name in value if isinstance(value, list) else [value]:
+        if parameter.type != "str" or not parameter.choices or name in parameter.choices:
+            continue
+        if re.fullmatch(r"[\w.-]+", str(name)) and (paths.data() / f"{name}.npz").is_file():
+            cell = re.search(rf"^{parameter.name}: ", notebook.text, re.MULTILINE)
+            line = notebook.text.count("\n", 0, cell.start()) + 1
+            where = f"{paths.shown(notebook.source)}, line {line}"
+            return f"; to use {name}.npz of your own, add {name} to the braces in {where}"
+    return ""
 
 
 def _split_metadata(cell, where):

@@ -82,7 +82,7 @@ class Stored:
         old, new = self.provenance["code"], code_digest(self.job.compute)
         if old == new:
             return []
-        return verified.chain(owner(self.job), location(self.job).name, self.job, old, new)
+        return verified.chain(owner(self.job), file_name(self.job), self.job, old, new)
 
     def drift(self, kind):
         """What differs here from where the result was made: a list of texts, empty where nothing does.
@@ -105,7 +105,7 @@ class Stored:
 
     def untried(self):
         """Whether it is fresh by another job alone, verified before what was tried was recorded."""
-        name = location(self.job).name
+        name = file_name(self.job)
         return any(verified.is_untried(entry, name) for entry in self.verified_by() or ())
 
     @property
@@ -151,15 +151,20 @@ def location(job):
     return next(filter(_both_there, places), places[0])
 
 
+def file_name(job):
+    """The name of the job's files without folder and suffix."""
+    canonical = json.dumps(job.arguments, sort_keys=True, allow_nan=False)
+    return f"{job.name}-{hashlib.sha256(canonical.encode()).hexdigest()[:10]}"
+
+
 def folders(job):
     """The folders that may hold the job's files, the reader's own first."""
     return [store / owner(job) for store in paths.stores()]
 
 
 def _places(job):
-    canonical = json.dumps(job.arguments, sort_keys=True, allow_nan=False)
-    key = hashlib.sha256(canonical.encode()).hexdigest()[:10]
-    return [folder / f"{job.name}-{key}" for folder in folders(job)]
+    name = file_name(job)
+    return [folder / name for folder in folders(job)]
 
 
 def exists(job):
@@ -328,7 +333,7 @@ def store(job, table, origin, *, device, wall_time, cost=None, processor=None, s
 @contextmanager
 def claimed(job):
     """Hold ``job`` against other processes on this machine while it is computed."""
-    name = f"{owner(job).replace('/', '-')}-{location(job).name}"
+    name = f"{owner(job).replace('/', '-')}-{file_name(job)}"
     with system.locked(paths.results() / ".locks" / name):
         yield
 

@@ -122,7 +122,7 @@ def _profiles_of(paper):
                 continue
             for job in jobs:
                 under = found.setdefault(results.owner(job), {})
-                under.setdefault(results.location(job).name, set()).add(profile)
+                under.setdefault(results.file_name(job), set()).add(profile)
     return found
 
 

@@ -67,7 +67,7 @@ class Outcome:
     elsewhere: str | None = None
 
     def __str__(self):
-        name = f"{results.owner(self.stored.job)}: {results.location(self.stored.job).name}"
+        name = f"{results.owner(self.stored.job)}: {results.file_name(self.stored.job)}"
         name += f" against {self.base}" if self.base else ""
         if self.column is None:
             return f"{name} agrees bit for bit ({self.seconds:.1f} s)"
@@ -96,7 +96,7 @@ class Verification:
         """It as a JSON-ready dict."""
         outcomes = [
             {
-                "job": results.location(outcome.stored.job).name,
+                "job": results.file_name(outcome.stored.job),
                 "agrees": outcome.agrees,
                 "largest_difference": None if math.isinf(outcome.largest) else outcome.largest,
                 "column": outcome.column,
@@ -364,7 +364,7 @@ def _entry(outcome, code, route, device):
         "tried": _hull(route.chosen),
         "from": record["code"],
         "to": code,
-        "unit": results.location(item.job).name,
+        "unit": results.file_name(item.job),
         "table": record["table"]["sha256"],
         "largest_difference": outcome.largest,
         "column": outcome.column,
