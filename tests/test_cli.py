@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from alignbook import cli, paths
+from alignbook.pages.reference import subcommands
 
 
 def test_list_show_status_claims_print_text_and_json(checkout):
@@ -63,6 +64,7 @@ def test_list_show_status_claims_print_text_and_json(checkout):
         (("run", "fig99", "-p", "seeds=1:30"), "seeds must be an int, not '1:30'"),
         (("run", "fig99", "--profile", "papr"), "invalid choice: 'papr' (choose from"),
         (("run",), "the following arguments are required: NAME; see: alignbook run --help"),
+        (("run", "fig99", "--sedes", "3"), "unrecognized arguments: --sedes 3; see: alignbook run --help"),
         (("lst",), "invalid choice: 'lst' (choose from"),
     ],
 )
@@ -89,6 +91,15 @@ def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(checkout, tmp_pat
     file.write_text("sedes: 1")
     status, out, err = checkout.run(*run)
     assert (status, out, len(err.splitlines())) == (2, "", 1) and "did you mean seeds?" in err
+
+
+def test_help_lists_every_command_on_one_screen(checkout):
+    text = checkout.run("--help")[1]
+    assert sorted(name for names in cli.GROUPS.values() for name in names) == sorted(
+        subcommands(cli._parser())
+    )
+    assert len(text.splitlines()) <= 40 and max(map(len, text.splitlines())) <= 90
+    assert "  probe    measure a network of your own with the papers' instruments" in text.splitlines()
 
 
 def in_process(capsys, *arguments):
@@ -322,7 +333,7 @@ def test_values_near_profile_smoke_get_no_verdict(checkout):
     judged = "print(made.profile, [c.outcome for c in made.claims])"
     assert checkout.python(run + judged) == "None ['untested']"
     banner = checkout.python(run + "print(page.banner(made))")
-    assert "nearest to those of profile smoke, which reproduces nothing" in banner
+    assert "toy sizes: reproduces nothing" in banner
     assert checkout.python(run.replace("profile='smoke', seeds=4", "seeds=5") + judged) == "None ['holds']"
 
 
@@ -418,7 +429,7 @@ def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
     assert "rate: float = 0.001  # (0, 1]: size of the numbers" in "".join(parameters["source"])
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
-    assert "values of your own" in shown and "values are above -9" in shown
+    assert "You changed, from profile quick:" in shown and "alues are above -9" in shown
     assert "notebooks/toy/fig99_toy/experiment.py" in shown and "Random numbers, or trouble." in shown
 
 

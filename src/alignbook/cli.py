@@ -24,7 +24,9 @@ def main(arguments=None):
     if _closed_streams():
         print("alignbook: standard output is closed", file=sys.stderr)
         return 2
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if not _has_folder():
         print("alignbook: the working folder is gone: cd to one that is there", file=sys.stderr)
         return 2
@@ -93,14 +95,31 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see: {self.prog} --help\n")
 
 
+# The commands as --help lists them, those that a reader needs first.
+GROUPS = {
+    "read": ("list", "show"),
+    "run": ("run", "book", "fetch"),
+    "check": ("claims", "status", "verify"),
+    "measure": ("probe",),
+    "for maintainers": ("new", "decide", "compare", "sign"),
+}
+
+
 def _parser():
-    parser = _Parser(prog="alignbook", description="An executable companion to four papers.")
+    parser = _Parser(
+        prog="alignbook",
+        usage="alignbook COMMAND …",
+        description="An executable companion to four papers.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"alignbook {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", prog="alignbook", help=argparse.SUPPRESS
+    )
 
     def command(action, help, *, as_json=True):
-        sub = commands.add_parser(action.__name__.strip("_"), help=help, description=help)
-        sub.set_defaults(action=action)
+        sub = commands.add_parser(action.__name__.strip("_"), description=help)
+        sub.set_defaults(action=action, parser=sub)
         if as_json:
             sub.add_argument("--json", action="store_true", help="print JSON")
         return sub
@@ -110,7 +129,7 @@ def _parser():
     show.add_argument(
         "name", metavar="NAME", help="e.g. random_labels/fig02_misalignment, or random_labels/fig02"
     )
-    run = command(_run, "run one notebook")
+    run = command(_run, "run one notebook, with other parameters if you like, and render its page")
     run.add_argument("name", metavar="NAME", help="a notebook, as for show")
     run.add_argument(
         "-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter"
@@ -135,15 +154,16 @@ def _parser():
     run.add_argument(
         "--commit", action="store_true", help="store the results with the book's, in data/results"
     )
+    run.add_argument("--open", action="store_true", help="open the page in a browser")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
     run.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
-    book = command(_book, "execute every notebook and build the book", as_json=False)
+    book = command(_book, "execute every notebook and build the book in _build/html", as_json=False)
     book.add_argument(
         "--profile",
         choices=parameters.PROFILES,
         help="what is shown (default: the most faithful that is stored)",
     )
-    verify = command(_verify, "recompute a few stale jobs: does today's code give their results?")
+    verify = command(_verify, "recompute a few stale results: does today's code still give them?")
     verify.add_argument("name", metavar="NAME", help="a notebook, as for show")
     verify.add_argument(
         "--per-path", type=_count, default=1, help="jobs per path through the code (default: 1)"
@@ -160,13 +180,13 @@ def _parser():
     )
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     verify.add_argument("--workers", type=_count, help="jobs at once (default: one per core, 1 on a GPU)")
-    sign = command(_sign, "carry stored results over to a new rule of digests: nothing is recomputed")
+    sign = command(_sign, "carry stored results over to a new rule of digests, without recomputing")
     sign.add_argument(
         "--base", metavar="COMMIT", required=True, help="the commit whose rule says what is not stale"
     )
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
     _probe_arguments(probe)
-    decide = command(_decide, "what is undecided and what would decide it; with --hours, compute it")
+    decide = command(_decide, "what is open and what would decide it; with --hours, compute it")
     decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     decide.add_argument("--hours", type=_above_zero, help="work the plans off for so long, at low priority")
     decide.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
@@ -177,12 +197,23 @@ def _parser():
     new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
     fetch = command(_fetch, "download data sets; without names, list them and where they lie")
     fetch.add_argument("names", nargs="*", metavar="NAME", help="e.g. cifar10")
-    compare = command(_compare, "compare two tables, or two folders of them; exit status 1 where they differ")
+    compare = command(_compare, "compare two tables, or two folders of them; exit status 1 if they differ")
     compare.add_argument("first", metavar="A", help="a CSV file, or a folder such as data/results")
     compare.add_argument("second", metavar="B", help="the other, of the same kind")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
+    parser.epilog = _listed(commands.choices)
     return parser
+
+
+def _listed(commands):
+    """The commands of ``GROUPS`` with what they do, for --help."""
+    lines = []
+    for group, names in GROUPS.items():
+        lines += [f"{group}:", *(f"  {name:8} {commands[name].description}" for name in names), ""]
+    lines.append("alignbook run fig10 -p seeds=3 --open   # change a number and see the figure move")
+    lines.append("alignbook COMMAND --help                # what else a command takes")
+    return "\n".join(lines)
 
 
 def _probe_arguments(probe):
@@ -326,9 +357,7 @@ def _run(options):
     if options.commit:
         for item in run.stored:
             results.move_to_book(item.job)
-    executed = None
-    if book:
-        executed = book.execute(notebook, run.parameters, book.run_path(run))
+    executed, page = book.execute_and_render(notebook, run) if book else (None, None)
     summary = {
         "name": run.name,
         "profile": run.profile,
@@ -337,9 +366,16 @@ def _run(options):
         "diverged": run.diverged,
         "stale": len(run.stale),
         "notebook": str(executed) if executed else None,
+        "page": str(page) if page else None,
     }
+    if page and options.open:
+        import webbrowser
+
+        webbrowser.open(page.as_uri())
     if options.json:
         return _print_json(summary)
+    if page:
+        print(f"page:     {page.as_uri()}")
     folders = sorted({paths.shown(results.location(item.job).parent) for item in run.stored})
     print(f"results:  {len(run.stored)} jobs in {', '.join(folders)}")
     if run.diverged:

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
@@ -203,6 +204,25 @@ def _clear_partial(folder):
         number = path.name.removesuffix(".partial.ipynb").rpartition(".")[2]
         if number.isdigit() and not system.runs(int(number)):
             path.unlink(missing_ok=True)
+
+
+def execute_and_render(notebook, run):
+    """(executed notebook, its page) of ``run``, two files; None for the page where it cannot be rendered.
+
+    A checkout without ``_config.yml`` has no book and renders nothing.
+    """
+    from alignbook.pages import single
+
+    with render.Waiting() as waiting:
+        has_book = (paths.root() / "_config.yml").is_file()
+        if has_book:
+            waiting.start()  # it imports while the notebook runs
+        executed = execute(notebook, run.parameters, run_path(run))
+        try:
+            return executed, single.write(executed, waiting) if has_book else None
+        except (AlignbookError, OSError) as error:
+            warnings.warn(on_one_line(error), stacklevel=2)
+            return executed, None
 
 
 def run_path(run):

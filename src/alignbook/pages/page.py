@@ -200,7 +200,7 @@ def head(run):
     if address := address_of(notebook.paper):
         word = word.replace("The paper", f'<a href="{html.escape(address)}">The paper</a>')
     return (
-        f"{banner(run)}"
+        f"{banner(run)}{changed(run)}"
         f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}</p>'
         f'<p class="ab-finding"><span class="ab-word">We saw</span> {judged}<br>{parted(run.finding)}</p>'
     )
@@ -244,6 +244,20 @@ def banner(run):
         facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
     shown = " ".join(f"<span>{fact}</span>" for fact in (in_the_paper(notebook), *facts))
     return f'<div class="ab-banner ab-{run.profile or "custom"}" role="note">{shown}</div>'
+
+
+def changed(run):
+    """HTML of one line that names the values of a reader's own, each after the profile's; else empty."""
+    if run.profile:
+        return ""
+    before = parameters.resolve(notebooks.find(run.name), run.near)
+    values = [
+        f"<span><code>{name}</code> {_value(before[name])} → <strong>{_value(value)}</strong></span>"
+        for name, value in run.parameters.items()
+        if value != before[name]
+    ]
+    what = f"<span>You changed, from profile {run.near}:</span>"
+    return f'<div class="ab-banner ab-custom" role="note">{what} {" ".join(values)}</div>'
 
 
 def _here(key):

@@ -118,7 +118,7 @@ def render(pages, shape, waiting):
     made.unlink(missing_ok=True)  # a build that fails or is killed leaves nothing to go on from
     source.mkdir(parents=True, exist_ok=True)
     _follow(pages, source)
-    status, said = waiting.run(_arguments(source, work))
+    status, said = waiting.run(arguments(source, work, paths.root() / "_config.yml"))
     if status and (full := os.strerror(errno.ENOSPC)) in said:
         shutil.rmtree(work, ignore_errors=True)
         raise OSError(errno.ENOSPC, full)
@@ -169,15 +169,16 @@ def _follow(pages, source):
             target.write_bytes(content)
 
 
-def _arguments(source, work):
-    places = ["build", str(source), "--path-output", str(work)]
-    places += ["--config", str(paths.root() / "_config.yml"), "--toc", str(source / "_toc.yml")]
-    return [*places, "-n", "-W", "--keep-going", "--quiet"]
+def arguments(source, out, config, strict=True):
+    """What Jupyter Book is called with to render the folder ``source``; ``strict``: a warning is an error."""
+    places = ["build", str(source), "--path-output", str(out)]
+    places += ["--config", str(config), "--toc", str(source / "_toc.yml"), "--quiet"]
+    return [*places, *(["-n", "-W", "--keep-going"] if strict else ())]
 
 
 def _publish(built, book):
     """Put a copy of ``built`` in the place of ``book``."""
-    _add_mathjax(built)
+    add_mathjax(built)
     fresh = book.with_name("html.new")
     shutil.rmtree(fresh, ignore_errors=True)  # what a build that was killed has left
     try:
@@ -192,7 +193,7 @@ def _publish(built, book):
         os.replace(fresh, book)
 
 
-def _add_mathjax(built):
+def add_mathjax(built):
     """Put the installed MathJax into the book, which must read with the network off."""
     import importlib.metadata
 
