@@ -106,7 +106,8 @@ def _own(claim):
     """What a reader must know of one case."""
     lines = [] if claim.outcome == NOT_RUN else [claim.test]
     lines += [f"On runs planned for it: {claim.runs}."] * bool(claim.runs)
-    affordable = claim.needed and (claim.needed.get("core_hours") or 0) <= AFFORDABLE
+    replicable = claim.needed and claim.what in ("seed", "network")  # nobody runs more layers or targets
+    affordable = replicable and (claim.needed.get("core_hours") or 0) <= AFFORDABLE
     return lines + ([decides(claim)] if affordable else [])
 
 
