@@ -1,18 +1,14 @@
 """How many layers align, how much, and how accurate networks are: layer by layer and end to end."""
 
-import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED, KeyNumber, interval
-from alignbook.over_seeds import agree, curves, difference
-from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import clauses, first_unmet, fitting, named, replicates, sentences
+from alignbook.over_seeds import curves, difference
+from alignbook.statements import Case, Number, Statement
 
 from ..names import called
 from .design import TARGET, accuracies, chosen
 
-FEWER, HEIGHT = 1.0, 0.01  # smallest effects that matter: layers; of the alignment
-PATIENT = 10  # passes; networks that stopped after two were seen when the number of layers was redefined
+SHARES = (0.8, 0.9)  # of the largest alignment, from which on a layer counts as one of several
 
 
 def whole(table, dataset):
@@ -21,9 +17,10 @@ def whole(table, dataset):
     return dict(list(rows.groupby("epochs"))) if len(rows) else {}
 
 
-def end_to_end(table, dataset):
-    """The rows of networks trained end to end, of those that trained longest."""
-    return next(reversed(whole(table, dataset).values()), pd.DataFrame())
+def end_to_end(table, dataset, last=True):
+    """The rows of networks trained end to end: of those that trained longest, or (not ``last``) least."""
+    rows = list(whole(table, dataset).values())
+    return rows[-1 if last else 0] if rows else pd.DataFrame()
 
 
 def alignments(rows):
@@ -36,10 +33,10 @@ def heights(rows):
     return alignments(rows).max(axis=1)
 
 
-def effective(rows):
-    """(Σ A_l)² / Σ A_l²: how many layers share the alignment, by seed; 1 of a single one, L of equal ones."""
+def high(rows, share):
+    """How many layers have at least ``share`` of the largest alignment, by seed."""
     frame = alignments(rows)
-    return frame.sum(axis=1) ** 2 / np.square(frame).sum(axis=1)
+    return frame.ge(share * frame.max(axis=1), axis=0).sum(axis=1).astype(float)
 
 
 def peaks(rows):
@@ -63,40 +60,41 @@ def cases(parameters):
     return [Case(f"{d}-{w}", title(d, w), {"dataset": d, "width": w}) for d, w in conditions(parameters)]
 
 
-def first_cases(parameters):
-    """Those of Figure 16."""
-    return [case for case in cases(parameters) if case.given["dataset"] == parameters["first"]]
+def widest(parameters):
+    """{data set: its largest width}"""
+    pairs = conditions(parameters)
+    return {dataset: max(w for known, w in pairs if known == dataset) for dataset, _ in pairs}
 
 
-def more_layers(table, parameters, dataset, width, beside=None):
-    """How many more layers share the alignment layer by layer, by seed; ``beside`` as for :func:`lower`."""
-    beside = end_to_end(table, dataset) if beside is None else beside
-    return difference(effective(chosen(table, "layers", dataset, width)), effective(beside))
+def shares(parameters):
+    """A case per data set and share of the largest alignment."""
+    return [
+        Case(f"{d}-{share:g}", f"{called(d)}, {share:g} of the largest",
+             {"dataset": d, "width": w, "share": share})
+        for d, w in widest(parameters).items() for share in SHARES
+    ]  # fmt: skip
 
 
-def lower(table, parameters, dataset, width, beside=None):
-    """By how much the largest alignment is lower layer by layer, by seed.
-
-    beside : rows of the networks trained end to end; by default of those that trained longest
-    """
-    beside = end_to_end(table, dataset) if beside is None else beside
-    return difference(heights(beside), heights(chosen(table, "layers", dataset, width)))
-
-
-def by_stop(of, table, parameters, dataset, width):
-    """{epochs: what ``of`` reads beside the networks that were trained end to end for so many}."""
-    stopped = whole(table, dataset).items()
-    return {epochs: of(table, parameters, dataset, width, rows) for epochs, rows in stopped}
+def stops(parameters):
+    """A case per data set and time at which training end to end stops."""
+    few, many = min(parameters["other_epochs"]), parameters["epochs"]
+    ends = {"early": (False, f"{few} epochs"), "late": (True, f"{many} epochs")}
+    return [
+        Case(f"{d}-{name}", f"{called(d)}, {words} end to end", {"dataset": d, "width": w, "last": last})
+        for d, w in widest(parameters).items() for name, (last, words) in ends.items()
+    ]  # fmt: skip
 
 
-def same_whenever(of, matters):
-    """A condition: ``of`` has the same verdict whenever training end to end stops; None of one time alone."""
+def more_layers(table, parameters, dataset, width, share):
+    """How many more layers come near the largest alignment layer by layer than end to end, by seed."""
+    layerwise, together = chosen(table, "layers", dataset, width), end_to_end(table, dataset)
+    return difference(high(layerwise, share), high(together, share))
 
-    def agrees(table, parameters, **kind):
-        found = by_stop(of, table, parameters, **kind)
-        return agree(*found.values(), matters=matters) if len(found) > 1 else None
 
-    return agrees
+def lower(table, parameters, dataset, width, last):
+    """By how much the largest alignment is lower layer by layer, by seed."""
+    layerwise = chosen(table, "layers", dataset, width)
+    return difference(heights(end_to_end(table, dataset, last)), heights(layerwise))
 
 
 def lost(table, parameters, dataset, width):
@@ -105,129 +103,34 @@ def lost(table, parameters, dataset, width):
     return difference(beside, accuracies(table, "layers", dataset, width))
 
 
-def stops(table, parameters, dataset, width):
-    """At how many times networks trained end to end were stopped."""
-    return len(by_stop(lower, table, parameters, dataset, width))
-
-
-def hidden(table, parameters, dataset, width):
-    """Whether the networks trained end to end peak in a hidden layer, on every seed."""
-    rows = end_to_end(table, dataset)
-    return peaks(rows).between(2, rows["layer"].max() - 1).all() if len(rows) else None
-
-
 def zero_loss(parameters):
     """The loss, per pair of a batch, of outputs whose kernel is 0 for every pair: what a layer must beat."""
     alike = 0.1 + 0.9 / parameters["batch_size"]  # of ten classes, each image with itself among the pairs
     return TARGET**2 * alike
 
 
-def worse_than_zero(table, parameters, dataset, width):
-    """(seeds × hidden layers) frame: whether a layer's held-out loss ends above :func:`zero_loss`."""
-    losses = curves(chosen(table, "layers", dataset, width), "layer", "loss")
-    return losses.iloc[:, :-1] > zero_loss(parameters)
-
-
-PATIENT_ENOUGH = Requirement(
-    "passes without a lower loss before a layer's training ends",
-    lambda t, p, **kind: p["patience"],
-    at_least=PATIENT,
-)
-HIDDEN = Requirement("the network trained end to end has a hidden peak", hidden)
-STOPS = Requirement(
-    "stopping times of networks trained end to end", stops, at_least=2, because="The paper prints none",
-)  # fmt: skip
-SAME = {
-    of: Requirement("the verdict is the same at each stopping time", same_whenever(of, matters))
-    for of, matters in ((more_layers, FEWER), (lower, HEIGHT))
-}
 STATEMENTS = [
-    Statement(
-        "several",
-        "More layers share the alignment when trained layer by layer than when trained end to end.",
-        source="Figure 16", of=more_layers, above=0, matters=FEWER, unit="layers", each=first_cases,
-        ours=True,
-        because="several layers instead of one peak are at least one more",
-        requires=(PATIENT_ENOUGH, HIDDEN, STOPS, SAME[more_layers]),
-        post_hoc="on MNIST one layer reaches 0.9 of the largest alignment in every network: the effective "
-        "number (Σ A)² / Σ A² replaced that count after it was seen, and is judged on new networks only",
-        headline=True,
-    ),
-    Statement(
-        "lower", "The largest alignment is lower than with training end to end.",
-        source="Figure 16", of=lower, above=0, matters=HEIGHT, unit="in alignment", each=first_cases,
-        because="a tenth of the largest alignments", bounds=(-1, 1),
-        requires=(HIDDEN, STOPS, SAME[lower]),
-    ),
     Statement(
         "worse", "Test accuracy is lower than that of a network trained end to end.",
         source="Figures 16 and 17", of=lost, above=0, matters=1.0, unit="points", each=cases,
         because="“noticeably” worse means at least a point", bounds=(-100, 100),
     ),
+    Statement(
+        "several", "Trained layer by layer, more layers come near the largest alignment than end to end.",
+        source="Figure 16", of=more_layers, above=0, matters=1.0, unit="layers", each=shares, headline=True,
+        because="several layers instead of one peak are at least one more",
+        post_hoc="the first measure, an effective number of layers, counted the background",
+    ),
+    Statement(
+        "lower", "The largest alignment is lower than with training end to end.",
+        source="Figure 16", of=lower, above=0, matters=0.01, unit="in alignment", each=stops,
+        because="a tenth of the largest alignments", bounds=(-1, 1),
+    ),
 ]  # fmt: skip
-
-ONE_BY_ONE = "layers share the alignment when trained one by one than when trained together"
-SHARED = {
-    HOLDS: f"more {ONE_BY_ONE}{{}}",
-    CONTRADICTED: f"fewer, not more, {ONE_BY_ONE}{{}}",
-    ABSENT: "as many layers share the alignment when trained one by one as when trained together{}",
-    UNDECIDED: f"whether more {ONE_BY_ONE} is undecided{{}}",
-    NOT_JUDGED: f"we do not judge whether more {ONE_BY_ONE}{{}}",
-}
-WHY_NOT = {  # the first that is not met
-    PATIENT_ENOUGH.text: "ours may have stopped too early",
-    HIDDEN.text: "our {} network trained as a whole has no hidden peak",
-    STOPS.text: "how high its peak is depends on when it stops",
-    SAME[lower].text: "the answer depends on when training as a whole stops",
-}
-LOWER = {
-    HOLDS: "the largest alignment is lower{}, as in the paper",
-    CONTRADICTED: "the largest alignment is higher instead of lower{}",
-    ABSENT: "the largest alignment is as high{}",
-}
-POORER = "networks trained layer by layer are "
-WORSE = {
-    HOLDS: f"{POORER}less accurate{{}}",
-    CONTRADICTED: f"{POORER}more accurate{{}}",
-    ABSENT: f"{POORER}as accurate{{}}",
-}
-
-
-def finding(table, parameters, claims):
-    """Whether several layers align, and whether such networks are worse; words follow the verdicts."""
-    said = clauses(claims, "several", SHARED)
-    if not said:
-        return "No network was trained to the end."
-    found = replicates(claims, "several")
-    if list(found) == [NOT_JUDGED]:
-        why = first_unmet(found[NOT_JUDGED][0], WHY_NOT)
-        said = SHARED[NOT_JUDGED].format("")
-        if why == WHY_NOT[HIDDEN.text]:
-            said = said.replace(f"whether more {ONE_BY_ONE}", "how many layers share the alignment")
-            if list(replicates(claims, "lower")) == [NOT_JUDGED]:
-                said += ", nor whether its largest value is lower"
-        said += f", because {why.format(called(parameters['first']))}"
-    said = f"{said[0].upper()}{said[1:]}"
-    worse, lowered = how_accurate(table, parameters, claims), clauses(claims, "lower", LOWER, named)
-    tails = ((*worse, lowered), worse, (lowered,))
-    return fitting(*(sentences(said, *some) for some in tails), f"{said}.")
-
-
-def how_accurate(table, parameters, claims):
-    """[clause]: how accurate networks trained layer by layer are; [] where none is decided."""
-    decided = [case for case in cases(parameters) if claims[f"worse-{case.id}"].outcome in WORSE]
-    if not decided:
-        return []
-    case = max(decided, key=lambda case: (case.given["dataset"] == parameters["first"], case.given["width"]))
-    dataset, width = case.given.values()
-    here = accuracies(table, "layers", dataset, width).mean()
-    there = accuracies(end_to_end(table, dataset), "end to end", dataset).mean()
-    return [f"{clauses(claims, 'worse', WORSE)} ({case.words}: {here:.0f} against {there:.0f} %)"]
-
-
-def key_numbers(table, parameters):
-    """How many more layers share the alignment layer by layer, on the first data set."""
-    kind = {"dataset": parameters["first"], "width": max(parameters["first_widths"])}
-    more = more_layers(table, parameters, **kind)
-    what = f"layers that share the alignment, layer by layer minus end to end, {title(**kind)}"
-    return [KeyNumber(what, interval(more, "{:+.1f}"))] if len(more) else []
+NUMBERS = [
+    Number("accuracy", "test accuracy layer by layer",
+           lambda t, p, dataset, width: accuracies(t, "layers", dataset, width), each=cases),
+    Number("whole", "test accuracy end to end",
+           lambda t, p, dataset: accuracies(end_to_end(t, dataset), "end to end", dataset),
+           each=lambda p: [Case(d, called(d), {"dataset": d}) for d in widest(p)]),
+]  # fmt: skip
