@@ -131,10 +131,28 @@ def halvings(table, count=20):
     return pd.DataFrame(found, columns=range(1, COMPARED + 1))
 
 
+@once
 @ONE_THREAD
-def pairs(table, most=PRINTED_RUNS):
-    """Mean of the twelve agreements, one value per two groups of ``most`` runs that share none."""
-    runs = list(weights(table).values())
-    size = 2 * min(len(runs) // 2, most)
-    starts = range(0, len(runs) - size + 1, size) if size else ()
-    return [agreement(runs[start : start + size], most).mean() for start in starts]
+def of_all(table, flips=20):
+    """What all runs' Σ_w has in common with Σ_x: {name: number}, empty without results.
+
+    ``misalignment`` with Σ_x; ``flipped``: the mean over filters whose components along Σ_x's eigenvectors
+    have random signs, so that they are aligned but for sampling; ``random``: with random bases, mean;
+    ``few``: how many of the ten leading eigenvectors match one or two of Σ_x's; ``correlation`` of the
+    filters' components along the two that match the first best.
+    """
+    data, runs = data_basis(table), weights(table)
+    if data is None or not runs:
+        return {}
+    parts = np.concatenate(list(runs.values())) @ data[1]  # components along v_x
+    cov, axes, rng = np.cov(parts, rowvar=False), np.eye(DIMENSION), numpy_stream(0, "figure 3", "flips")
+    flipped = [np.cov(parts * rng.choice([-1, 1], parts.shape), rowvar=False) for _ in range(flips)]
+    top = leading(cov)[1][:, :SHOWN]
+    one, other = np.argsort(-np.abs(top[:, 0]))[:2]
+    return {
+        "misalignment": with_bases(axes[None], cov)[0],
+        "flipped": np.mean([with_bases(axes[None], each)[0] for each in flipped]),
+        "random": with_bases(random_bases(DIMENSION, BASES, rng), cov).mean(),
+        "few": sum(len(found) in (1, 2) for found in matches(axes, top)),
+        "correlation": np.corrcoef(parts[:, one], parts[:, other])[0, 1],
+    }

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.metrics import misalignment, misalignment_basis
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.random_labels.fig03_filters import design, eigenvectors, experiment, reading
+from tests import judging
 
 BOOK = notebooks.find("random_labels/fig03_filters")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
@@ -46,12 +46,7 @@ def made_up(turned, runs=12, filters=60, seed=0):
     return pd.concat(tables, ignore_index=True)
 
 
-def judged(table, groups=3):
-    return {id: claim.outcome for id, claim in claims(table, groups=groups).items()}
-
-
-def claims(table, **other):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, ASKED | other)}
+claims, judged = judging.of(reading, ASKED)[:2]
 
 
 def test_filters_of_the_datas_directions_match_and_others_do_not():
@@ -59,18 +54,35 @@ def test_filters_of_the_datas_directions_match_and_others_do_not():
     found = eigenvectors.by_group(table, 3)
     assert len(found) == 3 and (found["matched"] == 10).all() and (found["chance"] < 2).all()
     assert (found["misalignment"] < found["least"]).all() and (found["first"] > found["last"]).all()
+    assert (found[["one", "two", "more"]].sum(axis=1) == found["matched"]).all()
     outcomes = judged(table)
-    assert outcomes["matched"] == outcomes["aligned"] == HOLDS and outcomes["table-d1"] == NOT_JUDGED
+    assert {outcomes[id] for id in ("matched", "aligned", "one-or-two")} == {HOLDS}
     other = judged(made_up(turned=True))
-    assert other["matched"] in (ABSENT, UNDECIDED, CONTRADICTED) and other["aligned"] != HOLDS
-    assert other["one-or-two"] != HOLDS
-    said = reading.finding(table, ASKED, claims(table))
-    number = reading.one_or_two(table)
-    ten = "all ten" if number == 10 else f"{number} of ten"
-    assert f"all runs pooled, as in the paper, {ten} match one direction or a mixture of two;" in said
-    assert "stands in for the paper's" in said
-    unlearned = table.assign(accuracy=0.9 * table["accuracy"])
-    assert judged(unlearned)["matched"] == NOT_JUDGED
+    assert other["matched"] != HOLDS and other["aligned"] != HOLDS and other["one-or-two"] == CONTRADICTED
+    assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+
+
+def test_what_sampling_leaves_is_told_from_a_turn():
+    """Filters whose components are independent, and those of which the first two are correlated."""
+    plain = made_up(turned=False, filters=200)
+    assert abs(eigenvectors.of_all(plain)["correlation"]) < 0.1 and judged(plain)["sampling"] == HOLDS
+    turned, basis = plain.copy(), eigenvectors.data_basis(plain)[1]
+    rows, names = plain["kind"] == "filter", [f"w{k}" for k in range(D)]
+    parts = plain.loc[rows, names].to_numpy() @ basis
+    parts[:, 1] += 0.3 * parts[:, 0]
+    turned.loc[rows, names] = parts @ basis.T
+    found = eigenvectors.of_all(turned)
+    assert found["correlation"] > 0.2 and found["misalignment"] > 1.1 * found["flipped"]
+    assert judged(turned)["sampling"] == CONTRADICTED
+
+
+def test_leading_directions_are_measured_better_where_the_others_are_close():
+    many = made_up(turned=False, filters=960)
+    assert judged(many)["leading-measured"] == NO_EFFECT  # variances that differ are all measured well
+    spread, rng = np.where(np.arange(D) < 3, 4.0 - np.arange(D), 0.5), np.random.default_rng(3)
+    names, filters = [f"w{k}" for k in range(D)], many["kind"] == "filter"
+    many.loc[filters, names] = rng.normal(size=(filters.sum(), D)) * spread
+    assert judged(many.copy())["leading-measured"] == HOLDS
 
 
 def test_halves_of_the_same_filters_agree():
@@ -81,43 +93,6 @@ def test_halves_of_the_same_filters_agree():
     assert eigenvectors.agreement([plain[:100], plain[100:]]).mean() < 0.5
     # Three runs make halves of one each.
     assert eigenvectors.agreement([run, run, plain]) == pytest.approx(np.ones(12))
-
-
-def test_table_d1_is_judged_at_the_papers_size_alone(monkeypatch):
-    monkeypatch.setattr(reading, "PRINTED_RUNS", 2)
-    monkeypatch.setattr(reading, "pairs", lambda table: eigenvectors.pairs(table, 2))
-    table = made_up(turned=False, filters=960)  # two runs have the 1,920 filters of thirty
-    found = claims(table)["table-d1"]
-    assert found.outcome == NOT_JUDGED and "images" in found.test  # at 1 % of the images
-    whole = claims(table, images=50_000)["table-d1"]
-    assert whole.seeds == 3 and whole.outcome == CONTRADICTED  # of pairs that share no run
-    runs = list(eigenvectors.weights(table).values())
-    apart = [eigenvectors.agreement(runs[k : k + 4], 2).mean() for k in (0, 4, 8)]
-    assert whole.measured == pytest.approx(np.mean(apart))
-    few = claims(made_up(turned=False, filters=900), images=50_000)["table-d1"]
-    assert few.outcome == NOT_JUDGED and "filters" in few.test
-
-
-def test_leading_directions_are_judged_where_halves_have_the_papers_filters():
-    few = claims(made_up(turned=False))["leading-measured"]
-    assert few.outcome == NOT_JUDGED and few.requires[0]["measured"] == 2 * 60  # of four runs
-    many = made_up(turned=False, filters=960)
-    assert judged(many)["leading-measured"] == ABSENT  # directions whose variances differ are all measured
-    spread, rng = np.where(np.arange(D) < 3, 4.0 - np.arange(D), 0.5), np.random.default_rng(3)
-    names, filters = [f"w{k}" for k in range(D)], many["kind"] == "filter"
-    steep = many.copy()
-    steep.loc[filters, names] = rng.normal(size=(filters.sum(), D)) * spread
-    assert judged(steep)["leading-measured"] == HOLDS
-
-
-def test_one_or_two_counts_no_more_than_ten():
-    table = made_up(turned=False)
-    rows = eigenvectors.by_group(table, 3)
-    assert (rows[["one", "two", "more"]].sum(axis=1) == rows["matched"]).all()
-    claim = claims(table)["one-or-two"]
-    assert claim.statement.startswith("One group of runs could have all ten match")
-    assert claim.measured == pytest.approx((rows["one"] + rows["two"]).mean())
-    assert claim.interval is None or claim.interval[1] <= 10
 
 
 def test_many_bases_at_once_are_each_of_them():
@@ -132,24 +107,6 @@ def test_many_bases_at_once_are_each_of_them():
     other = np.cov(rng.normal(size=(300, D)) * 0.95 ** np.arange(D), rowvar=False)
     own = eigenvectors.leading(other)[1][None]
     assert eigenvectors.with_bases(own, cov)[0] == pytest.approx(misalignment(other, cov))
-
-
-def test_a_group_is_measured_once(monkeypatch):
-    calls = []
-    bases = eigenvectors.random_bases
-    monkeypatch.setattr(eigenvectors, "random_bases", lambda *given: calls.append(1) or bases(*given))
-    table = made_up(turned=False, seed=5)
-    found = claims(table)
-    reading.finding(table, ASKED, found)
-    reading.key_numbers(table, ASKED)
-    assert len(calls) == 3  # groups
-    other = table.assign(w0=table["w0"] * 1.01)
-    assert not eigenvectors.by_group(other, 3).equals(eigenvectors.by_group(table, 3))
-
-
-def test_nothing_and_too_little():
-    few = judged(made_up(turned=False, runs=2))
-    assert few["matched"] == NOT_RUN and few["table-d1"] == NOT_JUDGED
 
 
 def test_a_run_gives_its_filters():
