@@ -3,18 +3,22 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import NOT_JUDGED, KeyNumber
 from alignbook.over_seeds import at, curves, difference, once, ratio, sample, slope
-from alignbook.statements import Case, Requirement, Statement
+from alignbook.statements import Case, Number, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.by_seed import factor
 from alignbook.studies.transferability.planes import grid
-from alignbook.studies.transferability.targets import LEARNED, STARTS
-from alignbook.wording import IT, by_verdict, first_unmet
+from alignbook.studies.transferability.targets import STARTS, source_of
 
-VARIES = "largest less smallest loss of the random network's map, nats"
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A)
 LAG = 10  # second differences over one tenth of a side of the plane, whatever its number of points
+# Of the middle layer: what a sentence calls it, and what differs from the paper's conditions.
+CONDITIONS = {
+    "paper": ("as in the paper", {}),
+    "far": ("ten times the radius", {"radius": "far_radius"}),
+    "running": ("running statistics", {"mode": "eval"}),
+    "logits": ("heads scaled to equal logits", {"head": "scaled"}),
+    "imagenet": (f"{imagenet_rows.NAME} from ImageNet, equal logits", None),
+}
 
 
 def curvature(loss, radius):
@@ -52,20 +56,13 @@ def roughness(table, source, **conditions):
     return pd.DataFrame(made, columns=[*keys, "curvature", "variation", "span"])
 
 
-def cases(parameters):
-    """{what is looked at: arguments of :func:`roughness`} of the middle layer, the paper's own case first."""
-    own = {"layers": "middle", "mode": "train", "head": "fresh", "radius": parameters["radius"]}
-    return {
-        f"as in the paper: radius {parameters['radius']:g}, batch statistics, new head": own,
-        f"radius {parameters['far_radius']:g}": own | {"radius": parameters["far_radius"]},
-        "running statistics": own | {"mode": "eval"},
-        "heads scaled to equal logits": own | {"head": "scaled"},
-    }
-
-
-def own_middle(table, parameters, case=0):
-    """:func:`roughness` of the middle layer in one of :func:`cases`, our own source."""
-    return roughness(table, imagenet_rows.own, **list(cases(parameters).values())[case])
+def middle(table, parameters, condition="paper"):
+    """:func:`roughness` of the middle layer in one of :data:`CONDITIONS`."""
+    changed = CONDITIONS[condition][1]
+    if changed is None:
+        return imagenet_middle(imagenet_rows.trained(table), "scaled")
+    given = {"layers": "middle", "mode": "train", "head": "fresh", "radius": "radius"} | changed
+    return roughness(table, imagenet_rows.own, **given | {"radius": parameters[given["radius"]]})
 
 
 def own_layers(table, parameters):
@@ -99,11 +96,6 @@ def ratios(rows, column="curvature"):
     return np.log2(ratio(random[random > 0], own))
 
 
-def span(rows, start="scratch"):
-    """Largest less smallest loss of a map, mean over the seeds; of several layers the largest."""
-    return at(rows, start=start).groupby("position")["span"].mean().max()
-
-
 def growth(rows, start):
     """By how much log2 of the curvature grows per layer towards the input, a sample: least squares."""
     found = curves(at(from_middle(rows), start=start), "position", "curvature")
@@ -120,141 +112,104 @@ def rise_to_middle(rows):
     return growth(rows, "pretrained") * (from_middle(rows)["position"].nunique() - 1)
 
 
+def losses(table):
+    """Rows of the training loss of our own source after the start."""
+    rows = imagenet_rows.own(table)
+    return rows[rows["step"] > 0]
+
+
 def ahead(table, parameters):
     """log2 of the mean training loss over the recorded steps after the start, random over pre-trained."""
-    rows = imagenet_rows.own(table)
-    rows = rows[rows["step"] > 0]
+    rows = losses(table)
     return ratios(rows.groupby(["seed", "start"], as_index=False)["train_loss"].mean(), "train_loss")
 
 
-def others(parameters):
-    """The middle layer under other conditions than the paper's, as replicates."""
-    return [Case(str(n), label, {"case": n}) for n, label in enumerate(cases(parameters)) if n]
+def times_as_fast(table, parameters):
+    """Steps from random weights over those from pre-trained ones to the loss at which the former end."""
+    rows, found = losses(table), {}
+    for seed, part in rows.groupby("seed"):
+        random, own = (sample_path(at(part, start=start)) for start in STARTS)
+        if len(random) and len(own) and own.min() <= random.iloc[-1]:
+            reached = np.interp(-random.iloc[-1], -own.cummin(), own.index)
+            found[seed] = random.index[-1] / reached
+    return pd.Series(found, dtype=float)
 
 
-def _varies(of):
-    """The condition that maps could show something as the paper draws them; of : (table, parameters, …)."""
-    return (
-        Requirement(
-            VARIES, lambda t, p, **given: span(of(t, p, **given)), at_least=CONTOUR,
-            because="The paper's contours lie that far apart, so a flatter map would be blank",
-        ),
-    )  # fmt: skip
+def sample_path(rows):
+    """Training loss by step of one network."""
+    return rows.set_index("step")["train_loss"].sort_index()
 
 
-SMOOTHER = "In the middle layer the landscape at the start is smoother with pre-trained weights: log2 of the "
-IN = f" ({imagenet_rows.NAME})"
-LOG = {"above": 0, "matters": 0.14, "unit": "in log2", "because": "a ratio of 1.1"}
-MIDDLE = LOG | {"source": "Figure 5(b)(c)", "ours": True}
-LAYERS = {
-    "ours": True,
-    "seen": 3,
-    "post_hoc": "the restriction to layers from the middle one on, as in B.4, came after all had been judged",
-}
-PER_LAYER = LAYERS | {
-    "above": 0, "matters": 0.05, "unit": "in log2 per layer",
+def span(table, parameters, condition, start="scratch"):
+    """Largest less smallest loss of a map, nats, a sample."""
+    return sample(at(middle(table, parameters, condition), start=start), "span")
+
+
+def each_condition(parameters):
+    return [Case(id, words, {"condition": id}) for id, (words, _) in CONDITIONS.items()]
+
+
+def each_network(parameters):
+    return [
+        Case("own", "own source", {"source": "own"}),
+        Case("imagenet", imagenet_rows.NAME, {"source": "imagenet"}),
+    ]
+
+
+def layers_of(table, parameters, source):
+    return own_layers(table, parameters) if source == "own" else imagenet_layers(imagenet_rows.trained(table))
+
+
+def of_conditions(*names):
+    return lambda parameters: [case for case in each_condition(parameters) if case.id in names]
+
+
+LATER = "the restriction to layers from the middle one on, as in B.4, came after all had been judged"
+PER_LAYER = {
+    "above": 0, "matters": 0.05, "unit": "in log2 per layer", "post_hoc": LATER,
     "because": "a tenth, over the layers from the last to the middle one",
 }  # fmt: skip
-LAYERS_VARY = (LEARNED, *_varies(lambda t, p: from_middle(own_layers(t, p))))
-MIDDLE_VARIES = (LEARNED, *_varies(own_middle))
 STATEMENTS = [
     Statement(
-        "middle", f"{SMOOTHER}curvature along lines, random over pre-trained.", **MIDDLE, headline=True,
-        of=lambda t, p: ratios(own_middle(t, p)), requires=MIDDLE_VARIES,
+        "smoother", "Before training, the loss curves more around random than around pre-trained weights "
+        "when the filters of the middle layer move.",
+        source="Figure 5 (b, c)", headline=True, each=each_condition, above=0, matters=0.14, unit="in log2",
+        because="a ratio of 1.1", of=lambda t, p, condition: ratios(middle(t, p, condition)),
     ),
     Statement(
-        "middle-variation", f"{SMOOTHER}standard deviation of the loss, random over pre-trained.", **MIDDLE,
-        of=lambda t, p: ratios(own_middle(t, p), "variation"), requires=MIDDLE_VARIES,
-    ),
-    Statement(
-        "middle-other", "The middle layer's landscape is also smoother under other conditions: log2 of the "
-        "curvature, random over pre-trained.", **MIDDLE, each=others,
-        of=lambda t, p, case: ratios(own_middle(t, p, case)), requires=MIDDLE_VARIES,
-    ),
-    Statement(
-        "middle-imagenet", f"{SMOOTHER}curvature, random over pre-trained{IN}.", **MIDDLE,
-        of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t))),
-        requires=_varies(lambda t, p: imagenet_middle(imagenet_rows.trained(t))),
-    ),
-    Statement(
-        "middle-imagenet-scaled", f"{SMOOTHER}curvature, random over pre-trained, with heads scaled to equal "
-        f"logits{IN}.", **MIDDLE, seen=5,
-        post_hoc="asked with five seeds seen, of the one map that meets the condition added then",
-        of=lambda t, p: ratios(imagenet_middle(imagenet_rows.trained(t), "scaled")),
-        requires=_varies(lambda t, p: imagenet_middle(imagenet_rows.trained(t), "scaled")),
-    ),
-    Statement(
-        "grows", "With random weights the curvature grows from the last layer to the middle one: slope of "
-        "its log2.", source="Figure 13, B.4", **PER_LAYER,
-        of=lambda t, p: growth(own_layers(t, p), "scratch"), requires=LAYERS_VARY,
-    ),
-    Statement(
-        "even", "With pre-trained weights the layers from the middle one on are nearly alike: log2 of the "
-        "growth of the curvature from the last to the middle one is 0.", source="Figure 12, B.4", **LAYERS,
-        near=0.0, within=1.0, unit="in log2", because="a factor of two",
-        of=lambda t, p: rise_to_middle(own_layers(t, p)), requires=LAYERS_VARY,
+        "rough", "Around random weights the loss varies by at least the distance of two of the paper's "
+        "contours.",
+        source="Figure 5 (b), Appendix A", above=CONTOUR, matters=CONTOUR / 5, unit="nats",
+        because="a fifth of that distance", each=of_conditions("paper", "logits", "imagenet"), of=span,
+        post_hoc="this was a condition of the statement before, added when results had been seen",
     ),
     Statement(
         "grows-more", "From the last layer to the middle one the curvature grows more with random weights "
-        "than with pre-trained ones: difference of the slopes.", source="Figures 12 and 13, B.4", **PER_LAYER,
-        of=lambda t, p: grows_more(own_layers(t, p)), requires=LAYERS_VARY,
+        "than with pre-trained ones.",
+        source="Figures 12 and 13, B.4", each=each_network, **PER_LAYER,
+        of=lambda t, p, source: grows_more(layers_of(t, p, source)),
     ),
     Statement(
-        "grows-more-imagenet",
-        f"The curvature also grows more with random weights than with pre-trained ones{IN}.",
-        source="Figures 12 and 13, B.4", **PER_LAYER,
-        of=lambda t, p: grows_more(imagenet_layers(imagenet_rows.trained(t))),
-        requires=_varies(lambda t, p: from_middle(imagenet_layers(imagenet_rows.trained(t)))),
+        "even", "With pre-trained weights the layers from the middle one on are nearly alike: growth of the "
+        "curvature from the last to the middle one.",
+        source="Figure 12, B.4", near=0.0, within=1.0, unit="in log2", because="a factor of two",
+        of=lambda t, p: rise_to_middle(own_layers(t, p)), post_hoc=LATER,
     ),
     Statement(
-        "faster", "From pre-trained weights the training loss falls faster: log2 of its mean over the "
-        "recorded steps, random over pre-trained.", source="Figure 5(a)", **LOG, of=ahead,
-        requires=(LEARNED,),
+        "faster", "From pre-trained weights the training loss falls faster: its mean over the recorded "
+        "steps, random over pre-trained.",
+        source="Figure 5 (a)", above=0, matters=0.14, unit="in log2", because="a ratio of 1.1", of=ahead,
     ),
 ]  # fmt: skip
-
-SAID = by_verdict(
-    "Before training, the loss curves more around random than around pre-trained weights",
-    "Before training, the loss curves less around random than around pre-trained weights",
-    "Before training, the loss curves as much around random as around pre-trained weights",
-    "the loss curves more around random than around pre-trained weights",
-)
-
-
-def _elsewhere(claims):
-    """How it came out where the maps are less flat, a sentence."""
-    found = IT.get(claims["middle-imagenet-scaled"].outcome, "it was not measured")
-    return f"With ImageNet's weights and heads that give equal logits, {found}."
-
-
-def finding(table, parameters, claims):
-    """Curvatures of the middle layer at both radii and the other reading; words follow the verdicts."""
-    near, far, other = (claims[id] for id in ("middle", "middle-other-1", "middle-variation"))
-    if near.measured is None or far.measured is None:
-        return "Nothing was measured from both starts."
-    if near.outcome == NOT_JUDGED:
-        flat = (
-            f": at the paper's radius our maps are flat (the loss varies by "
-            f"{span(own_middle(table, parameters)):.2g} nats, and the paper's contours lie {CONTOUR:g} apart)"
-        )
-        unknown = ": the network has hardly learned its source"
-        why = first_unmet(near, {LEARNED.text: unknown, VARIES: flat}, otherwise="")
-        return f"{SAID[near.outcome]}{why}. {_elsewhere(claims)}"
-    farther, spread = (IT.get(claim.outcome, "it was not measured") for claim in (far, other))
-    return (
-        f"{SAID[near.outcome]}: in the middle layer {2**near.measured:.1f} times as much at the paper's "
-        f"radius; at radius {parameters['far_radius']:g} {farther}. We read “smooth” as curving little; "
-        f"by the standard deviation of the loss {spread}."
-    )
-
-
-def key_numbers(table, parameters):
-    """Curvature and standard deviation at the headline's radius, random over pre-trained."""
-    rows, radius = own_middle(table, parameters), parameters["radius"]
-    told = {
-        f"curvature, random over pre-trained, radius {radius:g}": ratios(rows),
-        f"standard deviation of the loss, random over pre-trained, radius {radius:g}": ratios(
-            rows, "variation"
-        ),
-    }
-    return [KeyNumber(what, factor(values)) for what, values in told.items() if len(values)]
+NUMBERS = [
+    Number(
+        "times", "curvature, random over pre-trained", each=each_condition,
+        of=lambda t, p, condition: 2 ** ratios(middle(t, p, condition)),
+    ),
+    Number(
+        "spread", "standard deviation of the loss, random over pre-trained",
+        lambda t, p: 2 ** ratios(middle(t, p), "variation"),
+    ),
+    Number("speed", "times as fast to the loss at which random weights end", times_as_fast),
+    Number("source", "accuracy on the source, %", lambda t, p: source_of(t, p)["source_test_accuracy"]),
+]  # fmt: skip
