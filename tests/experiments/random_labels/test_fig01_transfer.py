@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.random_labels.fig01_transfer import experiment, reading
+from tests import judging
 
 BOOK = notebooks.find("random_labels/fig01_transfer")
 QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
@@ -38,29 +38,22 @@ def made_up(shifts, noise=0.01, seeds=4):
     return pd.DataFrame(rows)
 
 
-def judged(table):
-    return {claim.id: claim.outcome for claim in judge(reading.STATEMENTS, table, asked())}
-
-
-def found(table):
-    claims = {claim.id: claim for claim in judge(reading.STATEMENTS, table, asked())}
-    said = reading.finding(table, asked(), claims)
-    assert len(said) <= 300
-    return said
+judged = judging.of(reading, asked())[1]
 
 
 def test_signs_decide():
     printed = {1: 0.1, 2: 0.1, 3: -0.1, 4: -0.1}
-    assert set(judged(made_up(printed)).values()) == {HOLDS, CONTRADICTED}
     assert judged(made_up(printed)) == {
-        "signs": HOLDS, "experiment-1": HOLDS, "experiment-2": HOLDS, "experiment-3": HOLDS,
-        "experiment-4": HOLDS, "test-1": HOLDS, "test-3": CONTRADICTED,
+        "experiment-1": HOLDS, "experiment-2": HOLDS, "experiment-3": HOLDS, "experiment-4": HOLDS,
+        "test-1": HOLDS, "test-3": CONTRADICTED,
     }  # fmt: skip
-    outcomes = judged(made_up(printed | {4: 0.1}))
-    assert outcomes["signs"] == outcomes["experiment-4"] == CONTRADICTED
-    assert outcomes["experiment-3"] == HOLDS
-    assert judged(made_up(printed | {2: 0.0}, noise=0.05))["signs"] == UNDECIDED
-    assert judged(made_up(printed | {2: 0.0}, noise=0.002))["signs"] == ABSENT
+    turned = judged(made_up({number: -shift for number, shift in printed.items()}))
+    assert set(turned.values()) == {CONTRADICTED, HOLDS} and turned["experiment-4"] == CONTRADICTED
+    assert judged(made_up(printed | {2: 0.0}, noise=0.05))["experiment-2"] == OPEN
+    assert judged(made_up(printed | {2: 0.0}, noise=0.002))["experiment-2"] == NO_EFFECT
+    table = made_up(printed)
+    first = judged(table[table["classes"] == 5])
+    assert first["experiment-3"] == NOT_RUN and first["experiment-2"] == HOLDS
 
 
 def test_the_area_is_a_mean_over_epochs():
@@ -69,46 +62,6 @@ def test_the_area_is_a_mean_over_epochs():
     late = table.assign(accuracy=table["accuracy"].where(table["epoch"] > 0, 0.0))
     # Up to epoch 10 the difference grows from 0: half of it is lost over a quarter of the run.
     assert reading.gain(late, 1).tolist() == pytest.approx([20.0 * 0.875] * 4)
-
-
-def test_nothing_and_parts():
-    table = made_up({1: 0.1, 2: 0.1, 3: -0.1, 4: -0.1})
-    first = table[table["classes"] == 5]
-    assert judged(first)["signs"] == NOT_RUN and judged(first)["experiment-2"] == HOLDS
-    assert "speeds training up in both" in found(table) and "not all among" in found(first)
-
-
-def test_a_seed_that_goes_the_other_way_is_told():
-    table = made_up({1: 0.06, 2: 0.1, 3: -0.1, 4: -0.1}, seeds=6)
-    one = (table["seed"] == 2) & (table["start"] == "pretrained") & (table["labels"] == "real")
-    table.loc[one & (table["classes"] == 5), "accuracy"] -= 0.23
-    assert judged(table)["experiment-1"] == judged(table)["signs"] == UNDECIDED
-    assert "with real labels the gain is undecided and the loss holds." in found(table)
-
-
-@pytest.mark.parametrize(
-    ("shifts", "said"),
-    [
-        ({1: 0.0, 3: 0.0}, "with random labels both signs hold; with real labels neither sign is decided."),
-        ({3: 0.0}, "with real labels the gain holds and the loss is undecided."),
-        (
-            {2: -0.3, 4: 0.3},
-            "with random labels both signs are the opposite; with real labels both signs hold.",
-        ),
-    ],
-)
-def test_random_and_real_labels_are_told_apart(shifts, said):
-    assert said in found(made_up({1: 0.3, 2: 0.3, 3: -0.3, 4: -0.3} | shifts, noise=0.05))
-    assert "by at least 29 points" in found(made_up({1: 0.3, 2: 0.3, 3: -0.3, 4: -0.3}))
-
-
-def test_without_memorised_labels_nothing_is_judged():
-    table = made_up({1: 0.1, 2: 0.1, 3: -0.1, 4: -0.1})
-    half = table.assign(accuracy=table["accuracy"].where(table["start"] != "upstream", 0.5))
-    assert set(judged(half).values()) == {NOT_JUDGED}
-    part = table[(table["start"] != "upstream") | (table["classes"] == 5)]
-    assert judged(part)["signs"] == judged(part)["experiment-3"] == NOT_JUDGED
-    assert judged(part)["experiment-1"] == HOLDS
 
 
 def test_runs_share_all_but_pre_training():
