@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.studies.representation_alignment import image_features
@@ -22,169 +22,71 @@ AREAS = {"transfer": 0.5, "original": 0.3, "init": 0.1, "hog": 0.4, "sift": 0.2,
 LEFT = {"transfer": 0.1, "hog": 0.3, "sift": 0.4, "rbf": 0.9}
 
 
-def made_up(
-    areas=AREAS, left=LEFT, unfitted=1e-12, seeds=4, drop=(1.0, 0.9, 0.8, 0.0, 0.0), first=reading.SEEN
-):  # fmt: skip
-    """A table whose best step size is 1, of seeds that nobody had seen, or others from ``first`` on."""
+def made_up(areas=AREAS, left=LEFT, late=None, unfitted=1e-12, seeds=4):
+    """Areas, and losses ``left`` at each step size, but ``late`` after the last step at 0.1, the best one."""
     rng, rows = np.random.default_rng(0), []
-    for seed in range(first, first + seeds):
+    for seed in range(seeds):
         for name, area in areas.items():
             about = {"dataset": "photos", "seed": seed, "representation": name}
-            area = area + 0.01 * rng.standard_normal()
-            rows.append(about | {"kind": "area", "area": area, "unfitted": unfitted, "wrong": 0.0})
-            higher = areas[name] / areas["transfer"]  # the larger area has the higher curve
-            curve = higher * np.array(drop) * (1 - 0.01 * rng.random())
-            rows += [
-                about | {"kind": "curve", "threshold": n / 4, "alignment": a} for n, a in enumerate(curve)
-            ]
+            row = {"kind": "area", "area": area + 0.01 * rng.standard_normal()}
+            rows.append(about | row | {"unfitted": unfitted, "wrong": 0.0})
             for loss in reading.LOSSES if name in left else ():
-                for size in (0.1, 1.0):
-                    for step in (10, 30):
-                        value = left[name] * (2 - size) + 0.005 * rng.standard_normal()
-                        found = {"step_size": size, "step": step, "train": value, "test": value}
-                        rows.append(about | {"kind": "step", "loss": loss} | found)
+                for size, step in ((0.1, 10), (0.1, 30), (1.0, 10), (1.0, 30)):
+                    value = (late or left)[name] - 0.01 if (size, step) == (0.1, 30) else left[name]
+                    value += 0.002 * rng.standard_normal()
+                    found = {"step_size": size, "step": step, "train": value, "test": value}
+                    rows.append(about | {"kind": "step", "loss": loss} | found)
     return pd.DataFrame(rows)
 
 
-claims, outcomes, finding = judging.of(reading, PARAMETERS)
+claims, outcomes, _ = judging.of(reading, PARAMETERS)
+TWO = [f"{loss}-{when}" for loss in reading.LOSSES for when in ("early", "last")]
 
 
 def test_what_the_paper_shows_holds():
-    table = made_up()
-    assert set(outcomes(table).values()) == {HOLDS} and len(outcomes(table)) == 17
-    said = finding(table)
-    assert said.startswith("An untrained stand-in's features align better")
-    assert "in all 5 comparisons, and linear models learn faster on them than on HOG, SIFT and RBF." in said
-    assert "depends" not in said
-    assert "This network is smaller than the paper's" in said
-    keys = reading.key_numbers(table, PARAMETERS)
-    assert len(keys) == 3 and keys[2].here == "0.10"
+    found = outcomes(made_up())
+    assert set(found.values()) == {HOLDS} and len(found) == 12
+    assert {f"faster-{one}" for one in TWO} < set(found)
 
 
-def test_what_it_does_not_show_disagrees():
-    areas = AREAS | {"original": 0.05, "hog": 0.7}
-    found = outcomes(made_up(areas, LEFT | {"transfer": 0.35, "rbf": 0.05}, unfitted=0.1))
-    disagree = {"better-photos-hog", "poor-photos", "rbf-slow-photos", "rbf-fits-photos"}
-    speed = ("faster", "faster-best", "ordered", "test")
-    disagree |= {f"{id}-{loss}-photos" for id in speed for loss in reading.LOSSES}
-    assert {id for id, outcome in found.items() if outcome == CONTRADICTED} == disagree
-    assert found["better-photos-original"] == HOLDS
-    assert "in 4 of 5 comparisons (the opposite: HOG on photos), and" in finding(made_up(areas))
-    assert "in none of 5 comparisons" in finding(made_up(dict.fromkeys(AREAS, 0.9) | {"transfer": 0.1}))
-    slow = finding(made_up(AREAS, LEFT | {"transfer": 0.35}))
-    assert (
-        "in all 5 comparisons" in slow
-        and "but linear models do not always learn faster on them than on HOG, SIFT and RBF." in slow
-    )
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        (made_up(areas=AREAS | {"transfer": 0.32}), {"better-photos": CONTRADICTED, "poor": HOLDS}),
+        (made_up(areas=AREAS | {"init": 0.7}), {"better-photos": CONTRADICTED, "poor": CONTRADICTED}),
+        (made_up(left=LEFT | {"transfer": 0.5}), dict.fromkeys(("faster-squared-early", "test-logistic"), CONTRADICTED)),
+        # SIFT overtakes all others in the end, at its best step size.
+        (made_up(late=LEFT | {"sift": 0.02}),
+         {"faster-squared-early": HOLDS, "ordered-early": HOLDS}
+         | {"faster-squared-last": CONTRADICTED, "ordered-last": CONTRADICTED}),
+        (made_up(left=LEFT | {"rbf": 0.2}), {"rbf-slow": CONTRADICTED, "ordered-early": CONTRADICTED}),
+        (made_up(left=LEFT | {"sift": 0.301}), {"ordered-early": NO_EFFECT}),
+        (made_up(unfitted=1e-3), {"rbf-fits": CONTRADICTED}),
+        (made_up(seeds=1), {"better-photos": OPEN, "faster-squared-early": OPEN}),
+    ],
+)  # fmt: skip
+def test_what_it_does_not_show_disagrees(table, found):
+    made = outcomes(table)
+    assert {id: made[id] for id in found} == found
 
 
-def test_curves_that_cross_are_told_beside_the_larger_area():
-    """Below the third of five thresholds the pixels' curve is the higher one, and from there on the lower."""
-    table = made_up()
-    pixels = (table["kind"] == "curve") & (table["representation"] == "original")
-    table.loc[pixels & (table["threshold"] < 0.5), "alignment"] = 2.0
-    table.loc[pixels & (table["threshold"] == 0.5), "alignment"] = 0.1
-    assert finding(table).endswith("its curve crosses the pixels'.")
-
-
-def test_a_larger_area_is_judged_only_with_a_curve_that_is_mostly_higher():
-    table = made_up()
-    pixels = (table["kind"] == "curve") & (table["representation"] == "original")
-    table.loc[pixels & (table["threshold"] > 0.1), "alignment"] = 0.95
-    found = claims(table)
-    assert found["better-photos-original"].outcome == NOT_JUDGED
-    assert found["better-photos-original"].measured == pytest.approx(0.2, abs=0.02)
-    assert found["better-photos-hog"].outcome == found["poor-photos"].outcome == HOLDS
-    assert "4 of 5 comparisons (not judged: inputs on photos), and" in finding(table)
-
-
-def test_the_finding_names_what_is_undecided():
-    table = made_up()
-    wide = (table["kind"] == "area") & (table["representation"] == "hog")
-    for seed, area in enumerate((0.1, 0.9, 0.3, 0.4), reading.SEEN):
-        table.loc[wide & (table["seed"] == seed), "area"] = area
-    assert outcomes(table)["better-photos-hog"] == UNDECIDED
-    assert "4 of 5 comparisons (undecided: HOG on photos)" in finding(table)
-    assert "none of 5 comparisons (undecided in all)" in finding(made_up(seeds=1))
-
-
-def test_what_was_chosen_after_the_runs_is_judged_on_other_runs_alone():
-    later = {"sudden-photos"}
-    later |= {f"{id}-{loss}-photos" for id in ("faster", "ordered") for loss in reading.LOSSES}
-    found = claims(made_up(first=0))
-    assert {id for id, claim in found.items() if claim.outcome == NOT_JUDGED} == later
-    assert {id for id, claim in found.items() if claim.post_hoc} == later
-    assert outcomes(made_up(first=3))["sudden-photos"] == NOT_JUDGED  # two of four had been seen
-    assert (
-        "new runs must show whether linear models learn faster on them than on HOG, SIFT and RBF."
-        in finding(made_up(first=0))
-    )
-
-
-def test_speed_is_not_judged_where_it_depends_on_the_step_size():
-    """A step size ten times larger, at which one representation alone converges, turns the order."""
-    table = made_up()
-    steps = table[(table["kind"] == "step") & (table["step_size"] == 1.0)]
-    large = steps[steps["representation"] == "sift"].assign(step_size=10.0)
-    large["train"] = large["test"] = 0.01 + 0.001 * large["seed"]
-    both = pd.concat([table, large], ignore_index=True)
-    assert "SIFT on photos (0.01" in reading.last_ahead(both, PARAMETERS)
-    assert reading.last_ahead(table, PARAMETERS) == ""
-    found = claims(both)
-    for loss in reading.LOSSES:
-        assert found[f"faster-{loss}-photos"].outcome == found[f"test-{loss}-photos"].outcome == NOT_JUDGED
-        assert found[f"faster-{loss}-photos"].measured == pytest.approx(0.2, abs=0.02)  # at size 1
-        assert found[f"faster-best-{loss}-photos"].outcome == CONTRADICTED
-        assert found[f"faster-best-{loss}-photos"].ours and not found[f"faster-{loss}-photos"].ours
-    assert "; whether linear models learn faster on them than on HOG, SIFT and RBF depends on" in finding(
-        both
-    )
-    one = pd.concat([table, large[large["loss"] == "squared"]], ignore_index=True)
-    assert claims(one)["faster-logistic-photos"].outcome == HOLDS
-    said = "than on HOG, SIFT and RBF with the logistic loss (with the squared one, this depends on step size"
-    assert said in finding(one)
-    # The last step alone, too: there SIFT overtakes at the size that all share.
-    late = table.copy()
-    mine = (late["kind"] == "step") & (late["representation"] == "sift") & (late["step"] == 30)
-    late.loc[mine & (late["step_size"] == 1.0), "train"] = 0.01
-    outcome = outcomes(late)
-    assert {id for id, one in outcome.items() if one == NOT_JUDGED} == {
-        f"{id}-{loss}-photos" for id in ("faster", "ordered") for loss in reading.LOSSES
-    }  # fmt: skip
-
-
-def test_the_order_of_learning_is_held_against_the_order_of_the_areas():
-    found = claims(made_up())  # 0.10 / 0.30 / 0.40 / 0.90: the smallest rise is from HOG to SIFT
-    assert found["ordered-squared-photos"].measured == pytest.approx(0.1, abs=0.02)
-    swapped = claims(made_up(AREAS | {"sift": AREAS["hog"], "hog": AREAS["sift"]}))
-    assert swapped["ordered-logistic-photos"].outcome == CONTRADICTED
-    assert swapped["ordered-logistic-photos"].measured == pytest.approx(-0.1, abs=0.02)
-
-
-def test_the_order_of_the_test_losses_is_told_but_not_judged():
-    """At a step size of 10, which is RBF's best, it overtakes SIFT on test data, with the squared loss."""
-    table = made_up()
-    said = reading.order_on_test_data(table, PARAMETERS)
-    assert said.count("the mean losses after the last step do, with both losses on each data set.") == 2
-    assert said.endswith("We looked at this afterwards; it is not judged.")
-    small = reading.order_on_test_data(table, PARAMETERS | {"step_sizes": [0.1]})
-    assert small.count("the mean losses after") == 1  # there is no step size of 1 for all
-    steps = table[(table["kind"] == "step") & (table["step_size"] == 1.0) & (table["loss"] == "squared")]
-    large = steps[steps["representation"] == "rbf"].assign(step_size=10.0, train=0.01, test=0.2)
-    said = reading.order_on_test_data(pd.concat([table, large], ignore_index=True), PARAMETERS)
-    assert "At a step size of 1 for all, the mean losses after the last step do, with both" in said
-    turned = "SIFT features do worse than RBF features with the squared loss on photos (0.40 against 0.20)."
-    assert f"best step size, the mean losses after the last step do not always: {turned}" in said
-
-
-def test_a_sudden_drop_and_a_gradual_one():
-    by_hand = made_up(drop=(1.0, 0.9, 0.8, 0.0, 0.0))
-    scale = by_hand[(by_hand["representation"] == "transfer") & (by_hand["threshold"] == 0)]["alignment"]
-    # (1 + 0.9)/2 + (0.9 + 0.8)/2 + 0.8/2 over three steps
-    found = reading.before_gone(by_hand, PARAMETERS, "photos")
-    np.testing.assert_allclose(found, scale.to_numpy() * 2.2 / 3)
-    assert outcomes(made_up(drop=(1.0, 0.75, 0.5, 0.25, 0.0)))["sudden-photos"] == ABSENT  # straight
-    assert outcomes(made_up(drop=(1.0, 0.3, 0.2, 0.1, 0.0)))["sudden-photos"] == CONTRADICTED
+def test_the_prediction_is_one_minus_alignment_at_the_steps_threshold():
+    draw = np.random.default_rng(0)
+    grid, rows = np.linspace(0, 1, 41), []
+    curves = {name: np.sort(draw.random(41))[::-1] for name in ("transfer", "hog")}
+    for name, curve in curves.items():
+        about = {"dataset": "photos", "seed": 0, "representation": name}
+        rows += [
+            about | {"kind": "curve", "threshold": t, "alignment": a}
+            for t, a in zip(grid, curve, strict=True)
+        ]
+        step = about | {"kind": "step", "loss": "squared", "step_size": 1.0, "train": 0.5, "test": 0.5}
+        rows += [step | {"step": n} for n in (0, 2, 50, 10_000)]
+    found = reading.predicted(pd.DataFrame(rows), "photos").set_index(["representation", "step"])["predicted"]
+    assert set(found.index.get_level_values("step")) == {2, 50}  # beyond, thresholds are not resolved
+    for name, curve in curves.items():
+        assert found[name, 2] == pytest.approx(1 - np.interp(0.5, grid, curve))
+        assert found[name, 50] == pytest.approx(1 - np.interp(0.1, grid, curve))
 
 
 def test_logistic_descent_is_gradient_descent():
@@ -271,9 +173,7 @@ def test_one_line_says_what_is_missing(monkeypatch):
         job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
 
 
-def test_one_seed_nothing_and_bad_parameters():
-    single = {id: v for id, v in outcomes(made_up(seeds=1)).items() if id != "rbf-fits-photos"}
-    assert set(single.values()) == {UNDECIDED, NOT_JUDGED}
+def test_bad_parameters():
     book = notebooks.find("representation_alignment/fig13_pretrained")
     for bad in ({"network": "vgg16"}, {"datasets": ["mnist"]}, {"bandwidth": 0.0}):
         with pytest.raises(AlignbookError):
