@@ -5,21 +5,17 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber
-from alignbook.over_seeds import agree, area, at, curves, first, ratio
-from alignbook.statements import Case, Requirement, Statement
+from alignbook.over_seeds import area, at, curves, first, ratio
+from alignbook.statements import Case, Number, Statement
 from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.targets import LEARNED, STARTS, of_target, words
-from alignbook.wording import IT, by_verdict, first_unmet, fitting, over_cases, sentences
+from alignbook.studies.transferability.targets import STARTS, of_target, words
 
 from .design import PROTOCOLS
 
 PARTS = {  # of training, as shares of its steps
     "all steps": (0, 1), "before the first step": (0, 0), "first tenth": (0, 0.1), "rest": (0.1, 1),
 }  # fmt: skip
-MATTERS = 0.14  # log2 of the ratio: a tenth of the variation
 LOSSES = 50  # training losses at which both ways are compared
-SAME_REACH = "the verdict is the same for steps up to four and up to a hundred times the learning rate"
 
 
 def rows_of(table, target, protocol, start):
@@ -50,20 +46,9 @@ def ratios(table, target, protocol, reach="near", part="all steps"):
     return _finite(np.log2(ratio(*means)))
 
 
-def starting_losses(table, parameters):
-    """Row per target: loss before the first step from either start, mean over the seeds."""
-    rows = {}
-    for name in parameters["targets"]:
-        own = [curves(rows_of(table, name, next(iter(PROTOCOLS)), start), "step", "loss") for start in STARTS]
-        rows[words(name)] = {
-            label: f"{first(frame).mean():.2f}" for label, frame in zip(STARTS.values(), own, strict=True)
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("loss before the first step")
-
-
-def over_training(table, target, protocol):
+def over_training(table, target, protocol, reach="near"):
     """(seeds × steps) frame of log2 of that ratio, step by step."""
-    random, own = (variation(rows_of(table, target, protocol, start)) for start in STARTS)
+    random, own = (variation(rows_of(table, target, protocol, start), reach) for start in STARTS)
     return np.log2(random / own)
 
 
@@ -105,53 +90,65 @@ def settings(parameters):
     ]
 
 
-def same_reach(part):
-    """Whether over a part of training both ranges of steps, near and far, have the same verdict."""
-
-    def of(table, parameters, target, protocol):
-        both = (ratios(table, target, protocol, reach, part) for reach in ("near", "far"))
-        return agree(*both, matters=MATTERS)
-
-    return Requirement(SAME_REACH, of, because="The paper does not say how far it follows the gradient")
+def protocols(parameters):
+    return [Case(protocol, said, {"protocol": protocol}) for protocol, said in PROTOCOLS.items()]
 
 
-def of_part(part):
-    """A statement's ``of``: :func:`ratios` over a part of training."""
-    return lambda t, p, target, protocol: ratios(t, target, protocol, part=part)
+def protocols_and_reaches(parameters):
+    return [
+        Case(
+            f"{protocol}-{reach}",
+            f"{said}, up to {times} × the learning rate",
+            {"protocol": protocol, "reach": reach},
+        )
+        for protocol, said in PROTOCOLS.items()
+        for reach, times in {
+            "near": f"{parameters['near']:g}",
+            "far": f"{max(parameters['lengths']):g}",
+        }.items()
+    ]
+
+
+def over_targets(measure):
+    """A statement's ``of``: the mean over the targets of ``measure(table, target, …)``, seed by seed."""
+    return lambda t, p, **given: (
+        pd.concat([measure(t, name, **given) for name in p["targets"]], axis=1).dropna().mean(axis=1)
+    )
+
+
+def early(table, target, protocol, reach):
+    return ratios(table, target, protocol, reach, "first tenth")
 
 
 LESS = "The loss varies less along its gradient from pre-trained than from random weights"
 RULE = {
-    "above": 0, "matters": MATTERS, "unit": "in log2", "because": "a tenth of the variation",
-    "each": settings, "requires": (LEARNED,),
+    "above": 0, "matters": 0.14, "unit": "log2 of random over pre-trained",
+    "because": "a tenth of the variation",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
-        "smaller", f"{LESS}: mean over all steps of training, log2 of the ratio.", of=of_part("all steps"),
-        source="Figures 6 and 11, Section 4", headline=True, **RULE,
+        "smaller", f"{LESS}, on average over training.", source="Figures 6 and 11, Section 4",
+        of=lambda t, p, target, protocol: ratios(t, target, protocol), each=settings, headline=True, **RULE,
     ),
     Statement(
-        "first", f"{LESS} before the first step.", of=of_part("before the first step"),
-        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, same_reach("before the first step"))},
+        "early", f"{LESS} in the first tenth of the steps.", source="Sections 1 and 4",
+        of=over_targets(early), each=protocols_and_reaches, **RULE,
     ),
     Statement(
-        "early", f"{LESS} in the first tenth of the steps.", of=of_part("first tenth"),
-        source="Sections 1 and 4", **RULE | {"requires": (LEARNED, same_reach("first tenth"))},
-    ),
-    Statement(
-        "matched", f"{LESS} at equal loss.", source="Figures 6 and 11, Section 4", ours=True,
-        of=lambda t, p, target, protocol: matched(t, target, protocol), **RULE,
+        "matched", f"{LESS} at equal loss.", source="Figures 6 and 11, Section 4", of=over_targets(matched),
+        each=protocols, ours=True, **RULE,
     ),
 ]  # fmt: skip
-
-STEP = "a step along the gradient changes the loss"
-SAID = by_verdict(
-    f"Over training, {STEP} more in networks trained from random than from pre-trained weights",
-    f"Over training, {STEP} more in networks trained from pre-trained than from random weights",
-    f"Over training, {STEP} as much in networks trained from random as from pre-trained weights",
-    f"{STEP} more in networks trained from random than from pre-trained weights",
-)
-EARLY = {outcome: f"In the first tenth of training {words}" for outcome, words in IT.items()}
+NUMBERS = [
+    Number(
+        "times", "variation, random over pre-trained", each=settings,
+        of=lambda t, p, target, protocol: 2 ** ratios(t, target, protocol),
+    ),
+    Number(
+        "equal", "the same at equal loss", each=protocols,
+        of=lambda t, p, **given: 2 ** over_targets(matched)(t, p, **given),
+    ),
+]  # fmt: skip
 
 
 def shown(parameters):
@@ -159,37 +156,11 @@ def shown(parameters):
     return list(zip(PROTOCOLS, (parameters["targets"][0], parameters["targets"][-1]), strict=True))
 
 
-def finding(table, parameters, claims):
-    """Whether it varies more over all of training, and early on."""
-    cases = [case.id for case in settings(parameters)]
-    said = over_cases(claims, [f"smaller-{id}" for id in cases], SAID, "in {} settings")
-    early = over_cases(claims, [f"early-{id}" for id in cases], EARLY, "in {} settings")
-    own = "-".join(shown(parameters)[0])
-    over_all = claims[f"smaller-{own}"].measured
-    if said is None or early is None or over_all is None:
-        return "There is nothing to compare."
-    if all(_turns_with_reach(claims[f"early-{id}"]) for id in cases):
-        early += ", since longer steps give another verdict"
-    whole = f"{said}: {2**over_all:.1f} times as much in our Figure 6"
-    small = "our network is small"
-    return fitting(sentences(whole, early, small), sentences(whole, early), sentences(said, early))
-
-
-def _turns_with_reach(claim):
-    """Whether ``claim`` is not judged because longer steps give another verdict than shorter ones."""
-    return bool(first_unmet(claim, {LEARNED.text: "", SAME_REACH: "turns"}, otherwise=""))
-
-
-def times(values):
-    """The ratio of log2 ``values``: geometric mean and the interval of the mean logarithm."""
-    return factor(values, 2)
-
-
-def key_numbers(table, parameters):
-    """Figure 11's ratio, and Figure 6's at equal loss."""
-    (way, name), (other, last) = shown(parameters)
-    told = {
-        f"variation, random over pre-trained: {PROTOCOLS[other]} (Figure 11)": ratios(table, last, other),
-        "variation, random over pre-trained: Figure 6, at equal loss": matched(table, name, way),
-    }
-    return [KeyNumber(what, times(values)) for what, values in told.items()]
+def table_of(table, parameters, reach):
+    """Ratios over each part of training, a row per setting."""
+    rows = [
+        {"steps and target": case.words}
+        | {part: factor(ratios(table, **case.given, reach=reach, part=part)) for part in PARTS}
+        for case in settings(parameters)
+    ]
+    return pd.DataFrame(rows)
