@@ -1,19 +1,14 @@
-"""Whether training makes the transfer function f(σ) rise and then fall (Figure 4)."""
+"""Whether training makes the transfer function f(σ) rise and then fall (Figure 4): measures, statements."""
 
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import HOLDS, NOT_JUDGED, KeyNumber, t_interval
 from alignbook.over_seeds import at, curves
-from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, others
+from alignbook.statements import Case, Number, Statement
 
 from .. import transfer_curves
 from ..filter_runs import complete, figure_rows
-from ..transfer_curves import FALL, RISE, change, networks, percent
-
-ONLY_RISES = {"dimension": 30, "gaussian_hidden": 256, "inputs": 2000}  # Figure 20, right (E.1)
-FEWEST_STEPS = 5 * 195  # caption: the first curve drawn is after 5 epochs of about 195 steps
+from ..transfer_curves import FALL, RISE, change, networks
 
 
 def pooled(rows):
@@ -67,20 +62,15 @@ def first_fall(tau):
     return int(falls.to_numpy().argmax()) if falls.any() else len(tau) - 1
 
 
-def steps(table, parameters, **given):
-    """Steps of training on images."""
-    return parameters["epochs"] * (parameters["images"] // parameters["batch_size"])
+def below_the_peak(table, parameters, labels):
+    """By what share τ has grown less along the widest direction of the data than at the peak, by seed."""
+    return -np.expm1(-changed(table, parameters, FALL, labels=labels))
 
 
-def learned(table, parameters, inputs, **given):
-    """Share of the networks on Gaussian inputs that reached the goal."""
-    return gaussian_rows(table, inputs).groupby("network")["converged"].first().mean()
-
-
-def may_fall(table, parameters, inputs, **given):
-    """Whether this is not the network of Figure 20 (right), whose curve only rises."""
-    asked = {"dimension": parameters["dimension"], "gaussian_hidden": parameters["gaussian_hidden"]}
-    return asked | {"inputs": inputs} != ONLY_RISES
+def learned(table, parameters, labels):
+    """Share of its training images that a network has right in the end, by seed."""
+    rows = figure_rows(table, labels)
+    return rows.sort_values("epoch").groupby("seed")["accuracy"].last()
 
 
 def on_images(end):
@@ -99,69 +89,18 @@ def on_gaussian(end):
     ]
 
 
-LONG = Requirement("steps of training (the figure's first curve is after 5 epochs)", steps, FEWEST_STEPS)
-LEARNED = Requirement("share of the networks that learned their labels", learned, 0.95)
-MAY_FALL = Requirement(
-    "this may be Figure 4's network",
-    may_fall,
-    because="That figure gives no number of inputs; Figure 20 (right) says that with "
-    f"{ONLY_RISES['inputs']:,} inputs the curve of this network only rises",
-)
 CURVE = {"source": "Figure 4, Section 2.3", "of": changed, "above": 0, "unit": "in ln τ"}
-IMAGES = CURVE | {
-    "matters": 0.05, "because": "5 % of τ is the width of the line in the figure", "requires": (LONG,)
-}  # fmt: skip
+IMAGES = CURVE | {"matters": 0.05, "because": "5 % of τ is the width of the line in the figure"}
 GAUSSIAN = CURVE | {"matters": 0.005, "because": "half a percent of τ cannot be seen in the figure"}
 RISES, FALLS = "Training makes f(σ) rise at first.", "Training makes f(σ) fall in the end."
 STATEMENTS = [
     Statement("falls", FALLS, each=on_images(FALL), headline=True, **IMAGES),
-    Statement("falls", FALLS, each=on_gaussian(FALL), requires=(LEARNED, MAY_FALL), **GAUSSIAN),
+    Statement("falls", FALLS, each=on_gaussian(FALL), **GAUSSIAN),
     Statement("rises", RISES, each=on_images(RISE), **IMAGES),
-    Statement("rises", RISES, each=on_gaussian(RISE), requires=(LEARNED,), **GAUSSIAN),
+    Statement("rises", RISES, each=on_gaussian(RISE), **GAUSSIAN),
 ]
-
-SAID = by_verdict(
-    holds="On images with random labels the transfer function falls in the end, as the paper says",
-    contradicted="On images with random labels the transfer function does not fall in the end",
-    absent="On images with random labels the transfer function falls too little in the end to be seen",
-    undecided="It is undecided whether the transfer function falls in the end on images with random labels",
-    not_judged="We do not judge whether the transfer function falls in the end, as these runs are too short",
-)
-
-
-def finding(table, parameters, claims):
-    """Whether the curve of random labels falls, by how much, and what real labels give."""
-    outcome, fall = claims["falls-random"].outcome, changed(table, parameters, FALL, labels="random")
-    if outcome not in SAID or fall.empty:
-        return "No run on images with random labels is among the results: there is nothing to see."
-    text = f"{SAID[outcome]}: where the data vary most, the weights' growth factor is {percent(-fall)} "
-    text += f"{'below' if fall.mean() > 0 else 'above'} that at the peak"
-    if outcome == claims["rises-random"].outcome == HOLDS:
-        text = text.replace("falls in the end", "roughly rises and then falls")
-    text += others(outcome, {"real labels": claims["falls-real"].outcome}) + "."
-    only = claims.get(f"falls-gaussian-{ONLY_RISES['inputs']}")
-    if only and not only.requires[-1]["met"] and only.outcome == NOT_JUDGED:
-        rises = f"{text} With {ONLY_RISES['inputs']:,} Gaussian inputs the paper says it only rises"
-        scale = "the rise depends on an unprinted initial scale"
-        return fitting(f"{rises} (not judged); {scale}.", f"{rises}, so that is not judged.", f"{rises}.")
-    return text + " The rise depends on the initial scale, which the paper does not print."
-
-
-def _below(falls):
-    """Differences of ln τ as a fall in percent, with the 95 % interval: ``59 (39 to 72)``."""
-    _, mean, ends = t_interval(falls)
-    middle, *ends = (f"{-100 * np.expm1(-fall):.0f}".replace("-", "−") for fall in (mean, *(ends or ())))
-    return middle + (f" ({ends[0]} to {ends[1]})" if ends else "")
-
-
-def key_numbers(table, parameters):
-    """The fall in the panels with images."""
-    found = {labels: changed(table, parameters, FALL, labels=labels) for labels in ("random", "real")}
-    return [
-        KeyNumber(
-            f"growth factor of f(σ) at the largest σ: % below that at the peak, {labels} labels",
-            _below(falls),
-        )
-        for labels, falls in found.items()
-        if len(falls)
-    ]
+LABELS = {"each": lambda p: [Case(labels, "", {"labels": labels}) for labels in ("random", "real")]}
+NUMBERS = [
+    Number("below", "how much less τ grew at the largest σ than at the peak", below_the_peak, **LABELS),
+    Number("learned", "share of the training images learned", learned, bounds=(0, 1), **LABELS),
+]
