@@ -269,7 +269,7 @@ def test_segmentation_is_measured_at_the_positions_that_are_drawn():
     rows = torch.arange(N)
     at = task.at(rows)
     assert (y.flatten(1)[rows, at] != -100).all() and at.unique().numel() > 8
-    kept = features.layer_inputs(Network(net, data.Data(x, y)), task, rows, 0)
+    kept, _ = features.layer_inputs(Network(net, data.Data(x, y)), task, rows, 0)
     assert list(kept) == ["body", "head", "(output)"]
     assert torch.equal(kept["body"][0], x[rows, :, at // 6, at % 6])  # one pixel of each image
     hidden = net.body(x).relu()
@@ -290,10 +290,10 @@ def test_attention_projections_are_among_the_features():
     net.self_attn.register_forward_hook(lambda module, given, output: seen.append(output[0].detach()))
     y = torch.arange(N) % CLASSES
     with measurable():
-        kept = features.layer_inputs(Network(head, data.Data(x, y)), Task(y), torch.arange(N), 0)
+        kept, _ = features.layer_inputs(Network(head, data.Data(x, y)), Task(y), torch.arange(N), 0)
     read = kept["0.self_attn.out_proj"][0].view(N, 5, 8)
     projected = functional.linear(read, net.self_attn.out_proj.weight, net.self_attn.out_proj.bias)
-    assert torch.allclose(projected, seen[0], atol=1e-6)
+    assert torch.allclose(projected, seen[-1], atol=1e-6)
 
 
 def test_networks_called_otherwise_and_losses_of_the_readers():

@@ -31,8 +31,9 @@ def affordable(name, each, left):
 
 
 def _of_features(network, task, rows, layers, limits):
-    kept = layer_inputs(network, task, task.labelled(rows)[:1], 0, layers)
-    return sum(4 * values.numel() for values, _ in kept.values())
+    few = task.labelled(rows)[:2]
+    kept, _ = layer_inputs(network, task, few, 0, layers)
+    return sum(4 * values[0].numel() for values, _ in kept.values())
 
 
 def _of_kernels(network, task, rows, layers, limits):

@@ -1,17 +1,18 @@
 """What each layer reads, and how much of the labels lies along its top singular vectors."""
 
 import fnmatch
-from contextlib import ExitStack, contextmanager
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils import parametrize
+from torch.nn.utils.rnn import PackedSequence
 
 from alignbook.seeding import torch_stream
 
+from .axes import axes, reading, values_of
 from .errors import DoesNotApply
 
 COORDINATES = 8192  # of a layer's features that are kept at most, drawn at random
@@ -33,21 +34,25 @@ def features(network, task, rows, seed, layers=None):
     the top k singular vectors, ``chance`` (its mean over all orders of the labels), ``sigma`` the k-th
     singular value over the first; ``width``, ``coordinates``.
     """
-    tables, (_, found) = [], spectra(network, task, rows, seed, layers)
+    tables, (_, found, left) = [], spectra(network, task, rows, seed, layers)
+    if not found:
+        raise DoesNotApply("; ".join(f"{name}: {why}" for name, why in left.items()) or "no layer is chosen")
     for depth, (name, ((share, chance, sigma), width, kept)) in enumerate(found.items()):
         ranks = [k for k in TOP if k < len(sigma)] + [len(sigma)]
         at = np.array(ranks) - 1
         columns = {"k": ranks, "share": share[at], "chance": chance[at], "sigma": sigma[at]}
         rows_of_layer = pd.DataFrame({"layer": name, "depth": depth, **columns})
         tables.append(rows_of_layer.assign(width=width, coordinates=kept))
-    return pd.concat(tables, ignore_index=True)
+    table = pd.concat(tables, ignore_index=True)
+    table.attrs["left_out"] = left
+    return table
 
 
 def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
-    """(how many columns of Ỹ vary, {layer: (its :func:`spectrum`, width, coordinates kept)}).
+    """(how many columns of Ỹ vary, {layer: (its :func:`spectrum`, width, coordinates)}, {layer: why not}).
 
     Layers in order of their calls, features as :func:`features` takes them. Raises DoesNotApply for
-    TorchScript, where all targets are equal, and where a layer reads what is not finite.
+    TorchScript, and where all targets are equal.
     """
     if network.script:
         raise DoesNotApply("TorchScript hides its layers")
@@ -56,14 +61,15 @@ def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
     varying = int(centred.any(0).sum())
     if not varying:
         raise DoesNotApply("all targets are equal")
-    found = {}
-    for name, (values, width) in layer_inputs(network, task, rows, seed, layers, coordinates).items():
+    found, (read, left) = {}, layer_inputs(network, task, rows, seed, layers, coordinates)
+    for name, (values, width) in read.items():
         if not values.isfinite().all():
-            raise DoesNotApply(f"what {name} reads is not finite")
+            left[name] = "what it reads is not finite"
+            continue
         plain = name == OUTPUT and not task.classes
         along = spectrum(standardised(values) if plain else values, centred, plain)
         found[name] = along, width, values.shape[1]
-    return varying, found
+    return varying, found, left
 
 
 def labels(targets):
@@ -105,86 +111,77 @@ def spectrum(values, centred, plain=False):
 
 
 def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES):
-    """{layer: ((n, coordinates) float32 on the CPU, how many features there are)}, in order of the calls."""
-    parts, chosen, order = {}, {}, []
-    generator = torch_stream(seed, "probe", "coordinates")
-    called = set()
+    """What layers read: ({layer: (values, width)}, {layer: why there is nothing}), in the order of the calls.
 
-    def keep(name, values):
-        if not isinstance(values, torch.Tensor) or not values.is_floating_point() or name in called:
-            return
-        if values.ndim < 2 or len(values) != len(part):
+    values : (n, coordinates) float32 on the CPU; width : how many features there are.
+    """
+    generator = torch_stream(seed, "probe", "coordinates")
+    axis, left = axes(lambda at: _first_read(network, task, rows[at.to(rows.device)], layers), len(rows))
+    parts, chosen, called = {}, {}, set()
+
+    def keep(name, read):
+        if name in called or name not in axis:
             return
         called.add(name)
-        flat = values.detach().flatten(1) if name == OUTPUT else task.there(values.detach(), part)
+        values = axis[name].first(values_of(read), len(part))
+        if values is None:
+            return
+        flat = values.flatten(1) if name == OUTPUT else task.there(values, part)
         if name not in chosen:
-            order.append((name, flat.shape[1]))
             some = torch.randperm(flat.shape[1], generator=generator)[:coordinates].sort().values
-            chosen[name] = some.to(flat.device) if flat.shape[1] > coordinates else slice(None)
-        parts.setdefault(name, []).append(flat[:, chosen[name]].float().cpu())
+            few = flat.shape[1] <= coordinates or isinstance(read, PackedSequence)  # as long as the longest
+            chosen[name] = slice(None) if few else some.to(flat.device)
+            parts[name] = []
+        parts[name].append((flat[:, chosen[name]].float().cpu(), flat.shape[1]))
 
-    with torch.no_grad(), listening(network, keep, layers):
+    with torch.no_grad(), reading(layers_of(network, layers), keep):
         for part in rows.split(network.batch):
             called.clear()
             outputs = task.signal(network(part), part)
             if selected(OUTPUT, layers):
                 keep(OUTPUT, outputs)
-    whole = {name: (torch.cat(parts[name]), width) for name, width in order}
-    return {name: found for name, found in whole.items() if len(found[0]) == len(rows)}
+    found = {}
+    for name, batches in parts.items():
+        longest = max(values.shape[1] for values, _ in batches)
+        values = torch.cat([functional.pad(v, (0, longest - v.shape[1])) for v, _ in batches])
+        if len(values) == len(rows):
+            found[name] = values, max(width for _, width in batches)
+        else:
+            left[name] = "is not there for every example"
+    return found, {name: f"what it reads {why}" if name != OUTPUT else why for name, why in left.items()}
 
 
-@contextmanager
-def listening(network, keep, layers=None):
-    """Inside, ``keep(name, what it reads)`` is called for each layer that the network runs."""
-    names = {m: name for m, name in network.names().items() if _reads(m) and selected(name, layers)}
-    attention = [m for m in names if isinstance(m, nn.MultiheadAttention)]
-    with ExitStack() as stack:
-        for module, name in names.items():
-            hook = module.register_forward_pre_hook(_entering(name, module, keep), with_kwargs=True)
-            stack.callback(hook.remove)
-        if attention:  # it uses the weights of its last projection without calling it
-            stack.enter_context(_projections(attention, network.names(), keep, layers))
-        yield
+@torch.no_grad()
+def _first_read(network, task, rows, layers):
+    """{layer: what it reads when it is first called for these examples, or why there is nothing}."""
+    modules = layers_of(network, layers)
+    found = {}
+
+    def keep(name, values):
+        if name not in found:
+            values = values_of(values)
+            found[name] = values.clone() if isinstance(values, torch.Tensor) else values
+
+    with reading(modules, keep):
+        outputs = task.signal(network(rows), rows)
+    if selected(OUTPUT, layers):
+        keep(OUTPUT, outputs)
+    return found | {name: "is not known: it is not called" for name in modules.values() if name not in found}
 
 
-def _entering(name, module, keep):
-    def hook(module, given, named):
-        values = given[0] if given else next(iter(named.values()), None)
-        if isinstance(module, nn.MultiheadAttention) and not module.batch_first and values.ndim == 3:
-            values = values.transpose(0, 1)
-        keep(name, values)
-
-    return hook
-
-
-@contextmanager
-def _projections(attention, names, keep, layers):
-    modules = {id(m.out_proj.weight): m for m in attention if selected(names[m.out_proj], layers)}
-    plain, batch = functional.linear, []
-
-    def entering(module, given, named):
-        query = given[0] if given else named["query"]
-        batch[:] = [query.shape[0 if module.batch_first else 1]] if query.ndim == 3 else []
-
-    def linear(values, weight, bias=None):
-        module = modules.get(id(weight))
-        if module is not None and batch and values.ndim == 2:  # (positions · n, features)
-            keep(names[module.out_proj], values.view(-1, batch[0], values.shape[1]).transpose(0, 1))
-        return plain(values, weight, bias)
-
-    hooks = [m.register_forward_pre_hook(entering, with_kwargs=True) for m in attention]
-    try:
-        with mock.patch.object(functional, "linear", linear):
-            yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+def layers_of(network, layers=None):
+    """{module: name} of the layers that read something."""
+    return {m: name for m, name in network.names().items() if _reads(m) and selected(name, layers)}
 
 
 def _reads(module):
     """Whether the module has weights of its own; embeddings, which read numbers of words, do not read."""
-    own = any(p.ndim >= 2 and "weight" in name for name, p in module.named_parameters(recurse=False))
-    return own and not isinstance(module, nn.Embedding | nn.EmbeddingBag)
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag | nn.ParameterList | nn.ParameterDict):
+        return False
+    own = {name for name, p in module.named_parameters(recurse=False) if p.ndim >= 2}
+    if parametrize.is_parametrized(module):
+        own |= {name for name in module.parametrizations if getattr(module, name).ndim >= 2}
+    return any("weight" in name for name in own) or bool(own) and not any(module.children())
 
 
 def selected(name, layers):

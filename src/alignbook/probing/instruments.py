@@ -20,6 +20,7 @@ from alignbook.metrics import (
 )
 from alignbook.seeding import numpy_stream, torch_stream
 
+from .axes import axes, reading, values_of
 from .budget import positions
 from .errors import DoesNotApply
 from .features import labels, selected
@@ -73,28 +74,30 @@ def filters(network, task, rows, seed, layers=None):
 
 @torch.no_grad()
 def first_layer(network, rows, kinds=nn.Conv2d, called="two-dimensional convolution"):
-    """The first layer of these kinds that is called, and what enters it, (n, …) on the CPU."""
-    seen, entered = [], []
-
-    def keep(module, arguments, output):
-        if not seen:
-            seen.append(module)
-        if module is seen[0] and arguments:
-            entered.append(arguments[0].detach().cpu())
-
-    hooks = [m.register_forward_hook(keep) for m in network.modules() if isinstance(m, kinds)]
-    if not hooks:
+    """The first layer of these kinds that is called, and what enters it, examples first, on the CPU."""
+    layers = {module: module for module in network.modules() if isinstance(module, kinds)}
+    if not layers:
         hidden = "TorchScript hides its layers"
         raise DoesNotApply(hidden if network.script else f"the network has no {called}")
-    try:
-        for part in rows.split(network.batch):
+    whole = f"the first {called.split()[-1]} does not see every example once"
+
+    def entered(part, first=None):
+        seen = []
+        with reading(layers, lambda *now: seen.append(now)):
             network(part)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not entered or sum(map(len, entered)) != len(rows):
-        raise DoesNotApply(f"the first {called.split()[-1]} does not see every example once")
-    return seen[0], torch.cat(entered)
+        seen = [(layer, values_of(read)) for layer, read in seen if first in (None, layer)]
+        if not seen or len([layer for layer, _ in seen if layer is seen[0][0]]) > 1:
+            raise DoesNotApply(whole)
+        return dict(seen[:1])
+
+    axis, _ = axes(lambda at: entered(rows[at.to(rows.device)]), len(rows))
+    if not axis:
+        raise DoesNotApply(whole)
+    ((layer, axis),) = axis.items()
+    parts = [axis.first(entered(part, layer)[layer].cpu(), len(part)) for part in rows.split(network.batch)]
+    if any(part is None for part in parts):
+        raise DoesNotApply(whole)
+    return layer, torch.cat(parts)
 
 
 def tangent(network, task, rows, seed, layers=None, most=None, chance=True):

@@ -1,5 +1,6 @@
 """How alike the layers of networks are: centred kernel alignment on data of any kind."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
@@ -12,6 +13,7 @@ from alignbook.metrics.checks import integer
 from alignbook.metrics.cka import LEAST, centred_gram, enough
 from alignbook.metrics.evaluation import evaluation_mode
 
+from .axes import ALONE, axes, returning, values_of
 from .data import cast, leaves, mapped, taken
 from .gathering import batches
 
@@ -44,7 +46,8 @@ def layer_cka(
         A row for each layer of ``model``, a column for each of ``other``, in the order of the modules, called
         as :func:`alignbook.probe` calls them: ``(network)`` is the module itself. ``.attrs["left_out"]`` says
         which layers have no number and why: those that tell no examples apart, are not called, or whose
-        output's first axis is not the examples. ``.attrs["said"]`` is a list of lines on the data.
+        output has no axis that follows the order of the examples. ``.attrs["said"]`` is a list of lines on
+        the data.
 
     Raises
     ------
@@ -75,19 +78,28 @@ def layer_cka(
     patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
     watched = [_chosen(network, patterns) for network in networks]
     sums, faults, scales, short = 0.0, {}, {}, []
+    found = [None, None]  # each network's axes
     for batch in batches(inputs, batch_size):
         if (count := len(leaves(batch)[0])) < LEAST:
             short.append(count)
             continue
         grams = []
         for place, (network, modules) in enumerate(zip(networks, watched, strict=True)):
-            outputs, n = _outputs(network, modules, batch), count
+            if found[place] is None:
+                few = functools.partial(_some, network, modules, batch)
+                found[place], left = axes(few, count)
+                faults |= {(place, name): _of_output(why) for name, why in left.items()}
+            outputs = _outputs(network, modules, batch)
             for name in modules:
-                gram, why = _gram(outputs, n, name)
-                if why:
-                    faults.setdefault((place, name), why)
+                gram = None
+                if name in outputs and (place, name) not in faults:
+                    values = found[place][name].first(outputs[name], count)
+                    gram = None if values is None else centred_gram(values, name)
+                    if gram is None:
+                        faults[place, name] = f"it {ALONE}"
+                gram = np.zeros((count, count)) if gram is None else gram
                 scale = scales.setdefault((place, name), np.abs(gram).max() or 1.0)  # one for all batches
-                grams.append(gram.ravel() / scale / (n * (n - 3)) ** 0.5)
+                grams.append(gram.ravel() / scale / (count * (count - 3)) ** 0.5)
         flat = np.stack(grams)
         sums = sums + flat @ flat.T
     if np.ndim(sums) == 0:
@@ -114,60 +126,44 @@ def _chosen(network, patterns):
     return found
 
 
+def _some(network, modules, batch, rows):
+    """{name: its output, or why there is none} for these examples of a batch."""
+    outputs = _outputs(network, modules, mapped(lambda values: values[rows.to(values.device)], batch))
+    return {name: outputs.get(name, "it is not called") for name in modules}
+
+
 @torch.no_grad()
 def _outputs(network, modules, batch):
-    """{name: the output, or None for one that is no tensor} of the modules that are called on a batch."""
+    """{name: the output, or why there is none} of the modules that are called on a batch."""
     seen, fast = {}, torch.backends.mha.get_fastpath_enabled()
     weights = [*network.parameters(), *network.buffers()]
     device = weights[0].device if weights else torch.device("cpu")
     kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
 
-    def keep(name):
-        def hook(module, given, output):
-            if isinstance(output, tuple | list):
-                output = output[0]
-            if not isinstance(output, torch.Tensor):
-                seen[name] = None
-                return
-            if isinstance(module, nn.MultiheadAttention) and not module.batch_first and output.ndim == 3:
-                output = output.transpose(0, 1)
-            # A copy: an activation that works in place must not change what is kept.
-            seen[name] = output.detach().clone()
+    def keep(name, output):
+        output = values_of(output)
+        # A copy: an activation that works in place must not change what is kept.
+        seen[name] = output if isinstance(output, str) else output.clone()
 
-        return hook
+    def placed(values):
+        values = values.to(device)
+        return values.clone() if values.dtype in kinds else cast(values, (*kinds, None)[0]).clone()
 
-    # Attention uses the weights of its last projection without calling it: what it returns is the output.
-    called = {id(m.out_proj): m for m in network.modules() if isinstance(m, nn.MultiheadAttention)}
-    handles = [called.get(id(m), m).register_forward_hook(keep(name)) for name, m in modules.items()]
-    batch = mapped(
-        lambda v: v.to(device) if v.dtype in kinds else cast(v.to(device), (*kinds, None)[0]), batch
-    )
+    batch = mapped(placed, batch)
     torch.backends.mha.set_fastpath_enabled(False)  # which calls no modules
     try:
-        with evaluation_mode(network):
+        with evaluation_mode(network), returning(network, modules, keep):
             if isinstance(batch, Mapping):
                 network(**taken(network.forward, batch)[0])
             else:
                 network(*(batch if isinstance(batch, tuple) else (batch,)))
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        for handle in handles:
-            handle.remove()
     return seen
 
 
-def _gram(outputs, n, name):
-    """The U-centred Gram matrix (n, n) of a layer's output, and why it is zero, else None."""
-    output = outputs.get(name)
-    if output is None:
-        why = "its output is no tensor" if name in outputs else "it is not called"
-    elif output.ndim < 2 or len(output) != n:
-        why = f"its output is {tuple(output.shape)}, not (examples, features)"
-    elif (gram := centred_gram(output, name)) is not None:
-        return gram, None
-    else:
-        why = "it tells no examples apart"
-    return np.zeros((n, n)), why
+def _of_output(why):
+    return why if why.startswith("it ") else f"it {why}" if why == ALONE else f"its output {why}"
 
 
 def _table(sums, watched, faults):

@@ -161,6 +161,11 @@ class Session:
             self.left_out[f"{name} of {who}"] = self.broken[who]
         if name == "tangent":
             found = {who: self._in_order(table, who) for who, table in found.items()}
+        for who, table in found.items():
+            whose = "" if who == "network" else f" ({who})"
+            for layer, why in table.attrs.pop("left_out", {}).items():
+                if self.left_out.get(f"{name} of {layer}") != why:
+                    self.left_out[f"{name} of {layer}{whose}"] = why
         tables = [table.assign(network=who) for who, table in found.items()]
         self.tables[name] = pd.concat(tables, ignore_index=True)
 

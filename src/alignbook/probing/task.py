@@ -150,7 +150,7 @@ class Task:
         """(n, features) of what a layer reads (n, …): at the drawn positions, where it has such; else all."""
         where = self.targets.shape[1:]
         if not self.positions or values.ndim < 3:
-            return values.flatten(1)
+            return values.reshape(len(values), -1)
         every = torch.arange(len(values), device=values.device)
         at = self.at(rows).to(values.device)
         if values.shape[1:-1] == where:  # (n, positions…, features)

@@ -3,7 +3,7 @@
 "" stands for the whole network, and where no parameter is meant. Layers are called as the probe calls them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,6 +38,7 @@ class Subject:
     network : with its examples, on its device, in evaluation mode; rows : (n,) their numbers.
     settle : callable Network → Task, which raises what the network raises.
     start : state dict of the weights at the first step, None where it is not known; seed : int.
+    left : {layer: why it has no number}, which instruments fill in.
     """
 
     network: Network
@@ -45,6 +46,7 @@ class Subject:
     settle: object
     start: dict | None
     seed: int
+    left: dict = field(default_factory=dict)
 
     @cached_property
     def task(self):
@@ -69,7 +71,10 @@ def alignment(subject):
     taken in no unit, as :func:`alignbook.probing.features.features` takes them. Random features have about
     k / n.
     """
-    count, found = spectra(subject.network, subject.task, subject.rows, subject.seed, coordinates=COORDINATES)
+    count, found, left = spectra(
+        subject.network, subject.task, subject.rows, subject.seed, coordinates=COORDINATES
+    )
+    subject.left.update(left)
     return {(name, ""): float(share[min(count, len(share)) - 1]) for name, ((share, *_), *_) in found.items()}
 
 
@@ -85,6 +90,10 @@ def tangent(subject):
     values = dict(zip(whose, found["alignment"].astype(float), strict=True))
     if not np.isfinite(found["alignment"]).any():
         raise DoesNotApply("every layer's kernel is constant")
+    subject.left.update({
+        layer if parameter == "weight" else f"{layer} {parameter}": "its kernel is constant"
+        for (layer, parameter), value in values.items() if not np.isfinite(value)
+    })  # fmt: skip
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 

@@ -308,6 +308,7 @@ class Recorder:
                         f"step {n}: it would take about {takes}, and recording may take {may} (share=)"
                     )
                     return
+            subject = replace(subject, left={})
             found = self._instruments[name](subject)
         except Exception as error:  # a reader's network, loss or instrument may fail in any way
             self._budget.lose(name, clock() - began)
@@ -317,6 +318,7 @@ class Recorder:
             return
         self._budget.spend(name, clock() - began)
         self._rows[n, name] = found
+        self.left_out |= {f"{name} of {layer}": f"step {n}: {why}" for layer, why in subject.left.items()}
         for send in self._sinks:
             try:
                 send(n, _flat(name, found))
