@@ -28,7 +28,7 @@ PUBLIC = {
     "probe": "alignbook.probing",
     "compare": "alignbook.probing",
     "Probe": "alignbook.probing",
-    "Recorder": "alignbook.recording.public",
+    "Recorder": "alignbook.recording",
     "run": "alignbook.runs.engine",
     "Claim": "alignbook.claims",
     "AlignbookError": "alignbook.errors",

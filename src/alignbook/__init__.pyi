@@ -19,7 +19,7 @@ from alignbook.metrics.patch_covariance import PatchCovariance
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing import Probe as Probe
 from alignbook.probing.layer_cka import layer_cka as layer_cka
-from alignbook.recording.public import Recorder as Recorder
+from alignbook.recording import Recorder as Recorder
 from alignbook.runs.engine import Run
 
 __version__: str
@@ -27,6 +27,7 @@ PUBLIC: dict[str, str]
 
 _Array: TypeAlias = ArrayLike | Tensor
 _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+_Names: TypeAlias = str | Sequence[str]
 _Direction: TypeAlias = Mapping[str, Tensor]
 
 def load(
@@ -52,12 +53,19 @@ def hessian_eigenvalues(
     basis: int | None = None,
     max_products: int = 2000,
     seed: int = 0,
+    *,
+    parameters: _Names = "trainable",
 ) -> HessianEigenvalues: ...
 def weight_deviation(
     before: nn.Module | Mapping[str, Tensor], after: nn.Module | Mapping[str, Tensor], n: int | None = None
 ) -> WeightDeviation: ...
 def filter_normalised_directions(
-    model: nn.Module, generator: Generator, count: int = 2, layer: str | None = None
+    model: nn.Module,
+    generator: Generator,
+    count: int = 2,
+    layer: str | None = None,
+    *,
+    parameters: _Names = "trainable",
 ) -> list[dict[str, Tensor]]: ...
 def landscape(
     model: nn.Module,
@@ -71,6 +79,7 @@ def landscape(
     points: int = 21,
     layer: str | None = None,
     mode: Literal["eval", "train"] = "eval",
+    parameters: _Names = "trainable",
 ) -> Landscape: ...
 def loss_variation(
     model: nn.Module,
@@ -80,6 +89,8 @@ def loss_variation(
     lengths: Iterable[float],
     scaled: bool = True,
     mode: Literal["eval", "train"] = "train",
+    *,
+    parameters: _Names = "trainable",
 ) -> LossVariation: ...
 def run(
     name: str,
@@ -102,7 +113,9 @@ def probe(
     loss: _Loss | None = None,
     layers: str | Sequence[str] | None = None,
     examples: int | None = None,
+    only: str | Sequence[str] | None = None,
     without: str | Sequence[str] = (),
+    parameters: _Names = "trainable",
     seed: int = 0,
     minutes: float = 10.0,
     memory: float = 4e9,

@@ -23,9 +23,11 @@ from alignbook.metrics import arrays
 from alignbook.metrics.checks import integer
 from alignbook.metrics.cka import LEAST
 from alignbook.metrics.evaluation import evaluation_mode
+from alignbook.probing import parameters
 from alignbook.probing.gathering import random_states_kept
 from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
 from alignbook.probing.network import device_of, unwrapped
+from alignbook.probing.parameters import TRAINABLE
 from alignbook.probing.twice import twice_differentiable
 from alignbook.probing.weights import plain
 
@@ -163,9 +165,10 @@ def _shown(value):
     return on_one_line(repr(value))[:60]
 
 
-def _public(metric, *, steady=False, finite=True, **checks):
+def _public(metric, *, steady=False, finite=True, by_parameters=False, **checks):
     """``metric`` with ``checks``, {argument: function of its value and name, which returns the value}.
 
+    by_parameters : whether it takes ``parameters``, which of the model's are meant, as the probe does;
     steady : the model is run twice first and has to answer alike; finite : what is returned has to be.
     """
     signature = inspect.signature(metric)
@@ -173,6 +176,7 @@ def _public(metric, *, steady=False, finite=True, **checks):
 
     @functools.wraps(metric)
     def checked(*positional, **named):
+        choice = named.pop("parameters", TRAINABLE) if by_parameters else None
         try:
             given = signature.bind(*positional, **named)
         except TypeError as error:
@@ -183,6 +187,9 @@ def _public(metric, *, steady=False, finite=True, **checks):
             read = functools.partial(check, values[argument], argument)
             values[argument] = _told(f"reading {argument}", read)
         with ExitStack() as stack:
+            if choice is not None:
+                names = parameters.chosen(values["model"], choice)
+                stack.enter_context(parameters.only(values["model"], names))
             if "model" in values:
                 values |= stack.enter_context(_left_alone(steady, **values))
             result = _told(name, functools.partial(metric, **values))
@@ -190,6 +197,10 @@ def _public(metric, *, steady=False, finite=True, **checks):
             _require_numbers(name, result)
         return result
 
+    if by_parameters:
+        added = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=TRAINABLE)
+        checked.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])
+        checked.__doc__ = metric.__doc__.replace("\n    Returns\n", PARAMETERS + "\n    Returns\n", 1)
     return checked
 
 
@@ -305,6 +316,38 @@ def _with_middle(landscape):
     return checked
 
 
+def _of_those_that_train(metric, directions=False):
+    """``metric`` of the directions in which those parameters alone move that require gradients.
+
+    directions : whether it returns them, and does not take them.
+    """
+
+    class Moving:
+        """What the plain metric looks at: the model's modules, and the parameters that move."""
+
+        def __init__(self, model):
+            self.named_modules = model.named_modules
+            self.moving = {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+        def named_parameters(self):
+            return self.moving.items()
+
+    @functools.wraps(metric)
+    def checked(model, **given):
+        if directions:
+            return metric(Moving(model), **given)
+        if given["directions"] is None and given["generator"] is not None:
+            draw, layer = given.pop("generator"), given.pop("layer")
+            given["directions"] = metrics.filter_normalised_directions(Moving(model), draw, 2, layer)
+        return metric(model=model, **given)
+
+    return checked
+
+
+PARAMETERS = """    parameters : str or list of str
+        Which of the model's parameters are meant: ``"trainable"``, those that require gradients; ``"all"``;
+        or names and patterns of parameters or of the modules that hold them, as in ``["blocks.0.*"]``.
+"""
 _RTOL = {"rtol": _perhaps(_real("from 0 on", lambda value: value >= 0))}
 _ON_EXAMPLES = {"model": _network, "loss": _function, "inputs": _tensor, "targets": _tensor}
 
@@ -330,6 +373,7 @@ layer_cka = _public(
 hessian_eigenvalues = _public(
     metrics.hessian_eigenvalues,
     steady=True,
+    by_parameters=True,
     **_ON_EXAMPLES,
     k=_integer(1),
     tol=_real("between 0 and 1", lambda value: 0 < value < 1),
@@ -342,15 +386,17 @@ weight_deviation = _public(
     _with_plain_names(metrics.weight_deviation), before=_weights, after=_weights, n=_perhaps(_integer(1))
 )
 filter_normalised_directions = _public(
-    metrics.filter_normalised_directions,
+    _of_those_that_train(metrics.filter_normalised_directions, directions=True),
+    by_parameters=True,
     model=_network,
     generator=_of(torch.Generator, "a torch.Generator"),
     count=_integer(1),
     layer=_perhaps(_of(str, "the name of a module")),
 )
 landscape = _public(
-    _with_middle(metrics.landscape),
+    _with_middle(_of_those_that_train(metrics.landscape)),
     steady=True,
+    by_parameters=True,
     finite=False,
     **_ON_EXAMPLES,
     directions=_perhaps(_directions),
@@ -363,6 +409,7 @@ landscape = _public(
 loss_variation = _public(
     metrics.loss_variation,
     steady=True,
+    by_parameters=True,
     finite=False,
     **_ON_EXAMPLES,
     lengths=_lengths,

@@ -146,8 +146,12 @@ def test_a_run_that_diverged_is_recorded_as_far_as_it_goes(tmp_path):
     nn.init.constant_(net.weight, float("nan"))
     record.step(flat, 1)
     rows = record.table.query("step == 1")
-    assert rows["instrument"].tolist() == ["loss"] and rows["value"].isna().all()
-    assert record.left_out["alignment"] == "step 1: what (output) reads is not finite"
+    assert rows["instrument"].tolist() == ["loss", "alignment"] and rows["value"].isna().tolist() == [
+        True,
+        False,
+    ]
+    assert rows["layer"].tolist() == ["", "1"]  # what the last layer reads is as before
+    assert record.left_out["alignment of (output)"] == "step 1: is not finite"
     record.to_csv(tmp_path / "record.csv")
     again = Recorder(examples(), ["loss"])
     again.read_csv(tmp_path / "record.csv")

@@ -13,6 +13,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from . import masks
+
 FEW = 8  # examples that are tried
 APART = 0.1  # of the movement that may be left where the examples' axis is known
 ALONE = "tells no examples apart"
@@ -64,14 +66,17 @@ def axis_of(values, others, order):
     return None, f"is {shape} for {n} examples, and no axis follows their order"
 
 
-def axes(look, n):
-    """({name: :class:`Axis`}, {name: why it has none}) of the layers that are looked at.
+def axes(look, n, mask=None):
+    """({name: :class:`Axis`}, {name: why it has none}, {name: axes of positions}) of the layers.
 
-    look : callable, numbers of examples (d,) int64 among n → {name: tensor, or why there is none}.
+    look : callable, numbers of examples (d,) int64 among n → {name: tensor, or why there is none}; called
+    with True beside them it leaves out the last position.
+    mask : (n, T) of sequences, or None; then no axes of positions are looked for, which are those of
+    (examples, …).
     """
     few = torch.arange(n)[:: max(1, n // FEW)][:FEW]
     if len(few) < 2:
-        return dict.fromkeys(look(few), Axis(0)), {}
+        return dict.fromkeys(look(few), Axis(0)), {}, {}
     now, order = look(few), torch.arange(len(few)).roll(1)
     try:
         others = look(few[order])
@@ -88,7 +93,22 @@ def axes(look, n):
             left[name] = why
         else:
             found[name] = axis
-    return found, left
+    return found, left, {} if mask is None else _places(look, few, now, found, mask.shape[1])
+
+
+def _places(look, few, now, found, length):
+    """{name: axes of positions} of the layers that have such."""
+    try:
+        shorter = look(few, True)
+    except (RuntimeError, ValueError, IndexError):  # the network takes one length alone
+        shorter = None
+    places = {}
+    for name, axis in found.items():
+        less = shorter and shorter.get(name)
+        less = axis.first(less, len(few)) if isinstance(less, torch.Tensor) else None
+        if shorter is None or less is not None:
+            places[name] = masks.places(axis.first(now[name], len(few)), less, length)
+    return {name: at for name, at in places.items() if at}
 
 
 def values_of(thing):

@@ -60,7 +60,7 @@ def curvature(network, task, rows, seed, plan, until=math.inf):
     1990), ``trace_vectors``. Where the plan has no basis, the eigenvalue is that of a Lanczos recurrence
     which keeps two vectors: copies of it may come up, which do not harm the largest.
     """
-    if sum(p.numel() for p in network.parameters()) <= 10 * plan.k:
+    if sum(p.numel() for p in network.parameters() if p.requires_grad) <= 10 * plan.k:
         raise DoesNotApply("the network has too few parameters")
     targets = task.targets[rows.to(task.targets.device)]
     product = HessianProduct(network, task.loss, rows, targets, len(rows), least=plan.k + 1)
@@ -145,6 +145,8 @@ def basis_of(parameters, memory):
 def planned_on(network, task, rows, seed, share, left, limits):
     """:class:`Plan` for these examples: the time and memory of a product are measured on 2 and 8."""
     total = sum(p.numel() for p in network.parameters() if p.requires_grad)
+    if not total:
+        raise DoesNotApply("no parameter of the network trains (parameters='all' takes all of them)")
     k, basis = basis_of(total, limits.memory)
     rows, most, begun, times = task.labelled(rows), len(rows), budget.clock(), []
     if not most:

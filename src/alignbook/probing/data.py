@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -95,6 +96,7 @@ def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
         said.append("the DataLoader shuffles: another probe of it sees other examples")
     if _one_batch(data):
         inputs, wanted, key = _parts(data, targets)
+        _finite(wanted)
     elif isinstance(data, Iterable):
         if targets is not None:
             raise ValueError(
@@ -166,6 +168,7 @@ def _joined(batches, most):
     parts, count = [], 0
     for batch in batches:
         parts.append(_parts(batch))
+        _finite(parts[-1][1])
         count += len(parts[-1][1])
         if count >= most:
             break
@@ -188,6 +191,7 @@ def _stacked(parts, pad=False, fill=0):
     """Batches on top of each other; with ``pad`` shorter rows are filled up at their end."""
     longest = max((v.shape[1] for v in parts if v.ndim > 1), default=0)
     if pad and parts[0].ndim == 2:
+        fill = math.nan if fill == IGNORED and parts[0].is_floating_point() else fill
         parts = [nn.functional.pad(v, (0, longest - v.shape[1]), value=fill) for v in parts]
     if len({v.shape[1:] for v in parts}) > 1:
         raise ValueError("the batches hold examples of different shapes: make them one, or pad them")
@@ -222,10 +226,13 @@ def _kind(array):
     )
 
 
+def _finite(targets):
+    if targets.is_floating_point() and not targets.isfinite().all():
+        raise ValueError("targets have entries that are not finite")
+
+
 def _targets(targets):
     if targets.is_floating_point():
-        if not targets.isfinite().all():
-            raise ValueError("targets have entries that are not finite")
         return targets
     if targets.dtype == torch.bool:
         raise ValueError("targets are True or False: give classes as integers, or numbers as floats")

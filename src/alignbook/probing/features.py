@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from alignbook.seeding import torch_stream
 
+from . import masks
 from .axes import axes, reading, values_of
 from .errors import DoesNotApply
 
@@ -64,7 +65,7 @@ def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
     found, (read, left) = {}, layer_inputs(network, task, rows, seed, layers, coordinates)
     for name, (values, width) in read.items():
         if not values.isfinite().all():
-            left[name] = "what it reads is not finite"
+            left[name] = "is not finite" if name == OUTPUT else "what it reads is not finite"
             continue
         plain = name == OUTPUT and not task.classes
         along = spectrum(standardised(values) if plain else values, centred, plain)
@@ -116,7 +117,13 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
     values : (n, coordinates) float32 on the CPU; width : how many features there are.
     """
     generator = torch_stream(seed, "probe", "coordinates")
-    axis, left = axes(lambda at: _first_read(network, task, rows[at.to(rows.device)], layers), len(rows))
+    mask = masks.of(network)
+
+    def look(at, shorter=False):
+        cut = mask.shape[1] if shorter else None
+        return _first_read(network, task, rows[at.to(rows.device)], layers, cut)
+
+    axis, left, places = axes(look, len(rows), mask)
     parts, chosen, called = {}, {}, set()
 
     def keep(name, read):
@@ -126,6 +133,8 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
         values = axis[name].first(values_of(read), len(part))
         if values is None:
             return
+        if name in places:
+            values = masks.hidden(values, mask[part.to(mask.device)], places[name])
         flat = values.flatten(1) if name == OUTPUT else task.there(values, part)
         if name not in chosen:
             some = torch.randperm(flat.shape[1], generator=generator)[:coordinates].sort().values
@@ -152,8 +161,11 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
 
 
 @torch.no_grad()
-def _first_read(network, task, rows, layers):
-    """{layer: what it reads when it is first called for these examples, or why there is nothing}."""
+def _first_read(network, task, rows, layers, cut=None):
+    """{layer: what it reads when it is first called for these examples, or why there is nothing}.
+
+    cut : of sequences of this length the last position is left out.
+    """
     modules = layers_of(network, layers)
     found = {}
 
@@ -163,6 +175,9 @@ def _first_read(network, task, rows, layers):
             found[name] = values.clone() if isinstance(values, torch.Tensor) else values
 
     with reading(modules, keep):
+        if cut is not None:
+            network.returned(masks.cut(network.data.rows(rows), cut))
+            return found
         outputs = task.signal(network(rows), rows)
     if selected(OUTPUT, layers):
         keep(OUTPUT, outputs)

@@ -25,7 +25,7 @@ from .budget import positions
 from .errors import DoesNotApply
 from .features import labels, selected
 from .network import Direct, Signal
-from .tangents import parameter_alignment
+from .tangents import NONE, named_weights, parameter_alignment
 
 OUTPUTS = 10  # of the network's that the tangent kernels take
 BASES = 20
@@ -90,7 +90,7 @@ def first_layer(network, rows, kinds=nn.Conv2d, called="two-dimensional convolut
             raise DoesNotApply(whole)
         return dict(seen[:1])
 
-    axis, _ = axes(lambda at: entered(rows[at.to(rows.device)]), len(rows))
+    axis, *_ = axes(lambda at: entered(rows[at.to(rows.device)]), len(rows))
     if not axis:
         raise DoesNotApply(whole)
     ((layer, axis),) = axis.items()
@@ -178,7 +178,11 @@ def _exact(network, task, rows, outputs, shuffle, layers):
         chance = tangent_alignment(direct, inputs, classes[shuffle.to(classes.device)])
     found = pd.DataFrame({"layer": _called(network, rows[:1]), "parameter": "weight"})
     found = found.assign(depth=range(len(found)), alignment=alignment, chance=chance, method="exact")
-    return found[[selected(name, layers) for name in found["layer"]]].reset_index(drop=True)
+    meant = {layer for layer, _ in named_weights(network.model)}
+    kept = [selected(name, layers) and name in meant for name in found["layer"]]
+    if not any(kept):
+        raise DoesNotApply(NONE)
+    return found[kept].reset_index(drop=True)
 
 
 @torch.no_grad()
@@ -202,12 +206,12 @@ def _called(network, rows):
 def slice_(network, task, rows, seed, layers=None, radius=0.1, points=21):
     """The loss along one random direction in which every filter has its own norm (ICLR 2020, Appendix A).
 
-    Weights of two and more dimensions move; a filter is what one output channel or unit reads.
+    Weights of two and more dimensions that train move; a filter is what one output channel or unit reads.
     Returns ``alpha`` from -radius to radius and ``loss``. The copy is moved and put back, bit for bit.
     """
-    weights = [w for w in network.parameters() if w.ndim >= 2 and w.is_floating_point()]
+    weights = list(named_weights(network.model).values())
     if not weights:
-        raise DoesNotApply("the network has no weights of two or more dimensions")
+        raise DoesNotApply(NONE)
     generator, start = torch_stream(seed, "probe", "slice"), [w.clone() for w in weights]
     direction = [_filters_like(w, generator) for w in weights]
     alphas, losses = np.linspace(-radius, radius, points), []
@@ -233,15 +237,28 @@ def _filters_like(weight, generator):
 def mean_loss(network, task, rows):
     """(the loss of these examples, the share of classes that come out right or None), batch by batch."""
     total = weight = right = known = 0
-    for part in rows.split(network.batch):
-        outputs, targets = network(part), task.targets[part.to(task.targets.device)]
+    for outputs, targets in _answers(network, task, rows):
         counts = task.weight(targets)
         if counts:
             total += float(task.loss(outputs, targets)) * counts
             weight += counts
-        if task.classes and task.own is None:
+        if task.answers:
             correct, of = task.correct(outputs, targets)
             right, known = right + correct, known + of
     if not weight:
         raise DoesNotApply("none of these examples has a class")
     return total / weight, (right / known if known else None)
+
+
+def _answers(network, task, rows):
+    """(outputs, targets) of the examples, batch by batch, or all at once for a loss that is no mean."""
+    at_once = task.whole and task.stated  # the network itself takes the loss of a batch
+    parts = (
+        (network(part), task.targets[part.to(task.targets.device)])
+        for part in rows.split(len(rows) if at_once else network.batch)
+    )
+    if at_once or not task.whole:
+        yield from parts
+        return
+    outputs, targets = zip(*parts, strict=True)
+    yield torch.cat(outputs), torch.cat(targets)

@@ -13,6 +13,7 @@ from alignbook.metrics.checks import integer
 from alignbook.metrics.cka import LEAST, centred_gram, enough
 from alignbook.metrics.evaluation import evaluation_mode
 
+from . import masks
 from .axes import ALONE, axes, returning, values_of
 from .data import cast, leaves, mapped, taken
 from .gathering import batches
@@ -78,22 +79,25 @@ def layer_cka(
     patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
     watched = [_chosen(network, patterns) for network in networks]
     sums, faults, scales, short = 0.0, {}, {}, []
-    found = [None, None]  # each network's axes
+    found, places = [None, None], [{}, {}]  # each network's axes of examples and of positions
     for batch in batches(inputs, batch_size):
         if (count := len(leaves(batch)[0])) < LEAST:
             short.append(count)
             continue
         grams = []
         for place, (network, modules) in enumerate(zip(networks, watched, strict=True)):
-            if found[place] is None:
+            mask = masks.mask_of(batch, network.forward)
+            if found[place] is None or (mask is not None and not places[place]):
                 few = functools.partial(_some, network, modules, batch)
-                found[place], left = axes(few, count)
+                found[place], left, places[place] = axes(few, count, mask)
                 faults |= {(place, name): _of_output(why) for name, why in left.items()}
             outputs = _outputs(network, modules, batch)
             for name in modules:
                 gram = None
                 if name in outputs and (place, name) not in faults:
                     values = found[place][name].first(outputs[name], count)
+                    if values is not None and mask is not None:
+                        values = masks.hidden(values, mask, places[place].get(name, ()))
                     gram = None if values is None else centred_gram(values, name)
                     if gram is None:
                         faults[place, name] = f"it {ALONE}"
@@ -126,9 +130,12 @@ def _chosen(network, patterns):
     return found
 
 
-def _some(network, modules, batch, rows):
-    """{name: its output, or why there is none} for these examples of a batch."""
-    outputs = _outputs(network, modules, mapped(lambda values: values[rows.to(values.device)], batch))
+def _some(network, modules, batch, rows, shorter=False):
+    """{name: its output, or why there is none} for these examples of a batch; without the last position."""
+    few = mapped(lambda values: values[rows.to(values.device)], batch)
+    if shorter:
+        few = masks.cut(few, masks.mask_of(batch, network.forward).shape[1])
+    outputs = _outputs(network, modules, few)
     return {name: outputs.get(name, "it is not called") for name in modules}
 
 

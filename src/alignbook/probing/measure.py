@@ -16,8 +16,10 @@ from .errors import DoesNotApply, TooLong
 from .features import selected
 from .instruments import mean_loss
 from .network import RANDOM, alike
+from .parameters import described
 from .result import Probe
-from .tangents import named_weights
+from .tangents import NONE, named_weights
+from .task import Task
 
 CALLS = 20  # at most, with two examples, in a hundredth of the time: whether the answers are the same
 FACTS = 1000  # examples that loss and accuracy are of at most, in a tenth of the time
@@ -32,9 +34,11 @@ class Session:
     A failure of one instrument on one network goes to ``left_out``, and the others go on.
     """
 
-    def __init__(self, networks, data, limits, layers, seed, end, left_out, said, report, total=None):
+    def __init__(
+        self, networks, data, limits, layers, parameters, seed, end, left_out, said, report, total=None
+    ):
         self.networks, self.data, self.limits = networks, data, limits
-        self.layers, self.seed, self.end = layers, seed, end
+        self.layers, self.parameters, self.seed, self.end = layers, parameters, seed, end
         self.left_out, self.said, self.report, self.total = left_out, said, report, total
         self.facts, self.tables, self.taken, self.notes = {}, {}, {}, {}
         self.broken, self.failed, self.task, self.each = {}, None, None, 0.0
@@ -62,8 +66,13 @@ class Session:
     def _try(self, who, network, loss):
         few = network.few
         lines = network.tried(few)
-        task, said = settling.task(network, few, loss, self.seed)
-        lines += said
+        if who == "network":
+            self.task, said = settling.settled(network, loss, self.seed)
+            lines += said
+            for other in self.networks.values():
+                other.data = network.data
+        elif self.task is not None:  # which is the same for all, where it fits
+            Task.of(self.task.targets, network(few), loss, self.seed)
         self.said += [
             line if who == "network" else f"{who}: {line}" for line in lines if line not in self.said
         ]
@@ -76,7 +85,7 @@ class Session:
         network.fit(outputs, self.limits.memory)
         self.facts[who]["outputs"] = " × ".join(map(str, outputs.shape[1:]))
         if who == "network":
-            self.task, self.each = task, each
+            self.each, self.notes["criterion"] = each, self.task.called
 
     def _ask_again(self, network, outputs):
         """Raise DoesNotApply where a network that answered alike before does not at some later call."""
@@ -124,8 +133,7 @@ class Session:
             if right is not None:
                 self.facts[who]["accuracy"] = right
             elif not self.task.classes and self.task.own is None:
-                wanted = self.task.wanted(budget.spread(rows, n)).double()
-                spread = float((wanted - wanted.mean(0)).square().mean())
+                spread = self.task.spread(budget.spread(rows, n))
                 self.facts[who]["R²"] = 1 - value / spread if spread else math.nan
 
     def _whole(self):
@@ -167,7 +175,12 @@ class Session:
                 if self.left_out.get(f"{name} of {layer}") != why:
                     self.left_out[f"{name} of {layer}{whose}"] = why
         tables = [table.assign(network=who) for who, table in found.items()]
-        self.tables[name] = pd.concat(tables, ignore_index=True)
+        self._keep(name, tables)
+
+    def _keep(self, name, tables):
+        table = pd.concat(tables, ignore_index=True)
+        whose = {} if name in ("filters", "features") else {"parameters": described(self.parameters)}
+        self.tables[name] = table.assign(**whose)
 
     def _in_order(self, table, who):
         """Rows of parameters in the order in which the network uses them; ``depth`` numbers them anew."""
@@ -245,7 +258,7 @@ class Session:
                 key = "deviation" if len(earlier) == 1 else f"deviation of {who}"
                 self.left_out[key] = _why(error)
         if tables:
-            self.tables["deviation"] = pd.concat(tables, ignore_index=True)
+            self._keep("deviation", tables)
 
     def found(self, instruments, digest, made):
         """The :class:`Probe`, its tables in the order of ``instruments``."""
@@ -260,6 +273,8 @@ class Session:
 def _deviation(state, model, layers):
     """(a row for each weight that both have, lines on what they do not share)."""
     shared, apart = weights.shared(state, model.state_dict())
+    if not named_weights(model):
+        raise DoesNotApply(NONE)
     wanted = [
         (whose, ".".join(part for part in whose if part != "(network)"))
         for whose in named_weights(model)

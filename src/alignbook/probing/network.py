@@ -16,7 +16,7 @@ from alignbook.seeding import torch_stream
 from . import budget
 from .data import IGNORED, taken
 from .errors import DoesNotApply, OutOfTime
-from .task import Task, loss_in, outputs_of, understood
+from .task import loss_in, outputs_of
 
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 BATCH = 100  # examples at once
@@ -62,7 +62,10 @@ class Network(nn.Module):
     def forward(self, rows):
         if budget.clock() > self.until:
             raise OutOfTime("the time is over (--minutes)")
-        return outputs_of(self.answer(rows))
+        outputs = outputs_of(returned := self.answer(rows))
+        if self.key is not None:
+            outputs.stated = loss_in(returned)
+        return outputs
 
     def answer(self, rows, targets=None):
         """What the network itself returns for these examples; it may be given other targets of theirs."""
@@ -166,20 +169,6 @@ class Network(nn.Module):
         odd = [name for name, v in state.items() if v.is_floating_point() and not v.isfinite().all()]
         return f", as are entries of {some(odd)}" if odd else ""
 
-    @torch.no_grad()
-    def task(self, rows, loss, seed):
-        """(:class:`Task` of the data, lines to be said), from what the network returns for a few examples."""
-        data, said = self.data, []
-        returned = self.answer(rows)
-        outputs, targets = outputs_of(returned), data.targets
-        stated = loss_in(returned) if loss is None and self.key else None
-        if stated is not None:
-            targets, line = understood(
-                targets, outputs, stated, rows.to(targets.device), lambda t: loss_in(self.answer(rows, t))
-            )
-            said += [line] if line else []
-        return Task.of(targets, outputs, loss, seed), said
-
     def fit(self, outputs, memory):
         """Take no more examples at once than such outputs of theirs leave room for in so many bytes."""
         self.batch = max(1, min(self.batch, int(memory / (64 * outputs[0].numel()))))
@@ -238,9 +227,6 @@ def copied(model, device):
         raise AlignbookError(
             f"the network cannot be copied: {type(error).__name__}: {on_one_line(error)}"
         ) from None
-    for parameter in network.parameters():
-        if parameter.is_floating_point():
-            parameter.requires_grad_(True)
     return network
 
 

@@ -20,6 +20,7 @@ from .errors import DoesNotApply
 from .gathering import gathered, random_states_kept
 from .measure import Session
 from .network import Network, copied, device_of, initialised, measurable, some
+from .parameters import TRAINABLE, checked, chosen, lines
 from .ranges import ranges
 from .twice import twice_differentiable
 
@@ -47,7 +48,9 @@ def probe(
     loss=None,
     layers=None,
     examples=None,
+    only=None,
     without=(),
+    parameters=TRAINABLE,
     seed=0,
     minutes=10.0,
     memory=4e9,
@@ -91,9 +94,16 @@ def probe(
         the slice, 128 for curvature, 100 for tangent kernels), so that two networks see the same. None: 1,000
         are read, and each instrument sees as many as the time allows, at least eight, evenly from first to
         last.
+    only : str or list of str, optional
+        Names of :data:`alignbook.probing.INSTRUMENTS` that are measured, and no others; the network at random
+        weights is measured beside it where ``initialisation`` is among them.
     without : list of str
         Names of :data:`alignbook.probing.INSTRUMENTS` to leave out; ``initialisation`` leaves the network at
         random weights out.
+    parameters : str or list of str
+        Of which parameters curvature, slice, tangent kernels and deviation are: ``"trainable"``, those that
+        require gradients; ``"all"``; or names and patterns of parameters or of the modules that hold them,
+        as in ``["head", "blocks.0.*"]``. The column ``parameters`` says so.
     seed : int
         Seed of all draws.
     minutes : float
@@ -137,15 +147,13 @@ def probe(
     """
     limits = Limits(minutes, memory, examples)
     seed, forward, loss = _seed(seed), functions.forward(forward), functions.loss(loss)
-    without = [without] if isinstance(without, str) else list(without)
-    unknown = set(without) - {*INSTRUMENTS, FRESH}
-    if unknown:
-        known = ", ".join([*INSTRUMENTS, FRESH])
-        raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {known}")
+    without = _without(only, without)
+    checked(parameters)
     end = budget.clock() + limits.seconds
     given, total = gathered(data, targets, examples)
     network = copied(model, _device(device))
-    said = [*given.said, *ranges(given, network)]
+    names = chosen(network, parameters)
+    said = [*given.said, *ranges(given, network), *lines(network, parameters)]
     where = device_of(network)
     if where.type == "meta":
         raise AlignbookError("the network is on the device meta, which holds no values")
@@ -163,8 +171,16 @@ def probe(
             said.append(f"{who}: {why}; only its weights are compared")
     _fresh(networks, without, seed, limits, left_out, said, given, forward)
     layers = _layers(layers, networks["network"])
+    for each in networks.values():
+        own = {name for name, _ in each.model.named_parameters()}
+        wanted = {*names} & own or {*chosen(each.model, parameters)}
+        for name, weight in each.model.named_parameters():
+            if weight.requires_grad != (name in wanted):
+                weight.requires_grad_(name in wanted)
     with measurable(), twice_differentiable(), torch.autocast(where.type, enabled=False):
-        session = Session(networks, given, limits, layers, seed, end, left_out, said, report, total)
+        session = Session(
+            networks, given, limits, layers, parameters, seed, end, left_out, said, report, total
+        )
         session.begin(loss)
         for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
             session.measure(name, *MEASURES[name], len(todo) - position)
@@ -190,6 +206,17 @@ def _made(seed, minutes, device):
     limit = minutes if minutes < float("inf") else None
     on = {"device": str(device), "threads": torch.get_num_threads(), "date": date}
     return packages | {"seed": seed, "minutes": limit} | on
+
+
+def _without(only, without):
+    """The instruments that are left out. Raises ValueError for a name that is none."""
+    only, without = ([v] if isinstance(v, str) else list(v or ()) for v in (only, without))
+    every = [*INSTRUMENTS, FRESH]
+    if unknown := {*only, *without} - {*every}:
+        raise ValueError(f"no instrument {', '.join(sorted(unknown))}; known: {', '.join(every)}")
+    if only and without:
+        raise ValueError("only and without: give one of them")
+    return [name for name in every if name not in only] if only else without
 
 
 def _seed(seed):

@@ -1,52 +1,106 @@
-"""What a network is asked, where strangers' networks need more than :mod:`.task`, which studies reach.
+"""What a network is asked, from what it returns for a few examples.
 
-As many positions as there are classes: which axis of outputs (n, T, T) is which. One output for classes.
-Targets of a form that is nearly right: how to put them right.
+Which axis of the outputs holds the classes; whose loss it is, and whether it is a mean over examples; which
+targets are padding. Targets of a form that is nearly right are refused with how to put them right.
 """
 
+from dataclasses import replace
+
+import numpy as np
 import torch
 from torch.nn import functional
 
+from . import masks
+from .budget import positions
 from .data import IGNORED, leaves
-from .network import Network
-from .task import Task, loss_in, outputs_of, understood
+from .task import Task, is_mean, loss_in, outputs_of, understood
 
 IMPOSSIBLE = -1e9  # the score of a class that is nobody's
+TRIED = 8  # examples that show whether a loss is their mean
 VOID = 255  # what many masks hold where there is no class
 
 
 @torch.no_grad()
-def task(network, rows, loss, seed):
-    """As :meth:`.network.Network.task`; of tokens, and with Hugging Face's networks, classes come last.
+def settled(network, loss, seed):
+    """(:class:`.task.Task`, lines to be said) of a :class:`.network.Network`, whose targets may be masked.
 
-    Raises ValueError where neither tells, for one output without a loss of its own, and for targets that do
-    not fit the outputs.
+    Raises ValueError where it cannot be told, and for targets that do not fit the outputs.
     """
-    outputs, targets = outputs_of(returned := network.answer(rows)), network.data.targets
-    if loss is None and not targets.is_floating_point() and outputs.shape[1:] == (1,) and targets.ndim == 1:
+    said = masks.settle(network)
+    rows, targets = network.few, network.data.targets
+    outputs = outputs_of(returned := network.answer(rows))
+    if loss is None:
+        _check(network, targets, outputs)
+    task = Task.of(targets, _last(outputs, targets), loss, seed)
+    if loss is None and network.key and loss_in(returned) is not None:
+        rows = _tried(task)
+        outputs = _last(outputs_of(returned := network.answer(rows)), targets)
+        task, line = understood(
+            task, outputs, _number(returned), rows, lambda t: _number(network.answer(rows, t))
+        )
+        said += [line] if line else []
+    if task.own is not None and not _mean(network, task):
+        task = replace(task, whole=True)
+        said.append("the loss is no mean over examples: it is taken of all that an instrument sees at once")
+    return task, said
+
+
+def _last(outputs, targets):
+    """Outputs (n, T, T) for classes (n, T) with one class more, which is nobody's: the last axis is it."""
+    length = tuple(targets.shape[1:])
+    if targets.is_floating_point() or len(length) != 1 or tuple(outputs.shape[1:]) != 2 * length:
+        return outputs
+    return functional.pad(outputs, (0, 1), value=IMPOSSIBLE)
+
+
+def _check(network, targets, outputs):
+    """Raise ValueError for what would be taken for something else."""
+    shape, where = tuple(outputs.shape[1:]), tuple(targets.shape[1:])
+    if not targets.is_floating_point() and shape == (1,) and targets.ndim == 1:
         raise ValueError(
             "one output tells no classes apart: give targets as floats (then its squared error counts), and "
             "for a logit loss=, e.g. lambda o, t: binary_cross_entropy_with_logits(o[:, 0], t)"
         )
-    if loss is None and (line := unfit(targets, tuple(outputs.shape[1:]))):
+    if line := unfit(targets, shape):
         raise ValueError(line)
-    length = tuple(targets.shape[1:])
-    if targets.is_floating_point() or len(length) != 1 or tuple(outputs.shape[1:]) != 2 * length:
-        return Network.task(network, rows, loss, seed)
+    if targets.is_floating_point() or len(where) != 1 or shape != 2 * where:
+        return
     tokens = (v for v in leaves(network.data.inputs) if not v.is_floating_point())
-    if network.key is None and not any(tuple(v.shape[1:2]) == length for v in tokens):
+    if network.key is None and not any(tuple(v.shape[1:2]) == where for v in tokens):
         raise ValueError(
             f"whether classes come second or last in outputs {tuple(outputs.shape)} cannot be told: "
             "give examples of another length"
         )
-    told = functional.pad(outputs, (0, 1), value=IMPOSSIBLE)  # one class more, and no loss is another
-    stated, said = loss_in(returned) if loss is None and network.key else None, []
-    if stated is not None:
-        targets, line = understood(
-            targets, told, stated, rows.to(targets.device), lambda t: loss_in(network.answer(rows, t))
-        )
-        said += [line] if line else []
-    return Task.of(targets, told, loss, seed), said
+
+
+def _tried(task):
+    """Examples that tell losses apart: of as many classes as there are, and spread over all."""
+    rows = task.labelled(torch.arange(len(task.targets), device=task.targets.device))
+    some = positions(len(rows), TRIED)
+    if task.classes and not task.positions:  # the first of each class
+        firsts = np.unique(task.targets[rows].cpu(), return_index=True)[1]
+        some = list(dict.fromkeys([*firsts[positions(len(firsts), TRIED)].tolist(), *some]))[:TRIED]
+    return rows[sorted(some)]
+
+
+def _mean(network, task):
+    """Whether the task's own loss is a mean over its examples."""
+    rows = _tried(task)
+    targets = task.targets[rows]
+    try:
+        if not task.stated:
+            return is_mean(task.loss, network(rows), targets)
+        parts = [(task.loss(network(part), task.targets[part]), part) for part in rows.split(3)]
+        weights = [task.weight(task.targets[part]) for _, part in parts]
+        mean = sum(float(loss) * w for (loss, _), w in zip(parts, weights, strict=True)) / sum(weights)
+        return abs(float(task.loss(network(rows), targets)) - mean) <= 1e-4 * abs(mean)
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False  # a loss that wants several examples
+
+
+def _number(returned):
+    found = loss_in(returned)
+    return None if found is None else float(found)
 
 
 def unfit(targets, shape):

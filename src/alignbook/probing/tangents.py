@@ -11,8 +11,10 @@ import torch
 
 from alignbook.seeding import torch_stream
 
+from .errors import DoesNotApply
 from .features import selected
 
+NONE = "no parameter of two or more dimensions trains (parameters='all' takes all of them)"
 BUCKETS = 2048  # of each of the two sketches of a gradient that is longer
 
 
@@ -20,7 +22,7 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
     """A_l (Lou et al. 2022, Equation 7) of every parameter of two or more dimensions.
 
     model : maps rows (n,) to (n, k); network : whose parameters they are, in evaluation mode.
-    They need not require gradients, and are left as they are.
+    Only those count that require gradients.
     centred : (n, k) float64, Ỹ: targets less their mean; shuffled : the same in another order.
     layers : names and patterns of modules, or None.
     buckets : gradients with more than twice as many entries are replaced by two sketches of that length
@@ -33,7 +35,7 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
     """
     weights = {whose: w for whose, w in named_weights(network.model).items() if selected(whose[0], layers)}
     if not weights:
-        raise ValueError("the network has no parameters of two or more dimensions")
+        raise DoesNotApply(NONE)
     generator = torch_stream(seed, "sketch")
     sketches = {whose: _sketches(w, buckets, generator) for whose, w in weights.items()}
     n, k = centred.shape
@@ -42,16 +44,9 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
         whose: [w.new_empty(n * k, w.numel() if sketch is None else buckets) for sketch in sketches[whose]]
         for whose, w in weights.items()
     }
-    required = {whose: w.requires_grad for whose, w in weights.items()}
-    try:
-        for w in weights.values():
-            w.requires_grad_(True)
-        with torch.enable_grad():
-            for i, row in enumerate(rows.split(1)):
-                _of_example(model(row), slice(i * k, (i + 1) * k), weights, sketches, kept)
-    finally:
-        for whose, w in weights.items():
-            w.requires_grad_(required[whose])
+    with torch.enable_grad():
+        for i, row in enumerate(rows.split(1)):
+            _of_example(model(row), slice(i * k, (i + 1) * k), weights, sketches, kept)
     targets = torch.stack([centred.flatten(), shuffled.flatten()], 1).to(next(iter(weights.values())).device)
     found = np.array(
         [_alignment([features.double() for features in kept.pop(whose)], targets) for whose in weights]
@@ -61,11 +56,11 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
 
 
 def named_weights(model):
-    """{(module, parameter): tensor} of two or more dimensions, of floats, each once."""
+    """{(module, parameter): tensor} of two or more dimensions, of floats that train, each once."""
     return {
         (name.rpartition(".")[0] or "(network)", name.rpartition(".")[2]): w
         for name, w in model.named_parameters()
-        if w.ndim >= 2 and w.is_floating_point()
+        if w.ndim >= 2 and w.is_floating_point() and w.requires_grad
     }
 
 

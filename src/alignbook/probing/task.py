@@ -1,7 +1,8 @@
 """What the network is asked: a class, a class for each position, or numbers; and its loss."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch.nn import functional
@@ -10,6 +11,7 @@ from alignbook.seeding import torch_stream
 
 from .data import IGNORED
 
+MEAN = 1e-3  # relative difference that a mean over single examples may show
 TENSORS = ("logits", "out", "last_hidden_state")  # of an object or dict that a network returns
 
 
@@ -34,12 +36,12 @@ def outputs_of(returned):
 
 
 def loss_in(returned):
-    """The loss that a network returned beside its outputs, a number; None: it returned none."""
+    """The loss that a network returned beside its outputs, a tensor; None: it returned none."""
     if isinstance(returned, tuple | list):
         found = next((part for part in returned if _number(part)), None)
     else:
         found = returned.get("loss") if isinstance(returned, dict) else getattr(returned, "loss", None)
-    return float(found) if isinstance(found, torch.Tensor) and found.numel() == 1 else None
+    return found.reshape(()) if isinstance(found, torch.Tensor) and found.numel() == 1 else None
 
 
 def _number(part):
@@ -48,21 +50,28 @@ def _number(part):
 
 @dataclass(frozen=True)
 class Task:
-    """targets : (n,) classes, (n, …) classes of positions, or numbers. own : a loss of the reader's, or None.
-    last : of positions, whether an output's classes are its last dimension (else its second).
-    seed : of the position that is drawn of each example, among those with a class.
+    """targets : (n,) classes, (n, …) classes of positions, or numbers, of which nan stands for none.
+    own : another loss, of the reader's or the network's, or None. last : of positions, whether an output's
+    classes are its last dimension (else its second). seed : of the position that is drawn of each example,
+    among those that are known. stated : whether ``own`` is the network's. whole : whether ``own`` is no mean
+    over examples, so that it is taken of all at once. called : what a reader calls the loss.
     """
 
     targets: torch.Tensor
     own: object = None
     last: bool = True
     seed: int = 0
+    stated: bool = False
+    whole: bool = False
+    called: str = ""
 
     @classmethod
     def of(cls, targets, outputs, own, seed):
         """The task of these targets for outputs of this shape. Raises ValueError where they do not fit."""
         task, shape, where = cls(targets, own, True, seed), tuple(outputs.shape), tuple(targets.shape[1:])
-        if not task.positions:
+        called = "cross-entropy" if task.classes else "mean squared error"
+        task = replace(task, called=called if own is None else "the loss that was given")
+        if not (task.positions and task.classes):
             if own is None and task.classes and outputs.ndim != 2:
                 raise ValueError(f"for one class each the outputs must be (n, k), not {shape}")
             if own is None and not task.classes and outputs[0].numel() != targets[0].numel():
@@ -77,27 +86,48 @@ class Task:
             raise ValueError(
                 f"whether classes come second or last in outputs {shape} cannot be told: forward="
             )
-        return cls(targets, own, fits[0], seed)
+        return replace(task, last=fits[0])
 
     @property
     def classes(self):
         return not self.targets.is_floating_point()
 
+    @cached_property
+    def partly(self):
+        """Whether these are numbers some of which are not known, as in padded sequences."""
+        return not self.classes and bool(self.targets.isnan().any())
+
     @property
     def positions(self):
-        """Whether each example has many classes, one at each position."""
-        return self.classes and self.targets.ndim > 1
+        """Whether each example has many classes, one at each position, or numbers at some positions."""
+        return self.targets.ndim > 1 and (self.classes or self.partly)
+
+    @property
+    def where(self):
+        """The shape of the positions."""
+        return tuple(self.targets.shape[1:] if self.classes else self.targets.shape[1:2])
 
     def loss(self, outputs, targets):
-        """The mean loss of these examples; of positions, over all that have a class."""
+        """The mean loss of these examples; of positions, over all that are known."""
+        if self.own is not None and self.partly and not self.stated:
+            known = ~targets.isnan()
+            return self.own(outputs.reshape(targets.shape)[known], targets[known])
         if self.own is not None:
             return self.own(outputs, targets)
+        if self.partly:
+            known = ~targets.isnan()
+            return functional.mse_loss(outputs.reshape(targets.shape)[known], targets[known])
         if not self.classes:
             return functional.mse_loss(outputs.reshape(len(outputs), -1), targets.reshape(len(targets), -1))
         flat, classes = self._flat(outputs), targets.flatten()
         if int(classes.max()) >= flat.shape[1]:
             raise ValueError(f"there are {flat.shape[1]} outputs, and classes up to {int(classes.max())}")
         return functional.cross_entropy(flat, classes, ignore_index=IGNORED)
+
+    @property
+    def answers(self):
+        """Whether the largest output is the class that is answered."""
+        return self.classes and (self.own is None or self.stated)
 
     def correct(self, outputs, targets):
         """(how many classes come out right, of how many)."""
@@ -112,43 +142,61 @@ class Task:
 
     def weight(self, targets):
         """What the mean loss of these examples counts among others'."""
-        if self.own is not None or not self.classes:
+        if self.partly:
+            return int((~targets.isnan()).sum())
+        if not self.classes or (self.own is not None and not self.stated):
             return len(targets)
         return int((targets != IGNORED).sum())
 
+    def _known(self):
+        """(n, …) which positions are known."""
+        if self.classes:
+            return self.targets != IGNORED
+        return ~self.targets.isnan().reshape(*self.targets.shape[:2], -1).any(2)
+
     def labelled(self, rows):
-        """Those of the examples ``rows`` that have a class."""
-        if not self.classes:
+        """Those of the examples ``rows`` that have a target."""
+        if not self.classes and not self.partly:
             return rows
-        known = (self.targets != IGNORED).reshape(len(self.targets), -1).any(1)
+        known = self._known().reshape(len(self.targets), -1).any(1)
         return rows[known[rows.to(known.device)].to(rows.device)]
 
     def at(self, rows):
         """(n,) the flat position drawn of each example, always the same; None: there are no positions."""
         if not self.positions:
             return None
-        flat = self.targets.flatten(1)
-        draw = torch.rand(flat.shape, generator=torch_stream(self.seed, "probe", "positions")).to(flat.device)
-        return draw.masked_fill(flat == IGNORED, -1).argmax(1)[rows.to(flat.device)]
+        known = self._known().flatten(1)
+        draw = torch.rand(known.shape, generator=torch_stream(self.seed, "probe", "positions"))
+        return draw.to(known.device).masked_fill(~known, -1).argmax(1)[rows.to(known.device)]
 
     def wanted(self, rows):
         """(n,) classes, at the drawn positions; or numbers (n, k)."""
         chosen = self.targets[rows.to(self.targets.device)]
-        if not self.classes:
-            return chosen.reshape(len(chosen), -1)
-        return chosen if not self.positions else chosen.flatten(1).gather(1, self.at(rows)[:, None])[:, 0]
+        if self.positions:
+            flat = chosen.flatten(1) if self.classes else chosen.reshape(*chosen.shape[:2], -1)
+            return flat[torch.arange(len(flat), device=flat.device), self.at(rows)]
+        return chosen if self.classes else chosen.reshape(len(chosen), -1)
+
+    def spread(self, rows):
+        """The variance of the numbers about the mean of each column."""
+        numbers = self.targets[rows.to(self.targets.device)].double()
+        numbers = numbers[~numbers.isnan()][:, None] if self.partly else numbers.reshape(len(numbers), -1)
+        return float((numbers - numbers.mean(0)).square().mean())
 
     def signal(self, outputs, rows):
         """(n, k) of the outputs: at the drawn positions where there are any."""
         if not self.positions:
             return outputs.reshape(len(outputs), -1)
-        last = outputs if self.last else outputs.movedim(1, -1)
-        flat = last.reshape(len(last), -1, last.shape[-1])
+        if self.classes:
+            last = outputs if self.last else outputs.movedim(1, -1)
+            flat = last.reshape(len(last), -1, last.shape[-1])
+        else:
+            flat = outputs.reshape(len(outputs), *self.where, -1)
         return flat[torch.arange(len(flat), device=flat.device), self.at(rows).to(flat.device)]
 
     def there(self, values, rows):
         """(n, features) of what a layer reads (n, …): at the drawn positions, where it has such; else all."""
-        where = self.targets.shape[1:]
+        where = self.where
         if not self.positions or values.ndim < 3:
             return values.reshape(len(values), -1)
         every = torch.arange(len(values), device=values.device)
@@ -163,36 +211,63 @@ class Task:
         return values.flatten(1)
 
 
+def stated_loss(outputs, _):
+    """The loss that the network itself returned with these outputs."""
+    found = getattr(outputs, "stated", None)
+    if found is None:
+        raise ValueError("the network returns no loss of its own")
+    return found
+
+
+def is_mean(loss, outputs, targets):
+    """Whether a loss of these examples is the mean of theirs, one by one, as far as they tell.
+
+    Their gradients by the outputs, too, since all examples may have the same loss.
+    """
+    with torch.enable_grad():
+        outputs = outputs.detach().requires_grad_(True)
+        whole, single = loss(outputs, targets), 0.0
+        for part in zip(outputs.split(1), targets.split(1), strict=True):
+            single = single + loss(*part) / len(outputs)
+        both = [
+            torch.autograd.grad(v, outputs, allow_unused=True)[0] for v in (whole, single) if v.requires_grad
+        ]
+    near = math.isclose(float(whole.detach()), float(single.detach()), rel_tol=MEAN, abs_tol=1e-9)
+    if len(both) < 2 or any(gradient is None for gradient in both):
+        return near
+    return near and bool((both[0] - both[1]).norm() <= MEAN * both[0].norm())
+
+
 def shifted(targets):
     """What a causal language model is asked at each position: the next token."""
     return torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], IGNORED)], 1)
 
 
-def understood(targets, outputs, stated, rows, states):
-    """(targets, a line to be said or None), where the network returned a loss of its own for a few examples.
+def understood(task, outputs, stated, rows, states):
+    """(task, a line to be said or None), where the network returned a loss of its own for a few examples.
 
     stated : that loss. Where it is that of the outputs shifted by one, as causal language models have it, so
-    are the targets; where it is neither, the line says so.
+    are the targets; where it is neither, the network's own loss is the task's.
     states : callable, targets of these examples → the network's own loss, or None. Asked where both fit, as
     with an untrained network, which answers much the same everywhere: the first token is nobody's next one.
     """
-    task = Task.of(targets, outputs, None, 0)
-    if not task.classes:
-        return targets, None
+    targets = task.targets
     mean = float(task.loss(outputs, targets[rows]))
     plain = _near(mean, stated)
-    if task.positions and targets.ndim == 2:
+    if task.classes and targets.ndim == 2:
         following = shifted(targets)
         if _near(task.loss(outputs, following[rows]), stated) and not (
             plain and _first(targets[rows], states)
         ):
-            return following, "each position is asked for the next token, as the network's own loss has it"
+            line = "each position is asked for the next token, as the network's own loss has it"
+            return replace(task, targets=following, called="cross-entropy of the next token"), line
     if plain:
-        return targets, None
-    return targets, (
-        f"the network's own loss of two examples is {stated:.4g}, the cross-entropy of its outputs "
-        f"{mean:.4g}: give loss= if its own is meant"
+        return task, None
+    line = (
+        f"the loss is the network's own: {stated:.4g} for {len(rows)} examples, where the {task.called} "
+        f"of its outputs is {mean:.4g} (loss= for another)"
     )
+    return replace(task, own=stated_loss, stated=True, called="the network's own"), line
 
 
 def _first(targets, states):

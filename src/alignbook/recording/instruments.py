@@ -19,7 +19,7 @@ from alignbook.probing.features import spectra
 from alignbook.probing.instruments import first_layer, mean_loss
 from alignbook.probing.instruments import tangent as tangents
 from alignbook.probing.network import Network
-from alignbook.probing.tangents import named_weights
+from alignbook.probing.tangents import NONE, named_weights
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 COORDINATES = 1024  # of a layer's features at most, drawn at random, the same ones at every step
@@ -140,7 +140,7 @@ def deviation(subject):
         for whose, weight in named_weights(subject.network.model).items()
     }
     if not wanted:
-        raise DoesNotApply("the network has no weights of two or more dimensions")
+        raise DoesNotApply(NONE)
     both, apart = weights.shared(subject.start, {name: weight for name, (_, weight) in wanted.items()})
     if wanted.keys() - both.keys():
         raise DoesNotApply("; ".join(line for line in apart if not line.startswith("only before")))

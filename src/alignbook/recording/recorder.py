@@ -6,22 +6,32 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
 from torch import nn
 
 from alignbook.errors import on_one_line
+from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.metrics.evaluation import evaluation_mode
+from alignbook.probing import given, settling, weights
 from alignbook.probing.budget import MEMORY, duration
-from alignbook.probing.data import cast, read
-from alignbook.probing.network import Network, measurable, unwrapped
+from alignbook.probing.data import cast
+from alignbook.probing.gathering import gathered, random_states_kept
+from alignbook.probing.network import Network, device_of, measurable, unwrapped
+from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, only
+from alignbook.probing.twice import twice_differentiable
 
+from . import wandb
 from .instruments import INSTRUMENTS, Subject, foretold, why
 from .schedule import Budget, due
 from .state import COLUMNS, rows_of, taken
 from .untouched import untouched
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BATCH = 128  # examples at once
 DEFAULT = ("loss", "alignment", "tangent", "curvature", "deviation")
@@ -64,6 +74,9 @@ class Recorder:
         How to call the network. Needed if ``model(inputs)`` is not the right call, or if it returns something
         other than a tensor, an object with ``.logits``, a dict with ``"out"``, or a tuple that starts with
         one of these.
+    parameters : str or list of str
+        Of which parameters ``tangent``, ``curvature`` and ``deviation`` are: ``"trainable"``, those that
+        require gradients at that step; ``"all"``; or names and patterns of parameters or modules.
     start : torch.nn.Module, state dict, checkpoint or path, optional
         The weights from which ``deviation`` is measured, or the path of a file that holds them; by default
         those at the first step.
@@ -127,17 +140,22 @@ class Recorder:
     """
 
     def __init__(
-        self, data, instruments: Iterable[str | Callable] = DEFAULT, at="logarithmic",
-        share: float | None = 0.05, examples: int = 256, loss: Callable | None = None,
-        start: nn.Module | Mapping | None = None, seed: int = 0, *, forward: Callable | None = None,
+        self, data: Any, instruments: Iterable[str | Callable] = DEFAULT,
+        at: str | int | Iterable[int] = "logarithmic", share: float | None = 0.05, examples: int = 256,
+        loss: Callable | None = None,
+        start: nn.Module | Mapping[str, Any] | str | Path | None = None,
+        seed: int = 0, *, forward: Callable | None = None, parameters: str | Iterable[str] = TRAINABLE,
     ) -> None:  # fmt: skip
+        integer(examples, "examples", 1)
+        integer(seed, "seed", 0)
+        checked(parameters)
         self._instruments = _named(instruments)
         self._due, self._budget = due(at), Budget(share)
-        integer(examples, "examples", 1)
-        with untouched(nn.Module()):  # a DataLoader that shuffles draws from the global generator
-            found = read(data, examples=examples, least=1, floats=None)
+        loss, forward, start = given.loss(loss), given.forward(forward), _start(start)
+        with random_states_kept():  # a DataLoader that shuffles draws from the global generator
+            found, _ = gathered(data, examples=examples, least=1, floats=None)
         self._data = found.each(lambda values: values.detach().clone())
-        self._loss, self._forward, self._seed = loss, forward, seed
+        self._loss, self._forward, self._seed, self._parameters = loss, forward, seed, parameters
         self._start = None if start is None else _weights(start)
         self._known: tuple | None = None  # what the network is asked and how it is called
         self._rows: dict[tuple[int, str], dict[tuple[str, str], float]] = {}
@@ -248,17 +266,18 @@ class Recorder:
         self._continued = self._continued or bool(self._rows)
         self._stopped = self._last = None
 
-    def plot(self):
+    def plot(self) -> "Figure":
         """A figure with a panel per instrument and a line per layer, or one line for the whole network.
 
         An instrument that has a number for the whole network, as ``deviation`` has, gets that line alone.
-        Raises ValueError where nothing is recorded yet, and ImportError without matplotlib.
+        Raises ValueError where nothing is recorded yet. Needs matplotlib: ``alignbook[report]``.
         """
-        from .drawing import drawn
+        with extras():
+            from .drawing import drawn
 
-        return drawn(self.table)
+            return drawn(self.table)
 
-    def log_to(self, tracker) -> None:
+    def log_to(self, tracker: Any) -> None:
         """Send the rows so far, if the tracker takes past steps, and all future ones to a tracker of yours.
 
         Parameters
@@ -273,10 +292,16 @@ class Recorder:
         ValueError
             If the tracker has none of these.
         """
-        send = _sender(tracker)
+        rows = wandb.Rows(tracker) if callable(getattr(tracker, "define_metric", None)) else None
+        send = _sender(rows or tracker)
         for (step, name), found in sorted(self._rows.items(), key=self._order):
             send(step, _flat(name, found))
         self._sinks.append(send)
+        if rows is not None:
+            rows.past = False
+            if rows.late:
+                what = f"{rows.late} rows of steps that the run has passed are not sent to it"
+                self.left_out["log_to"] = what
 
     def _order(self, item):
         """By step, then in the order in which the instruments were given."""
@@ -284,7 +309,9 @@ class Recorder:
         return step, [*self._instruments, name].index(name)
 
     def _record(self, model, n):
-        with untouched(model), measurable():
+        names = chosen(model, self._parameters)
+        self.said = tuple(dict.fromkeys([*self.said, *lines(model, self._parameters)]))
+        with untouched(model), measurable(), twice_differentiable(), only(model, names):
             network = self._network(model)
             device = network.data.targets.device
             rows = torch.arange(len(network.data), device=device)
@@ -327,8 +354,7 @@ class Recorder:
 
     def _network(self, model):
         """The network and its examples where it is, floats in its precision where they have another."""
-        weights = [*model.parameters(), *model.buffers()]
-        device = next((v.device for v in weights), torch.device("cpu"))
+        device = device_of(model)
         kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
         data = self._data.to(device).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
         network = Network(model, data, self._forward)
@@ -340,7 +366,10 @@ class Recorder:
         if self._known is None:
             rows = network.few
             lines = network.prepared(rows)
-            task, said = network.task(rows, self._loss, self._seed)
+            before = network.data.targets
+            task, said = settling.settled(network, self._loss, self._seed)
+            if network.data.targets is not before:  # some are padding
+                self._data = replace(self._data, targets=network.data.targets.cpu())
             with torch.no_grad():
                 network.fit(network(rows), MEMORY)
             self.said = tuple(dict.fromkeys([*self.said, *lines, *said]))
@@ -353,14 +382,16 @@ class Recorder:
 def _named(instruments):
     """{name: callable (Subject) → {(layer, parameter): number}} from names and callables."""
     found = {}
-    for given in [instruments] if isinstance(instruments, str) or callable(instruments) else instruments:
-        if callable(given):
-            name, measure = getattr(given, "__name__", type(given).__name__), _own(given)
-        elif isinstance(given, str) and given in INSTRUMENTS:
-            name, measure = given, INSTRUMENTS[given]
+    if not callable(instruments) and not isinstance(instruments, Iterable):
+        raise ValueError(f"instruments must be names or functions, not {instruments!r}")
+    for one in [instruments] if isinstance(instruments, str) or callable(instruments) else instruments:
+        if callable(one):
+            name, measure = getattr(one, "__name__", type(one).__name__), _own(one)
+        elif isinstance(one, str) and one in INSTRUMENTS:
+            name, measure = one, INSTRUMENTS[one]
         else:
-            raise ValueError(f"there is no instrument {on_one_line(repr(given))}: {', '.join(INSTRUMENTS)}")
-        if found.get(name, measure) is not measure:  # a name that is given twice counts once
+            raise ValueError(f"there is no instrument {on_one_line(repr(one))}: {', '.join(INSTRUMENTS)}")
+        if found.get(name, measure) is not measure:  # a name that is one twice counts once
             raise ValueError(f"two instruments are called {name!r}: give each a __name__ of its own")
         found[name] = measure
     if not found:
@@ -380,6 +411,17 @@ def _own(function):
         }
 
     return measure
+
+
+def _start(given):
+    """The weights at the start in one of the forms that the recorder takes them in, or None."""
+    if given is None or isinstance(given, nn.Module):
+        return given
+    state = weights.read(given) if isinstance(given, str | Path) else weights.unpacked(given)
+    if isinstance(state, Mapping) and any(isinstance(value, torch.Tensor) for value in state.values()):
+        return state
+    what = "a dict without tensors" if isinstance(state, Mapping) else type(state).__name__
+    raise ValueError(f"start must be an nn.Module, a state dict, a checkpoint or its path, not {what}")
 
 
 def _weights(network):
@@ -418,3 +460,6 @@ def _sender(tracker):
         if callable(getattr(tracker, method, None)):
             return lambda step, values: getattr(tracker, method)(values, step=step)
     raise ValueError(f"a {type(tracker).__name__} has no add_scalar, log_metrics or log")
+
+
+Recorder.__module__ = "alignbook.recording"

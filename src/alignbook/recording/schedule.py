@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from contextlib import suppress
-from numbers import Integral
+from numbers import Integral, Real
 
 from alignbook.errors import on_one_line
 
@@ -44,7 +44,8 @@ class Budget:
     """Seconds of recording, instrument by instrument, held to a share of the seconds of training."""
 
     def __init__(self, share):
-        if share is not None and not 0 < share < math.inf:
+        number = isinstance(share, Real) and not isinstance(share, bool)
+        if share is not None and not (number and 0 < share < math.inf):
             raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
         self.share, self.trained = share, 0.0
         self.seconds, self.last, self.records, self.skipped = {}, {}, {}, {}

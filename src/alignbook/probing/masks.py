@@ -1,0 +1,107 @@
+"""Padding: positions of sequences that hold nothing, which count neither as targets nor as features.
+
+Which axis holds the positions is found by leaving out the last one and seeing which axis becomes shorter.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from .data import IGNORED, mapped
+from .task import outputs_of
+
+KEEPS = ("attention_mask", "input_mask")  # 1 where there is something
+DROPS = "padding_mask"  # how the names of masks end that are True where there is nothing
+
+
+def mask_of(inputs, forward):
+    """(n, T) bool, where the sequences hold something; None: they have no mask, or it hides nothing.
+
+    inputs : a dict, or a tuple of what ``forward`` takes in this order.
+    """
+    for name, values in _named(inputs, forward).items():
+        if values.ndim != 2 or not (name in KEEPS or name.endswith(DROPS)):
+            continue
+        mask = values.bool() if name in KEEPS else ~values.bool()
+        plain = values.dtype == torch.bool or bool(((values == 0) | (values == 1)).all())
+        if plain and not mask.all():
+            return mask
+    return None
+
+
+def _named(inputs, forward):
+    if isinstance(inputs, Mapping):
+        return inputs
+    try:
+        names = list(inspect.signature(forward).parameters)
+    except (TypeError, ValueError):
+        return {}
+    return dict(zip(names, inputs, strict=False)) if isinstance(inputs, tuple) else {}
+
+
+def of(network):
+    """The mask of all examples of a :class:`.network.Network`, or None."""
+    return mask_of(network.data.inputs, network.model.forward)
+
+
+def cut(inputs, length):
+    """The inputs without the last one of so many positions."""
+    return mapped(lambda v: v[:, :-1] if v.ndim > 1 and v.shape[1] == length else v, inputs)
+
+
+def places(now, shorter, length):
+    """Axes of values (n, …) that hold the positions: those that became shorter by one.
+
+    shorter : the values without the last position; None: the network does not take that, and the second axis
+    of three and more is taken for the positions where it is as long.
+    """
+    if shorter is None:
+        return (1,) if now.ndim > 2 and now.shape[1] == length else ()
+    if shorter.ndim != now.ndim:
+        return ()
+    lengths = zip(now.shape, shorter.shape, strict=True)
+    return tuple(at for at, pair in enumerate(lengths) if at and pair == (length, length - 1))
+
+
+def hidden(values, mask, axes):
+    """The values with zeros where the mask (n, T) has nothing, along these axes."""
+    for at in axes:
+        shape = [1] * values.ndim
+        shape[0], shape[at] = mask.shape
+        values = values.masked_fill(~mask.to(values.device).view(shape), 0)
+    return values
+
+
+@torch.no_grad()
+def settle(network):
+    """Take padding out of the network's targets, if it has one for each position; lines to be said."""
+    mask, data = of(network), network.data
+    targets = data.targets
+    if mask is None or targets.shape[1:2] != mask.shape[1:]:
+        return []
+    numbers = targets.is_floating_point()
+    if targets.ndim > (3 if numbers else 2) or not _by_position(network, mask.shape[1]):
+        return []
+    nothing = ~mask.to(targets.device).view(*mask.shape, *[1] * (targets.ndim - 2)).expand_as(targets)
+    hidden = targets.masked_fill(nothing, float("nan") if numbers else IGNORED)
+    same = hidden.nan_to_num() if numbers else hidden, targets.nan_to_num() if numbers else targets
+    known = ~hidden.isnan() if numbers else hidden != IGNORED
+    if not known.any() or (torch.equal(*same) and known.equal(~targets.isnan() if numbers else known)):
+        return []
+    network.data = replace(data, targets=hidden)
+    return ["targets at positions that the mask hides do not count"]
+
+
+def _by_position(network, length):
+    """Whether the network answers for each position of its inputs."""
+    if getattr(getattr(network.model, "config", None), "is_encoder_decoder", False):
+        return False  # its targets are those of other positions
+    batch, shorter = network.data.rows(network.few), None
+    now = outputs_of(network.returned(batch))
+    try:
+        shorter = outputs_of(network.returned(cut(batch, length)))
+    except (RuntimeError, ValueError):  # it takes one length alone
+        pass
+    return 1 in places(now, shorter, length)
