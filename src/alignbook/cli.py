@@ -220,9 +220,8 @@ def _probe_arguments(probe):
     probe.add_argument(
         "network",
         metavar="NETWORK",
-        help="module:callable or module:network; or weights (a file or folder), or TorchScript",
+        help="module:callable or module:network; or weights (a file or folder)",
     )
-    probe.add_argument("--trust", action="store_true", help="run the code that a TorchScript file is")
     probe.add_argument(
         "--arch", help="the network that weights belong to: torchvision's name, or module:callable"
     )
@@ -551,7 +550,7 @@ def _probed(options):
     from alignbook.probing import probe, sources
     from alignbook.runs import engine
 
-    asked = options.arch, options.trust, engine.to_stderr
+    asked = options.arch, engine.to_stderr
     model = sources.network(options.network, *asked)
     before = {name: sources.earlier(name, *asked) for name in options.before or ()}
     inputs, targets = sources.examples(

@@ -9,6 +9,7 @@ buffers and the tensors of who calls are as before.
 import functools
 import inspect
 import math
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
 from numbers import Real
@@ -19,16 +20,18 @@ from torch import nn
 
 from alignbook import metrics
 from alignbook.errors import on_one_line
+from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.metrics import arrays
 from alignbook.metrics.checks import integer
 from alignbook.metrics.cka import LEAST
 from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.probing import parameters
-from alignbook.probing.gathering import random_states_kept
+from alignbook.probing.curvature import asymmetry
 from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
+from alignbook.probing.measurable import measurable
 from alignbook.probing.network import device_of, unwrapped
 from alignbook.probing.parameters import TRAINABLE
-from alignbook.probing.twice import twice_differentiable
+from alignbook.probing.untouched import untouched
 from alignbook.probing.weights import plain
 
 
@@ -189,6 +192,8 @@ def _public(metric, *, steady=False, finite=True, by_parameters=False, **checks)
         with ExitStack() as stack:
             if choice is not None:
                 names = parameters.chosen(values["model"], choice)
+                for line in parameters.odd(values["model"]):
+                    warnings.warn(line, RuntimeWarning, stacklevel=2)
                 stack.enter_context(parameters.only(values["model"], names))
             if "model" in values:
                 values |= stack.enter_context(_left_alone(steady, **values))
@@ -231,27 +236,24 @@ def _left_alone(steady, model, other=None, inputs=None, loss=None, **_):
     Yields what to hand in instead. Raises ValueError where the model has to be ``steady`` and is not.
     """
     networks = [model] if other is None else [model, other]
-    buffers = [(value, value.clone()) for network in networks for value in network.buffers()]
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(random_states_kept())
-            stack.enter_context(twice_differentiable())
-            stack.enter_context(torch.autocast(device_of(model).type, enabled=False))
-            for network in networks:
-                if not isinstance(network, torch.jit.ScriptModule):
-                    stack.callback(network.register_forward_pre_hook(_copies, prepend=True).remove)
-            if steady:
-                _require_steady(model, inputs[:2])
-            yield {"loss": lambda outputs, wanted: loss(outputs, wanted.clone())} if loss else {}
-    finally:
-        with torch.no_grad():
-            for value, before in buffers:
-                if not torch.equal(value, before):
-                    value.copy_(before)
+    with ExitStack() as stack:
+        stack.enter_context(untouched(*networks))
+        stack.enter_context(measurable(*networks))
+        stack.enter_context(torch.autocast(device_of(model).type, enabled=False))
+        for network in networks:
+            if not isinstance(network, torch.jit.ScriptModule):
+                hook = network.register_forward_pre_hook(_copies, prepend=True, with_kwargs=True)
+                stack.callback(hook.remove)
+        if steady:
+            _require_steady(model, inputs[:2])
+        yield {"loss": lambda outputs, wanted: loss(outputs, wanted.clone())} if loss else {}
 
 
-def _copies(_, given):
-    return tuple(value.clone() if isinstance(value, torch.Tensor) else value for value in given)
+def _copies(_, given, named):
+    def copied(value):
+        return value.clone() if isinstance(value, torch.Tensor) else value
+
+    return tuple(map(copied, given)), {name: copied(value) for name, value in named.items()}
 
 
 @torch.no_grad()
@@ -348,6 +350,23 @@ PARAMETERS = """    parameters : str or list of str
         Which of the model's parameters are meant: ``"trainable"``, those that require gradients; ``"all"``;
         or names and patterns of parameters or of the modules that hold them, as in ``["blocks.0.*"]``.
 """
+
+
+def _symmetric(hessian_eigenvalues):
+    """``hessian_eigenvalues``, which warns where the products are those of no symmetric matrix."""
+
+    @functools.wraps(hessian_eigenvalues)
+    def checked(model, loss, inputs, targets, batch_size, **given):
+        found = hessian_eigenvalues(model, loss, inputs, targets, batch_size=batch_size, **given)
+        with evaluation_mode(model):
+            product = HessianProduct(model, loss, inputs, targets, batch_size)
+            if line := asymmetry(product, product):
+                warnings.warn(line, RuntimeWarning, stacklevel=4)
+        return found
+
+    return checked
+
+
 _RTOL = {"rtol": _perhaps(_real("from 0 on", lambda value: value >= 0))}
 _ON_EXAMPLES = {"model": _network, "loss": _function, "inputs": _tensor, "targets": _tensor}
 
@@ -371,7 +390,7 @@ layer_cka = _public(
     batch_size=_integer(LEAST),
 )
 hessian_eigenvalues = _public(
-    metrics.hessian_eigenvalues,
+    _symmetric(metrics.hessian_eigenvalues),
     steady=True,
     by_parameters=True,
     **_ON_EXAMPLES,

@@ -56,7 +56,8 @@ def test_the_networks_own_loss_is_the_one_that_is_measured(name):
         assert each.network["network"]["loss"] == pytest.approx(stated, rel=1e-5)
         assert any("no mean" in line for line in each.said) == (name in ("weights", "sum"))
     assert any("the network's own" in line for line in found.said)
-    assert found.notes["criterion"] == "the network's own" and given.notes["criterion"] != "the network's own"
+    criteria = [each.network["network"]["criterion"] for each in (found, given)]
+    assert criteria == ["the network's own", "the loss that was given"]
     for table in ("curvature", "slice"):
         one, other = (each.tables[table].drop(columns=["network", "parameters"]) for each in (found, given))
         np.testing.assert_allclose(one.to_numpy(float), other.to_numpy(float), rtol=1e-4, atol=1e-6)
@@ -77,7 +78,9 @@ def test_the_usual_losses_are_recognised_in_the_networks_own():
         (functional.mse_loss, torch.randn(N, 4), "mean squared error"),
     ):
         found = alignbook.probe(Own(loss), {"input_ids": words, "labels": targets}, only="slice")
-        assert found.notes["criterion"] == called and not any("own" in line for line in found.said)
+        assert found.network["network"]["criterion"] == called and not any(
+            "own" in line for line in found.said
+        )
 
 
 def contrast(outputs, _):

@@ -80,13 +80,11 @@ NETWORKS = {
     "attention": Attention,
     "frozen": frozen,
     "bfloat16": lambda: conv().bfloat16(),
-    "script": lambda: torch.jit.script(conv()),
 }
 # What does not apply to which network, and a word of the reason.
 LEFT_OUT = {
     "mlp": {"filters": "no two-dimensional convolution"},
     "tied": {"filters": "no two-dimensional convolution"},
-    "script": {"filters": "TorchScript", "features": "TorchScript", "initialisation": "TorchScript"},
 }
 
 

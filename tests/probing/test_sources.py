@@ -54,7 +54,7 @@ def mine(tmp_path, monkeypatch):
     sys.modules.pop("my_network", None)
 
 
-def test_networks_by_callable_weights_and_script(mine):
+def test_networks_by_callable_and_weights(mine):
     net = sources.network("my_network:make")
     with torch.no_grad():
         net[0].weight.zero_()
@@ -68,9 +68,7 @@ def test_networks_by_callable_weights_and_script(mine):
     assert state.keys() == net.state_dict().keys()
     assert all(torch.equal(values, state[name]) for name, values in net.state_dict().items())
     torch.jit.script(net).save("script.pt")
-    x = torch.randn(2, 1, 8, 8)
-    assert torch.equal(sources.network("script.pt", trust=True)(x), net(x))
-    with pytest.raises(AlignbookError, match="script.pt is TorchScript, which is code: --trust runs it"):
+    with pytest.raises(AlignbookError, match="script.pt is TorchScript, which is code"):
         sources.network("script.pt")
 
 

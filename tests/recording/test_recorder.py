@@ -620,3 +620,20 @@ def test_a_state_that_is_none_is_refused_and_changes_nothing(change, message):
 def test_nothing_recorded_is_nothing_to_draw():
     with pytest.raises(ValueError, match="nothing is recorded yet"):
         Recorder(examples(), ["loss"]).plot()
+
+
+def test_the_loss_is_recorded_whatever_else_takes_the_time(monkeypatch):
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(recorder, "clock", lambda: now.seconds)
+
+    def dear(model, inputs, targets):
+        now.seconds += 8
+        return 1.0
+
+    record = Recorder(examples(), ["loss", dear], at=[0, 1, 2, 3, 4, 64])
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 3))
+    for n in (0, 1, 2, 3, 4, 64):
+        record.step(net, n)
+    assert record.table.query("instrument == 'loss'")["step"].tolist() == [0, 1, 2, 3, 4, 64]
+    assert record.table.query("instrument == 'dear'")["step"].tolist() == [0]
+    assert record.left_out["dear"] == "step 64: it would take about 8 s, and recording may take 2 s (share=)"

@@ -15,7 +15,7 @@ PASSES = {"filters": 8, "slice": 170, "features": 8, "tangent": 250, "curvature"
 def room(name, network, task, rows, layers, limits):
     """How many of the examples fit into the memory. Raises DoesNotApply for too few."""
     each = {"features": _of_features, "tangent": _of_kernels}.get(name)
-    if each is None or network.script:
+    if each is None:
         return len(rows)
     return limits.fits(each(network, task, rows, layers, limits), len(rows))
 

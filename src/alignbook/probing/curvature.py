@@ -24,6 +24,7 @@ FEWEST = 20
 TRACE = 10  # products for the trace
 SETTING_UP = 5  # as many products' time: the graph, its check, and the residual at the end
 TOLERANCE = 1e-2
+SYMMETRIC = 1e-2  # of a product's length by which uᵀ H v and vᵀ H u may differ: far above rounding
 QUIET = 4  # steps without a basis after which an eigenvalue that no longer moves is taken
 
 
@@ -80,7 +81,10 @@ def curvature(network, task, rows, seed, plan, until=math.inf):
         values, residuals, converged = found.values, found.residuals, found.converged
         del found
     columns = {"index": range(1, len(values) + 1), "eigenvalue": values, "residual": residuals}
-    return pd.DataFrame(columns).assign(converged=converged, **trace(timed, product, seed))
+    table = pd.DataFrame(columns).assign(converged=converged, **trace(timed, product, seed))
+    line = asymmetry(timed, product, seed)
+    table.attrs["said"] = [line] if line else []
+    return table
 
 
 def alone(apply, product, most, seed):
@@ -108,14 +112,38 @@ def alone(apply, product, most, seed):
         before, vector = vector, following.div_(length)
 
 
+def asymmetry(apply, product, seed=0):
+    """A line where the product is that of no symmetric matrix, as every Hessian is; else None.
+
+    For two vectors u and v of random signs it compares uᵀ H v with vᵀ H u.
+    """
+    draw = torch_stream(seed, "probe", "symmetry")
+    u, v = (_signs(product, draw) for _ in range(2))
+    along_v = apply(v)
+    one, length = float(u @ along_v), float(along_v.norm())
+    along_v = apply(u)
+    other, length = float(v @ along_v), max(length, float(along_v.norm()))
+    if abs(one - other) <= SYMMETRIC * length:
+        return None
+    return (
+        f"the Hessian is not symmetric (uᵀHv = {one:.4g}, vᵀHu = {other:.4g} for random vectors), so that "
+        "eigenvalues mean little: some function in the network has another one's derivative, as "
+        "straight-through functions have"
+    )
+
+
+def _signs(product, draw):
+    signs = torch.randint(2, (product.size,), generator=draw).to(product.dtype).mul_(2).sub_(1)
+    return signs.to(product.device)
+
+
 def trace(apply, product, seed, count=TRACE):
     """{trace, trace_low, trace_high, trace_vectors}: the mean of vᵀ H v over vectors v of random signs."""
     from scipy.special import stdtrit
 
     draw, found = torch_stream(seed, "probe", "trace"), []
     for _ in range(count):
-        signs = torch.randint(2, (product.size,), generator=draw).to(product.dtype).mul_(2).sub_(1)
-        signs = signs.to(product.device)
+        signs = _signs(product, draw)
         found.append(float(signs @ apply(signs)))
     middle, spread = np.mean(found), np.std(found, ddof=1) / math.sqrt(count)
     wide = float(stdtrit(count - 1, 0.975)) * spread

@@ -52,11 +52,9 @@ def features(network, task, rows, seed, layers=None):
 def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
     """(how many columns of Ỹ vary, {layer: (its :func:`spectrum`, width, coordinates)}, {layer: why not}).
 
-    Layers in order of their calls, features as :func:`features` takes them. Raises DoesNotApply for
-    TorchScript, and where all targets are equal.
+    Layers in order of their calls, features as :func:`features` takes them. Raises DoesNotApply
+    where all targets are equal.
     """
-    if network.script:
-        raise DoesNotApply("TorchScript hides its layers")
     rows = task.labelled(rows)
     centred = labels(task.wanted(rows))
     varying = int(centred.any(0).sum())

@@ -5,9 +5,7 @@ handed on to it here are examples that lie evenly from first to last, the same o
 """
 
 import itertools
-import random
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Number
 
@@ -20,19 +18,6 @@ from .budget import positions
 from .data import KEYS, LEAST, MASK, MOST, _joined, _one_batch, leaves, read, tensor
 
 TOKENS = ("input_ids", MASK)  # of one example a row, of a batch a matrix
-
-
-@contextmanager
-def random_states_kept():
-    """Afterwards the random states are as before: loaders, datasets and networks may draw from them."""
-    python, numpy = random.getstate(), np.random.get_state()
-    of_gpu = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(of_gpu):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
 
 
 def gathered(data, targets=None, examples=None, least=LEAST, floats=torch.float32):

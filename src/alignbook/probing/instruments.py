@@ -77,8 +77,7 @@ def first_layer(network, rows, kinds=nn.Conv2d, called="two-dimensional convolut
     """The first layer of these kinds that is called, and what enters it, examples first, on the CPU."""
     layers = {module: module for module in network.modules() if isinstance(module, kinds)}
     if not layers:
-        hidden = "TorchScript hides its layers"
-        raise DoesNotApply(hidden if network.script else f"the network has no {called}")
+        raise DoesNotApply(f"the network has no {called}")
     whole = f"the first {called.split()[-1]} does not see every example once"
 
     def entered(part, first=None):
@@ -158,7 +157,7 @@ def asked(network, task, rows):
 
 def takes_exact(network, task, rows, outputs):
     """Whether :func:`alignbook.tangent_alignment` takes this network, tried on two examples."""
-    if network.script or network.data.only is None or not task.classes or task.positions or len(outputs) < 2:
+    if network.data.only is None or not task.classes or task.positions or len(outputs) < 2:
         return False
     try:
         tangent_alignment(Direct(network, outputs), network.data.rows(rows[:2]), torch.tensor([0, 1]))

@@ -17,6 +17,8 @@ from . import masks
 from .axes import ALONE, axes, returning, values_of
 from .data import cast, leaves, mapped, taken
 from .gathering import batches
+from .measurable import measurable
+from .network import device_of
 
 
 def layer_cka(
@@ -142,9 +144,7 @@ def _some(network, modules, batch, rows, shorter=False):
 @torch.no_grad()
 def _outputs(network, modules, batch):
     """{name: the output, or why there is none} of the modules that are called on a batch."""
-    seen, fast = {}, torch.backends.mha.get_fastpath_enabled()
-    weights = [*network.parameters(), *network.buffers()]
-    device = weights[0].device if weights else torch.device("cpu")
+    seen, device = {}, device_of(network)
     kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
 
     def keep(name, output):
@@ -157,15 +157,11 @@ def _outputs(network, modules, batch):
         return values.clone() if values.dtype in kinds else cast(values, (*kinds, None)[0]).clone()
 
     batch = mapped(placed, batch)
-    torch.backends.mha.set_fastpath_enabled(False)  # which calls no modules
-    try:
-        with evaluation_mode(network), returning(network, modules, keep):
-            if isinstance(batch, Mapping):
-                network(**taken(network.forward, batch)[0])
-            else:
-                network(*(batch if isinstance(batch, tuple) else (batch,)))
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+    with measurable(network), evaluation_mode(network), returning(network, modules, keep):
+        if isinstance(batch, Mapping):
+            network(**taken(network.forward, batch)[0])
+        else:
+            network(*(batch if isinstance(batch, tuple) else (batch,)))
     return seen
 
 

@@ -85,7 +85,7 @@ class Session:
         network.fit(outputs, self.limits.memory)
         self.facts[who]["outputs"] = " × ".join(map(str, outputs.shape[1:]))
         if who == "network":
-            self.each, self.notes["criterion"] = each, self.task.called
+            self.each = each
 
     def _ask_again(self, network, outputs):
         """Raise DoesNotApply where a network that answered alike before does not at some later call."""
@@ -99,7 +99,7 @@ class Session:
     def _described(self, network):
         model = network.model
         return {
-            "class": getattr(model, "original_name", type(model).__name__),
+            "class": type(model).__name__,
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "examples": len(self.data),
             "shape": self.data.shape,
@@ -129,7 +129,7 @@ class Session:
                     self.broken[who] = _why(error)
                     self.failed = None if isinstance(error, DoesNotApply) else _why(error)
                 continue
-            self.facts[who]["loss"] = value
+            self.facts[who] |= {"criterion": self.task.called, "loss": value}
             if right is not None:
                 self.facts[who]["accuracy"] = right
             elif not self.task.classes and self.task.own is None:
@@ -171,6 +171,7 @@ class Session:
             found = {who: self._in_order(table, who) for who, table in found.items()}
         for who, table in found.items():
             whose = "" if who == "network" else f" ({who})"
+            self.said += [f"{name}{whose}: {line}" for line in table.attrs.pop("said", [])]
             for layer, why in table.attrs.pop("left_out", {}).items():
                 if self.left_out.get(f"{name} of {layer}") != why:
                     self.left_out[f"{name} of {layer}{whose}"] = why

@@ -1,22 +1,19 @@
 """The network as the instruments see it: a function of examples' numbers that never changes anything."""
 
-import copy
 import inspect
-import io
 from collections.abc import Mapping
-from contextlib import contextmanager
 
 import torch
 from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.kernels.products import float32_convolutions
 from alignbook.seeding import torch_stream
 
 from . import budget
 from .data import IGNORED, taken
 from .errors import DoesNotApply, OutOfTime
 from .task import loss_in, outputs_of
+from .untouched import copy_of, same_bits
 
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 BATCH = 100  # examples at once
@@ -27,21 +24,6 @@ RANDOM = "the network answers differently to the same examples: its forward is r
 def device_of(network):
     """Where the parameters lie, or else the buffers; the CPU for a network without either."""
     return next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))
-
-
-@contextmanager
-def measurable():
-    """Inside, attention takes the plain path, which has second derivatives and calls its parts.
-
-    And a GPU does not round what it convolves.
-    """
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH), float32_convolutions():
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 class Network(nn.Module):
@@ -55,7 +37,6 @@ class Network(nn.Module):
         super().__init__()
         self.model, self.data, self.own = model, data, forward
         self.until, self.changes, self.dropped, self.batch = float("inf"), False, [], BATCH
-        self.script = isinstance(model, torch.jit.ScriptModule)
         # A network of Hugging Face's that is given the targets says what its own loss is.
         self.key = next((k for k in (data.key, LABELS) if k and forward is None and _takes(model, k)), None)
 
@@ -92,14 +73,14 @@ class Network(nn.Module):
         return self._kept(lambda: self._called(given, named or {}))
 
     def _called(self, given, named):
-        if not self.changes or self.script:
+        if not self.changes:
             return self.model(*given, **named)
         buffers = {name: value.clone() for name, value in self.model.named_buffers()}
         return torch.func.functional_call(self.model, buffers, given, named)
 
     def _kept(self, call):
         """``call()``, its buffers put back; whatever a reader's code raises is a RuntimeError, one line."""
-        kept = self._snapshot() if self.changes and (self.script or self.own) else {}
+        kept = self._snapshot() if self.changes and self.own else {}
         try:
             return call()
         except (RuntimeError, ValueError, DoesNotApply):
@@ -126,10 +107,14 @@ class Network(nn.Module):
         These are put back, from here on after every call.
         """
         kept, said = self._snapshot(), []
+        weights = {name: value.clone() for name, value in self.model.named_parameters()}
         self._first(rows)
         now = dict(self.model.named_buffers())
-        moved = [n for n, v in kept.items() if n in now and not _identical(v, now[n])]
+        moved = [n for n, v in kept.items() if n in now and not same_bits(v, now[n])]
         self._put_back(kept)
+        now = dict(self.model.named_parameters())
+        if odd := [n for n, v in weights.items() if n in now and not same_bits(v, now[n])]:
+            said.append(f"a call changes the weights {some(odd)}: they are measured as a call leaves them")
         if moved:
             self.changes = True
             said.append(f"a call changes {some(moved)}: put back after each")
@@ -221,22 +206,16 @@ def copied(model, device):
     """A copy of the network in float32 on ``device``. Raises ValueError or AlignbookError, one line."""
     if not isinstance(model, nn.Module):
         raise ValueError(f"the network must be an nn.Module, not {type(model).__name__}")
+    model = unwrapped(model)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError("TorchScript hides its layers: give the nn.Module that it was made of")
     try:
-        network = _again(unwrapped(model)).float().to(device)
+        return copy_of(model).float().to(device)
     except Exception as error:  # a reader's own class may refuse in any way
         raise AlignbookError(
-            f"the network cannot be copied: {type(error).__name__}: {on_one_line(error)}"
+            f"the network cannot be copied: {type(error).__name__}: {on_one_line(error)}; a Recorder "
+            "measures it in place: alignbook.Recorder((inputs, targets), share=None).step(network, 0)"
         ) from None
-    return network
-
-
-def _again(model):
-    if not isinstance(model, torch.jit.ScriptModule):
-        return copy.deepcopy(model)
-    kept = io.BytesIO()  # its deep copy has parameters that are no leaves
-    torch.jit.save(model, kept)
-    kept.seek(0)
-    return torch.jit.load(kept)
 
 
 @torch.no_grad()
@@ -246,10 +225,8 @@ def initialised(network, seed):
     Each module's own initialisation where it has one; the weights that are named keep their entries, in
     random order. Raises DoesNotApply where there is nothing to initialise.
     """
-    if isinstance(network, torch.jit.ScriptModule):
-        raise DoesNotApply("TorchScript hides its layers, which cannot be initialised anew")
     device = next((p.device for p in network.parameters()), None)
-    fresh = copy.deepcopy(network).cpu()  # where its draws are the same on every device
+    fresh = copy_of(network).cpu()  # where its draws are the same on every device
     start = {name: weight.clone() for name, weight in fresh.named_parameters()}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(
@@ -278,10 +255,6 @@ def _takes(model, key):
     except (TypeError, ValueError):
         return False
     return key in parameters
-
-
-def _identical(one, other):
-    return one.shape == other.shape and torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
 def alike(one, other):

@@ -35,12 +35,9 @@ def _flat(value):
 def of_use(network, rows):
     """{(module, parameter): when it is first used, from 0} for the examples ``rows``.
 
-    network : :class:`.network.Network`. A parameter that is not used is not among them; with TorchScript,
-    whose calls cannot be seen, the parameters stand as the network lists them.
+    network : :class:`.network.Network`. A parameter that is not used is not among them.
     """
     named = {tuple(_parts(name)): p for name, p in network.model.named_parameters()}
-    if network.script:
-        return {whose: n for n, whose in enumerate(named)}
     with _Uses({id(p): whose for whose, p in named.items()}) as uses:
         network(rows)
     return uses.found

@@ -82,8 +82,7 @@ def lines(model, parameters):
     """What a reader should know of the parameters that are not meant, a line each."""
     names = set(chosen(model, parameters))
     others = {name: p for name, p in model.named_parameters() if name not in names}
-    odd = [name for name, p in others.items() if not p.is_floating_point()]
-    frozen = sum(p.numel() for name, p in others.items() if name not in odd)
+    frozen = sum(p.numel() for p in others.values() if p.is_floating_point())
     total = sum(p.numel() for p in model.parameters())
     said = []
     if frozen and names:
@@ -92,7 +91,11 @@ def lines(model, parameters):
             f"curvature, slice, tangent kernels and deviation are those of the {described(parameters)} "
             f"parameters: {frozen:,} of {total:,} are left out{rest}"
         )
-    if odd:
-        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
-        said.append(f"parameters that are not real numbers are left out: {', '.join(odd[:3])}{more}")
-    return said
+    return said + odd(model)
+
+
+def odd(model):
+    """A line on the parameters that are no real floats, or none."""
+    names = [name for name, p in model.named_parameters() if not p.is_floating_point()]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"parameters that are not real numbers are left out: {', '.join(names[:3])}{more}"] * bool(names)

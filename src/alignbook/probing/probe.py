@@ -17,12 +17,13 @@ from .budget import Limits
 from .curvature import curvature
 from .data import leaves
 from .errors import DoesNotApply
-from .gathering import gathered, random_states_kept
+from .gathering import gathered
+from .measurable import measurable
 from .measure import Session
-from .network import Network, copied, device_of, initialised, measurable, some
+from .network import Network, copied, device_of, initialised, some
 from .parameters import TRAINABLE, checked, chosen, lines
 from .ranges import ranges
-from .twice import twice_differentiable
+from .untouched import random_states_kept
 
 # name -> (function, how many examples it takes at most)
 MEASURES = {
@@ -62,7 +63,7 @@ def probe(
     Parameters
     ----------
     model : nn.Module
-        The network; wrapped or compiled, or TorchScript. A copy is measured, in float32 and evaluation mode;
+        The network; it may be wrapped or compiled. A copy is measured, in float32 and evaluation mode;
         the network, its buffers, the data and all random states are never changed.
     data : tensor, array, tuple, dict, Dataset, DataLoader or iterable of batches
         The inputs, floats or integers (n, …), with ``targets``; ``(inputs, targets)``; a dict such as Hugging
@@ -177,7 +178,7 @@ def probe(
         for name, weight in each.model.named_parameters():
             if weight.requires_grad != (name in wanted):
                 weight.requires_grad_(name in wanted)
-    with measurable(), twice_differentiable(), torch.autocast(where.type, enabled=False):
+    with measurable(*(each.model for each in networks.values())), torch.autocast(where.type, enabled=False):
         session = Session(
             networks, given, limits, layers, parameters, seed, end, left_out, said, report, total
         )

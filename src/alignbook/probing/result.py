@@ -20,7 +20,7 @@ class Probe:
     ----------
     network : dict
         Facts about each network and the data: ``class``, ``parameters``, ``examples``, ``shape``,
-        ``outputs``, ``loss``, for classes ``accuracy`` and for numbers ``R²``. The networks are ``network``,
+        ``outputs``, ``criterion`` (which loss), ``loss``, for classes ``accuracy`` and for numbers ``R²``. The networks are ``network``,
         those before it, and ``initialisation``: the same with random weights.
     tables : dict of DataFrame, by instrument
         In every table the column ``network`` says whose row it is. ``layer`` names a module, the same in all

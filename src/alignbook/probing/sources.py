@@ -1,4 +1,4 @@
-"""Where the command's network and data come from: callables, weights, TorchScript; images or vectors."""
+"""Where the command's network and data come from: callables, weights; images or vectors."""
 
 import contextlib
 import functools
@@ -26,25 +26,22 @@ SIDE = (
 )
 
 
-def network(source, arch=None, trust=False, say=None):
+def network(source, arch=None, say=None):
     """The network that ``source`` names.
 
     source : ``module:callable`` that returns an nn.Module, or ``module:network`` that is one (the working
-        directory is searched first); a file or folder: TorchScript, or weights (see
+        directory is searched first); a file or folder of weights (see
         :func:`alignbook.probing.weights.read`).
     arch : the network that the weights belong to: torchvision's name, e.g. ``resnet18``, or
         ``module:callable``.
     say : callable (line), for weights that are left over.
-    trust : whether a file of TorchScript may be read: it is code, which may write files and more.
 
     Raises AlignbookError, one line, for whatever goes wrong.
     """
     path = Path(source)
     if path.exists():
         if _is_script(path):
-            if not trust:
-                raise AlignbookError(f"{source} is TorchScript, which is code: --trust runs it")
-            return _tried(lambda: torch.jit.load(path, map_location="cpu"), f"{source} cannot be read")
+            raise AlignbookError(f"{source} is TorchScript, which is code and hides its layers: give weights")
         state = weights.read(path)
         if arch is None:
             raise AlignbookError(
@@ -71,12 +68,12 @@ def _called(source):
     return made
 
 
-def earlier(source, arch=None, trust=False, say=None):
+def earlier(source, arch=None, say=None):
     """The network before: as :func:`network` has it, or of a file of weights the state dict alone."""
     path = Path(source)
-    if arch is None and path.exists() and not _is_script(path):
+    if arch is None and path.exists():
         return weights.read(path)
-    return network(source, arch, trust, say)
+    return network(source, arch, say)
 
 
 def named(source):

@@ -1,7 +1,7 @@
 """Layer alignments of networks of any make, by the gradients of their parameters themselves.
 
 :func:`alignbook.tangent_alignment` is exact and far faster, on linear and convolutional layers that are used
-once. Here a layer is a parameter: attention, grouped convolutions, tied weights and TorchScript have some.
+once. Here a layer is a parameter: attention, grouped convolutions and tied weights have some.
 """
 
 import math

@@ -1,6 +1,5 @@
 """Weights as trainers keep them: state dicts, checkpoints, safetensors; and fitted to a network."""
 
-import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch import nn
 from alignbook.errors import AlignbookError, on_one_line
 
 from .network import some
+from .untouched import copy_of
 
 CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
 PREFIXES = ("_orig_mod.", "module.", "model.")  # of compiled networks, of DDP's, of Lightning's
@@ -212,9 +212,7 @@ def fitted(network, state):
 
 def _made(network, state):
     """(a copy of the network with these weights, None), or (None, why they do not fit)."""
-    if isinstance(network, torch.jit.ScriptModule):
-        return None, "the weights of a TorchScript network are not exchanged"
-    made = copy.deepcopy(network)
+    made = copy_of(network)
     state, own = _alike(state, made.state_dict())
     given = {v.data_ptr() for name, v in own.items() if name in state and v.numel()}
     missing = [

@@ -11,9 +11,11 @@ import torch
 from torch import nn
 
 from alignbook.errors import on_one_line
-from alignbook.metrics import hessian_eigenvalues, misalignment, patch_covariance, weight_deviation
+from alignbook.kernels.hessian_product import HessianProduct
+from alignbook.kernels.lanczos import lanczos
+from alignbook.metrics import misalignment, patch_covariance, weight_deviation
 from alignbook.probing import budget, costs, weights
-from alignbook.probing.curvature import SETTING_UP, product_cost
+from alignbook.probing.curvature import SETTING_UP, asymmetry, product_cost
 from alignbook.probing.errors import DoesNotApply
 from alignbook.probing.features import spectra
 from alignbook.probing.instruments import first_layer, mean_loss
@@ -38,7 +40,7 @@ class Subject:
     network : with its examples, on its device, in evaluation mode; rows : (n,) their numbers.
     settle : callable Network → Task, which raises what the network raises.
     start : state dict of the weights at the first step, None where it is not known; seed : int.
-    left : {layer: why it has no number}, which instruments fill in.
+    left : {layer: why it has no number}, and said : lines for a reader, which instruments fill in.
     """
 
     network: Network
@@ -47,6 +49,7 @@ class Subject:
     start: dict | None
     seed: int
     left: dict = field(default_factory=dict)
+    said: list = field(default_factory=list)
 
     @cached_property
     def task(self):
@@ -104,11 +107,13 @@ def curvature(subject):
     if not len(rows):
         raise DoesNotApply("none of these examples has a class")
     rows = budget.spread(rows, min(CURVED, len(rows)))
-    found = hessian_eigenvalues(
-        subject.network, task.loss, rows, task.targets[rows], k=1, tol=TOLERANCE, batch_size=CURVED, basis=20,
-        max_products=PRODUCTS, seed=subject.seed,
-    )  # fmt: skip
-    return {WHOLE: float(found.eigenvalues[0])}
+    product = HessianProduct(subject.network, task.loss, rows, task.targets[rows], CURVED, least=2)
+    found = lanczos(
+        product, product.size, 1, TOLERANCE, 20, PRODUCTS, subject.seed, product.dtype, product.device
+    )
+    if line := asymmetry(product, product, subject.seed):
+        subject.said.append(line)
+    return {WHOLE: float(found.values[0])}
 
 
 def filters(subject):

@@ -19,20 +19,21 @@ from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.probing import given, settling, weights
 from alignbook.probing.budget import MEMORY, duration
 from alignbook.probing.data import cast
-from alignbook.probing.gathering import gathered, random_states_kept
-from alignbook.probing.network import Network, device_of, measurable, unwrapped
+from alignbook.probing.gathering import gathered
+from alignbook.probing.measurable import measurable
+from alignbook.probing.network import Network, device_of, unwrapped
 from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, only
-from alignbook.probing.twice import twice_differentiable
+from alignbook.probing.untouched import random_states_kept, untouched
 
 from . import wandb
 from .instruments import INSTRUMENTS, Subject, foretold, why
 from .schedule import Budget, due
 from .state import COLUMNS, rows_of, taken
-from .untouched import untouched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FREE = "loss"  # is recorded whatever the budget: one forward pass
 BATCH = 128  # examples at once
 DEFAULT = ("loss", "alignment", "tangent", "curvature", "deviation")
 clock = time.perf_counter
@@ -63,7 +64,8 @@ class Recorder:
         When to record: every ``at`` steps, at the steps listed, or at eight steps per decade.
     share : float, optional
         The largest fraction of the training time that recording may take, or ten seconds if that is more. An
-        instrument that would exceed it is skipped at that step. Before an instrument is used for the first
+        instrument that would exceed it is skipped at that step, and named in ``left_out``; ``loss`` is never
+        skipped. Before an instrument is used for the first
         time, its cost is estimated from a short trial on a few examples (for ``curvature``, from one product
         with the Hessian); ``deviation`` and callables have no trial. With None there is no limit.
     examples : int
@@ -109,10 +111,10 @@ class Recorder:
 
     Notes
     -----
-    The network is measured in evaluation mode. Afterwards its modes, buffers, gradients and all random states
-    are restored, so training continues exactly as it would without a recorder. The wrappers of
-    DistributedDataParallel and torch.compile are removed for measuring, and only rank 0 records. An
-    instrument that does not apply or fails is left out, and so is a tracker that fails; ``left_out`` gives
+    The network is measured in evaluation mode. Afterwards its weights, buffers, modes, attributes and all
+    random states are restored bit for bit, so training continues exactly as it would without a recorder. The
+    wrappers of DistributedDataParallel and torch.compile are removed for measuring, and only rank 0 records.
+    An instrument that does not apply or fails is left out, and so is a tracker that fails; ``left_out`` gives
     the reason.
 
     The instruments are those of the probe, always on the same number of examples: at most 64 for ``tangent``
@@ -311,31 +313,32 @@ class Recorder:
     def _record(self, model, n):
         names = chosen(model, self._parameters)
         self.said = tuple(dict.fromkeys([*self.said, *lines(model, self._parameters)]))
-        with untouched(model), measurable(), twice_differentiable(), only(model, names):
+        with untouched(model), measurable(model), only(model, names):
             network = self._network(model)
             device = network.data.targets.device
             rows = torch.arange(len(network.data), device=device)
             subject = Subject(network, rows, self._settled, self._start, self._seed)
             with evaluation_mode(network), torch.autocast(device.type, enabled=False):
                 for name in self._instruments:
-                    if name not in self._unfit and self._budget.allows(name):
+                    if name in self._unfit:
+                        continue
+                    if name == FREE or self._budget.allows(name):
                         self._look(name, subject, n)
+                    else:
+                        self._too_long(name, n, self._budget.last[name])
 
     def _look(self, name, subject, n):
         """Record one instrument, or say in ``left_out`` why there is no number."""
         left, began = self._budget.left, clock()
         try:
             built_in = self._instruments[name] is INSTRUMENTS.get(name)  # a reader's may have its name
-            if built_in and name not in self._budget.last and left < float("inf"):
+            if built_in and name not in (FREE, *self._budget.last) and left < float("inf"):
                 needed = foretold(name, subject, left)
                 if needed > left:
                     self._budget.refuse(name, needed, clock() - began)
-                    takes, may = duration(needed), duration(left)
-                    self.left_out[name] = (
-                        f"step {n}: it would take about {takes}, and recording may take {may} (share=)"
-                    )
+                    self._too_long(name, n, needed)
                     return
-            subject = replace(subject, left={})
+            subject = replace(subject, left={}, said=[])
             found = self._instruments[name](subject)
         except Exception as error:  # a reader's network, loss or instrument may fail in any way
             self._budget.lose(name, clock() - began)
@@ -345,12 +348,18 @@ class Recorder:
             return
         self._budget.spend(name, clock() - began)
         self._rows[n, name] = found
+        if subject.said and not any(line.startswith(f"{name}: ") for line in self.said):
+            self.said = (*self.said, *(f"{name}: {line}" for line in subject.said))
         self.left_out |= {f"{name} of {layer}": f"step {n}: {why}" for layer, why in subject.left.items()}
         for send in self._sinks:
             try:
                 send(n, _flat(name, found))
             except Exception as error:  # nor does a tracker end the training
                 self.left_out["log_to"] = f"step {n}: {why(error)}"
+
+    def _too_long(self, name, n, needed):
+        takes, may = duration(needed), duration(max(self._budget.left, 0.0))
+        self.left_out[name] = f"step {n}: it would take about {takes}, and recording may take {may} (share=)"
 
     def _network(self, model):
         """The network and its examples where it is, floats in its precision where they have another."""
