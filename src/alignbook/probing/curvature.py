@@ -53,6 +53,19 @@ class Plan:
         return said
 
 
+def hessian(network, task, rows, batch=None, least=1):
+    """The product with the Hessian of these examples' loss. Raises DoesNotApply for odd parameters."""
+    kinds = {p.dtype: name for name, p in network.model.named_parameters() if p.requires_grad}
+    odd = [kind for kind in kinds if kind not in (torch.float32, torch.float64)] or list(kinds)[1:]
+    if odd:
+        what = f"{kinds[odd[0]]} is {odd[0]}".replace("torch.", "")
+        raise DoesNotApply(f"parameters must be all float32 or all float64, and {what}")
+    if not kinds:
+        raise DoesNotApply("no parameter of the network trains (parameters='all' takes all of them)")
+    targets = task.targets[rows.to(task.targets.device)]
+    return HessianProduct(network, task.loss, rows, targets, batch or len(rows), least)
+
+
 def curvature(network, task, rows, seed, plan, until=math.inf):
     """The eigenvalues of largest magnitude of the loss's Hessian and its trace (ICLR 2020, Figure 3a).
 
@@ -61,10 +74,9 @@ def curvature(network, task, rows, seed, plan, until=math.inf):
     1990), ``trace_vectors``. Where the plan has no basis, the eigenvalue is that of a Lanczos recurrence
     which keeps two vectors: copies of it may come up, which do not harm the largest.
     """
-    if sum(p.numel() for p in network.parameters() if p.requires_grad) <= 10 * plan.k:
+    product = hessian(network, task, rows, least=plan.k + 1)
+    if product.total <= 10 * plan.k:
         raise DoesNotApply("the network has too few parameters")
-    targets = task.targets[rows.to(task.targets.device)]
-    product = HessianProduct(network, task.loss, rows, targets, len(rows), least=plan.k + 1)
 
     def timed(vector):
         if budget.clock() > until:
@@ -173,8 +185,6 @@ def basis_of(parameters, memory):
 def planned_on(network, task, rows, seed, share, left, limits):
     """:class:`Plan` for these examples: the time and memory of a product are measured on 2 and 8."""
     total = sum(p.numel() for p in network.parameters() if p.requires_grad)
-    if not total:
-        raise DoesNotApply("no parameter of the network trains (parameters='all' takes all of them)")
     k, basis = basis_of(total, limits.memory)
     rows, most, begun, times = task.labelled(rows), len(rows), budget.clock(), []
     if not most:
@@ -233,8 +243,7 @@ def product_cost(network, task, rows, seed):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        targets = task.targets[rows.to(task.targets.device)]
-        product = HessianProduct(network, task.loss, rows, targets, len(rows))
+        product = hessian(network, task, rows)
     own = {p.data_ptr() for p in network.parameters()}
     vector = torch.randn(product.size, generator=torch_stream(seed, "probe", "cost")).to(product.device)
     took = []

@@ -89,13 +89,13 @@ def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     Raises ValueError, one line, for what cannot be understood.
     """
     most = MOST if examples is None else examples
-    said = []
+    said, dropped = [], {}
     if isinstance(data, torch.utils.data.Dataset):
         data = torch.utils.data.DataLoader(data, batch_size=32)
     if isinstance(getattr(data, "sampler", None), torch.utils.data.RandomSampler):
         said.append("the DataLoader shuffles: another probe of it sees other examples")
     if _one_batch(data):
-        inputs, wanted, key = _parts(data, targets)
+        inputs, wanted, key = _parts(data, targets, dropped)
         _finite(wanted)
     elif isinstance(data, Iterable):
         if targets is not None:
@@ -103,7 +103,7 @@ def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
                 f"with targets, data must be a tensor, array or dict of them, not {type(data).__name__}: "
                 "batches hold their own targets"
             )
-        inputs, wanted, key = _joined(data, most)
+        inputs, wanted, key = _joined(data, most, dropped)
     else:
         raise ValueError(
             f"data must be tensors, arrays, a dict or batches of them, not {type(data).__name__}"
@@ -114,6 +114,8 @@ def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
     if counts != {len(wanted)} or len(wanted) < least:
         many = " or ".join(map(str, sorted(counts)))
         raise ValueError(f"{many} inputs and {len(wanted)} targets: at least {least}, as many of each")
+    if dropped:
+        said.append(f"entries of text are left out: {', '.join(map(str, dropped))}")
     found = Data(inputs, wanted, key, tuple(said)).each(lambda values: cast(values[:most], floats))
     if not all(v.isfinite().all() for v in leaves(found.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
@@ -140,10 +142,16 @@ def _several(inputs):
     return isinstance(inputs, tuple) and all(isinstance(v, torch.Tensor | np.ndarray) for v in inputs)
 
 
-def _parts(batch, targets=None):
-    """(inputs, targets, the targets' key) of one batch."""
+def _parts(batch, targets=None, dropped=None):
+    """(inputs, targets, the targets' key) of one batch; ``dropped`` gets the names of entries of text."""
     if isinstance(batch, Mapping):
-        named = {str(name): tensor(v, f"data[{name!r}]") for name, v in batch.items() if v is not None}
+        named = {}
+        for name, v in batch.items():
+            array = None if v is None or isinstance(v, torch.Tensor) else np.asarray(v)
+            if dropped is not None and len(batch) > 2 and name not in KEYS and _is_text(array):
+                dropped[name] = None
+            elif v is not None:
+                named[str(name)] = tensor(v, f"data[{name!r}]")
         key = next((name for name in KEYS if name in named), None)
         if targets is None and key is None:
             raise ValueError(f"a dict needs targets, under {', '.join(KEYS)}; it has {', '.join(named)}")
@@ -151,7 +159,7 @@ def _parts(batch, targets=None):
         return named, held if targets is None else tensor(targets, "targets"), key
     if isinstance(batch, tuple | list):
         if len(batch) == 2 and targets is None and (isinstance(batch[0], Mapping) or _several(batch[0])):
-            return _parts(*batch)
+            return _parts(*batch, dropped)
         if not batch:
             raise ValueError("a batch holds nothing")
         values = [tensor(v, "a part of the data") for v in batch]
@@ -163,11 +171,11 @@ def _parts(batch, targets=None):
     return tensor(batch, "inputs"), tensor(targets, "targets"), None
 
 
-def _joined(batches, most):
+def _joined(batches, most, dropped=None):
     """The first ``most`` examples of batches, as one."""
     parts, count = [], 0
     for batch in batches:
-        parts.append(_parts(batch))
+        parts.append(_parts(batch, None, dropped))
         _finite(parts[-1][1])
         count += len(parts[-1][1])
         if count >= most:
@@ -218,6 +226,12 @@ def tensor(values, what):
     if found.ndim == 0:
         raise ValueError(f"{what} is a single number")
     return found
+
+
+def _is_text(array):
+    return array is not None and (
+        array.dtype.kind in "US" or (array.dtype == object and all(isinstance(v, str) for v in array.flat))
+    )
 
 
 def _kind(array):

@@ -21,6 +21,10 @@ from .result import Probe
 from .tangents import NONE, named_weights
 from .task import Task
 
+KNOWN = {  # what PyTorch says, and what a reader of a report makes of it
+    "Expected more than 1 value per channel": "a normalisation over the batch takes no example alone",
+    "does not require grad": "the outputs do not depend on the parameters in a way that has gradients",
+}
 CALLS = 20  # at most, with two examples, in a hundredth of the time: whether the answers are the same
 FACTS = 1000  # examples that loss and accuracy are of at most, in a tenth of the time
 
@@ -301,4 +305,7 @@ def _about(n, expected):
 def _why(error):
     """One line; with the kind of error where the message alone says little."""
     plain = isinstance(error, DoesNotApply | ValueError | RuntimeError)
+    for theirs, ours in KNOWN.items():
+        if theirs in str(error):
+            return ours
     return on_one_line(error if plain and str(error) else f"{type(error).__name__}: {error}").rstrip(".")

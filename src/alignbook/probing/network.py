@@ -131,7 +131,12 @@ class Network(nn.Module):
             raise DoesNotApply(f"the network's outputs are infinite or no numbers{self._where()}")
         if not alike(first, again):
             raise DoesNotApply(RANDOM)
-        if len(rows) > 1 and not alike(first[:1], self(rows[:1])):
+        try:
+            apart = len(rows) == 1 or alike(first[:1], self(rows[:1]))
+        except (RuntimeError, ValueError):  # as with a batch normalisation without running statistics
+            apart = False
+            said.append("the network does not take one example alone")
+        if not apart:
             said.append("outputs depend on the other examples of a batch: numbers hold for batches as here")
         return said
 

@@ -20,8 +20,8 @@ class Probe:
     ----------
     network : dict
         Facts about each network and the data: ``class``, ``parameters``, ``examples``, ``shape``,
-        ``outputs``, ``criterion`` (which loss), ``loss``, for classes ``accuracy`` and for numbers ``R²``. The networks are ``network``,
-        those before it, and ``initialisation``: the same with random weights.
+        ``outputs``, ``criterion`` (which loss), ``loss``, for classes ``accuracy`` and for numbers ``R²``.
+        The networks are ``network``, those before it, and ``initialisation``: the same with random weights.
     tables : dict of DataFrame, by instrument
         In every table the column ``network`` says whose row it is. ``layer`` names a module, the same in all
         tables, so that they join; ``depth`` numbers the layers or parameters from 0, in the order in which

@@ -56,10 +56,10 @@ def _last(outputs, targets):
 def _check(network, targets, outputs):
     """Raise ValueError for what would be taken for something else."""
     shape, where = tuple(outputs.shape[1:]), tuple(targets.shape[1:])
-    if not targets.is_floating_point() and shape == (1,) and targets.ndim == 1:
+    if not targets.is_floating_point() and shape in ((), (1,)) and targets.ndim == 1:
         raise ValueError(
             "one output tells no classes apart: give targets as floats (then its squared error counts), and "
-            "for a logit loss=, e.g. lambda o, t: binary_cross_entropy_with_logits(o[:, 0], t)"
+            "for a logit loss=, e.g. lambda o, t: binary_cross_entropy_with_logits(o.flatten(), t)"
         )
     if line := unfit(targets, shape):
         raise ValueError(line)
@@ -118,6 +118,11 @@ def unfit(targets, shape):
         return f"classes {whole} do not fit outputs {_told(shape)}: take out the axis of length 1, squeeze(1)"
     if where == shape and where not in axes and bool((targets.sum(1) == 1).all()) and targets.max() == 1:
         return f"targets {whole} hold a one for each class: give the classes, argmax(1), or floats"
+    if where == shape and where not in axes and int(targets.max()) == 1:
+        return (
+            f"targets {whole} of 0 and 1 are for as many outputs: if examples may have several labels, give "
+            "floats, and loss=torch.nn.functional.binary_cross_entropy_with_logits"
+        )
     if where in axes and (most := int(targets.max())) == VOID and min(shape[0], shape[-1]) <= VOID:
         return f"there are classes up to {most}: where {most} stands for no class, give {IGNORED}"
     return None

@@ -11,11 +11,10 @@ import torch
 from torch import nn
 
 from alignbook.errors import on_one_line
-from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.lanczos import lanczos
 from alignbook.metrics import misalignment, patch_covariance, weight_deviation
 from alignbook.probing import budget, costs, weights
-from alignbook.probing.curvature import SETTING_UP, asymmetry, product_cost
+from alignbook.probing.curvature import SETTING_UP, asymmetry, hessian, product_cost
 from alignbook.probing.errors import DoesNotApply
 from alignbook.probing.features import spectra
 from alignbook.probing.instruments import first_layer, mean_loss
@@ -107,7 +106,7 @@ def curvature(subject):
     if not len(rows):
         raise DoesNotApply("none of these examples has a class")
     rows = budget.spread(rows, min(CURVED, len(rows)))
-    product = HessianProduct(subject.network, task.loss, rows, task.targets[rows], CURVED, least=2)
+    product = hessian(subject.network, task, rows, CURVED, least=2)
     found = lanczos(
         product, product.size, 1, TOLERANCE, 20, PRODUCTS, subject.seed, product.dtype, product.device
     )
