@@ -220,7 +220,8 @@ def _probe_arguments(probe):
     probe.add_argument(
         "network",
         metavar="NETWORK",
-        help="module:callable or module:network; or weights (a file or folder)",
+        help="torchvision:resnet18 or timm:resnet18; module:callable or module:network; a folder of Hugging "
+        "Face's; or weights (a file or folder)",
     )
     probe.add_argument(
         "--arch", help="the network that weights belong to: torchvision's name, or module:callable"
@@ -229,7 +230,11 @@ def _probe_arguments(probe):
         "--before", action="append", metavar="NETWORK",
         help="the network at another time, measured beside it; may be given several times",
     )  # fmt: skip
-    probe.add_argument("--data", required=True, help="an image set's name, an .npz with x and y, or a folder")
+    probe.add_argument(
+        "--data", default="photos",
+        help="an image set's name, an .npz with x and y, or a folder (default: photos, which come with the "
+        "package, as digits and shapes do)",
+    )  # fmt: skip
     probe.add_argument(
         "--split",
         choices=("train", "test"),
@@ -264,6 +269,14 @@ def _probe_arguments(probe):
     probe.add_argument(
         "--layers", action="append", metavar="PATTERN", help="only modules of these names, e.g. 'layer4.*'"
     )
+    probe.add_argument(
+        "--parameters", action="append", metavar="NAME",
+        help="trainable, all, or a module or parameter that curvature, slice and tangent kernels are of "
+        "(default: trainable)",
+    )  # fmt: skip
+    probe.add_argument(
+        "--only", action="append", metavar="INSTRUMENT", help="measure this one and no others"
+    )  # fmt: skip
     probe.add_argument("--seed", type=_seed, default=0, help="seed of all random draws (default: 0)")
     probe.add_argument(
         "--without", action="append", default=[], metavar="INSTRUMENT", help="leave this one out"
@@ -562,7 +575,8 @@ def _probed(options):
         found = probe(
             model, inputs, targets, before=before if len(before) > 1 else next(iter(before.values()), None),
             layers=options.layers, examples=options.examples,
-            without=options.without, seed=options.seed, minutes=options.minutes,
+            only=options.only, without=options.without, seed=options.seed, minutes=options.minutes,
+            parameters=_one_or_more(options.parameters, "trainable"),
             memory=options.memory * 1e9, device=options.device, report=engine.to_stderr,
         )  # fmt: skip
     except ValueError as error:
@@ -576,6 +590,10 @@ def _probed(options):
         names = [name for name, reason in found.left_out.items() if reason == why]
         print(f"{', '.join(names)}: {why}", file=sys.stderr)
     print(_written(found, options.out, f"{options.network} on {options.data}"))
+
+
+def _one_or_more(values, otherwise):
+    return otherwise if not values else values[0] if len(values) == 1 else values
 
 
 def _written(found, folder, title):

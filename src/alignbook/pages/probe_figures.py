@@ -48,10 +48,18 @@ def plain(text):
 def _filters(ax, rows):
     for _, part, look in looks(rows):
         ax.plot(part["sigma"], part["tau"], marker="o", ms=3, **look)
-    ax.set(
-        xlabel="σ, standard deviation of patches along an eigenvector", ylabel="τ, of filters", xscale="log"
-    )
+    ax.set(xlabel="σ, standard deviation of patches along an eigenvector", ylabel="τ, of filters")
+    _spread_over_decades(ax, rows["sigma"])
     ax.legend()
+
+
+def _spread_over_decades(ax, values):
+    """A logarithmic axis where the values span a decade: on less its labels would overlap."""
+    positive = values[values > 0]
+    if len(positive) and positive.max() >= 10 * positive.min():
+        ax.set_xscale("log")
+    else:
+        ax.locator_params(axis="x", nbins=5)
 
 
 def _features(ax, rows):
@@ -74,9 +82,9 @@ def _features(ax, rows):
     ax.set(
         xlabel="k, top singular vectors of what the layer reads",
         ylabel="share of the labels",
-        xscale="log",
         ylim=(0, 1.02),
     )
+    _spread_over_decades(ax, rows["k"])
     ax.legend(fontsize=10, handlelength=2.6)
 
 

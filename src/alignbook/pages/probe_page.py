@@ -54,11 +54,19 @@ def write(probe, folder, title):
     return folder / "report.html"
 
 
-def page(probe, title):
+def page(probe, title=None):
     """The report as HTML. What cannot be drawn is a line in it that says why."""
+    if title is None:
+        title = f"A probe of {next(iter(probe.network.values()), {}).get('class', 'a network')}"
     with mpl.rc_context():
         style.apply()
-        return _page(probe, str(title), _beside(probe))
+        return _in_words_of(probe, _page(probe, str(title), _beside(probe)))
+
+
+def _in_words_of(probe, text):
+    """The text, which speaks of labels, of targets where these are numbers."""
+    numbers = any("R²" in facts for facts in probe.network.values())
+    return re.sub(r"\b(the|these|shuffled|and) labels\b", r"\1 targets", text) if numbers else text
 
 
 def summary(probe):
@@ -67,7 +75,7 @@ def summary(probe):
         f"<li>{html.escape(name)}: {html.escape(why)}</li>" for name, why in probe.left_out.items()
     )
     missing = f"<p>Not measured:</p><ul>{left}</ul>" if left else ""
-    return f"{table(_facts(probe), 'facts')}{_found(probe, None)}{_said(probe)}{missing}"
+    return _in_words_of(probe, f"{table(_facts(probe), 'facts')}{_found(probe, None)}{_said(probe)}{missing}")
 
 
 def _beside(probe):
@@ -80,7 +88,9 @@ def _beside(probe):
 def _page(probe, title, beside):
     parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe), _said(probe)]
     if "loss" in probe.notes:
-        parts.append(f'<p class="muted">Loss and accuracy: {html.escape(probe.notes["loss"])}.</p>')
+        facts = next(iter(probe.network.values()), {})
+        beside = next((f" and {name}" for name in ("accuracy", "R²") if name in facts), "")
+        parts.append(f'<p class="muted">Loss{beside}: {html.escape(probe.notes["loss"])}.</p>')
     if not probe_beside.stored():
         parts.append(f'<p class="muted">{probe_beside.NONE}</p>')
     for name in ABOUT:
@@ -102,10 +112,13 @@ def _section(probe, name, beside):
         f'<h2 id="{name}">{heading}</h2>'
         f'<p>{meaning} {reading} <span class="muted">{paper}: page <code>{book}</code>.</span></p>'
     ]
-    missing = {key: why for key, why in probe.left_out.items() if key.partition(" ")[0] == name}
-    for key, why in missing.items():
-        of = html.escape(key.removeprefix(name))
-        parts.append(f'<p class="muted">Not measured{of}: {html.escape(why)}.</p>')
+    missing = {}
+    for key, why in probe.left_out.items():
+        if key.partition(" ")[0] == name:
+            missing.setdefault(why, []).append(key.removeprefix(name).removeprefix(" of "))
+    for why, whose in missing.items():
+        of = f" of {', '.join(whose)}" if any(whose) else ""
+        parts.append(f'<p class="muted">Not measured{html.escape(of)}: {html.escape(why)}.</p>')
     if name not in probe.tables:
         return parts if missing else [*parts, '<p class="muted">Not measured.</p>']
     rows = probe.tables[name]
@@ -160,7 +173,7 @@ def _cells(rows):
 def _found(probe, prefix=""):
     """A line per instrument, with numbers from its table; a link to ``prefix`` + its name, None: no link."""
     lines = []
-    for name, rows in probe.tables.items():
+    for name, rows in sorted(probe.tables.items(), key=lambda item: [*ABOUT].index(item[0])):
         try:
             said = clauses(name, rows, bool(probe.layers))
         except (KeyError, ValueError, TypeError, IndexError):  # a table of other numbers than these

@@ -8,18 +8,6 @@ FRESH = "initialisation"
 SPOKEN = {FRESH: "random weights"}
 # instrument: (heading, paper, page of the book, what is measured, how to read the number)
 ABOUT = {
-    "filters": (
-        "First-layer filters and image patches",
-        "Maennel et al. 2020",
-        "random_labels/fig02_misalignment",
-        "The paper says that training aligns the covariance of the first layer's filters with that of the "
-        "image patches: the same eigenvectors, and along each a standard deviation τ = f(σ) of the patches' "
-        "σ.",
-        "Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many "
-        "Gaussian filters have whose covariance is aligned; trained filters are not Gaussian and can lie "
-        "below it. Random bases show what no alignment would give. Where these two are about as large, as "
-        "with few more filters than entries of a patch, misalignment says little.",
-    ),
     "features": (
         "Features and labels",
         "Imani et al. 2022",
@@ -66,6 +54,18 @@ ABOUT = {
         "norm before.",
         "0 means that a layer has not moved. Two independent random layers of one scale differ by 1.4 "
         "of their norm.",
+    ),
+    "filters": (
+        "First-layer filters and image patches",
+        "Maennel et al. 2020",
+        "random_labels/fig02_misalignment",
+        "The paper says that training aligns the covariance of the first layer's filters with that of the "
+        "image patches: the same eigenvectors, and along each a standard deviation τ = f(σ) of the patches' "
+        "σ.",
+        "Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many "
+        "Gaussian filters have whose covariance is aligned; trained filters are not Gaussian and can lie "
+        "below it. Random bases show what no alignment would give. Where these two are about as large, as "
+        "with few more filters than entries of a patch, misalignment says little.",
     ),
 }
 # What each instrument's figure shows.

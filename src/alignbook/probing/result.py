@@ -133,8 +133,11 @@ class Probe:
             raise AlignbookError(f"{path} cannot be read: {on_one_line(error)}") from None
         return cls.from_dict(stored)
 
-    def to_html(self, path: str | Path | None = None, title: str = "A probe") -> str:
-        """The page of the report as text, written to ``path`` where one is given: ``alignbook[report]``."""
+    def to_html(self, path: str | Path | None = None, title: str | None = None) -> str:
+        """The page of the report as text, written to ``path`` where one is given: ``alignbook[report]``.
+
+        title : its heading; None: the network's class.
+        """
         with extras():
             from alignbook.pages import probe_page
 

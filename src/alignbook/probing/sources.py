@@ -21,6 +21,10 @@ from alignbook.errors import AlignbookError, on_one_line
 from . import weights
 from .data import cast, tensor
 
+LIBRARIES = {
+    "torchvision": ("torchvision.models", "get_model", {"weights": None}),
+    "timm": ("timm", "create_model", {"pretrained": False}),
+}
 SIDE = (
     224  # pixels of a folder's images that are larger, or of several sizes, unless the reader says otherwise
 )
@@ -29,9 +33,10 @@ SIDE = (
 def network(source, arch=None, say=None):
     """The network that ``source`` names.
 
-    source : ``module:callable`` that returns an nn.Module, or ``module:network`` that is one (the working
-        directory is searched first); a file or folder of weights (see
-        :func:`alignbook.probing.weights.read`).
+    source : ``torchvision:resnet18`` or ``timm:resnet18``, at random weights; ``module:callable`` that
+        returns an nn.Module, or ``module:network`` that is one (the working directory is searched first); a
+        folder that Hugging Face's ``save_pretrained`` wrote, with its ``config.json``; a file or folder of
+        weights (see :func:`alignbook.probing.weights.read`).
     arch : the network that the weights belong to: torchvision's name, e.g. ``resnet18``, or
         ``module:callable``.
     say : callable (line), for weights that are left over.
@@ -42,6 +47,8 @@ def network(source, arch=None, say=None):
     if path.exists():
         if _is_script(path):
             raise AlignbookError(f"{source} is TorchScript, which is code and hides its layers: give weights")
+        if arch is None and (path / "config.json").is_file():
+            return _hugging_face(path)
         state = weights.read(path)
         if arch is None:
             raise AlignbookError(
@@ -55,7 +62,39 @@ def network(source, arch=None, say=None):
         if found.left and say is not None:
             say(f"{source}: {found.left}")
         return found.network
+    library, _, name = source.partition(":")
+    if library in LIBRARIES and name and not name.startswith("models."):
+        return _of_library(library, name)
     return _called(source)
+
+
+def _of_library(library, name):
+    """The network of this name, at random weights: nothing is downloaded."""
+    import_torchvision()
+    module, call, options = LIBRARIES[library]
+    try:
+        make = getattr(importlib.import_module(module), call)
+    except ImportError:
+        raise AlignbookError(f"{library}:{name} needs {library}") from None
+    return _tried(lambda: make(name, **options), f"{library} has no network {name!r}")
+
+
+def _hugging_face(folder):
+    """The network of a folder, with the weights in it, or random ones where there are none."""
+    import_torchvision()
+    try:
+        import transformers
+    except ImportError:
+        raise AlignbookError(f"{folder} has a config.json: it needs transformers, or --arch") from None
+
+    def made():
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        kind = getattr(transformers, (config.architectures or [""])[0] or "AutoModel")
+        if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+            return kind.from_pretrained(folder, local_files_only=True)
+        return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+
+    return _tried(made, f"{folder} cannot be read")
 
 
 def _called(source):
