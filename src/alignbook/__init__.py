@@ -1,9 +1,10 @@
 """alignbook: what aligns with what while a network trains, and what that means for transfer.
 
-The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``,
-``alignment_curve``, ``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``,
-``weight_deviation``, ``filter_normalised_directions``, ``landscape``, ``loss_variation``, ``probe``,
-``compare``, ``Probe``, ``Recorder``, ``run``, ``Claim`` and ``AlignbookError``. The command is ``alignbook``.
+The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``, ``alignment_curve``,
+``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``, ``spectral_density``,
+``tangent_kernel``, ``activations``, ``layer_ranks``, ``weight_deviation``, ``filter_normalised_directions``,
+``landscape``, ``loss_variation``, ``probe``, ``compare``, ``Probe``, ``Recorder``, ``run``, ``Claim`` and
+``AlignbookError``. The command is ``alignbook``.
 """
 
 import importlib
@@ -21,6 +22,10 @@ PUBLIC = {
     "cka": "alignbook.public",
     "layer_cka": "alignbook.public",
     "hessian_eigenvalues": "alignbook.public",
+    "spectral_density": "alignbook.public",
+    "tangent_kernel": "alignbook.public",
+    "activations": "alignbook.public",
+    "layer_ranks": "alignbook.public",
     "weight_deviation": "alignbook.public",
     "filter_normalised_directions": "alignbook.public",
     "landscape": "alignbook.public",

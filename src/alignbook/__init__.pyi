@@ -16,9 +16,12 @@ from alignbook.metrics.hessian_eigenvalues import HessianEigenvalues
 from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
+from alignbook.metrics.spectral_density import SpectralDensity
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing import Probe as Probe
 from alignbook.probing.layer_cka import layer_cka as layer_cka
+from alignbook.probing.representations import activations as activations
+from alignbook.probing.representations import layer_ranks as layer_ranks
 from alignbook.recording import Recorder as Recorder
 from alignbook.runs.engine import Run
 
@@ -53,9 +56,31 @@ def hessian_eigenvalues(
     basis: int | None = None,
     max_products: int = 2000,
     seed: int = 0,
+    matrix: Literal["hessian", "gauss-newton"] = "hessian",
     *,
     parameters: _Names = "trainable",
 ) -> HessianEigenvalues: ...
+def spectral_density(
+    model: nn.Module,
+    loss: _Loss,
+    inputs: Tensor,
+    targets: Tensor,
+    vectors: int = 10,
+    steps: int = 40,
+    matrix: Literal["hessian", "gauss-newton"] = "hessian",
+    batch_size: int = 256,
+    seed: int = 0,
+    *,
+    parameters: _Names = "trainable",
+) -> SpectralDensity: ...
+def tangent_kernel(
+    model: nn.Module,
+    inputs: Tensor,
+    columns: Tensor | None = None,
+    outputs: Sequence[int] | None = None,
+    *,
+    parameters: _Names = "trainable",
+) -> NDArray[np.float64]: ...
 def weight_deviation(
     before: nn.Module | Mapping[str, Tensor], after: nn.Module | Mapping[str, Tensor], n: int | None = None
 ) -> WeightDeviation: ...

@@ -20,13 +20,18 @@ from torch import nn
 
 from alignbook import metrics
 from alignbook.errors import on_one_line
+from alignbook.kernels.gauss_newton_product import GaussNewtonProduct
 from alignbook.kernels.hessian_product import HessianProduct
+from alignbook.kernels.lanczos import lanczos
 from alignbook.metrics import arrays
 from alignbook.metrics.checks import integer
 from alignbook.metrics.cka import LEAST
 from alignbook.metrics.evaluation import evaluation_mode
-from alignbook.probing import parameters
+from alignbook.metrics.spectral_density import MATRICES
+from alignbook.metrics.spectral_density import spectral_density as plain_spectral_density
+from alignbook.probing import parameters, representations
 from alignbook.probing.curvature import asymmetry
+from alignbook.probing.layer_cka import MEASURES
 from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
 from alignbook.probing.measurable import measurable
 from alignbook.probing.network import device_of, unwrapped
@@ -154,6 +159,19 @@ def _patterns(value, name):
     return list(patterns)
 
 
+def _measure(value, name):
+    if value not in MEASURES:
+        raise ValueError(f"{name} must be one of {', '.join(MEASURES)}, not {_shown(value)}")
+    return value
+
+
+def _indices(value, name):
+    values = list(value) if isinstance(value, list | tuple | range) else []
+    if not values or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+        raise ValueError(f"{name} must be a list of integers, not {_shown(value)}")
+    return values
+
+
 def _perhaps(check):
     return lambda value, name: None if value is None else check(value, name)
 
@@ -205,7 +223,7 @@ def _public(metric, *, steady=False, finite=True, by_parameters=False, **checks)
     if by_parameters:
         added = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=TRAINABLE)
         checked.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])
-        checked.__doc__ = metric.__doc__.replace("\n    Returns\n", PARAMETERS + "\n    Returns\n", 1)
+        checked.__doc__ = metric.__doc__.replace(RETURNS, PARAMETERS + RETURNS, 1)
     return checked
 
 
@@ -346,25 +364,57 @@ def _of_those_that_train(metric, directions=False):
     return checked
 
 
+RETURNS = "\n    Returns\n"
+MATRIX = """    matrix : {"hessian", "gauss-newton"}
+        The Gauss-Newton matrix Jᵀ H J has no negative eigenvalues where the loss is convex in the outputs;
+        for cross-entropy it is the Fisher matrix. It takes all examples in one batch.
+"""
 PARAMETERS = """    parameters : str or list of str
         Which of the model's parameters are meant: ``"trainable"``, those that require gradients; ``"all"``;
         or names and patterns of parameters or of the modules that hold them, as in ``["blocks.0.*"]``.
 """
 
 
-def _symmetric(hessian_eigenvalues):
-    """``hessian_eigenvalues``, which warns where the products are those of no symmetric matrix."""
+def _of_either_matrix(hessian_eigenvalues):
+    """``hessian_eigenvalues``, which also takes the Gauss-Newton matrix, and warns of asymmetric products."""
 
     @functools.wraps(hessian_eigenvalues)
-    def checked(model, loss, inputs, targets, batch_size, **given):
-        found = hessian_eigenvalues(model, loss, inputs, targets, batch_size=batch_size, **given)
+    def checked(model, loss, inputs, targets, batch_size, matrix, **given):
+        if matrix == "hessian":
+            found = hessian_eigenvalues(model, loss, inputs, targets, batch_size=batch_size, **given)
         with evaluation_mode(model):
-            product = HessianProduct(model, loss, inputs, targets, batch_size)
+            if matrix == "hessian":
+                product = HessianProduct(model, loss, inputs, targets, batch_size)
+            else:
+                product = GaussNewtonProduct(model, loss, inputs, targets)
+                found = _eigenvalues(product, **given)
             if line := asymmetry(product, product):
                 warnings.warn(line, RuntimeWarning, stacklevel=4)
         return found
 
+    signature = inspect.signature(hessian_eigenvalues)
+    matrix = inspect.Parameter("matrix", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="hessian")
+    checked.__signature__ = signature.replace(parameters=[*signature.parameters.values(), matrix])
+    checked.__doc__ = hessian_eigenvalues.__doc__.replace(RETURNS, MATRIX + RETURNS, 1)
     return checked
+
+
+def _eigenvalues(product, k, tol, basis, max_products, seed):
+    if k >= product.total:
+        raise ValueError(f"k = {k} must be below the {product.total} parameters")
+    basis = max(3 * k, 60) if basis is None else basis
+    if basis < k + 10 or max_products <= k:
+        raise ValueError(f"basis = {basis} and max_products = {max_products}: at least k + 10, above k")
+    pairs = lanczos(product, product.size, k, tol, basis, max_products, seed, product.dtype, product.device)
+    return metrics.HessianEigenvalues(
+        pairs.values, pairs.residuals, pairs.vectors, pairs.products, pairs.converged
+    )
+
+
+def _matrix(value, name):
+    if value not in MATRICES:
+        raise ValueError(f"{name} must be one of {', '.join(MATRICES)}, not {_shown(value)}")
+    return value
 
 
 _RTOL = {"rtol": _perhaps(_real("from 0 on", lambda value: value >= 0))}
@@ -388,9 +438,10 @@ layer_cka = _public(
     other=_perhaps(_network),
     layers=_perhaps(_patterns),
     batch_size=_integer(LEAST),
+    measure=_measure,
 )
 hessian_eigenvalues = _public(
-    _symmetric(metrics.hessian_eigenvalues),
+    _of_either_matrix(metrics.hessian_eigenvalues),
     steady=True,
     by_parameters=True,
     **_ON_EXAMPLES,
@@ -400,6 +451,37 @@ hessian_eigenvalues = _public(
     basis=_perhaps(_integer(1)),
     max_products=_integer(1),
     seed=_integer(0, 2**63 - 1),
+    matrix=_matrix,
+)
+spectral_density = _public(
+    plain_spectral_density,
+    steady=True,
+    by_parameters=True,
+    **_ON_EXAMPLES,
+    vectors=_integer(1, 10_000),
+    steps=_integer(1, 10_000),
+    matrix=_matrix,
+    batch_size=_integer(1),
+    seed=_integer(0, 2**63 - 1),
+)
+tangent_kernel = _public(
+    representations.tangent_kernel,
+    steady=True,
+    by_parameters=True,
+    model=_network,
+    inputs=_tensor,
+    columns=_perhaps(_tensor),
+    outputs=_perhaps(_indices),
+)
+activations = _public(
+    representations.activations,
+    finite=False,
+    model=_network,
+    layers=_perhaps(_patterns),
+    batch_size=_integer(1),
+)
+layer_ranks = _public(
+    representations.layer_ranks, model=_network, layers=_perhaps(_patterns), batch_size=_integer(1)
 )
 weight_deviation = _public(
     _with_plain_names(metrics.weight_deviation), before=_weights, after=_weights, n=_perhaps(_integer(1))

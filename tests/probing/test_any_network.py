@@ -16,7 +16,8 @@ import alignbook
 from alignbook.errors import AlignbookError
 from alignbook.pages import probe_page
 from alignbook.probing import data, features
-from alignbook.probing.network import Network, measurable
+from alignbook.probing.measurable import measurable
+from alignbook.probing.network import Network
 from alignbook.probing.task import Task
 
 N, CLASSES, WORDS = 24, 3, 11

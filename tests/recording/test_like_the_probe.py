@@ -346,12 +346,12 @@ def test_a_first_look_that_would_take_more_than_is_left_is_not_taken(monkeypatch
         monkeypatch.setattr(module, "clock", lambda: now.seconds)
     net = Slow(now)
     record = recorded(net, (x, y), ["loss", "alignment"], examples=200)
-    assert record.table.empty and max(net.seen) <= 16
-    assert record.costs["skipped"].tolist() == [1, 1] and record.costs["recorded"].tolist() == [0, 0]
-    assert "take about 0.4 s, and recording may take 0.1 s (share=)" in record.left_out["loss"]
+    assert record.table["instrument"].tolist() == ["loss"]  # which is never left out
+    assert record.costs["skipped"].tolist() == [0, 1] and record.costs["recorded"].tolist() == [1, 0]
+    assert record.left_out["alignment"] == "step 0: recording may take 0 s (share=)"
     net.seen.clear()
     record.step(net, 1)
-    assert net.seen == []  # what it takes is known now
+    assert sum(net.seen) == 200  # the loss alone
     record._budget.trained = 1e6
     record.step(net, 2)
     assert set(record.table["instrument"]) == {"loss", "alignment"} and max(net.seen) == 128

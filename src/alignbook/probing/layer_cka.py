@@ -20,12 +20,14 @@ from .gathering import batches
 from .measurable import measurable
 from .network import device_of
 
+MEASURES = ("cka", "procrustes", "cca")
+
 
 def layer_cka(
     model: nn.Module, inputs, other: nn.Module | None = None, layers: Iterable[str] | None = None,
-    batch_size: int = 256,
+    batch_size: int = 256, measure: str = "cka",
 ) -> pd.DataFrame:  # fmt: skip
-    """Debiased CKA of every layer of a network with every layer of the same or of another one.
+    """How alike every layer of a network is to every layer of the same or of another one: debiased CKA.
 
     Parameters
     ----------
@@ -42,6 +44,12 @@ def layer_cka(
         Of modules, as in ``["blocks.*.mlp"]``; by default all that own a weight of two or more dimensions.
     batch_size : int
         The least number of examples in a batch that is cut from arrays or a dataset.
+    measure : {"cka", "procrustes", "cca"}
+        ``procrustes`` is ‖XᵀY‖_* / (‖X‖ ‖Y‖), 1 less half the squared distance after the best rotation
+        (Williams et al. 2021); ``cca`` the mean canonical correlation of the directions that hold 99 % of
+        the variance (Raghu et al. 2017), which needs many more examples than such directions. Both are of
+        features less their means, of all examples at once. Where a mask hides positions of sequences, they
+        count in none of the three.
 
     Returns
     -------
@@ -64,9 +72,9 @@ def layer_cka(
     As :func:`alignbook.cka` over batches; batches of fewer than four examples, as a last one may be, are left
     out. Of a module that is called more than once the last output counts.
 
-    Cost, for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer with d
-    outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram matrices,
-    about 2 L n² float64 numbers.
+    Cost of CKA, for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer
+    with d outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram
+    matrices, about 2 L n² float64 numbers.
 
     Examples
     --------
@@ -77,7 +85,13 @@ def layer_cka(
     np.float64(1.0)
     """
     integer(batch_size, "batch_size", LEAST)
+    if measure not in MEASURES:
+        raise ValueError(f"measure must be one of {', '.join(MEASURES)}, not {measure!r}")
     networks = [model] if other is None else [model, other]
+    if measure != "cka":
+        from .representations import similarities
+
+        return similarities(networks, inputs, layers, batch_size, measure)
     patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
     watched = [_chosen(network, patterns) for network in networks]
     sums, faults, scales, short = 0.0, {}, {}, []

@@ -325,7 +325,7 @@ class Recorder:
                     if name == FREE or self._budget.allows(name):
                         self._look(name, subject, n)
                     else:
-                        self._too_long(name, n, self._budget.last[name])
+                        self._too_long(name, n, self._budget.last.get(name))
 
     def _look(self, name, subject, n):
         """Record one instrument, or say in ``left_out`` why there is no number."""
@@ -358,8 +358,9 @@ class Recorder:
                 self.left_out["log_to"] = f"step {n}: {why(error)}"
 
     def _too_long(self, name, n, needed):
-        takes, may = duration(needed), duration(max(self._budget.left, 0.0))
-        self.left_out[name] = f"step {n}: it would take about {takes}, and recording may take {may} (share=)"
+        takes = "" if needed is None else f"it would take about {duration(needed)}, and "
+        may = duration(max(self._budget.left, 0.0))
+        self.left_out[name] = f"step {n}: {takes}recording may take {may} (share=)"
 
     def _network(self, model):
         """The network and its examples where it is, floats in its precision where they have another."""
