@@ -330,10 +330,10 @@ class Slow(nn.Module):
 
     def __init__(self, now):
         super().__init__()
-        self.net, self.seen, self.now = mlp(), [], now
+        self.net, self.now = mlp(), now
 
     def forward(self, x):
-        self.seen.append(len(x))
+        self.now.seen.append(len(x))
         self.now.seconds += 0.002 * len(x)
         return self.net(x)
 
@@ -341,7 +341,7 @@ class Slow(nn.Module):
 def test_a_first_look_that_would_take_more_than_is_left_is_not_taken(monkeypatch):
     x, y = torch.randn(200, 6), torch.arange(200) % CLASSES
     monkeypatch.setattr(schedule, "FREE", 0.1)
-    now = SimpleNamespace(seconds=0.0)
+    now = SimpleNamespace(seconds=0.0, seen=[])
     for module in (recorder, budget):
         monkeypatch.setattr(module, "clock", lambda: now.seconds)
     net = Slow(now)
@@ -349,12 +349,12 @@ def test_a_first_look_that_would_take_more_than_is_left_is_not_taken(monkeypatch
     assert record.table["instrument"].tolist() == ["loss"]  # which is never left out
     assert record.costs["skipped"].tolist() == [0, 1] and record.costs["recorded"].tolist() == [1, 0]
     assert record.left_out["alignment"] == "step 0: recording may take 0 s (share=)"
-    net.seen.clear()
+    now.seen.clear()
     record.step(net, 1)
-    assert sum(net.seen) == 200  # the loss alone
+    assert sum(now.seen) == 200  # the loss alone
     record._budget.trained = 1e6
     record.step(net, 2)
-    assert set(record.table["instrument"]) == {"loss", "alignment"} and max(net.seen) == 128
+    assert set(record.table["instrument"]) == {"loss", "alignment"} and max(now.seen) == 128
     whole = recorded(Slow(now), (x, y), ["loss"], examples=200, share=None)
     assert whole.costs["recorded"].tolist() == [1]
 
