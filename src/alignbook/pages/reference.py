@@ -52,7 +52,9 @@ _TERMS = {
     "loss_variation": "loss variation",
     "misalignment": "misalignment",
     "patch_covariance": "principal axis",
+    "spectral_density": "Hessian",
     "tangent_alignment": "neural tangent kernel",
+    "tangent_kernel": "neural tangent kernel",
     "transfer_function": "transfer function",
     "weight_deviation": "weight deviation",
 }

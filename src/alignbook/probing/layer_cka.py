@@ -72,7 +72,7 @@ def layer_cka(
     As :func:`alignbook.cka` over batches; batches of fewer than four examples, as a last one may be, are left
     out. Of a module that is called more than once the last output counts.
 
-    Cost of CKA, for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer
+    Cost, of CKA for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer
     with d outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram
     matrices, about 2 L n² float64 numbers.
 
