@@ -47,9 +47,9 @@ def alignment_curve(
 def tangent_alignment(model: nn.Module, inputs: Tensor, labels: Tensor) -> NDArray[np.float64]: ...
 def hessian_eigenvalues(
     model: nn.Module,
-    loss: _Loss,
-    inputs: Tensor,
-    targets: Tensor,
+    loss: _Loss | None,
+    inputs: Any,
+    targets: _Array | None = None,
     k: int = 20,
     tol: float = 0.001,
     batch_size: int = 256,
@@ -62,9 +62,9 @@ def hessian_eigenvalues(
 ) -> HessianEigenvalues: ...
 def spectral_density(
     model: nn.Module,
-    loss: _Loss,
-    inputs: Tensor,
-    targets: Tensor,
+    loss: _Loss | None,
+    inputs: Any,
+    targets: _Array | None = None,
     vectors: int = 10,
     steps: int = 40,
     matrix: Literal["hessian", "gauss-newton"] = "hessian",

@@ -31,11 +31,14 @@ from alignbook.metrics.spectral_density import MATRICES
 from alignbook.metrics.spectral_density import spectral_density as plain_spectral_density
 from alignbook.probing import parameters, representations
 from alignbook.probing.curvature import asymmetry
+from alignbook.probing.data import cast
+from alignbook.probing.gathering import gathered
 from alignbook.probing.layer_cka import MEASURES
 from alignbook.probing.layer_cka import layer_cka as plain_layer_cka
 from alignbook.probing.measurable import measurable
-from alignbook.probing.network import device_of, unwrapped
+from alignbook.probing.network import Network, device_of, unwrapped
 from alignbook.probing.parameters import TRAINABLE
+from alignbook.probing.settling import settled
 from alignbook.probing.untouched import untouched
 from alignbook.probing.weights import plain
 
@@ -186,10 +189,11 @@ def _shown(value):
     return on_one_line(repr(value))[:60]
 
 
-def _public(metric, *, steady=False, finite=True, by_parameters=False, **checks):
+def _public(metric, *, steady=False, finite=True, by_parameters=False, on_data=False, **checks):
     """``metric`` with ``checks``, {argument: function of its value and name, which returns the value}.
 
     by_parameters : whether it takes ``parameters``, which of the model's are meant, as the probe does;
+    on_data : whether inputs and targets may be what the probe takes as data;
     steady : the model is run twice first and has to answer alike; finite : what is returned has to be.
     """
     signature = inspect.signature(metric)
@@ -198,21 +202,26 @@ def _public(metric, *, steady=False, finite=True, by_parameters=False, **checks)
     @functools.wraps(metric)
     def checked(*positional, **named):
         choice = named.pop("parameters", TRAINABLE) if by_parameters else None
+        if on_data and len(positional) < 4:
+            named.setdefault("targets", None)
         try:
             given = signature.bind(*positional, **named)
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from None
         given.apply_defaults()
         values = given.arguments
+        if on_data and not all(isinstance(values[key], torch.Tensor) for key in ("inputs", "targets")):
+            values |= _told("reading the data", functools.partial(_rows, **values))
         for argument, check in checks.items():
             read = functools.partial(check, values[argument], argument)
             values[argument] = _told(f"reading {argument}", read)
         with ExitStack() as stack:
             if choice is not None:
-                names = parameters.chosen(values["model"], choice)
-                for line in parameters.odd(values["model"]):
+                network = values["model"].model if isinstance(values["model"], Network) else values["model"]
+                names = parameters.chosen(network, choice)
+                for line in parameters.odd(network):
                     warnings.warn(line, RuntimeWarning, stacklevel=2)
-                stack.enter_context(parameters.only(values["model"], names))
+                stack.enter_context(parameters.only(network, names))
             if "model" in values:
                 values |= stack.enter_context(_left_alone(steady, **values))
             result = _told(name, functools.partial(metric, **values))
@@ -220,11 +229,37 @@ def _public(metric, *, steady=False, finite=True, by_parameters=False, **checks)
             _require_numbers(name, result)
         return result
 
+    checked.__doc__ = metric.__doc__
+    shown = list(signature.parameters.values())
+    if on_data:
+        shown = [p.replace(default=None) if p.name == "targets" else p for p in shown]
+        checked.__doc__ = checked.__doc__.replace(TENSORS, DATA, 1)
     if by_parameters:
-        added = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=TRAINABLE)
-        checked.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])
-        checked.__doc__ = metric.__doc__.replace(RETURNS, PARAMETERS + RETURNS, 1)
+        shown.append(inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=TRAINABLE))
+        checked.__doc__ = checked.__doc__.replace(RETURNS, PARAMETERS + RETURNS, 1)
+    checked.__signature__ = signature.replace(parameters=shown)
     return checked
+
+
+@torch.no_grad()
+def _rows(model, loss, inputs, targets, **_):
+    """A model of numbers of examples, the numbers, their targets and the loss, of data as the probe has them.
+
+    loss : None stands for the one that the probe would measure.
+    """
+    network, whole = unwrapped(_of(nn.Module, "a torch.nn.Module")(model, "model")), 2**31
+    data, _ = gathered(inputs, targets, examples=whole, least=1, floats=None)
+    kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
+    data = data.to(device_of(network)).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
+    network = Network(network, data)
+    with untouched(network), measurable(network), evaluation_mode(network):
+        network.prepared(network.few)
+        if loss is None:
+            task, _ = settled(network, None, 0)
+            rows = task.labelled(torch.arange(len(data), device=task.targets.device))
+            return {"model": network, "loss": task.loss, "inputs": rows, "targets": task.targets[rows]}
+    rows = torch.arange(len(data), device=data.targets.device)
+    return {"model": network, "inputs": rows, "targets": data.targets}
 
 
 def _told(what, call):
@@ -364,6 +399,13 @@ def _of_those_that_train(metric, directions=False):
     return checked
 
 
+TENSORS = """    inputs, targets : (n, …) tensors
+        On the model's device.
+"""
+DATA = """    inputs, targets : (n, …) tensors
+        On the model's device; or data as :func:`alignbook.probe` takes them, a dict, a tuple, a dataset or a
+        loader, which may hold the targets. Then ``loss`` may be None: the one that the probe measures.
+"""
 RETURNS = "\n    Returns\n"
 MATRIX = """    matrix : {"hessian", "gauss-newton"}
         The Gauss-Newton matrix Jᵀ H J has no negative eigenvalues where the loss is convex in the outputs;
@@ -444,6 +486,7 @@ hessian_eigenvalues = _public(
     _of_either_matrix(metrics.hessian_eigenvalues),
     steady=True,
     by_parameters=True,
+    on_data=True,
     **_ON_EXAMPLES,
     k=_integer(1),
     tol=_real("between 0 and 1", lambda value: 0 < value < 1),
@@ -457,6 +500,7 @@ spectral_density = _public(
     plain_spectral_density,
     steady=True,
     by_parameters=True,
+    on_data=True,
     **_ON_EXAMPLES,
     vectors=_integer(1, 10_000),
     steps=_integer(1, 10_000),

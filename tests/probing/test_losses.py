@@ -224,3 +224,31 @@ def test_networks_that_agree_on_what_is_not_masked_are_the_same(width, named):
         for net in (one, other)
     ]
     np.testing.assert_allclose(*shares, atol=1e-5)
+
+
+def test_metrics_take_what_the_probe_takes():
+    words, labels = classes()
+    net = Own(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2, 3, 4])))
+    data = {"input_ids": words, "labels": labels}
+
+    class Plain(nn.Module):
+        def forward(self, words):
+            return net(words)["logits"]
+
+    plain = Plain()
+    plain.net = net
+    for loss, expected in ((None, net.loss), (functional.cross_entropy, functional.cross_entropy)):
+        exact = alignbook.hessian_eigenvalues(plain, expected, words, labels, k=2).eigenvalues
+        for form in (
+            data,
+            [{"input_ids": w.tolist(), "labels": int(y)} for w, y in zip(words, labels, strict=True)],
+        ):
+            found = alignbook.hessian_eigenvalues(net, loss, form, k=2)
+            np.testing.assert_allclose(found.eigenvalues, exact, rtol=1e-4)
+        density = [
+            alignbook.spectral_density(*given, vectors=2, steps=8, parameters=choice).nodes
+            for *given, choice in ((net, loss, data, "head"), (plain, expected, words, labels, "net.head"))
+        ]
+        np.testing.assert_allclose(*density, rtol=1e-3, atol=1e-6)
+    with pytest.raises(ValueError, match="targets"):
+        alignbook.hessian_eigenvalues(net, functional.cross_entropy, words)
