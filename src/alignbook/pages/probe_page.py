@@ -89,8 +89,8 @@ def _page(probe, title, beside):
     parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe), _said(probe)]
     if "loss" in probe.notes:
         facts = next(iter(probe.network.values()), {})
-        beside = next((f" and {name}" for name in ("accuracy", "R²") if name in facts), "")
-        parts.append(f'<p class="muted">Loss{beside}: {html.escape(probe.notes["loss"])}.</p>')
+        quality = next((f" and {name}" for name in ("accuracy", "R²") if name in facts), "")
+        parts.append(f'<p class="muted">Loss{quality}: {html.escape(probe.notes["loss"])}.</p>')
     if not probe_beside.stored():
         parts.append(f'<p class="muted">{probe_beside.NONE}</p>')
     for name in ABOUT:
@@ -173,7 +173,8 @@ def _cells(rows):
 def _found(probe, prefix=""):
     """A line per instrument, with numbers from its table; a link to ``prefix`` + its name, None: no link."""
     lines = []
-    for name, rows in sorted(probe.tables.items(), key=lambda item: [*ABOUT].index(item[0])):
+    for name in (name for name in ABOUT if name in probe.tables):
+        rows = probe.tables[name]
         try:
             said = clauses(name, rows, bool(probe.layers))
         except (KeyError, ValueError, TypeError, IndexError):  # a table of other numbers than these
