@@ -32,9 +32,11 @@ def title(network, dataset):
 
 
 def summary(table, network, dataset):
-    """One row per seed: initial, epoch (mean over the first epoch's steps), beginning (over its first ``BEGINNING``), left (first step looked at below
-    ``NEAR``; NaN: never), left_accuracy there, and rise (-corr where the layers' mean alignment has made half
-    of its rise to its largest; NaN without alignments).
+    """One row per seed.
+
+    initial; epoch, mean over the first epoch's steps; beginning, over its first ``BEGINNING``; left, first
+    step looked at below ``NEAR`` (NaN: never); left_accuracy there; rise, -corr where the layers' mean
+    alignment has made half of its rise to its largest (NaN without alignments).
     """
     epochs, accuracies, aligned = (
         curves(table, network, dataset, name) for name in ("epoch", "accuracy", "alignment")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.runs import notebooks, parameters
@@ -112,14 +112,8 @@ def test_networks_of_a_seed_start_alike():
     torch.testing.assert_close(nets[0].convs[0].weight.detach(), drawn)
 
 
-def accurate(table):
-    """The same table with the accuracies of the paper's best network."""
-    best = table.groupby(["learning_rate", "label_noise"])["test_accuracy"].mean().max()
-    return table.assign(test_accuracy=table["test_accuracy"] + reading.BEST - best)
-
-
 def test_lower_ranks_in_better_networks_hold():
-    table = accurate(made_up(lambda rank: 0.9 - 0.3 * rank))
+    table = made_up(lambda rank: 0.9 - 0.3 * rank)
     found = outcomes(table)
     assert found.pop("near-one") == CONTRADICTED  # correlation terms of about 0.2
     assert set(found.values()) == {HOLDS}
@@ -127,47 +121,16 @@ def test_lower_ranks_in_better_networks_hold():
     assert near["near-one"] == HOLDS
     edge = outcomes(table.assign(correlation=table["correlation"] + 0.75 * (table["layer"] == 5)))
     assert edge["near-one"] == CONTRADICTED
-    ours = {id for id, claim in claims(table).items() if claim.ours}
-    assert ours == {"near-one", "noise", "rate", "decay-same"}
-    assert 0.9 < claims(table)["rank"].measured <= 1
+    assert 0.9 < claims(table)["rank-all"].measured <= 1
 
 
 def test_higher_ranks_in_better_networks_disagree():
-    found = outcomes(accurate(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5)))
-    wrong = {"near-one", "rank", "fisher-rank", "fisher-below", "fisher-even"}
-    assert {id for id, outcome in found.items() if outcome == CONTRADICTED} == wrong
+    found = outcomes(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5))
+    wrong = {"near-one", "rank-all", "rank-clean", "fisher-below", "fisher-even"}
+    assert {id for id, outcome in found.items() if outcome == CONTRADICTED} >= wrong
     turned = made_up(lambda rank: 0.9 - 0.3 * rank)
     turned["label_noise"] = 0.2 - turned["label_noise"]
-    found = outcomes(accurate(turned))
-    assert found["noise"] == found["decay-same"] == CONTRADICTED and found["rank"] == HOLDS
-
-
-def test_four_networks_a_seed_decide_no_correlation():
-    few = made_up(lambda rank: 0.1 + 0.3 * rank, rates=(0.001, 0.02))
-    for id in ("rank", "alignment", "correlation", "fisher-rank"):
-        claim = claims(few)[id]
-        assert claim.outcome == NOT_JUDGED and claim.requires[0]["measured"] == 4
-        assert claim.measured is not None and abs(claim.measured) <= 1
-    assert claims(accurate(few))["noise"].outcome == HOLDS  # no correlation
-    assert "4 networks a seed are too few" in said(few)
-
-
-def test_a_network_far_from_the_papers_accuracy_is_not_held_against_it():
-    table = made_up(lambda rank: 0.35 + 0 * rank)
-    claim = claims(table)["near-one"]
-    assert claim.outcome == NOT_JUDGED and claim.requires[0]["measured"] == pytest.approx(55.6, abs=1)
-    assert claims(accurate(table))["near-one"].outcome == CONTRADICTED
-    found = outcomes(table)
-    assert found.pop("fisher-below") == HOLDS  # Appendix G.4 is about any network
-    assert set(found.values()) == {NOT_JUDGED}
-    falls, rises = (made_up(lambda rank, sign=sign: 0.3 + sign * rank / 20) for sign in (-1, 1))
-    assert "In ours the direction agrees: accuracy and rank have a correlation of -" in said(falls)
-    assert "In ours the direction is opposite: accuracy and rank have a correlation of 0" in said(rises)
-    for id in ("noise", "rate", "decay", "fisher-below", "fisher-even"):
-        assert claims(accurate(table))[id].outcome == HOLDS
-    assert "times as large" not in said(table)
-    assert "ours classify at most 35 % of the test images correctly, the paper's up to 91 %." in said(table)
-    assert claims(table)["rank"].measured is not None
+    assert outcomes(turned)["noise"] == CONTRADICTED and outcomes(turned)["rank-all"] == HOLDS
 
 
 def test_the_papers_pairs_are_compared():
@@ -175,27 +138,14 @@ def test_the_papers_pairs_are_compared():
     nets = reading.networks(table)
     assert reading.figures(nets) == {"blue": (0.02, 0.0), "orange": (0.001, 0.0), "green": (0.001, 0.2)}
     # ln R is 1 (blue), 1.3 (orange), 1.7 (green).
-    measured = {id: claim.measured for id, claim in claims(table).items()}
-    assert measured["noise-blue"] == pytest.approx(0.7, abs=0.05)
-    assert measured["noise-orange"] == pytest.approx(0.4, abs=0.05)
-    assert measured["noise"] == pytest.approx(0.4, abs=0.05)
-    assert measured["rate"] == pytest.approx(0.3, abs=0.05)
-    slow = accurate(table).assign(eigenvalue_050=10 ** -(1 + (100 + table["seed"]) * table["learning_rate"]))
-    assert outcomes(slow)["decay"] == HOLDS and outcomes(slow)["decay-same"] != HOLDS
+    assert claims(table)["noise"].measured == pytest.approx(0.4, abs=0.05)
+    slow = table.assign(eigenvalue_050=10 ** -(1 + (100 + table["seed"]) * table["learning_rate"]))
+    assert outcomes(slow)["decay"] == HOLDS
     fast = slow.assign(eigenvalue_050=1e-5 / slow["eigenvalue_050"])
     assert outcomes(fast)["decay"] == CONTRADICTED
     clean = nets[nets["label_noise"] == 0]
     assert reading.figures(clean) == {}
     assert outcomes(table[table["label_noise"] == 0])["noise"] == NOT_RUN
-
-
-def test_pairs_chosen_after_three_seeds_rest_on_later_ones():
-    table = made_up(lambda rank: 0.9 - 0.3 * rank)
-    for id in ("noise-blue", "noise-orange", "decay"):
-        assert claims(table)[id].seeds == 4 and claims(table)[id].post_hoc
-        assert outcomes(accurate(table))[id] == HOLDS
-        assert outcomes(table[table["seed"] < 3])[id] == NOT_JUDGED
-    assert claims(table)["noise"].seeds == 7
 
 
 def test_by_noise_is_a_mean_over_the_rates_within_a_seed():
@@ -207,22 +157,10 @@ def test_by_noise_is_a_mean_over_the_rates_within_a_seed():
         assert found == pytest.approx(expected)
 
 
-def test_labels_that_change_nothing_are_absent():
-    table = accurate(made_up(lambda rank: 0.5))
+def test_labels_that_change_nothing_have_no_effect():
+    table = made_up(lambda rank: 0.5)
     level = table.assign(rank=2 + 0.01 * np.random.default_rng(0).random(len(table)))
-    assert outcomes(level)["noise"] == ABSENT
-
-
-def test_what_is_said_follows_the_numbers():
-    falling, rising = (said(accurate(made_up(f))) for f in (lambda r: 1 - 0.3 * r, lambda r: 0.3 * r))
-    assert falling.startswith("More accurate networks have lower") and "higher stable" in rising
-    assert "times as large; random labels enlarge it, too" in falling and "narrow" in rising
-    assert max(len(falling), len(rising)) <= 300
-    few = made_up(lambda rank: 0.5, seeds=1).query("label_noise == 0")
-    assert outcomes(few)["rank"] == outcomes(few)["noise"] == NOT_RUN
-    assert "Too few" in said(few)
-    numbers = reading.key_numbers(made_up(lambda r: 1 - 0.3 * r), PARAMETERS)
-    assert [number.paper for number in numbers] == [None, None, "90.59"]
+    assert outcomes(level)["noise"] == NO_EFFECT
 
 
 def test_layers_without_a_spectrum_are_left_out():
