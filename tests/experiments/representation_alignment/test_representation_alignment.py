@@ -1,10 +1,9 @@
-"""All studies of the chapter: what banners and the answer say of the data and the verdicts."""
+"""All studies of the chapter: what banners say of the data."""
 
 from dataclasses import replace
 
 import pytest
 
-from alignbook.claims import HOLDS
 from alignbook.pages.page import banner
 from alignbook.runs import engine, notebooks, results
 
@@ -30,28 +29,6 @@ def test_the_banner_tells_the_papers_settings_from_its_data(run):
     # Toy values and those of a reader's own have the data that they name.
     for other in ({"profile": "smoke", "near": "smoke"}, {"profile": None}):
         assert "data:" not in banner(replace(run, **other))
-
-
-def test_the_answer_says_of_the_synthetic_tasks_what_three_verdicts_say():
-    """Its second sentence follows the early test error on the related task, and tells two verdicts more.
-
-    That of the alignment, and that of the last test error on the unrelated task.
-    """
-    claims = {}
-    for name in ("fig10_peaks_alignment", "fig11_peaks_transfer"):
-        run = engine.most_faithful(notebooks.find(f"representation_alignment/{name}"))
-        claims |= {claim.id: claim.outcome for claim in run.claims} if run else {}
-    ids = ("related-above-init", "related-test-fast", "unrelated-test-last")
-    assert {claims.get(id, HOLDS) for id in ids} == {HOLDS}
-
-
-def test_the_answer_says_of_images_what_the_areas_say():
-    """Its last sentence follows the accuracies, and tells that similar classes align features better."""
-    run = engine.most_faithful(notebooks.find("representation_alignment/fig14_natural_artificial"))
-    if run is None:
-        pytest.skip("nothing is stored")
-    headline = [claim for claim in run.claims if claim.group == run.headline.group]
-    assert len(headline) == 3 and {claim.outcome for claim in headline} == {HOLDS}
 
 
 def test_of_ct_position_there_are_fewer_rows_than_the_paper_takes():
