@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
 from alignbook.studies.representation_alignment.fig12_specialisation import experiment, reading
 from alignbook.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
 from tests import judging
@@ -15,7 +14,6 @@ PARAMETERS = {
     "points": 150, "width": 12, "layers": 3, "batch_size": 32, "rate": 0.003, "remaining": 0.0005,
     "max_epochs": 5, "checkpoints": [1, 3, 5, 9], "seeds": 3,
 }  # fmt: skip
-IDS = ("specialises", "source-monotone", "related-not-monotone", "last-not-better", "from-training")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +21,7 @@ def table(computed):
     return computed(experiment, PARAMETERS)
 
 
-_, outcomes, finding = judging.of(reading, PARAMETERS)
+_, outcomes, _ = judging.of(reading, PARAMETERS)
 
 
 def with_areas(table, **by_task):
@@ -64,51 +62,22 @@ def test_inputs_do_not_change_in_training(table):
         assert (reading.areas(table, task)[3] != reading.areas(table, task, 0)[3]).all()
 
 
-def test_claims_as_in_the_paper(table):
-    rows = with_areas(table, source=(0.1, 0.2, 0.3, 0.4), related=(0.1, 0.3, 0.2, 0.15))
-    assert outcomes(rows) == dict.fromkeys(IDS, HOLDS)
-    said = finding(rows)
-    assert said.startswith("Later layers specialise to the source task: ")
-    assert "alignment with it rises from layer to layer, and alignment with a related task falls at" in said
-    assert "(area under the curve 0.30 in the first layer, 0.15 in the last)" in said
-    assert reading.key_numbers(rows, PARAMETERS)[2].here == "3 of 3"
+@pytest.mark.parametrize(
+    ("source", "related", "found"),
+    [
+        ((0.1, 0.2, 0.3, 0.4), (0.1, 0.3, 0.2, 0.15), (HOLDS, HOLDS, HOLDS)),
+        ((0.1, 0.3, 0.2, 0.05), (0.1, 0.2, 0.3, 0.4), (CONTRADICTED, CONTRADICTED, CONTRADICTED)),
+        ((0.1, 0.3, 0.2, 0.5), (0.1, 0.3, 0.2, 0.302), (CONTRADICTED, NO_EFFECT, HOLDS)),  # one dip is enough
+        ((0.1, 0.2, 0.202, 0.3), (0.1, 0.3, 0.2, 0.15), (NO_EFFECT, HOLDS, HOLDS)),
+    ],
+)
+def test_claims_follow_the_areas(table, source, related, found):
+    made = outcomes(with_areas(table, source=source, related=related))
+    assert tuple(made[id] for id in ("rises", "last-not-better", "from-training")) == found
 
 
-def test_claims_against_the_paper(table):
-    rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.05), related=(0.1, 0.2, 0.3, 0.4))
-    assert outcomes(rows) == dict.fromkeys(IDS, CONTRADICTED)
-    assert "alignment with a related task does not fall" in finding(rows)
-    # A dip of the source task alone is enough for the headline to fail.
-    rows = with_areas(table, source=(0.1, 0.3, 0.2, 0.5), related=(0.1, 0.3, 0.2, 0.15))
-    found = outcomes(rows)
-    assert found["specialises"] == found["source-monotone"] == CONTRADICTED
-    assert found["related-not-monotone"] == found["from-training"] == HOLDS
-    assert "alignment with it falls from some layer to the next" in finding(rows)
-    # A rise that no reader could see is absent.
-    rows = with_areas(table, source=(0.1, 0.2, 0.202, 0.3), related=(0.1, 0.3, 0.2, 0.15))
-    assert outcomes(rows)["source-monotone"] == outcomes(rows)["specialises"] == ABSENT
-
-
-def test_another_normalisation_is_judged_alike(table):
-    rows = with_areas(table, source=(0.1, 0.2, 0.3, 0.4), related=(0.1, 0.3, 0.2, 0.15))
-    other = rows["normalisation"].eq(NORMALISATIONS[2]) & rows["epoch"].gt(0)
-    rows.loc[other, "area"] = 0.5 - 0.1 * rows["layer"] + 0.001 * rows["seed"] * rows["layer"]
-    found = {c.id: c.outcome for c in judged(reading.statements(NORMALISATIONS[2]), rows, PARAMETERS)}
-    assert found["source-monotone"] == CONTRADICTED and found["related-not-monotone"] == HOLDS
-
-
-def test_the_share_of_thresholds_comes_from_the_curves(table):
-    rows = table.copy()
-    last = (rows["kind"] == "curve") & (rows["layer"] == 3)
-    rows.loc[last, "alignment"] = 1e6
-    found = reading.thresholds(rows, PARAMETERS)
-    assert found.index.tolist() == list(TASKS) and set(found["layer 3 above layer 2"]) == {"100 %"}
-    rows.loc[last, "alignment"] = -1e6
-    assert set(reading.thresholds(rows, PARAMETERS)["layer 3 above layer 2"]) == {"0 %"}
-
-
-def test_one_run_and_none(table):
-    assert set(outcomes(table[table["seed"] == 1]).values()) == {UNDECIDED}
+def test_one_run_decides_nothing(table):
+    assert set(outcomes(table[table["seed"] == 1]).values()) == {OPEN}
 
 
 @pytest.mark.parametrize("name, value", [("layers", 1), ("remaining", 0.0), ("seeds", 0)])
