@@ -5,10 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from alignbook.over_seeds import at
-from alignbook.statements import Requirement
-from alignbook.studies.transferability.targets import CLASSES, name_of
+from alignbook.studies.transferability.targets import name_of
 
-FITTED = 5.0  # percent of a target's training images that may be wrong; the paper prints at most 0.15
 NEAR = "cifar"  # photographs of objects, as the source; every other target here is grey, or rendered
 
 
@@ -33,18 +31,6 @@ def others_less_near(frame):
     """Mean over the other targets of a (seeds × targets) frame less that over those cut from ``NEAR``."""
     near = [name for name in frame if name.startswith(NEAR)]
     return (frame.drop(columns=near).mean(axis=1) - frame[near].mean(axis=1)).dropna()
-
-
-def classes_apart(table, parameters, source="own", **given):
-    """Largest over smallest number of classes of the targets, ``source`` as in Table 1's statements."""
-    counts = [CLASSES[name] for name in parameters["targets" if source == "own" else f"{source}_targets"]]
-    return max(counts) / min(counts)
-
-
-ALIKE = Requirement(
-    "largest over smallest number of classes of the targets", of=classes_apart, at_most=1,
-    because="More classes make a target harder, however like the source it is, and fewer make it easier",
-)  # fmt: skip
 
 
 def printed(setting):
