@@ -1,14 +1,19 @@
-# Two commands do everything: make book, make test. PROFILE=smoke|quick|paper chooses what the book shows.
+# make book: the environment, every notebook and the book. PROFILE=smoke|quick|paper chooses what it shows.
+# make test: the whole suite. make lab: the notebooks in JupyterLab. make clean: all that was generated but your results.
 # make fuzz attacks the metrics with some thousand odd arguments: ten minutes.
-# make bench measures the kernels against their peers; WORK='name ...' takes some of them (make bench-list).
-# make bench-notebooks measures whole notebooks against the last commit before the kernels: an hour and more.
-# make bench-cluster measures what a job costs on a cluster: five minutes.
+# make bench, bench-list, bench-notebooks and bench-cluster measure, see CONTRIBUTING.md; WORK='name ...' takes some.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
 VENV := .venv
+LAB := .venv-lab
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+INSTALL = $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 PEERS := $(VENV)/.peers
+# What pip does, in a line for every tenth package.
+SHORT = awk -v all=$$(grep -c == constraints-hashes.txt) '/^Collecting /&&++n%10==1 { print "[" n " of about " all "] " $$2 } \
+  /^Installing collected/ { print "all found; unpacking them takes about a minute" } { fflush() }'
 
 # The commands of an environment name the place where it was made: elsewhere they would run that place's code.
 WAS := $(shell sed -n '1s|^..\(/.*\)/bin/python.*|\1|p' $(BIN)/alignbook 2>/dev/null)
@@ -18,13 +23,20 @@ $(error $(VENV) was made in $(dir $(WAS)): remove it ("rm -rf $(VENV)") and call
 endif
 endif
 
-.PHONY: book test fuzz bench bench-list bench-notebooks bench-cluster env lint clean
+.PHONY: book test lab fuzz bench bench-list bench-notebooks bench-cluster env lint clean
 
 book: $(READY)
-	$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
+	@echo 'the book: about three minutes the first time (smoke: four), less than one when nothing has changed'
+	@$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
+	@echo 'to change a figure: $(BIN)/alignbook run representation_alignment/fig04 -p spread=0.5 --open'
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	@echo 'the whole suite: about twenty minutes on two cores'
+	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@echo 'all tests pass'
+
+lab: $(LAB)/.ready
+	$(LAB)/bin/jupyter lab --ServerApp.root_dir=. notebooks
 
 fuzz: $(READY)
 	ALIGNBOOK_FUZZ=$(or $(CASES),2000) $(BIN)/python -m pytest -n auto tests/metrics/test_fuzz.py
@@ -49,9 +61,20 @@ lint: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alignbook needs Python 3.11 or newer; set PYTHON=")'
-	$(PYTHON) -m venv --clear $(VENV)
-	@echo 'installing the environment: one to three minutes'
-	$(INSTALL) '.[book,test]'
+	@echo 'installing the environment into $(VENV): 2.6 GB, one to three minutes'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(INSTALL) '.[book,test]' | $(SHORT)
+	@touch $@
+
+# Of its own: the book's pages would be executed again with JupyterLab beside them. Its kernel is the book's.
+$(LAB)/.ready: $(READY)
+	@echo 'installing JupyterLab into $(LAB): 0.3 GB, less than a minute'
+	@$(PYTHON) -m venv --clear $(LAB)
+	@$(LAB)/bin/pip install --disable-pip-version-check --constraint constraints.txt jupyterlab jupytext | $(SHORT)
+	@$(BIN)/python -m ipykernel install --prefix $(LAB) --name python3 > /dev/null
+	@mkdir -p $(LAB)/share/jupyter/lab/settings
+	@echo '{"@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Jupytext Notebook"}}}' \
+	  > $(LAB)/share/jupyter/lab/settings/overrides.json
 	@touch $@
 
 # The peers have a marker of their own: neither make book nor make test installs them.
@@ -60,4 +83,4 @@ $(PEERS): $(READY)
 	@touch $@
 
 clean:
-	rm -rf _build
+	@test ! -d _build || find _build -mindepth 1 -maxdepth 1 ! -name results -exec rm -rf {} +

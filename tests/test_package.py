@@ -132,5 +132,5 @@ def test_every_file_that_the_guides_name_is_there():
     guides = [*paths.root().glob("*.md"), *(paths.root() / "book").rglob("*.md")]
     place = re.compile(r"(?<![\w./])(?:notebooks|src|tests|scripts|book)/[\w./-]+\w")
     named = {name for guide in guides for name in place.findall(guide.read_text())}
-    assert len(named) > 50
+    assert len(named) > 8
     assert not {name for name in named if not (paths.root() / name).exists()}

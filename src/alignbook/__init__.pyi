@@ -124,7 +124,7 @@ def run(
     device: Literal["auto", "cpu", "cuda"] = "auto",
     workers: int | None = None,
     scheduler: Any = None,
-    recompute: Literal["missing", "stale", "all"] = "missing",
+    recompute: Literal["missing", "stale", "all"] | None = None,
     progress: Callable[[str], object] | None = None,
     **overrides: Any,
 ) -> Run: ...

@@ -9,6 +9,7 @@ import sys
 
 import jupytext
 import pytest
+import torch
 import yaml
 
 from alignbook import paths
@@ -134,8 +135,9 @@ def test_printed_commands_name_what_exists(page):
 def test_every_stored_result_is_one_that_a_profile_or_a_plan_asks_for():
     asked = [(book, parameters.resolve(book, profile)) for book in BOOKS for profile in engine.FAITHFUL]
     asked += [(notebooks.find(plan.notebook), plan.values) for plan in plans.every()]
-    wanted = {results.location(job) for book, values in asked for job in engine.jobs_of(book, values)}
-    # The committed ones: whoever runs a page with other parameters has more.
+    store = paths.root() / "data" / "results"
+    jobs = [job for book, values in asked for job in engine.jobs_of(book, values)]
+    wanted = {store / results.owner(job) / results.file_name(job) for job in jobs}
     tracked = subprocess.run(
         ["git", "ls-files", "data/results"], cwd=paths.root(), capture_output=True, text=True
     )
@@ -147,12 +149,15 @@ def test_every_stored_result_is_one_that_a_profile_or_a_plan_asks_for():
     assert {path.parent / path.name.removesuffix(path.suffix) for path in files} <= wanted
 
 
-def test_printed_python_runs(tmp_path):
-    watching, block = re.findall(r"```python\n(.*?)```", PAGES[1].read_text(), re.DOTALL)
-    space = {}
-    exec(compile(block, "README.md", "exec"), space)
-    space |= {"x_test": space["x"], "y_test": space["y"], "model": space["net"], "n": 0}
-    exec(compile(watching, "README.md", "exec"), space)
+def test_printed_python_runs(tmp_path, monkeypatch):
+    x, y = torch.randn(60, 20), torch.arange(60) % 3
+    data = torch.utils.data.TensorDataset(x, y)
+    space = {"x_test": x, "y_test": y, "n": 0, "model": torch.nn.Linear(20, 3)}
+    space["loader"] = torch.utils.data.DataLoader(data, batch_size=30)
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"```python\n(.*?)```", PAGES[1].read_text(), re.DOTALL):
+        exec(compile(block, "README.md", "exec"), space)
+    assert (tmp_path / "report.html").is_file()
     run, instruments, cluster = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
     compile(cluster, "rerun.md", "exec")  # it needs SLURM
     space = {}
@@ -166,10 +171,26 @@ def test_printed_python_runs(tmp_path):
     assert "checkpoint" in done.stdout and "Claim(" in done.stdout and len(list(store.rglob("*.json"))) == 2
 
 
-def test_the_readme_leads_from_every_figure_to_its_folder():
-    parts = [(*book.title.split(" · "), book.name) for book in BOOKS]
-    rows = [f"| {first} | {last} | [{name}](notebooks/{name}) |" for first, *_, last, name in parts]
-    assert re.findall(r"^\| .*\]\(notebooks/.*\|$", PAGES[1].read_text(), re.MULTILINE) == rows
+def test_a_table_leads_from_every_figure_to_its_folder():
+    text = (paths.root() / "notebooks" / "README.md").read_text()
+    rows = re.findall(r"^\| (.+) \| \[(\w+)\]\((\w+)/\2\) \|$", text, re.MULTILINE)
+    figures = [book.label.removeprefix(f"{_author(book)} ") for book in BOOKS]
+    assert rows == [(figure, book.slug, book.paper) for figure, book in zip(figures, BOOKS, strict=True)]
+
+
+def _author(book):
+    """What stands before the figure's number; the table's headings name the papers."""
+    return re.match(r"(?:\w+ et al\.|ICLR \d+|\w+)(?= \w+\. )|", book.label)[0]
+
+
+def test_the_readme_is_short():
+    """What it is, the picture, the papers and the commands stand on the first screen."""
+    text = PAGES[1].read_text()
+    first = text.split("\n## ")[0]
+    assert len(text.split()) <= 900 and len(first.splitlines()) <= 40
+    for picture in re.findall(r"!\[[^]]+\]\(([^)]+)\)", first):
+        assert (paths.root() / picture).stat().st_size < 150_000
+    assert "make book" in first and "--open" in first and "alignbook.probe(" in first
 
 
 def test_no_experiment_imports_a_reading():

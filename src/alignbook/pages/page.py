@@ -256,7 +256,7 @@ def changed(run):
         for name, value in run.parameters.items()
         if value != before[name]
     ]
-    what = f"<span>You changed, from profile {run.near}:</span>"
+    what = f"<span>You changed, from profile {run.near}</span>"
     return f'<div class="ab-banner ab-custom" role="note">{what} {" ".join(values)}</div>'
 
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from alignbook import paths
 
-BINDER = "https://mybinder.org/v2"
 BRANCH = "main"  # where changes go
 MADE = "The folder that made this plot"
 ICON = (
@@ -54,9 +53,6 @@ def sources(page):
 def links(page, url):
     """HTML of a page's links into the repository; an empty text without any.
 
-    There is Binder and no Colab: Colab opens notebooks that a repository holds, and this one holds their
-    sources.
-
     Parameters
     ----------
     page : str
@@ -71,11 +67,7 @@ def links(page, url):
     found = {"Its folder": f"{url}/tree/{shown}/{folder}"} if folder else {}
     found["Report an error"] = f"{url}/issues/new?title={quote(f'{page}: ')}"
     if url.startswith("https://github.com/"):
-        owner = url.removeprefix("https://github.com/")
-        opened = file if file.startswith("notebooks/") else folder
-        place = f"?labpath={quote(opened)}" if opened else ""
         found["Edit this page"] = f"{url}/edit/{BRANCH}/{file}"
-        found["Run on Binder"] = f"{BINDER}/gh/{owner}/{shown}{place}"
     told = " · ".join(f'<a href="{html.escape(link)}">{word}</a>' for word, link in found.items())
     return f'<p class="ab-source">{told}</p>'
 
