@@ -1,21 +1,12 @@
-"""What each further layer of a network pre-trained on random labels adds (Figures 6 and 9)."""
-
-from itertools import pairwise
+"""What handing on more layers of a network pre-trained on random labels adds (Figures 6 and 9)."""
 
 import pandas as pd
 
-from alignbook.claims import CONTRADICTED, UNDECIDED, KeyNumber, interval, t_interval
-from alignbook.over_seeds import across, at, corrected, curves, difference, once, sample, slope, weakest
-from alignbook.statements import Case, Requirement, Statement
-from alignbook.wording import by_verdict, fitting, listed
+from alignbook.over_seeds import across, at, curves, difference, once, sample, slope
+from alignbook.statements import Case, Number, Statement
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
-from ..seen_seeds import WIDTH, seen
 from .design import COLUMNS, depth
-
-SIDE = 32  # height and width of the paper's images
-POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}
-ALL_SEEN = 15  # seeds of profile quick that had been seen when networks from scratch were left out
 
 
 def learning_curves(table, column, labels):
@@ -62,44 +53,6 @@ def _by_line(found, column):
     return slope(found.set_axis(shares, axis=1)) * (shares[-1] - shares[0])
 
 
-def steps(table, column, labels):
-    """(seeds × steps) frame: points of area that each further number of layers adds, e.g. ``"0 to 4"``."""
-    found = areas(table, column, labels)
-    if found.empty:
-        return found
-    names = [f"{a} to {b}" for a, b in pairwise(found.columns)]
-    return found.diff(axis=1).iloc[:, 1:].set_axis(names, axis=1)
-
-
-def all_three(table, parameters, measure=rise):
-    """Of the three networks with random labels the sample whose rise (``measure``) is least certain."""
-    found = [measure(table, parameters, column, "random") for column in COLUMNS]
-    return None if any(values is None for values in found) else weakest(*found)
-
-
-def surely_below(values):
-    """Whether the 95 % interval of the mean lies below 0."""
-    ends = t_interval(values)[2]
-    return ends is not None and ends[1] < 0
-
-
-def least_step(table, parameters, column, labels):
-    """Of the steps the sample that shows a gain least. That each adds needs no correction to hold.
-
-    That one of several takes away needs it: such a step is given as :func:`corrected` has it.
-    """
-    found = steps(table, column, labels)
-    if found.empty:
-        return None
-    samples = [found[name] for name in found]
-    wider = [corrected(values, len(samples)) for values in samples] if len(found) > 2 else []
-    below = [values for values in wider if surely_below(values)]
-    if below:
-        return min(below, key=lambda values: values.mean())
-    worst = weakest(*samples)
-    return corrected(worst, len(samples)) if surely_below(worst) else worst
-
-
 def scale(table, parameters, which, labels):
     """Points of area that ResNet-18 gains over training from scratch: ``larger`` or ``rescaled``, by seed."""
     scratch, rows = areas(table, "resnet", labels), at(table, column=which, labels=labels)
@@ -111,146 +64,64 @@ def memorised(table, column):
     return sample(at(table, column=column, layers=-1), "accuracy")
 
 
-SEVERAL = Requirement(
-    "numbers of layers that lie between none and all",
-    lambda t, p, column, labels: steps(t, column, labels).shape[1] - 1,
-    at_least=1,
-)
+def handed_on(table, parameters, column, labels, share):
+    """Gain with the number of layers that is nearest to a ``share`` (0..1) of them, by seed."""
+    found = gains(table, column, labels)
+    return found[min(found, key=lambda count: abs(count / depth(column) - share))] if len(found) else None
 
 
-def each_labels(**given):
-    """``each`` of a statement about what is ``given``: every kind of labels."""
-    return lambda parameters: [
-        Case(kind, KINDS[kind], given | {"labels": kind}) for kind in parameters["labels"]
+def later_half(table, parameters, column, labels):
+    """What handing on all layers adds to about half of them, by seed."""
+    ends = [handed_on(table, parameters, column, labels, share) for share in (1, 0.5)]
+    return None if ends[0] is None else difference(*ends)
+
+
+def each_network(parameters):
+    return [
+        Case(f"{column}-{kind}", f"{setting.name}, {KINDS[kind]}", {"column": column, "labels": kind})
+        for kind in sorted(parameters["labels"])  # random ones first
+        for column, setting in COLUMNS.items()
     ]
 
 
-def of_scale(which, text):
-    """The statement on what pre-trained weights gain by their size (larger) or without it (rescaled)."""
-    return Statement(
-        which, text, source="Appendix B.5", of=scale, ours=True, each=each_labels(which=which), **POINTS
-    )
+POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}
+NETWORKS = POINTS | {"source": "Figures 6 and 9", "each": each_network}
+SCALE = POINTS | {
+    "source": "Appendix B.5", "of": scale, "ours": True,
+}  # fmt: skip
 
 
-AMONG = {
-    "of": rise_among, "seen": lambda parameters: ALL_SEEN if parameters["width"] == WIDTH else 0,
-    "post_hoc": "networks from scratch were left out after all stored seeds had been seen; only new seeds "
-    "are judged",
-} | POINTS  # fmt: skip
-
-
-def of_network(column, name):
-    """The three statements about one network."""
-    cases = {"each": each_labels(column=column), "source": "Figures 6 and 9"}
-    return (
-        Statement(
-            column,
-            f"From no layer to all, the more are transferred, the faster {name} learns (by a fitted line).",
-            of=rise, **cases, **POINTS,
-        ),
-        Statement(
-            f"among-{column}",
-            f"Among {name} networks with transferred layers, too, those with more of them learn faster (by "
-            "a fitted line).",
-            **cases, **AMONG,
-        ),
-        Statement(
-            f"steps-{column}",
-            f"Each step to more layers speeds up {name} further (a step that slows: Bonferroni's interval).",
-            of=least_step,
-            requires=(SEVERAL,), ours=True, seen=seen,
-            post_hoc="added after three seeds had been seen; only new seeds are judged", **cases, **POINTS,
-        ),
-    )  # fmt: skip
+def each_labels(which):
+    return lambda p: [Case(kind, KINDS[kind], {"which": which, "labels": kind}) for kind in p["labels"]]
 
 
 STATEMENTS = [
     Statement(
         "more-layers",
-        "From no layer to all, the more are transferred, the faster all three networks learn random labels "
-        "(by a fitted line).",
-        source="Figure 6", of=all_three, headline=True, **POINTS,
+        "From no layer to all, the more are transferred, the faster it learns (by a fitted line).", of=rise, headline=True, **NETWORKS,
     ),
     Statement(
-        "among",
-        "Among networks with transferred layers, too, those with more of them learn random labels faster, in "
-        "all three architectures.",
-        source="Figure 6, Section 2.5", **AMONG | {"of": lambda t, p: all_three(t, p, rise_among)},
+        "among", "Among networks with transferred layers, too, those with more of them learn faster.",
+        of=rise_among, post_hoc="scratch was left out after all seeds had been seen", **NETWORKS,
     ),
-    *(statement for column, setting in COLUMNS.items() for statement in of_network(column, setting.name)),
-    of_scale("larger", "A newly initialised ResNet-18 learns faster with the norms of pre-trained weights."),
-    of_scale("rescaled", "A pre-trained ResNet-18 learns faster than a new one even at the new one's norms."),
+    Statement(
+        "later-half", "Handing on all layers helps more than about half of them.", source="Figure 6",
+        of=later_half, post_hoc="chosen when all seeds had been seen", each=lambda p: each_network(p)[:3],
+        ours=True, **POINTS,
+    ),
+    Statement(
+        "larger", "A newly initialised ResNet-18 learns faster with the norms of pre-trained weights.",
+        each=each_labels("larger"), **SCALE,
+    ),
+    Statement(
+        "rescaled", "A pre-trained ResNet-18 learns faster than a new one even at the new one's norms.",
+        each=each_labels("rescaled"), **SCALE,
+    ),
 ]  # fmt: skip
-
-SAID = by_verdict(
-    holds="By a line fitted from no layer to all, transferring layers speeds up all three networks",
-    contradicted="Transferring layers slows at least one of the three networks down",
-    absent="Transferring layers makes too little difference to at least one of the three networks",
-    undecided="It is undecided whether transferring layers speeds up all three networks",
-    not_judged="We do not judge whether transferring layers speeds up all three networks",
-)
-FEW = by_verdict(
-    holds="Many layers help more than few",
-    contradicted="Many layers help less than few in at least one network",
-    absent="Many layers help about as much as few in at least one network",
-    undecided="Whether many layers help more than few is undecided",
-    not_judged="Whether many layers help more than few is not judged, as we asked after seeing all seeds",
-)
-
-
-def finding(table, parameters, claims):
-    """Whether more layers help in all three networks, and where a step to more layers loses most."""
-    outcome, least = claims["more-layers"].outcome, all_three(table, parameters)
-    if outcome not in SAID or least is None:
-        return "The three networks are not all among the results."
-    found = {column: gains(table, column, "random").mean() for column in COLUMNS}
-    losing = [column for column in COLUMNS if claims[f"steps-{column}-random"].outcome == CONTRADICTED]
-    if losing:
-        columns = {column: steps(table, column, "random").mean() for column in losing}
-        column = min(columns, key=lambda name: columns[name].min())
-        before, after = (int(count) for count in columns[column].idxmin().split(" to "))
-        had, has = (_points(found[column].get(count, 0.0)) for count in (before, after))
-        more = f"layer {after} lowers" if after == before + 1 else "more layers lower"
-        beside = f"{more} {COLUMNS[column].name}'s gain in mean accuracy from {had} to {has} points"
-    else:
-        (column,) = (name for name in COLUMNS if rise(table, parameters, name, "random").equals(least))
-        beside = f"{COLUMNS[column].name} is the least clear: with all of its layers it "
-        beside += f"{gained(found[column].iloc[-1])} of mean accuracy"
-    images = " Our images are smaller than the paper's." * (parameters["side"] < SIDE)
-    few = FEW.get(claims["among"].outcome)
-    text = f"{SAID[outcome]}. {few}; {beside}" if few else f"{SAID[outcome]}; {beside}"
-    return fitting(f"{text}.{_lost(claims, losing, column) or images}", f"{text}.")
-
-
-def _lost(claims, losing, most):
-    """Which networks beside the one that loses ``most`` also lose with some step, a sentence, or none."""
-    also = [COLUMNS[column].name for column in losing if column != most]
-    if not also:
-        return ""
-    outcomes = {setting.name: claims[f"steps-{column}-random"].outcome for column, setting in COLUMNS.items()}
-    undecided = [name for name, outcome in outcomes.items() if outcome == UNDECIDED]
-    rest = f"; for {listed(undecided)} this is undecided" if undecided else ""
-    return f" {listed(also)} {'lose' if len(also) > 1 else 'loses'} with some further layer, too{rest}."
-
-
-def _points(mean):
-    """``19`` or ``−3``."""
-    return f"{mean:.0f}".replace("-", "−").replace("−0", "0")
-
-
-def gained(mean):
-    """``gains 4 points``, or loses."""
-    return f"{'gains' if mean > 0 else 'loses'} {abs(mean):.0f} points"
-
-
-def key_numbers(table, parameters):
-    """By how much the fitted line rises, which is judged, random labels."""
-    found = {setting.name: rise(table, parameters, column, "random") for column, setting in COLUMNS.items()}
-    return [
-        KeyNumber(
-            f"{name}: rise of the fitted line from no layer to all (points)",
-            interval(values, "{:+.1f}"), "positive",
-        )
-        for name, values in found.items()
-        if values is not None
-    ]  # fmt: skip
+NUMBERS = [
+    Number(
+        name, f"gain with {words} (points)", each=each_network,
+        of=lambda t, p, column, labels, share=share: handed_on(t, p, column, labels, share),
+    )
+    for name, words, share in (("few", "the fewest layers", 0), ("half", "about half", 0.5), ("all", "all", 1))
+]  # fmt: skip
