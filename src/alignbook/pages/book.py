@@ -6,6 +6,7 @@ notebooks without executing anything. The book replaces the last one only when i
 warning.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from alignbook.runs import engine, kept, notebooks, parameters
 
 WORKERS = 2
 TELL_EVERY = 60  # seconds
+SECONDS_A_PAGE = 3  # to execute and render, two at a time on two cores
 
 
 def build(profile=None, progress=print):
@@ -48,6 +50,9 @@ def _build(profile, progress):
         made_of = {notebook.name: _made_of(notebook, profile, unchanging) for notebook in books}
         before = {notebook.name: _unchanged(notebook, *made_of[notebook.name]) for notebook in books}
         changed = [notebook for notebook in books if not before[notebook.name]]
+        minutes = SECONDS_A_PAGE * len(changed) / 60
+        told = f"{len(changed)} to execute, about {minutes:.0f} min beside what is to compute"
+        progress(f"{len(books)} pages: {told if changed else 'all unchanged'}")
         with render.Waiting() as waiting, ExitStack() as stack:
             manager = None
             if changed and all(made_of[notebook.name][1] for notebook in changed):
@@ -59,7 +64,6 @@ def _build(profile, progress):
                     start = time.monotonic()
                     say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
                     if before[notebook.name]:
-                        say(f"profile {before[notebook.name][1].profile}, unchanged")
                         continue
                     run = runs[notebook.name] = _results(notebook, profile, say)
                     keys[notebook.name] = executed.key(notebook, run.profile)
@@ -291,6 +295,7 @@ def _executing(books, runs, before, keys, pages, progress, manager):
 
     manager : as :func:`execute` has it
     """
+    counted = itertools.count(1)
 
     def one(notebook):
         target = pages / f"{notebook.name}.ipynb"
@@ -306,7 +311,7 @@ def _executing(books, runs, before, keys, pages, progress, manager):
         made = record.of(run, target, taken)
         if keys[notebook.name]:
             executed.keep(notebook, run.profile, keys[notebook.name], target, made)
-        progress(f"executed {notebook.name} in {taken:.1f} s")
+        progress(f"[{next(counted)}/{len(runs)}] executed {notebook.name} in {taken:.1f} s")
         return made
 
     # The threads of kernels side by side would wait for each other.
