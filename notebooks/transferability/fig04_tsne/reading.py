@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import HOLDS, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import at, curves, ratio
-from alignbook.statements import Requirement, Statement
+from alignbook.statements import Case, Number, Statement
 from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.targets import LEARNED, name_of, words
-from alignbook.wording import by_verdict, sentences
+from alignbook.studies.transferability.targets import name_of
 
 from .design import STARTS
 
@@ -112,122 +110,69 @@ def sources(table, start):
     return np.log2(ratio(to(table, start, OTHER_SOURCE[start]), within(table, start)))
 
 
-def _pretrained(id, text, measure, **more):
-    """The statement about networks pre-trained on the source, and the same on a part of it."""
-    rule = {
-        "source": "Figure 4, Section 3", "above": 0, "matters": 0.14, "unit": "in log2",
-        "because": "a tenth of the distance",
-    }  # fmt: skip
-    return [
-        Statement(
-            id, f"{text}.", of=lambda t, p: measure(imagenet_rows.own(t), "pretrained"), **rule, **more,
-            requires=(LEARNED,),
-        ),
-        Statement(
-            f"{id}-part", f"{text} (pre-trained on a part).", **rule, requires=(LEARNED,),
-            of=lambda t, p: measure(imagenet_rows.own(t), "pretrained on a part"),
-        ),
-        Statement(
-            f"{id}-imagenet", f"{text} ({imagenet_rows.NAME} from ImageNet).", requires=(FITTED,), **rule,
-            of=lambda t, p: measure(imagenet_rows.trained(t), "pretrained"),
-        ),
-    ]  # fmt: skip
+SOURCES = {"whole": ("pretrained", "the whole source"), "part": ("pretrained on a part", "a part of it")}
 
 
-FITTED = Requirement(
-    "training error of the worst network, %",
-    lambda t, p: imagenet_rows.trained(t)["train_error"].max(),
-    at_most=0,
-)
+def each_source(parameters):
+    return [Case(id, f"pre-trained on {words}", {"start": start}) for id, (start, words) in SOURCES.items()]
+
+
+def of_own(measure):
+    """A statement's ``of``: a measure of our own networks."""
+    return lambda t, p, start: measure(imagenet_rows.own(t), start)
+
+
+RULE = {
+    "source": "Figure 4, Section 3", "above": 0, "matters": 0.14, "unit": "log2 of the ratio",
+    "because": "a tenth of the distance",
+}  # fmt: skip
 STATEMENTS = [
-    *_pretrained(
+    Statement(
         "near", "Training on different targets from the same pre-trained weights ends closer together than "
-        "training on one target from different starts: log2 of the ratio of the mean distances", near,
-        headline=True,
+        "training on one target from different starts.",
+        of=of_own(near), each=each_source, headline=True, **RULE,
     ),
     Statement(
-        "near-shared", "Pre-training is not needed for that: training on different targets from the same "
-        "random weights ends closer together than training on one target from different ones: log2.",
-        source="Figure 4, Section 3", of=lambda t, p: near(imagenet_rows.own(t), "random, shared"), above=0,
-        matters=0.14, unit="in log2", because="a tenth of the distance", ours=True,
+        "near-shared", "Shared random weights do the same: different targets end closer together than one "
+        "target from different starts.",
+        of=lambda t, p: near(imagenet_rows.own(t), "random, shared"), ours=True, **RULE,
     ),
-    *_pretrained(
-        "around", "Training ends closer to the pre-trained weights than to where training from scratch ends: "
-        "log2", around,
+    Statement(
+        "around", "Training ends closer to the pre-trained weights than to where training from scratch ends.",
+        of=of_own(around), each=each_source, **RULE,
     ),
-    *_pretrained(
+    Statement(
         "sources", "Training on one target from two pre-trainings ends farther apart than training on "
-        "different targets from the same pre-training: log2", sources,
-    )[:2],
+        "different targets from the same pre-training.",
+        of=of_own(sources), each=each_source, **RULE,
+    ),
 ]  # fmt: skip
 
-SAID = by_verdict(
-    "Ends of training on different targets lie together if they share a pre-trained start",
-    "Ends of training on different targets lie apart although they share a pre-trained start",
-    "Sharing a pre-trained start does not bring ends of training on different targets together",
-    "sharing a pre-trained start brings ends of training on different targets together",
-)
-CONTROL = by_verdict(
-    "Shared random weights bring them together, too", "Shared random weights leave them apart",
-    "Shared random weights do not bring them together",
-    undecided="Whether shared random weights do is undecided",
-    not_judged="Whether shared random weights do is not judged",
-)  # fmt: skip
+
+def each_start(parameters):
+    starts = {"pretrained": "pretrained", "shared": "random, shared"}
+    return [Case(id, "", {"start": start}) for id, start in starts.items()]
 
 
-def finding(table, parameters, claims):
-    """How much nearer, from pre-trained and from shared random weights; words follow both verdicts."""
-    own, shared = claims["near"], claims["near-shared"]
-    if NOT_RUN in (own.outcome, shared.outcome):
-        return "With fewer than two targets there is nothing to compare."
-    text = f"{SAID[own.outcome]}: ends on one target from two starts lie "
-    text += f"{2**own.measured:.1f} times as far apart"
-    control = f"{CONTROL[shared.outcome]} ({2**shared.measured:.1f} times)"
-    control += ", so this may only show how little weights move" * (own.outcome == shared.outcome == HOLDS)
-    return sentences(text, control, "our networks are small")
+NUMBERS = [
+    Number("within", "distance between targets, same start", of_own(within), each=each_start),
+    Number(
+        "across", "distance between starts, same target",
+        of=lambda t, p: to(imagenet_rows.own(t), "pretrained", OWN),
+    ),
+    Number(
+        "times", "the same as a ratio", each=each_start,
+        of=lambda t, p, start: 2 ** near(imagenet_rows.own(t), start),
+    ),
+    Number("length", "‖W‖", lambda t, p: of_itself(imagenet_rows.own(t), "pretrained", "norm")),
+]  # fmt: skip
 
 
-# How Table 2, which trains the same networks, calls what they start from.
-SETTINGS = {"fine-tuned": "pre-trained weights", "scratch": "random weights of their own"}
-
-
-def training_errors(parameters):
-    """Rows of ``train_error``, percent, at the end of networks trained alike, with their ``words``.
-
-    From the results of Table 2, which records it; empty where it has none of such networks.
-    """
-    from alignbook.runs import engine, notebooks
-    from alignbook.runs import parameters as of_pages
-
-    book = notebooks.find("transferability/tab02_from_scratch")
-    values = of_pages.resolve(book, "quick")
-    alike = {name: parameters[name] for name in values if name in parameters}
-    run = engine.load_values(book, values | alike | {"rate_targets": []})
-    if run is None:
-        return pd.DataFrame({"setting": [], "target": [], "train_error": []})
-    rows = at(run.table, setting=list(SETTINGS))
-    rows = rows[rows["step"] == rows["step"].max()]
-    names = [name_of(*pair) for pair in zip(rows["dataset"], rows["part"], strict=True)]
-    return rows.assign(target=names)
-
-
-def errors_said(rows):
-    """A sentence on the :func:`training_errors` of either start: the largest mean of a target."""
-    if rows.empty:
-        return "The training errors at the end have not been recorded."
-    means, said = rows.groupby(["setting", "target"])["train_error"].mean(), []
-    for setting, start in SETTINGS.items():
-        worst = means[setting].idxmax()
-        said.append(f"from {start} at most {means[setting, worst]:.1f} % ({words(worst)})")
-    return f"Training errors at the end of networks trained in the same way: {' and '.join(said)}."
-
-
-def key_numbers(table, parameters):
-    """Mean distances of our own source."""
-    table = imagenet_rows.own(table)
-    told = {
-        "distance between targets, same pre-trained start": within(table, "pretrained"),
-        "distance between targets, same random start": within(table, "random, shared"),
-        "distance between starts, same target": to(table, "pretrained", OWN),
-    }
-    return [KeyNumber(name, interval(values, "{:.1f}")) for name, values in told.items()]
+def pairs(table, starts=SHOWN):
+    """Tidy rows of :func:`summary`: ``start``, ``measure`` (within, across, …), ``seed``, ``distance``."""
+    rows = [
+        values.rename("distance").rename_axis("seed").reset_index().assign(start=start, measure=measure)
+        for start, samples in summary(table, starts).items()
+        for measure, values in samples.items()
+    ]
+    return pd.concat(rows, ignore_index=True)
