@@ -55,8 +55,8 @@ def label_ends(ax, ends, gap=1.15):
         )
 
 
-def curves(ax, table, x, y, hue, ends, palette, errorbar=("pi", 100), **style):
-    """Lines of ``y`` over ``x`` for each value of ``hue``: mean and range over the rows, named at their ends.
+def curves(ax, table, x, y, hue, ends, palette, errorbar=("pi", 100), estimator="mean", **style):
+    """Lines of ``y`` over ``x`` for each value of ``hue``: mean and range over the rows, named where they end.
 
     Parameters
     ----------
@@ -66,16 +66,16 @@ def curves(ax, table, x, y, hue, ends, palette, errorbar=("pi", 100), **style):
         Text by value of ``hue``, in the order of drawing; values that it lacks are not drawn.
     palette : dict or list
         Colours of the values.
-    errorbar, **style
+    errorbar, estimator, **style
         Of ``seaborn.lineplot``.
     """
     colours = palette if isinstance(palette, dict) else dict(zip(ends, palette, strict=False))
     shown = table[table[hue].isin(list(ends))]
     sns.lineplot(
         shown, x=x, y=y, hue=hue, hue_order=list(ends), palette=colours, errorbar=errorbar, legend=False,
-        ax=ax, **style,
+        estimator=estimator, ax=ax, **style,
     )  # fmt: skip
-    means = shown.groupby([hue, x], observed=True)[y].mean()
+    means = shown.groupby([hue, x], observed=True)[y].agg(estimator)
     label_ends(
         ax,
         [

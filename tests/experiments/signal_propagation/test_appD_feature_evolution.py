@@ -97,7 +97,7 @@ def made_up(right=True, moved=0.02, grown=0.0, label=2.0, gain=(1, -1), seeds=7)
             here, wobble = {"seed": seed, "step": step, "epoch": step / 100}, 1 + 1e-2 * rng.standard_normal()
             kernel = {
                 name: 2 ** (power * step / 100 * wobble)
-                for name, power in (("label", label), ("random", grown))
+                for name, power in (("label", label), ("random", grown or 0.01))
             }
             rows.append(
                 {"kind": "state", **here, **kernel, "shuffled": kernel["random"] * wobble ** (step > 0)}

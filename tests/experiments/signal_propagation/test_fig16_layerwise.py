@@ -140,10 +140,7 @@ def made_up(good=True, seeds=3):
 
 
 def claims_of(table, **changes):
-    return {
-        claim.id: claim
-        for claim in judge(reading.STATEMENTS, table, PARAMETERS | changes)
-    }
+    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS | changes)}
 
 
 def outcomes(table, **changes):
