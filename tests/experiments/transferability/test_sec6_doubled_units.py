@@ -1,0 +1,63 @@
+"""Paired units: outputs that start at zero, and statements that can come out either way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
+from alignbook.studies.transferability.sec6_doubled_units import experiment, reading
+from alignbook.studies.transferability.sec6_doubled_units.design import STARTS
+
+GIVEN = parameters.resolve(
+    notebooks.find("transferability/sec6_doubled_units"), "quick", {"datasets": ["mnist"]}
+)
+
+
+def made_up(off, change=1.0, exponent=-0.5):
+    """Ratios off by ``off`` {start: ln} at the smallest width, by width to the power ``exponent`` later."""
+    rows = []
+    for seed in range(4):
+        for start in STARTS:
+            for width in (256, 1024, 4096):
+                for family, term in (("rotated", -0.2), ("flipped", 0.8), ("scratch", 0.0)):
+                    miss = off[start] * (width / 256) ** (exponent + 0.01 * seed)
+                    row = {"start": start, "width": width, "family": family, "step": 0.0, "bound": 2.0}
+                    row |= {"deviation": 2 * np.exp(miss), "term": term}
+                    row |= {"change": term * change * (1 + 0.001 * seed)}
+                    rows.append(row | {"dataset": "mnist", "seed": seed})
+    return pd.DataFrame(rows)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, GIVEN)}
+
+
+def test_statements_hold_and_fail():
+    close = {"doubled": 0.04, "small": 0.4, "large": 0.8}
+    assert set(outcomes(made_up(close)).values()) == {HOLDS}
+    far = outcomes(made_up({"doubled": 0.8, "small": 0.4, "large": 0.8001}, change=0.5, exponent=0.2))
+    assert far["equal-mnist"] == far["gradient-mnist"] == far["falls-mnist"] == CONTRADICTED
+    assert far["farther-small-mnist"] == CONTRADICTED and far["farther-large-mnist"] == NO_EFFECT
+
+
+def test_pairs_of_units_reach_the_bound():
+    given = {"angles": [0.0], "shares": [1.0], "examples": 10, "step_size": 1.0, "tolerance": 1e-3}
+    table = experiment.compute(
+        dataset="digits", widths=[2048], steps=5000, seed=0, **given, device=torch.device("cpu"),
+        report=lambda done, text: None,
+    )  # fmt: skip
+    rows = reading.ratios(table)
+    off = rows.groupby("start")["off"].max()
+    assert off["doubled"] < 0.03 < off["large"]
+    # From outputs of zero the squared gradient is |y|² at first, so that it can fall by no more.
+    paired = rows[rows["start"] == "doubled"]
+    assert (paired["change"] >= -1).all() and (paired["change"] - paired["term"]).abs().max() < 0.05
+    assert (paired.loc[paired["family"] == "scratch", "change"] == 0).all()
+
+
+def test_the_coefficient_is_a_slope_through_the_origin():
+    table = made_up(dict.fromkeys(STARTS, 0.1), change=0.7)
+    assert reading.coefficient(table, GIVEN, "mnist").iloc[0] == pytest.approx(0.7)
