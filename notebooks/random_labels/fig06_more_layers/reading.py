@@ -98,7 +98,8 @@ def each_labels(which):
 STATEMENTS = [
     Statement(
         "more-layers",
-        "From no layer to all, the more are transferred, the faster it learns (by a fitted line).", of=rise, headline=True, **NETWORKS,
+        "From no layer to all, the more are transferred, the faster it learns (by a fitted line).",
+        of=rise, headline=True, **NETWORKS,
     ),
     Statement(
         "among", "Among networks with transferred layers, too, those with more of them learn faster.",
@@ -123,5 +124,5 @@ NUMBERS = [
         name, f"gain with {words} (points)", each=each_network,
         of=lambda t, p, column, labels, share=share: handed_on(t, p, column, labels, share),
     )
-    for name, words, share in (("few", "the fewest layers", 0), ("half", "about half", 0.5), ("all", "all", 1))
+    for name, words, share in (("few", "the fewest", 0), ("half", "about half", 0.5), ("all", "all", 1))
 ]  # fmt: skip
