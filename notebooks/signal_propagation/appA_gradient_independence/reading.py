@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber, interval
 from alignbook.over_seeds import across, at, last, sample, slope
-from alignbook.statements import Case, Statement
-from alignbook.wording import fitting, sentences
+from alignbook.statements import Case, Number, Statement
 
 # Fixed before any result was seen.
 EXACT, DECOMPOSED = 1e-8, 1e-10  # relative errors of identities, in float64
@@ -91,7 +89,14 @@ def layers(parameters):
     return [Case(str(layer), f"layer {layer}", {"layer": layer}) for layer in parameters["layers"]]
 
 
+def off(table, parameters):
+    """How far a copy leads the kernel off at the largest width and the least depth, in %, by seed."""
+    return 100 * 2.0 ** last(differences(table, parameters, "kernel", min(parameters["depths"])))
+
+
 EXPONENT = {"unit": "in the exponent of N", "because": "0.1 halves an error over a thousandfold width"}
+BIASES = {"none": "no biases, Equation 8", "first layer": "a bias in the first layer, Equations A(1) and A(2)",
+          "all layers": "biases in all layers, as Appendix A counts parameters"}  # fmt: skip
 STATEMENTS = [
     Statement(
         "independent", "The wider the network, the less a fresh copy in place of Wᵀ changes the result.",
@@ -99,9 +104,9 @@ STATEMENTS = [
         **EXPONENT,
     ),
     Statement(
-        "rate", f"From width {WIDE} on, this difference is of order N^(-1/2) in the width N.",
-        source="Appendix A.2; the rate is ours", of=rate, each=quantities, near=-0.5, within=0.1, ours=True,
-        **EXPONENT,
+        "rate", f"From width {WIDE} on, this difference is of order N^(-1/2) in the width N (kernel).",
+        source="Appendix A.2; the rate is ours", of=lambda t, p, depth: rate(t, p, "kernel", depth),
+        each=depths, near=-0.5, within=0.1, ours=True, **EXPONENT,
     ),
     Statement(
         "copies", "At the largest width, Wᵀ and a copy differ as much as two copies (log2 of the ratio).",
@@ -110,23 +115,12 @@ STATEMENTS = [
     ),
     Statement(
         "gaussian", "A neuron's excess kurtosis falls as N^(-1/2) or faster.",
-        source="Appendix A.1; the kurtosis is ours", of=exponent_of("kurtosis"), each=layers, below=-0.5,
-        matters=0.1, **EXPONENT,
-    ),
-    Statement(
-        "monte-carlo", "A layer's mean square differs from its limit by order N^(-1/2) in the width N.",
-        source="Appendix A.1, which has it as a bound; that it is the exact rate is ours", ours=True,
-        of=exponent_of("error"), each=layers, near=-0.5, within=0.1, **EXPONENT,
+        source="Appendix A.1", of=exponent_of("kurtosis"), each=layers, below=-0.5, matters=0.1, **EXPONENT,
     ),
     Statement(
         "printed", "Equations A(5) and A(6) as printed give the covariance of the standard parameterisation.",
         source="Appendix A.4", of=lambda t, p: doublings(t, p, "as printed"), exactly=0.0, within=0.01,
         unit="in log2 per layer",
-    ),
-    Statement(
-        "corrected", "With √2 in place of 2 in Equations A(5) and A(6), both covariances are the same.",
-        source="Appendix A.4; the factor is ours", of=lambda t, p: doublings(t, p, "√2 for 2"), exactly=0.0,
-        within=0.01, unit="in log2 per layer", ours=True,
     ),
     Statement(
         "decomposition", "At finite width a hidden layer's kernel is exactly forward times backward kernel.",
@@ -137,65 +131,11 @@ STATEMENTS = [
         "theorem-a", "A step of gradient descent is exactly that of Theorem A.",
         source="Theorem A, Equation B(7)", exactly=0.0, within=EXACT,
         of=lambda t, p, biases: largest_error(t, p, "update", biases=biases),
-        each=lambda p: [
-            Case("none", "no biases, Equation 8", {"biases": "none"}),
-            Case("first", "a bias in the first layer, Equations A(1) and A(2)", {"biases": "first layer"}),
-        ],
-    ),
-    Statement(
-        "theorem-a-biases",
-        "Theorem A also holds with biases in all layers, which Appendix A counts as parameters.",
-        source="Theorem A with P of Appendix A; that it should hold there is ours",
-        of=lambda t, p: largest_error(t, p, "update", biases="all layers"), exactly=0.0,
-        within=EXACT, ours=True,
+        each=lambda p: [Case(name.split()[0], words, {"biases": name}) for name, words in BIASES.items()],
     ),
 ]  # fmt: skip
-
-SAID = {
-    HOLDS: "In wide networks the backward pass may use fresh weights",
-    CONTRADICTED: "The backward pass may not use fresh weights, however wide the network is",
-    ABSENT: "Width hardly changes the effect of fresh weights in the backward pass",
-    UNDECIDED: "It is undecided whether the backward pass may use fresh weights in wide networks",
-    NOT_JUDGED: "We do not judge whether the backward pass may use fresh weights in wide networks",
-}
-
-
-def off(table, parameters):
-    """How far a copy leads the kernel off at the largest width and the least depth, in %, by seed."""
-    return 100 * 2.0 ** last(differences(table, parameters, "kernel", min(parameters["depths"])))
-
-
-def finding(table, parameters, claims):
-    """Whether gradient independence holds, and what of the appendix does not."""
-    id = f"independent-kernel-{min(parameters['depths'])}"
-    if claims[id].outcome == NOT_RUN:
-        return "No network was measured."
-    if claims[id].outcome == NOT_JUDGED:
-        return f"{SAID[NOT_JUDGED]}: {claims[id].test}."
-    here = off(table, parameters).mean()
-    narrows = "narrows" if claims[id].outcome == HOLDS else "does not clearly narrow"
-    off_by = f"{SAID[claims[id].outcome]}: with them, the tangent kernel of {min(parameters['depths'])} wide "
-    off_by += f"layers differs by {here:.0f} %"
-    alike = claims[f"copies-{min(parameters['depths'])}"].outcome == HOLDS
-    gap, misprint = f"a gap that {narrows} with width", ""
-    if claims["printed"].outcome == CONTRADICTED:
-        misprint = "An equation of Appendix A.4 seems misprinted: taken literally, the variance doubles "
-        misprint += "with every layer"
-    parts = [f"{off_by}, as two draws of fresh weights do, {gap}"] * alike + [f"{off_by}, {gap}"]
-    return fitting(*(sentences(text, misprint) for text in parts))
-
-
-def key_numbers(table, parameters):
-    """The kernel's difference at the largest width, the exponent, and the growth as printed."""
-    depth, result = min(parameters["depths"]), []
-    values = off(table, parameters) if "depth" in table else []
-    if len(values):
-        what = f"% by which a copy of W^T changes the kernel, {depth} layers of {max(parameters['widths'])}"
-        result.append(KeyNumber(what, interval(values, "{:.0f}", (0, np.inf))))
-        exponent = rate(table, parameters, "kernel", depth)
-        if len(exponent):
-            result.append(KeyNumber(f"exponent of this in the width, from {WIDE} on", interval(exponent)))
-    growth = doublings(table, parameters, "as printed") if "scaling" in table else None
-    if growth is not None:
-        result.append(KeyNumber("doublings of the variance per layer, A(6) as printed", f"{growth:.2f}", 0.0))
-    return result
+NUMBERS = [
+    Number("off", "% by which a copy changes the kernel at the largest width", off),
+    Number("corrected", "doublings per layer with √2 for 2", lambda t, p: doublings(t, p, "√2 for 2")),
+    Number("error", "exponent of a layer's mean square's error", exponent_of("error"), each=layers),
+]

@@ -56,7 +56,7 @@ def label_ends(ax, ends, gap=1.15):
 
 
 def curves(ax, table, x, y, hue, ends, palette, errorbar=("pi", 100), estimator="mean", **style):
-    """Lines of ``y`` over ``x`` for each value of ``hue``: mean and range over the rows, named where they end.
+    """Lines of ``y`` over ``x`` for each value of ``hue``: mean and range over the rows, named at the end.
 
     Parameters
     ----------
