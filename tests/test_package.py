@@ -106,7 +106,7 @@ def test_the_types_of_the_public_face_pass_mypy_and_find_a_fault(tmp_path):
         "found: alignbook.Probe = alignbook.probe(net, torch.ones(20, 4), torch.arange(20) % 2)\n"
         "page: str = alignbook.compare(found, other=found).to_html()\n"
         "recorder = alignbook.Recorder((torch.ones(20, 4), torch.arange(20) % 2))\n"
-        "recorder.log_to(object())\n"
+        "recorder.step(net, 0)\n"
         "claim = alignbook.Claim.greater('a', 'A.', 'Figure 1', [1.0, 1.1, 0.9])\n"
         "same: alignbook.Claim = claim.within(0, 1)\n"
     )

@@ -194,20 +194,14 @@ def test_whatever_an_instrument_raises_the_training_goes_on():
     def never(model, inputs, targets):
         raise ZeroDivisionError("by zero")
 
-    class Broken:
-        def log(self, values, step):
-            raise OSError("no connection")
-
     calls, net = [], mlp()
     record = Recorder(vectors(), [missing, never, "loss"], at=1)
-    record.log_to(Broken())
     for n in range(3):
         record.step(net, n)
     assert record.table.query("instrument == 'missing'")["step"].tolist() == [0, 2]
     assert record.table.query("instrument == 'loss'")["step"].tolist() == [0, 1, 2]
     assert record.left_out["missing"] == "step 1: KeyError: 'hidden'"
     assert record.left_out["never"] == "step 0: ZeroDivisionError: by zero"  # said once, and not tried again
-    assert record.left_out["log_to"] == "step 2: OSError: no connection"
 
 
 def test_one_example_without_a_class_costs_no_instrument():
@@ -316,13 +310,6 @@ def test_a_network_that_is_one_layer_is_called_as_the_probe_calls_it():
     x, y = vectors()
     record = recorded(nn.Linear(6, CLASSES), (x, y), ["alignment", "tangent", "deviation"])
     assert record.table["layer"].tolist() == ["(network)", "(output)", "(network)", "(network)", ""]
-    sent = []
-    record.log_to(SimpleNamespace(log=lambda values, step: sent.extend(values)))
-    assert sent[:3] == [
-        "alignbook/alignment/network",
-        "alignbook/alignment/output",
-        "alignbook/tangent/network",
-    ]
 
 
 class Slow(nn.Module):

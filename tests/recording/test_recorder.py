@@ -239,60 +239,6 @@ def test_other_ranks_record_nothing_and_wrappers_come_off(monkeypatch):
     assert record.table["step"].tolist() == [0] * 4
 
 
-def test_rows_go_to_every_kind_of_tracker_past_and_future():
-    sent = {"tensorboard": [], "mlflow": [], "wandb": []}
-    scalars = sent["tensorboard"]
-    trackers = [
-        SimpleNamespace(add_scalar=lambda name, value, step: scalars.append((step, {name: value}))),
-        SimpleNamespace(log_metrics=lambda values, step: sent["mlflow"].append((step, values))),
-        SimpleNamespace(log=lambda values, step: sent["wandb"].append((step, values))),
-    ]
-
-    def size(model, inputs, targets):
-        return {"a.b": 2.0}
-
-    record = Recorder(examples(), [size], at=1)
-    record.step(network(), 0)
-    for tracker in trackers:
-        record.log_to(tracker)
-    record.step(network(), 1)
-    expected = [(n, {"alignbook/size/a.b": 2.0}) for n in (0, 1)]
-    assert sent == dict.fromkeys(sent, expected)
-    with pytest.raises(ValueError, match="a list has no add_scalar, log_metrics or log"):
-        record.log_to([])
-
-
-class Biased:
-    """A run of Weights & Biases: without ``step`` a row closes, with an earlier one it is lost."""
-
-    def __init__(self, step=0):
-        self.step, self.sent, self.axes = step, [], {}
-
-    def define_metric(self, name, step_metric=None):
-        self.axes[name] = step_metric
-
-    def log(self, values, step=None):
-        assert step is None or step >= self.step, "lost"
-        self.step = self.step + 1 if step is None else step
-        self.sent.append(values)
-
-
-def test_weights_and_biases_loses_no_row_however_often_the_loop_logs():
-    run, record, net = Biased(), Recorder(examples(), ["loss", "deviation"], at=1), network()
-    record.log_to(run)
-    for n in range(4):
-        record.step(net, n)
-        run.log({"mine": 0.0})
-        run.log({"mine": 1.0})
-    assert record.left_out == {} and run.axes == {"alignbook/step": None, "alignbook/*": "alignbook/step"}
-    steps = [row["alignbook/step"] for row in run.sent if "alignbook/loss" in row]
-    assert steps == [0, 1, 2, 3]
-    late = Biased(step=3)
-    record.log_to(late)
-    assert [row["alignbook/step"] for row in late.sent] == [3, 3] and late.step == 3
-    assert record.left_out["log_to"] == "6 rows of steps that the run has passed are not sent to it"
-
-
 def test_the_figure_has_a_panel_per_instrument_and_a_line_per_layer():
     record = Recorder(examples(), ["alignment", "deviation"], at=1)
     for n in range(2):

@@ -15,7 +15,6 @@ from alignbook.pages import (
     ideas,
     page,
     playground,
-    probe_beside,
     probe_page,
     recorder_page,
     reference,
@@ -62,7 +61,7 @@ def write(books, records, pages):
 def write_apart(books, pages):
     """Write those that follow from no study's results; ``books`` and ``pages`` as above."""
     _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
-    _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE, probe_beside.STORED)
+    _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE)
     _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
     _drawn(pages, ideas, ideas.draw)
     _drawn(pages, playground, playground.draw)

@@ -8,7 +8,7 @@ import matplotlib as mpl
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.pages import probe_beside, probe_figures, style
+from alignbook.pages import probe_figures, style
 from alignbook.pages.probe_words import ABOUT, SHOWS, SPOKEN, clauses
 from alignbook.pages.tables import folded, number, table, typeset
 from alignbook.probing import Probe
@@ -47,8 +47,7 @@ def write(probe, folder, title):
     """
     if why := system.unwritable(folder):
         raise AlignbookError(f"cannot write to {paths.shown(folder)}: {why}")
-    book = {name: strip.as_dict() for name, strip in _beside(probe).items()}
-    data = json.dumps({"title": title, **probe.as_dict(), "book": book}, indent=1, allow_nan=False)
+    data = json.dumps({"title": title, **probe.as_dict()}, indent=1, allow_nan=False)
     system.replace(folder / "report.json", data.encode("utf-8", "replace"))
     system.replace(folder / "report.html", page(probe, title).encode("utf-8", "replace"))
     return folder / "report.html"
@@ -60,7 +59,7 @@ def page(probe, title=None):
         title = f"A probe of {next(iter(probe.network.values()), {}).get('class', 'a network')}"
     with mpl.rc_context():
         style.apply()
-        return _in_words_of(probe, _page(probe, str(title), _beside(probe)))
+        return _in_words_of(probe, _page(probe, str(title)))
 
 
 def _in_words_of(probe, text):
@@ -78,23 +77,14 @@ def summary(probe):
     return _in_words_of(probe, f"{table(_facts(probe), 'facts')}{_found(probe, None)}{_said(probe)}{missing}")
 
 
-def _beside(probe):
-    try:
-        return probe_beside.strips(probe)
-    except Exception:  # numbers of any kind: the report does without the book's
-        return {}
-
-
-def _page(probe, title, beside):
+def _page(probe, title):
     parts = [f"<h1>{html.escape(title)}</h1>", table(_facts(probe), "facts"), _found(probe), _said(probe)]
     if "loss" in probe.notes:
         facts = next(iter(probe.network.values()), {})
         quality = next((f" and {name}" for name in ("accuracy", "R²") if name in facts), "")
         parts.append(f'<p class="muted">Loss{quality}: {html.escape(probe.notes["loss"])}.</p>')
-    if not probe_beside.stored():
-        parts.append(f'<p class="muted">{probe_beside.NONE}</p>')
     for name in ABOUT:
-        parts += _section(probe, name, beside)
+        parts += _section(probe, name)
     if probe.made:
         made = ", ".join(f"{name} {value}" for name, value in probe.made.items() if value is not None)
         parts.append(f'<p class="muted">Made with {html.escape(made)}.</p>')
@@ -106,7 +96,7 @@ def _page(probe, title, beside):
     )
 
 
-def _section(probe, name, beside):
+def _section(probe, name):
     heading, paper, book, meaning, reading = ABOUT[name]
     parts = [
         f'<h2 id="{name}">{heading}</h2>'
@@ -126,8 +116,6 @@ def _section(probe, name, beside):
         parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
     caption = f"<figcaption>{SHOWS[name]}</figcaption>"
     parts.append(_tried(lambda: _figure(name, probe_figures.drawn(name, rows), heading, caption)))
-    if name in beside:
-        parts.append(_tried(lambda: _strip(name, beside[name])))
     parts.append(folded("The numbers", table(_cells(rows), name)))
     return parts
 
@@ -207,11 +195,11 @@ def guide(pages):
         (pages / "probe-example.txt").write_text("No example is stored.\n", encoding="utf-8")
         return
     found = Probe.from_json(path)
-    beside = probe_beside.strips(found)
     folder = pages / "probe"
     folder.mkdir(exist_ok=True)
     parts = [table(_facts(found), "probe"), "", _found(found, "probe-"), ""]
-    for name, rows in found.tables.items():
+    for name in (name for name in ABOUT if name in found.tables):
+        rows = found.tables[name]
         heading, paper, book, meaning, reading = ABOUT[name]
         (folder / f"{name}.svg").write_text(probe_figures.drawn(name, rows), encoding="utf-8")
         parts += [f"(probe-{name})=", f"### {heading}", "", f"{meaning} {reading} {paper}: [](/{book}).", ""]
@@ -221,23 +209,7 @@ def guide(pages):
             ":width: 100%",
         ]
         parts += ["", SHOWS[name], "```", ""]
-        if name in beside:
-            parts += _guide_strip(name, beside[name], folder)
     (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")
-
-
-def _guide_strip(name, strip, folder):
-    (folder / f"{name}-beside.svg").write_text(probe_beside.drawn(strip), encoding="utf-8")
-    pages = " and ".join(f"[](/{page})" for page in strip.book)
-    return [
-        f"```{{figure}} probe/{name}-beside.svg",
-        f":alt: {strip.said}",
-        ":width: 100%",
-        "",
-        f"Beside the book's networks, a dot each: {pages}. Not the same measurement: {strip.not_comparable}.",
-        "```",
-        "",
-    ]
 
 
 def _figure(name, svg, label, caption=""):
@@ -248,13 +220,3 @@ def _figure(name, svg, label, caption=""):
         both.append(f'<div class="{mode}">{text}</div>')
     drawing = f'<div role="img" aria-label="{html.escape(label)}">{"".join(both)}</div>'
     return f"<figure>{drawing}{caption}</figure>"
-
-
-def _strip(name, strip):
-    """Where the reader's number lies beside the book's: a heading, the strip, and what to bear in mind."""
-    pages = " and ".join(f"page <code>{page}</code>" for page in strip.book)
-    said = f"A dot is a network of the book's, the line is yours: {pages}. "
-    said += f"Not the same measurement: {html.escape(strip.not_comparable)}."
-    caption = f"<figcaption>{said}</figcaption>"
-    figure = _figure(f"{name}-beside", probe_beside.drawn(strip), strip.said, caption)
-    return f"<h3>Beside the book's networks</h3>{figure}"

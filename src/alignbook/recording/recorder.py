@@ -25,7 +25,6 @@ from alignbook.probing.network import Network, device_of, unwrapped
 from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, only
 from alignbook.probing.untouched import random_states_kept, untouched
 
-from . import wandb
 from .instruments import INSTRUMENTS, Subject, foretold, why
 from .schedule import Budget, due
 from .state import COLUMNS, rows_of, taken
@@ -114,8 +113,7 @@ class Recorder:
     The network is measured in evaluation mode. Afterwards its weights, buffers, modes, attributes and all
     random states are restored bit for bit, so training continues exactly as it would without a recorder. The
     wrappers of DistributedDataParallel and torch.compile are removed for measuring, and only rank 0 records.
-    An instrument that does not apply or fails is left out, and so is a tracker that fails; ``left_out`` gives
-    the reason.
+    An instrument that does not apply or fails is left out, and ``left_out`` gives the reason.
 
     The instruments are those of the probe, always on the same number of examples: at most 64 for ``tangent``
     and 128 for ``curvature``. ``alignment`` uses at most 1,024 coordinates of a layer's input, drawn at
@@ -162,7 +160,6 @@ class Recorder:
         self._known: tuple | None = None  # what the network is asked and how it is called
         self._rows: dict[tuple[int, str], dict[tuple[str, str], float]] = {}
         self._unfit: set[str] = set()  # instruments that failed and never worked before
-        self._sinks: list[Callable] = []
         self._stopped: float | None = None  # when the last look ended
         self._last: int | None = None
         self._continued = False  # from a file, which does not hold the weights at the start
@@ -279,32 +276,6 @@ class Recorder:
 
             return drawn(self.table)
 
-    def log_to(self, tracker: Any) -> None:
-        """Send the rows so far, if the tracker takes past steps, and all future ones to a tracker of yours.
-
-        Parameters
-        ----------
-        tracker : object
-            One with ``add_scalar(name, value, step)`` (TensorBoard's SummaryWriter),
-            ``log_metrics(values, step=)`` (the module ``mlflow``, Lightning's loggers) or
-            ``log(values, step=)`` (the module ``wandb``, or one of its runs).
-
-        Raises
-        ------
-        ValueError
-            If the tracker has none of these.
-        """
-        rows = wandb.Rows(tracker) if callable(getattr(tracker, "define_metric", None)) else None
-        send = _sender(rows or tracker)
-        for (step, name), found in sorted(self._rows.items(), key=self._order):
-            send(step, _flat(name, found))
-        self._sinks.append(send)
-        if rows is not None:
-            rows.past = False
-            if rows.late:
-                what = f"{rows.late} rows of steps that the run has passed are not sent to it"
-                self.left_out["log_to"] = what
-
     def _order(self, item):
         """By step, then in the order in which the instruments were given."""
         (step, name), _ = item
@@ -351,11 +322,6 @@ class Recorder:
         if subject.said and not any(line.startswith(f"{name}: ") for line in self.said):
             self.said = (*self.said, *(f"{name}: {line}" for line in subject.said))
         self.left_out |= {f"{name} of {layer}": f"step {n}: {why}" for layer, why in subject.left.items()}
-        for send in self._sinks:
-            try:
-                send(n, _flat(name, found))
-            except Exception as error:  # nor does a tracker end the training
-                self.left_out["log_to"] = f"step {n}: {why(error)}"
 
     def _too_long(self, name, n, needed):
         takes = "" if needed is None else f"it would take about {duration(needed)}, and "
@@ -447,29 +413,6 @@ def _leads():
     """Whether this process records: the only one, or rank 0."""
     distributed = torch.distributed
     return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0
-
-
-def _flat(name, found):
-    """{name for a tracker: number}; without brackets, which MLflow refuses, and ``weight`` goes unsaid."""
-    named = {}
-    for (layer, parameter), value in found.items():
-        parts = ("alignbook", name, layer, parameter if parameter != "weight" else "")
-        named["/".join(filter(None, parts)).replace("(", "").replace(")", "")] = value
-    return named
-
-
-def _sender(tracker):
-    if callable(getattr(tracker, "add_scalar", None)):
-
-        def send(step, values):
-            for name, value in values.items():
-                tracker.add_scalar(name, value, step)
-
-        return send
-    for method in ("log_metrics", "log"):
-        if callable(getattr(tracker, method, None)):
-            return lambda step, values: getattr(tracker, method)(values, step=step)
-    raise ValueError(f"a {type(tracker).__name__} has no add_scalar, log_metrics or log")
 
 
 Recorder.__module__ = "alignbook.recording"
