@@ -44,7 +44,9 @@ def transfer_function(
 def alignment_curve(
     features: _Array, labels: _Array, thresholds: _Array | None = None, bias: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def tangent_alignment(model: nn.Module, inputs: Tensor, labels: Tensor) -> NDArray[np.float64]: ...
+def tangent_alignment(
+    model: nn.Module, inputs: Tensor, labels: Tensor, *, parameters: _Names = "trainable"
+) -> NDArray[np.float64]: ...
 def hessian_eigenvalues(
     model: nn.Module,
     loss: _Loss | None,

@@ -30,6 +30,7 @@ from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.metrics.spectral_density import MATRICES
 from alignbook.metrics.spectral_density import spectral_density as plain_spectral_density
 from alignbook.probing import parameters, representations
+from alignbook.probing.axes import reading
 from alignbook.probing.curvature import asymmetry
 from alignbook.probing.data import cast
 from alignbook.probing.gathering import gathered
@@ -406,6 +407,25 @@ DATA = """    inputs, targets : (n, …) tensors
         On the model's device; or data as :func:`alignbook.probe` takes them, a dict, a tuple, a dataset or a
         loader, which may hold the targets. Then ``loss`` may be None: the one that the probe measures.
 """
+
+
+def _of_chosen_layers(tangent_alignment):
+    """``tangent_alignment`` of the layers whose weights require gradients."""
+
+    @functools.wraps(tangent_alignment)
+    def checked(model, inputs, labels):
+        layers = {m: m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)}
+        train, order = {m for m in layers if m.weight.requires_grad}, []
+        if layers and not train:
+            raise ValueError("no layer's weight trains: parameters='all' takes all of them")
+        found = tangent_alignment(model, inputs, labels)
+        with torch.no_grad(), evaluation_mode(model), reading(layers, lambda layer, _: order.append(layer)):
+            model(inputs[:1].clone())
+        return found[[layer in train for layer in order]]
+
+    return checked
+
+
 RETURNS = "\n    Returns\n"
 MATRIX = """    matrix : {"hessian", "gauss-newton"}
         The Gauss-Newton matrix Jᵀ H J has no negative eigenvalues where the loss is convex in the outputs;
@@ -472,7 +492,13 @@ alignment_curve = _public(
     thresholds=_perhaps(_numbers),
     bias=_switch,
 )
-tangent_alignment = _public(metrics.tangent_alignment, finite=False, model=_network, labels=_numbers)
+tangent_alignment = _public(
+    _of_chosen_layers(metrics.tangent_alignment),
+    finite=False,
+    by_parameters=True,
+    model=_network,
+    labels=_numbers,
+)
 cka = _public(metrics.cka, x=_numbers, y=_numbers, debiased=_switch, batch_size=_perhaps(_integer(LEAST)))
 layer_cka = _public(
     plain_layer_cka,

@@ -31,7 +31,7 @@ def test_it_is_the_plain_function_where_nothing_is_wrong():
     np.testing.assert_array_equal(found, plain(model, *data()))
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert all(module.training and not hooked(module) for module in model.modules())
-    assert alignbook.tangent_alignment.__doc__ == plain.__doc__
+    assert alignbook.tangent_alignment.__doc__.startswith(plain.__doc__.partition("Returns")[0].rstrip())
 
 
 def hooked(module):
@@ -212,7 +212,8 @@ def test_frozen_weights_count_like_others():
     model = flat(nn.Linear(32, 5), nn.Tanh(), nn.Linear(5, 3))
     expected = alignbook.tangent_alignment(model, *data())
     model.requires_grad_(False)
-    np.testing.assert_array_equal(alignbook.tangent_alignment(model, *data()), expected)
+    found = alignbook.tangent_alignment(model, *data(), parameters="all")
+    np.testing.assert_array_equal(found, expected)
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
@@ -360,6 +361,7 @@ REFUSED_BY_LOOKING = [
     ],
 )
 def test_what_would_go_wrong_is_refused(model, message):
+    torch.manual_seed(1)  # three entries that are dropped twice are the same ones now and then
     model = model if next(model.parameters()).is_inference() else model.double()
     before = {module: hooked(module) for module in model.modules()}
     model.train()
@@ -407,7 +409,8 @@ def test_frozen_weights_behind_a_step_without_gradients():
     model = Centred().double()
     expected = alignbook.tangent_alignment(model, *data())
     model.requires_grad_(False)
-    np.testing.assert_array_equal(alignbook.tangent_alignment(model, *data()), expected)
+    found = alignbook.tangent_alignment(model, *data(), parameters="all")
+    np.testing.assert_array_equal(found, expected)
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 

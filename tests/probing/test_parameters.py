@@ -97,6 +97,17 @@ def test_a_slice_and_a_plane_move_only_what_is_meant():
     assert all(torch.equal(p, start[name]) for name, p in net.named_parameters())
 
 
+def test_tangent_alignment_is_that_of_the_layers_that_are_meant():
+    net, x, y = small()
+    every = alignbook.tangent_alignment(net, x, y)
+    net[2].requires_grad_(False)
+    np.testing.assert_array_equal(alignbook.tangent_alignment(net, x, y), every[[0, 2]])
+    np.testing.assert_array_equal(alignbook.tangent_alignment(net, x, y, parameters="all"), every)
+    np.testing.assert_array_equal(alignbook.tangent_alignment(net, x, y, parameters=["2", "4"]), every[1:])
+    with pytest.raises(ValueError, match="parameters='all'"):
+        alignbook.tangent_alignment(net.requires_grad_(False), x, y)
+
+
 def test_deviation_is_that_of_the_parameters_that_are_meant():
     net, x, y = small()
     before = {name: value.clone() for name, value in net.state_dict().items()}
