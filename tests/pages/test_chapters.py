@@ -174,7 +174,9 @@ def test_no_line_of_printed_code_is_wider_than_a_page():
 def test_every_exercise_of_every_chapter_runs(tmp_path, monkeypatch, capsys):
     for paper in PAPERS:
         text = (EXERCISES / f"{paper}.md").read_text(encoding="utf-8")
-        assert len(re.findall(r"^### \d", text, re.MULTILINE)) == text.count(":::{dropdown} Solution") == 3
+        assert len(re.findall(r"^## \d", text, re.MULTILINE)) == text.count(":::{dropdown} Solution") == 3
+        assert len(re.findall(r"^\*\d+ minutes, \w+\. Predict first: .*\*$", text, re.MULTILINE)) == 3
+        assert text.count(":::{dropdown} Hint") == 3 and text.count("## An open problem") == 1
         code = "\n".join(re.findall(r"```pycon\n(.*?)```", text, re.DOTALL))
         examples = doctest.DocTestParser().get_doctest(code, {}, paper, paper, 0)
         report = []

@@ -1,20 +1,53 @@
-"""Pages worth quoting: their code prints what they show."""
+"""Pages worth quoting: their code prints what they show, and their pictures show what they say."""
 
 import doctest
 import re
 
-import pytest
+import numpy as np
 
 from alignbook import paths
+from alignbook.pages import one_network, traps
 
-PAGES = ["errata"]
+
+def text_of(page):
+    return (paths.root() / "book" / f"{page}.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_the_page_prints_what_it_shows(page):
-    text = (paths.root() / "book" / f"{page}.md").read_text(encoding="utf-8")
-    code = "\n".join(re.findall(r"```pycon\n(.*?)```", text, re.DOTALL))
-    examples = doctest.DocTestParser().get_doctest(code, {}, page, page, 0)
+def test_the_code_of_the_errata_prints_what_they_show():
+    code = "\n".join(re.findall(r"```pycon\n(.*?)```", text_of("errata"), re.DOTALL))
+    examples = doctest.DocTestParser().get_doctest(code, {}, "errata", "errata", 0)
     assert examples.examples
     report = []
     assert not doctest.DocTestRunner(verbose=False).run(examples, out=report.append).failed, "".join(report)
+
+
+def test_each_trap_has_a_picture_that_shows_it():
+    drawn = re.findall(r"```\{image\} traps/(\w+)\.svg\n:alt: \w", text_of("traps"))
+    assert drawn == list(traps.PICTURES) and text_of("traps").count("**Do this instead.**") == 7
+
+    ends = one_network.table().query("task == 'random' and step == 512").mean(numeric_only=True)
+    floor = traps.floors(filters=64, entries=27)
+    assert floor < ends["misalignment"] < ends["random_bases"] - 2
+
+    early, _, late = traps.stops()
+    assert early[1] < 0.5 and late[1] == 1 and early[2].argmax() > late[2].argmax() + 2
+
+    weights, relative = np.divide(traps.curvatures(8), traps.curvatures(1))
+    assert weights > 10 and abs(relative - 1) < 1e-3
+
+    (raw_first, less_first), *_, (raw, less) = traps.untrained()
+    assert raw / raw_first < 0.6 and less / less_first > 0.8
+
+    trained, negatives, again = (share for _, share in traps.passed())
+    assert negatives < trained - 0.1 and abs(again - trained) < 0.02
+
+
+def test_a_censored_fit_finds_the_law_that_least_squares_miss():
+    rng = np.random.default_rng(0)
+    depths = np.repeat([10, 14, 20, 28, 40, 56, 80], 200)
+    peaks = traps.TRUE[0] * depths ** traps.TRUE[1] * np.exp(0.25 * rng.standard_normal(len(depths)))
+    layers = np.maximum(1, peaks.round())
+    offset, power = traps.censored_fit(depths, layers)
+    middle = np.log(traps.TRUE[0]) + traps.TRUE[1] * np.log(30)
+    assert abs(power - traps.TRUE[1]) < 0.05 and abs(offset + power * np.log(30) - middle) < 0.05
+    assert np.polyfit(np.log(depths), np.log(layers), 1)[0] < traps.TRUE[1] - 0.1

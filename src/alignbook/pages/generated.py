@@ -13,6 +13,7 @@ from alignbook.pages import (
     executed,
     glance,
     ideas,
+    one_network,
     page,
     playground,
     probe_page,
@@ -21,10 +22,16 @@ from alignbook.pages import (
     scorecard,
     share,
     tables,
+    traps,
 )
 from alignbook.pages.names import spoken
 from alignbook.runs import notebooks
 
+EXERCISES = """\
+## Exercises
+
+[](/exercises/{}): three that take minutes, each with a hint and a solution, and an open problem.
+"""
 PAPERS = {  # chapters, by their folder
     "random_labels": "What do neural networks learn when trained with random labels?",
     "representation_alignment": "Representation alignment in neural networks",
@@ -48,9 +55,10 @@ def write(books, records, pages):
     for paper in PAPERS:
         group = [record for record in ordered if record.paper == paper]
         if group:
-            prose = [pages / part / f"{paper}.md" for part in ("chapters", "exercises")]
-            texts = [path.read_text(encoding="utf-8") if path.is_file() else "" for path in prose]
-            text = chapter.write(paper, *texts, group)
+            argument = pages / "chapters" / f"{paper}.md"
+            opening = argument.read_text(encoding="utf-8") if argument.is_file() else ""
+            exercises = EXERCISES.format(paper) if (pages / "exercises" / f"{paper}.md").is_file() else ""
+            text = chapter.write(paper, opening, exercises, group)
             (pages / paper / "index.md").write_text(text, encoding="utf-8")
     told = {record.name: spoken(record.finding.text) for record in ordered}
     shown = {"description": told, "picture": share.write(ordered, pages)}
@@ -65,6 +73,8 @@ def write_apart(books, pages):
     _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
     _drawn(pages, ideas, ideas.draw)
     _drawn(pages, playground, playground.draw)
+    if one_network.folder().is_dir():
+        _drawn(pages, traps, traps.draw, one_network.folder())
     reference.write(books, pages)
     (pages / "about.md").write_text(about.page(), encoding="utf-8")
 
