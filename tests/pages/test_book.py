@@ -26,6 +26,7 @@ pytestmark = pytest.mark.book
 NAMES = [book.name for book in notebooks.every()]
 PROSE = [
     "index",
+    "tour",
     "ideas",
     "playground",
     "errata",

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from alignbook import paths
-from alignbook.pages import one_network, traps
+from alignbook.pages import one_network, tour, traps
 
 
 def text_of(page):
@@ -19,6 +19,27 @@ def test_the_code_of_the_errata_prints_what_they_show():
     assert examples.examples
     report = []
     assert not doctest.DocTestRunner(verbose=False).run(examples, out=report.append).failed, "".join(report)
+
+
+def test_the_tour_includes_what_is_drawn_and_its_numbers_are_those_of_the_runs(tmp_path):
+    tour.draw(tmp_path)
+    named = re.findall(r"```\{(?:include|image)\} (\S+)", text_of("tour"))
+    drawn = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    assert set(named) == drawn and len(named) == len(set(named))
+    table = one_network.table()
+    end = table.query("task == 'random' and step == 512")
+    assert table["seed"].nunique() == len(end) == 29
+    said = (tmp_path / "tour-filters-seen.txt").read_text()
+    assert f"{end['random_bases'].mean():.1f} with random" in said
+    said = (tmp_path / "tour-features-seen.txt").read_text()
+    assert said.endswith(f"{100 * end['features'].mean():.0f} % at the end.\n")
+    # What the prose says of them.
+    assert end[tour.LAYERS].mean().idxmax() == "tangent2" and end["accuracy"].mean() > 0.99
+    early = table.query("task == 'random' and step == 0")[tour.LAYERS].mean()
+    assert early.idxmax() != "tangent2"
+    tuned, scratch = (table[table["task"] == task].groupby("step") for task in ("fine-tuned", "real"))
+    losses, bends = (tuned[name].mean()[0] / scratch[name].mean()[0] for name in ("loss", "curvature"))
+    assert losses > 1.5 and bends > 10 and tuned["loss"].mean()[64] < scratch["loss"].mean()[64] - 0.5
 
 
 def test_each_trap_has_a_picture_that_shows_it():

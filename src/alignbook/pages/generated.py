@@ -22,6 +22,7 @@ from alignbook.pages import (
     scorecard,
     share,
     tables,
+    tour,
     traps,
 )
 from alignbook.pages.names import spoken
@@ -63,7 +64,6 @@ def write(books, records, pages):
     told = {record.name: spoken(record.finding.text) for record in ordered}
     shown = {"description": told, "picture": share.write(ordered, pages)}
     (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
-    ideas.tell(ordered, pages)
 
 
 def write_apart(books, pages):
@@ -75,6 +75,7 @@ def write_apart(books, pages):
     _drawn(pages, playground, playground.draw)
     if one_network.folder().is_dir():
         _drawn(pages, traps, traps.draw, one_network.folder())
+        _drawn(pages, tour, tour.draw, one_network.folder())
     reference.write(books, pages)
     (pages / "about.md").write_text(about.page(), encoding="utf-8")
 

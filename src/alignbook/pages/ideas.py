@@ -1,4 +1,4 @@
-"""The pictures of the chapter "Four ideas in ten minutes", and what the pages found about each idea.
+"""The pictures of the chapter "Four ideas in ten minutes".
 
 Every curve comes from the same functions that measure networks in the book, on data small enough to be
 written as a formula; nothing is stored.
@@ -9,23 +9,11 @@ import itertools
 import numpy as np
 
 from alignbook import metrics
-from alignbook.pages import glance, toys
+from alignbook.pages import toys
 from alignbook.pages.interactive import Axis, Control, Field, Layer, Readout, picture
 from alignbook.pages.style import SEQUENCE
 
 BLUE, ORANGE, GREEN, BLACK, GREY = (SEQUENCE[n] for n in (0, 1, 2, 6, 7))
-PAGES = {  # that test each idea: the paper, then its figures
-    "alignment": (
-        "representation_alignment", "fig04_two_labellings", "fig06_architectures", "fig11_peaks_transfer",
-    ),
-    "misalignment": (
-        "random_labels", "fig02_misalignment", "fig04_transfer_function", "tab01_covariance_init",
-    ),
-    "tangent": ("signal_propagation", "fig02_hierarchy", "fig03_peak_law", "fig06_collinearity"),
-    "landscape": (
-        "transferability", "fig03_flat_minima", "fig05_landscapes_at_initialisation", "fig06_loss_variation",
-    ),
-}  # fmt: skip
 TURNS = list(range(0, 91, 10))  # degrees
 
 
@@ -33,18 +21,6 @@ def draw(pages):
     """Write the picture of each idea, which ``ideas.md`` includes, into the folder ``pages``."""
     for idea, drawn in PICTURES.items():
         (pages / f"idea-{idea}.txt").write_text(f"{drawn().data}\n", encoding="utf-8")
-
-
-def tell(records, pages):
-    """Write what the pages found about each idea, which ``ideas.md`` includes, into the folder ``pages``.
-
-    records : record.Record of every page; an idea lists those of its pages that are among them
-    """
-    shown = {record.name: record for record in records}
-    for idea, (paper, *slugs) in PAGES.items():
-        names = [f"{paper}/{slug}" for slug in slugs]
-        found = glance.told([shown[name] for name in names if name in shown])
-        (pages / f"found-{idea}.txt").write_text(f"{found}\n", encoding="utf-8")
 
 
 # 1. Features and labels
@@ -197,9 +173,10 @@ def tangent():
 # 4. The loss around a minimum
 
 CURVATURES = [0.5, 1.0, 2.0, 4.0, 8.0]
-SHIFTS = [0.0, 0.25, 0.5, 0.75, 1.0]
+SHIFTS = [0.0, 0.125, 0.25, 0.375, 0.5]
 RATES = [0.05, 0.1, 0.2, 0.3]
 MOVES = np.arange(9)  # steps of gradient descent
+LEAST = 1e-3  # of the losses on a logarithmic axis
 
 
 def landscape():
@@ -213,6 +190,7 @@ def landscape():
     every = list(itertools.product(CURVATURES, SHIFTS, RATES))
     places = [shift * (1 - (1 - rate * known[c]) ** MOVES) for c, shift, rate in every]
     losses = [known[c] / 2 * (w - shift) ** 2 for (c, shift, _), w in zip(every, places, strict=True)]
+    shown = np.maximum(losses, LEAST)
     by = ("curvature", "shift", "rate")
     return picture(
         "landscape",
@@ -231,8 +209,10 @@ def landscape():
                   ("curvature",), dashed=True),
             Layer("new", "line", weights, list(slopes.values()), BLUE, "loss of the new task",
                   ("curvature", "shift")),
+            Layer("path", "line", places, losses, ORANGE, by=by),
             Layer("steps", "dots", places, losses, ORANGE, "gradient descent", by),
-            Layer("curve", "line", MOVES, losses, ORANGE, by=by, field=1),
+            Layer("curve", "line", MOVES, shown, ORANGE, by=by, field=1),
+            Layer("each", "dots", MOVES, shown, ORANGE, by=by, field=1),
         ],
         readouts=[
             Readout("top", "largest Hessian eigenvalue:", ("curvature",),
@@ -240,8 +220,9 @@ def landscape():
             Readout("start", "new loss at the old minimum:", by, [f"{loss[0]:.2f}" for loss in losses]),
             Readout("end", "after eight steps:", by, [f"{loss[-1]:.2f}" for loss in losses]),
         ],
-        beside=Field(Axis("steps of gradient descent", 0, 8), Axis("loss of the new task", 0, 4.2),
-                     "The loss of the new task over eight steps."),
+        beside=Field(Axis("steps of gradient descent", 0, 8),
+                     Axis("loss of the new task", LEAST, 1e3, log=True),
+                     "The loss of the new task over eight steps, on a logarithmic axis: it falls or grows."),
     )  # fmt: skip
 
 
