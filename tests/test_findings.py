@@ -28,6 +28,12 @@ def test_a_finding_is_filled_from_its_claims():
     assert found == findings.Finding("It rises by 2.0 (1.5 to 2.5), paper 3.", "Only 5 seeds.")
 
 
+def test_an_id_may_have_a_dot():
+    claim = replace(claims(HOLDS)[0], id="rises-0.8")
+    front = FRONT | {"finding": "{rises-0.8:.1f}, {rises-0.8.low}", "caveat": "", "stands_on": {}}
+    assert findings.of(front, [claim], []).text == "2.0, 1.5"
+
+
 @pytest.mark.parametrize(
     ("outcomes", "sentence"),
     [

@@ -13,7 +13,6 @@ of a statement with cases is followed by the case's: ``{slope-mnist:.1f}``.
 """
 
 import re
-import string
 from dataclasses import dataclass
 
 from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN, OUTCOMES, Claim, KeyNumber
@@ -30,7 +29,8 @@ _PLAIN = {
 }
 _HERE = "With these parameters"
 _UNTESTED = "These parameters are too far from the paper's to say anything about its claim."
-_FORMATTER = string.Formatter()
+# An id may have a dot, as in {share-0.8:.2f}.
+_FIELD = re.compile(r"\{([^{}:]+?)(?:\.(low|high|paper|seeds))?(?::([^{}]*))?\}")
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 
 
@@ -174,7 +174,11 @@ class _NotMeasured(Exception):
 
 
 def _filled(text, claims):
-    wanted = {re.split(r"[.\[]", name)[0] for _, name, _, _ in _FORMATTER.parse(text) if name}
-    if wanted - claims.keys() or any(claims[id].measured is None for id in wanted):
-        raise _NotMeasured
-    return text.format_map({id: Value(claims[id]) for id in wanted})
+    def value(field):
+        id, end, form = field.groups()
+        if id not in claims or claims[id].measured is None:
+            raise _NotMeasured
+        number = Value(claims[id])
+        return format(getattr(number, end) if end else float(number), form or "")
+
+    return _FIELD.sub(value, text)

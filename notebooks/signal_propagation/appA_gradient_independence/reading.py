@@ -95,8 +95,11 @@ def off(table, parameters):
 
 
 EXPONENT = {"unit": "in the exponent of N", "because": "0.1 halves an error over a thousandfold width"}
-BIASES = {"none": "no biases, Equation 8", "first layer": "a bias in the first layer, Equations A(1) and A(2)",
-          "all layers": "biases in all layers, as Appendix A counts parameters"}  # fmt: skip
+BIASES = {
+    "none": "no biases, Equation 8",
+    "first layer": "a bias in the first layer, Equations A(1) and A(2)",
+    "all layers": "biases in all layers, as Appendix A counts parameters",
+}
 STATEMENTS = [
     Statement(
         "independent", "The wider the network, the less a fresh copy in place of Wᵀ changes the result.",
