@@ -3,13 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED, KeyNumber
 from alignbook.over_seeds import at
-from alignbook.statements import Requirement, Statement
-from alignbook.wording import fitting, opening, weaker
+from alignbook.statements import Case, Number, Statement
 
 from ..linear_descent import first_steps, reducible
-from ..names import title
 from .design import REPRESENTATIONS, TOLERANCE
 
 RATIO = 0.9  # of Proposition 2
@@ -17,7 +14,6 @@ RATIO = 0.9  # of Proposition 2
 FIGURE_9 = {"y1": {10: 1.0}, "y2": {5: 0.9, 50: 0.1}}
 PRINTED_9 = {5: 115.0, 10: 70.0, 50: 30.0}  # Section 6.2: singular values, approximately
 POINTS_9 = 1000  # Section 6.2
-ROWS_OF_LENGTH_ONE = False  # what Section 6.2 says: nothing
 EARLY, LATE = 0.5, 0.01  # of y_1's loss left: where Figure 9's curves are compared
 
 
@@ -77,7 +73,8 @@ def two_labels(singular):
 
 def crossing(table, step_size):
     """Per seed, on learned features: ``early``, how much less of y_2's loss than of y_1's is left when half
-    of y_1's is, ``late``, how much more when 1 % of y_1's is, and ``step``, the first at which it is more.
+    of y_1's is, ``late``, how much more when 1 % of y_1's is, both over what is left of y_1's then, and
+    ``step``, the first at which it is more.
     """
     rows = {}
     for (seed, name), (singular, _) in spectra(table).items():
@@ -93,7 +90,7 @@ def crossing(table, step_size):
 
         times = first_steps(singular, labels["y1"], rate, [EARLY, LATE])
         early, late = lead(times)
-        rows[seed] = {"early": early, "late": -late, "step": np.nan}
+        rows[seed] = {"early": early / EARLY, "late": -late / LATE, "step": np.nan}
         if early > 0 > late:
             # One change of sign in between: y_1's loss is geometric, y_2's a sum of such.
             low, high = times
@@ -142,16 +139,41 @@ def least_square(table, parameters):
     return float(least) / POINTS_9 if spectra(table) else None
 
 
-SHARE = "of the larger of ‖y‖² and the loss, the largest difference"
-ROUNDING = {"exactly": 0.0, "within": TOLERANCE, "unit": SHARE}
-FIGURE = {"source": "Figure 9, Section 6.2", "above": 0, "unit": "of the loss"}
-SCALED = Requirement(
-    "Section 6.2 says that the rows are scaled", lambda table, parameters: ROWS_OF_LENGTH_ONE,
-)  # fmt: skip
+def tightness(table, parameters, name):
+    """Steps to remove ``RATIO`` of the reducible loss over Proposition 2's bound, rounded up, by seed."""
+    found = {
+        seed: best_bound(*values, parameters["step_size"])
+        for (seed, of), values in spectra(table).items() if of == name
+    }  # fmt: skip
+    return pd.Series({seed: steps / bound for seed, (steps, bound) in found.items()}, dtype=float)
+
+
+ROUNDING = {
+    "exactly": 0.0, "within": TOLERANCE, "unit": "of the larger of ‖y‖² and the loss, the largest difference",
+}  # fmt: skip
 STATEMENTS = [
     Statement(
         "equation-3", "Equation 3 predicts every step of gradient descent at step sizes below σ^-2_1.",
         source="Proposition 1, Equation 3", of=lambda t, p: worst(t, high=1), headline=True, **ROUNDING,
+    ),
+    Statement(
+        "bound", "Proposition 2 bounds the number of steps.", source="Proposition 2, Appendix B",
+        of=above_bound, exactly=0.0, within=0.0, unit="steps above the bound, rounded up",
+    ),
+    Statement(
+        "cross", "Of two labellings, the one that is learned faster at first falls behind later.",
+        source="Figure 9, Section 6.2", above=0, matters=0.1, unit="of what is left of y_1's loss",
+        because="a tenth of a curve's height can be seen",
+        of=lambda t, p, when: crossing(t, p["step_size"])[when],
+        each=lambda p: [
+            Case("early", "y_2 is ahead when half of y_1's loss is left", {"when": "early"}),
+            Case("late", "y_2 is behind when 1 % of y_1's loss is left", {"when": "late"}),
+        ],
+    ),
+    Statement(
+        "unit-rows", "Figure 9's printed singular values are those of rows of at most length one.",
+        source="Sections 4 and 6.2", of=least_square, exactly=1.0, within=0.0,
+        unit="mean squared length, at least", post_hoc="asked after the printed values had been seen",
     ),
     Statement(
         "equation-3-beyond", "Equation 3 predicts gradient descent at larger step sizes, too.",
@@ -162,86 +184,11 @@ STATEMENTS = [
         source="Propositions 1 and 2 assume less than half of it", of=unstable, exactly=0.0, within=0.0,
         unit="runs that behave otherwise", ours=True,
     ),
-    Statement(
-        "bound", "Proposition 2 bounds the number of steps.", source="Proposition 2, Appendix B",
-        of=above_bound, exactly=0.0, within=0.0, unit="steps above the bound, rounded up",
-    ),
-    Statement(
-        "early", "At first y_2 is learned faster: less of its loss is left when half of y_1's is left.",
-        of=lambda t, p: crossing(t, p["step_size"])["early"], **FIGURE, ours=True,
-        matters=0.05, because="a tenth of what is left of y_1's loss then",
-    ),
-    Statement(
-        "late", "Later y_2 falls behind: more of its loss is left when 1 % of y_1's is left.",
-        of=lambda t, p: crossing(t, p["step_size"])["late"], **FIGURE, ours=True,
-        matters=0.005, because="half of what is left of y_1's loss then",
-    ),
-    Statement(
-        "unit-rows", "The rows of Figure 9's representation have at most length one.",
-        source="Sections 4 and 6.2", of=least_square, exactly=1.0, within=0.0,
-        unit="mean squared length by the printed values, at least", requires=(SCALED,),
+]  # fmt: skip
+NUMBERS = [
+    Number("step", "step at which the curves cross", lambda t, p: crossing(t, p["step_size"])["step"]),
+    Number(
+        "tight", "steps over the bound", tightness, paper="at most 1",
+        each=lambda p: [Case(name, words, {"name": name}) for name, words in REPRESENTATIONS.items()],
     ),
 ]  # fmt: skip
-
-CROSSED = {  # whether Figure 9's labels cross, by the weaker verdict on early and late
-    NOT_RUN: "Figure 9's labels were not tried",
-    NOT_JUDGED: "whether labels cross as in Figure 9 is not judged",
-    CONTRADICTED: "Figure 9's labels do not cross as in the paper",
-    ABSENT: "Figure 9's labels cross by too little to matter",
-    UNDECIDED: "it is undecided whether labels cross as in Figure 9",
-    HOLDS: "as in Figure 9, labels that are ahead at first can fall behind",
-}
-
-
-def finding(table, parameters, claims):
-    """Whether Equation 3 is gradient descent, how far off, and whether Figure 9's curves cross."""
-    claim = claims["equation-3"]
-    said = opening(
-        claim,
-        "Gradient descent follows the paper's formula at every step, at step sizes that it allows",
-        contradicted="Gradient descent does not follow the paper's formula",
-        absent="Gradient descent departs from the paper's formula by too little to matter",
-    )  # fmt: skip
-    if said is None:
-        return "No linear model at the printed step sizes is among the results."
-    so = ", so alignment sets the speed" if claim.outcome == HOLDS else ""
-    crossed = CROSSED[weaker(claims["early"], claims["late"])]
-    learned = f"features learned from {parameters['points']:,} {title(parameters['dataset'])} images"
-    other = f"Figure 9 here uses {learned}, not {POINTS_9} CT rows"
-    size = f"{claim.measured:.0e} of the starting loss"
-    return fitting(
-        f"{said} (largest difference {size}){so}; {crossed}. {other}.",
-        f"{said} (error {size}){so}; {crossed}. {other}.",
-        f"{said} (error {size}); {crossed}. {other}.",
-    )
-
-
-def key_numbers(table, parameters):
-    """The largest stable step size, and how tight the bound is."""
-    rows = deviations(table)
-    if rows.empty:
-        return []
-    falls = rows.groupby("multiple")["falls"].min()
-    stable = falls.index[falls == 1]
-    tight = []
-    for name in REPRESENTATIONS:
-        found = [
-            best_bound(*values, parameters["step_size"])
-            for (_, of), values in spectra(table).items() if of == name
-        ]  # fmt: skip
-        tight.append(f"{np.mean([steps / bound for steps, bound in found]):.2f}")
-    return [
-        KeyNumber(
-            "largest step size tried at which the loss never rises, in units of σ^-2_1 (the propositions "
-            "assume less than 1)",
-            f"{stable.max():g}" if len(stable) else None,
-        ),
-        *(
-            KeyNumber(
-                f"steps to remove {RATIO:.0%} of the reducible loss over Proposition 2's bound, rounded up, "
-                f"{words}",
-                ratio, "at most 1",
-            )
-            for words, ratio in zip(REPRESENTATIONS.values(), tight, strict=True)
-        ),
-    ]  # fmt: skip

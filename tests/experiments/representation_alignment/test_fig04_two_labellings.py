@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.representation_alignment.fig04_two_labellings import design, experiment, reading
+from tests import judging
 
 PARAMETERS = {"points": 40, "fewer": 11, "spread": 0.3, "step_size": 0.5, "remaining": 0.01, "seeds": 3}
 
@@ -23,16 +23,7 @@ def table():
     return pd.concat(tables, ignore_index=True)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(table).values()}
-
-
-def judged(table, **changed):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS | changed)}
-
-
-def found(table, **changed):
-    return reading.finding(table, PARAMETERS, judged(table, **changed))
+claims, outcomes, _ = judging.of(reading, PARAMETERS)
 
 
 def test_both_labellings_are_separated_by_a_line():
@@ -58,17 +49,16 @@ def test_equation_3_counts_the_steps_that_are_run(table):
     assert table["steps"].min() > 0
 
 
+FOUR = ("higher", "faster", "along-first", "along-second")
+
+
 def test_claims_hold_and_fail(table):
     # The printed singular values are not those of 1000 points, whatever the runs say.
     either = {"trace": CONTRADICTED, "separable-first": HOLDS, "separable-second": HOLDS}
-    five = ("higher", "first", "second", "faster", "below")
-    assert outcomes(table) == dict.fromkeys(five, HOLDS) | either
-    assert "sum to 1000" in judged(table)["trace"].opposed_by and "99.8" in judged(table)["trace"].opposed_by
-    assert "align more than" in found(table) and "they are learned faster:" in found(table)
-    assert "cannot be those of 1000 points" in found(table)
+    assert outcomes(table) == dict.fromkeys(FOUR, HOLDS) | either
+    assert claims(table)["trace"].measured == pytest.approx((9.58**2 + 2.84**2) / 1000)
     swapped = table.assign(labelling=table["labelling"].map({"first": "second", "second": "first"}))
-    assert outcomes(swapped) == dict.fromkeys(five, CONTRADICTED) | either
-    assert "align less than" in found(swapped) and "they are learned more slowly:" in found(swapped)
+    assert outcomes(swapped) == dict.fromkeys(FOUR, CONTRADICTED) | either
 
 
 def test_labellings_that_do_not_differ(table):
@@ -76,25 +66,21 @@ def test_labellings_that_do_not_differ(table):
     second = rows["labelling"] == "second"
     rows.loc[second, "along1"] += 0.003 * rows["seed"]
     rows.loc[second, "steps"] += 0.1 * rows["seed"]
-    assert outcomes(rows)["higher"] == outcomes(rows)["faster"] == outcomes(rows)["below"] == ABSENT
-    assert "align equally well; they are learned equally fast:" in found(rows)
+    assert outcomes(rows)["higher"] == outcomes(rows)["faster"] == NO_EFFECT
 
 
 def test_clouds_that_overlap_are_not_separated(table):
     rows = table[table["points"] == 40].assign(points=2000)
-    wide = judged(rows, points=2000, spread=0.5)
+    wide = claims(rows, points=2000, spread=0.5)
     assert wide["separable-first"].outcome == CONTRADICTED and wide["separable-second"].outcome == HOLDS
     assert 0 < wide["separable-first"].measured < 0.01
 
 
-def test_printed_singular_values_that_fit_would_hold():
-    assert abs(reading.mean_square((30.31, 9.02)) - 1) <= reading.ROUNDING
-
-
-def test_words_and_nothing(table):
-    assert [key.paper for key in reading.key_numbers(table, PARAMETERS)] == ["9.58", "2.84", None]
-    nothing = pd.DataFrame({"unit": []})
-    assert found(nothing) == "The two labellings are not both among the results."
+def test_numbers_are_those_of_the_figure(table):
+    found = {one.id: one for number in reading.NUMBERS for one in number.measured(table, PARAMETERS)}
+    assert [found[f"sigma-{n}"].paper for n in (1, 2)] == list(design.PRINTED)
+    rows = table[(table["points"] == 40) & (table["labelling"] == "second")]
+    assert found["steps-second"].measured == pytest.approx(rows["steps"].mean())
 
 
 @pytest.mark.parametrize(
