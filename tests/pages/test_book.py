@@ -32,6 +32,7 @@ PROSE = [
     "errata",
     "traps",
     *(f"exercises/{paper}" for paper in dict.fromkeys(book.paper for book in notebooks.every())),
+    "questions",
     "glossary",
     "findings",
     "scorecard",
