@@ -23,11 +23,6 @@ def change(frame, end):
     return pd.Series(rise_and_fall(frame)[end], frame.index) if len(frame) else pd.Series(dtype=float)
 
 
-def percent(values):
-    """Mean change of a curve in percent, from differences of its logarithm, without its sign: ``59 %``."""
-    return f"{100 * abs(np.expm1(np.mean(values))):.2g} %"
-
-
 def rise_and_fall(curves):
     """How far f rises from its smallest σ to its peak and falls from there to its largest σ.
 

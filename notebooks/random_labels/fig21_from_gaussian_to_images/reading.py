@@ -160,12 +160,7 @@ STATEMENTS = [
         each=lambda p: [Case("rises", "it rises", {"end": RISE}), Case("falls", "it falls", {"end": FALL})],
     ),
 ]  # fmt: skip
-SAID = {
-    "permuted": PERMUTED,
-    "stride-3": IMAGES,
-    "stride-2": "images, stride 2",
-    "stride-1": "images, stride 1",
-}
+SHOWN = {"permuted": PERMUTED} | {f"stride-{n}": f"images, stride {n}" for n in (3, 2, 1)}
 NUMBERS = [
     Number(
         "departure", "departure of the mean curve", lambda t, p, step: of_mean(t, step),
