@@ -39,7 +39,7 @@ def missed(table, parameters, labelling):
 
 
 def printed_square(table, parameters):
-    """Mean squared length of ``PRINTED_POINTS`` points with the printed singular values; None without runs."""
+    """Mean squared length of ``PRINTED_POINTS`` points with the printed singular values; None of no runs."""
     return sum(sigma**2 for sigma in PRINTED) / PRINTED_POINTS if len(at(table, labelling="first")) else None
 
 
@@ -51,7 +51,8 @@ SHARE = {"matters": 0.05, "unit": "of ‖y‖²", "because": "a twentieth is abo
 STATEMENTS = [
     Statement(
         "higher", "Between the two singular values, the labelling along v_1 aligns more.",
-        source="Figures 3 and 4, Section 4.1", of=lambda t, p: contrast(t, p, 1), above=0, headline=True, **SHARE,
+        source="Figures 3 and 4, Section 4.1", of=lambda t, p: contrast(t, p, 1), above=0, headline=True,
+        **SHARE,
     ),
     Statement(
         "faster", "Gradient descent learns the better aligned labelling in fewer steps.",

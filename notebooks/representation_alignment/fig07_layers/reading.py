@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, once, weakest
+from alignbook.over_seeds import at, curves, difference, once
 from alignbook.statements import Case, Number, Statement
 
-from ..curve_order import HIGHER, LARGER, by_layer, share_above
+from ..curve_order import HIGHER, LARGER, by_layer, share_above, weakest_step
 from ..names import by_set, title
 
 WIDE = -1.0  # the darkest pixel of the authors' demo
@@ -22,16 +22,6 @@ def areas(table, dataset, when="after"):
     if when == "further":
         return curves(at(table, kind="further", dataset=dataset), "layer", "area").rename(columns=int)
     return by_layer(at(table, kind="area", dataset=dataset), 0 if when == "before" else None)
-
-
-def steps(values):
-    """(seeds × steps) frame: the area of each layer less that of the layer before it, from the inputs on."""
-    return values if values.empty else values.diff(axis=1).iloc[:, 1:]
-
-
-def weakest_step(values):
-    found = steps(values)
-    return weakest(*(found[layer] for layer in found))
 
 
 def rises(table, parameters, dataset, when="after", darkest=None):

@@ -17,7 +17,7 @@ def areas(table, task, epoch=None, normalisation=NORMALISATIONS[0]):
 
 def rise(table, parameters):
     """The weakest rise from one hidden layer to the next, source task."""
-    return weakest_step(areas(table, "source"))
+    return weakest_step(areas(table, "source").drop(columns=0, errors="ignore"))
 
 
 def first_over_last(table, task, normalisation=NORMALISATIONS[0]):
