@@ -1,15 +1,11 @@
 """How the gradient's size changes on its way back, and whether weights suppress its directions."""
 
 import numpy as np
+import pandas as pd
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, KeyNumber, interval
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
-from alignbook.statements import Statement
-from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.targets import LEARNED, STARTS, each, of_target, words
-from alignbook.wording import IT, by_verdict, fitting, over_cases, sentences
-
-from .design import BIN
+from alignbook.statements import Case, Number, Statement
+from alignbook.studies.transferability.targets import STARTS, of_target, source_of
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "with respect to the layer's input",
@@ -22,7 +18,6 @@ READINGS = {  # of "projection of weight on the singular vectors of gradient"
     "right": "‖W v_i‖, on that of the inputs",
 }
 LEADING = 0.1  # share of the singular vectors that lead
-SOURCE, SEEN = "cifar10", 10  # stored when the histograms' width on the absolute axis was looked at
 
 
 def rows_of(table, target, kind, step=None):
@@ -69,12 +64,6 @@ def decades(rows, column="inputs"):
     return -slope(np.log10(profile(rows, column)))
 
 
-def lower_half(table, parameters, step):
-    """:func:`half` of the lower layers, random less pre-trained, without sign: the largest of any target."""
-    found = [apart(rows_of(table, name, "scale", step), half(True)).mean() for name in parameters["targets"]]
-    return max(map(abs, found))
-
-
 def extent(rows):
     """log2 of the largest over the smallest size among the convolutions, a sample; 0: the size stays."""
     found = np.log2(profile(rows))
@@ -89,15 +78,6 @@ def size(rows):
 def spread(rows):
     """By how many decades that size differs from image to image, a sample."""
     return sample(middle_of(rows), "spread")
-
-
-def width(rows):
-    """log2 of the standard deviation of the entries' magnitudes, from the histogram's bins, a sample."""
-    counts = curves(rows, "decade", "count").fillna(0)
-    if not len(counts):
-        return first(counts)
-    shares, middles = counts.div(counts.sum(axis=1), axis=0), 10 ** (counts.columns + BIN / 2)
-    return np.log2(shares @ middles**2 - (shares @ middles) ** 2) / 2
 
 
 def projections(rows, reading="both"):
@@ -116,13 +96,6 @@ def magnitude(rows, reading="both"):
     """log2 of the mean projection on the leading singular vectors itself, as the paper plots it, a sample."""
     found = curves(middle_of(rows), "index", reading)
     return np.log2(_lead(found).mean(axis=1)) if len(found) else first(found)
-
-
-def times_by_magnitude(table, parameters):
-    """``2.1 to 2.4``: over the targets, :func:`magnitude` of pre-trained over random weights; "" of none."""
-    logs = [apart(rows_of(table, name, "projection"), magnitude) for name in parameters["targets"]]
-    times = [2 ** -found.mean() for found in logs if len(found)]
-    return " to ".join(dict.fromkeys(f"{end:.1f}" for end in (min(times), max(times)))) if times else ""
 
 
 def against_shuffled(rows):
@@ -151,146 +124,123 @@ def apart(rows, measure):
     return difference(both["scratch"], both["pretrained"])
 
 
-def growth(rows):
-    """Growth by the fitted slope from the last convolution to the first, mean over seeds, of each start."""
-    steps = convolutions(rows)["position"].nunique() - 1 if len(rows) else 0
-    return 10 ** (steps * pairs(rows, decades).mean())
+def ends(rows):
+    """log10 of the size at the first convolution over that at the last, a sample."""
+    found = np.log10(profile(rows))
+    return difference(first(found), last(found))
 
 
-def varied(rows):
-    """Largest over smallest size along the convolutions, geometric mean over seeds, of each start."""
-    return 2 ** pairs(rows, extent).mean()
+def line(rows):
+    """The same of the straight line fitted to log10 of the sizes, a sample."""
+    return decades(rows) * (convolutions(rows)["position"].nunique() - 1) if len(rows) else decades(rows)
 
 
-def of_scale(measure):
-    """A statement's ``of``: :func:`apart` of the sizes before training."""
-    return lambda t, p, target: apart(rows_of(t, target, "scale"), measure)
+def over_layers(rows, measure):
+    """Mean over the layers of a measure of the rows of each, a sample."""
+    parts = [measure(part) for _, part in rows.groupby("layer")] if len(rows) else []
+    return pd.concat(parts, axis=1).mean(axis=1) if parts else pd.Series(dtype=float)
 
 
-RELEVANT = 0.02  # decades per layer
-SLOPE = {
-    "source": "Figure 7(d), Section 4", "above": 0, "matters": RELEVANT, "unit": "decades per layer",
-    "because": "over seven convolutions 0.02 decades per layer are a third of the size",
-    "each": each("targets", "target"), "requires": (LEARNED,),
-}  # fmt: skip
-SIZE = {
-    "matters": 0.14, "unit": "in log2", "because": "a tenth of the size", "each": each("targets", "target"),
-    "requires": (LEARNED,),
-}  # fmt: skip
+def over_targets(kind, measure):
+    """A statement's ``of``: mean over the targets of ``measure(rows, …)``, before training, a sample."""
+
+    def of(table, parameters, **given):
+        parts = [measure(rows_of(table, name, kind), **given) for name in parameters["targets"]]
+        return pd.concat(parts, axis=1).dropna().mean(axis=1)
+
+    return of
+
+
+def from_ends_or_line(rows, by):
+    return apart(rows, {"ends": ends, "line": line}[by])
+
+
+def suppressed(rows, layer):
+    """log2 of leading over mean, random less pre-trained weights."""
+    return apart(rows, leading) if layer == "middle" else over_layers(rows, lambda part: apart(part, leading))
+
+
+def cases(name, **words):
+    return lambda parameters: [Case(id, text, {name: id}) for id, text in words.items()]
+
+
+def of_start(measure):
+    return lambda rows, start: pairs(rows, measure)[start]
+
+
+each_start = cases("start", **STARTS)
+LOG2 = {"matters": 0.14, "unit": "in log2", "because": "a tenth of the size"}
 STATEMENTS = [
     Statement(
-        "steeper", "The gradient grows faster on its way back to the images with random than with "
-        "pre-trained weights: slope of log10 ‖∂L/∂X‖.", of=of_scale(decades), headline=True, **SLOPE,
+        "grows-more", "On its way back from the last convolution to the first, the gradient grows more "
+        "through random than through pre-trained weights.",
+        source="Figure 7(d), Section 4", of=over_targets("scale", from_ends_or_line), headline=True, above=0,
+        matters=0.12, unit="decades", because="a third of the size",
+        each=cases("by", line="by the fitted line", ends="by its two ends"),
     ),
     Statement(
-        "steeper-lower", "In the lower half of the layers, too, the gradient grows faster with random "
-        "weights: slope from the middle convolution to the first.", of=of_scale(half(True)), ours=True,
-        post_hoc="added after the difference was seen, in other runs, to come from the upper half", **SLOPE,
+        "stable", "Through pre-trained weights its size remains stable: largest over smallest.",
+        source="Figure 7(d), Section 4", near=0, within=1.0, unit="in log2", because="a factor of two",
+        of=over_targets("scale", lambda rows: pairs(rows, extent)["pretrained"]),
+        post_hoc="at first we asked only whether it varies less than through random weights",
     ),
     Statement(
-        "grows", "The gradient grows on its way back with random weights: slope of log10 ‖∂L/∂X‖.", **SLOPE,
-        of=lambda t, p, target: pairs(rows_of(t, target, "scale"), decades)["scratch"],
+        "lower", "Especially in the lower half of the layers it grows more through random weights.",
+        source="Section 4", of=over_targets("scale", lambda rows: apart(rows, half(True))), above=0,
+        matters=0.02, unit="decades per layer", because="a third of the size over seven convolutions",
+        post_hoc="added after the difference was seen, in other runs, to come from the upper half",
     ),
     Statement(
-        "steadier", "The gradient's size differs less between the convolutions with pre-trained than with "
-        "random weights: log2 of the largest over the smallest.", source="Figure 7(d), Section 4",
-        of=of_scale(extent), above=0, ours=True, **SIZE,
-        post_hoc="in other runs we first judged the sizes at the two ends, but the profile is U-shaped",
+        "smaller", "In the middle layer the gradient is smaller with pre-trained weights.",
+        source="Figure 7(a)(b), Section 4", of=over_targets("scale", lambda rows: apart(rows, size)), above=0,
+        **LOG2,
     ),
     Statement(
-        "smaller", "In the middle layer the gradient is smaller with pre-trained weights: log2 of the ratio.",
-        source="Figure 7(a)(b), Section 4", of=of_scale(size), above=0, **SIZE,
+        "narrower", "There its size also varies less across images, relative to itself.",
+        source="Figure 7(a)(b), Section 4", of=over_targets("scale", lambda rows: apart(rows, spread)),
+        above=0, matters=0.02, unit="decades", because="a fifth of a bin of the histogram",
     ),
     Statement(
-        "narrower", "In the middle layer the histogram of the entries' magnitudes is narrower with "
-        "pre-trained weights, on the paper's absolute axis, where smaller entries alone make it so: log2 of "
-        "the ratio of standard deviations.",
-        source="Figure 7(a)(b), Section 4", above=0, ours=True, **SIZE,
-        of=lambda t, p, target: apart(rows_of(t, target, "histogram"), width),
-        post_hoc="the relative spread had been judged in its place, although the paper's axis is absolute; "
-        "only other seeds are judged",
-        seen=lambda p: SEEN if p["source"] == SOURCE else 0,
-    ),
-    Statement(
-        "narrower-relative", "In the middle layer the gradient's size varies less across images with "
-        "pre-trained weights, also relative to itself: standard deviation of log10.",
-        source="Figure 7(a)(b), Section 4", of=of_scale(spread), above=0,
-        matters=0.02, unit="decades", because="a fifth of a bin of the histogram", ours=True,
-        each=each("targets", "target"), requires=(LEARNED,),
+        "suppressed", "Pre-trained weights lie less than random ones along the leading singular vectors of "
+        "the weights' gradient.",
+        source="Figure 7(c), Section 4", of=over_targets("projection", suppressed), above=0,
+        each=cases("layer", middle="middle layer", all="mean over the layers"), **LOG2,
     ),
     Statement(
         "shrunk", "Pre-trained weights amplify the leading directions of the activations' gradient less than "
-        "the same weights in a random order: log2 of the ratio in the middle layer.",
-        source="Section 4", below=0, ours=True, **SIZE,
-        of=lambda t, p, target: against_shuffled(at(rows_of(t, target, "activation"), start="pretrained")),
-        post_hoc="added with its control by shuffled weights after the others had been judged, in other runs",
-    ),
-    Statement(
-        "suppressed-both", "Pre-trained weights lie less than random ones along the leading singular vectors "
-        f"of the middle layer's weight gradient: log2 of leading over mean; {READINGS['both']}.",
-        source="Figure 7(c), Section 4", above=0, **SIZE,
-        of=lambda t, p, target: apart(rows_of(t, target, "projection"), leading),
+        "the same weights in a random order.",
+        source="Section 4", below=0, ours=True,
+        of=over_targets("activation", lambda rows: against_shuffled(at(rows, start="pretrained"))),
+        post_hoc="added with its control by shuffled weights after the others had been judged", **LOG2,
     ),
 ]  # fmt: skip
-
-SAID = by_verdict(
-    "Backwards, the gradient grows faster through random than pre-trained weights",
-    "Backwards, the gradient grows faster through pre-trained than random weights",
-    "Backwards, the gradient grows as fast through pre-trained as through random weights",
-    "the back-propagated gradient grows faster through random weights",
-)
-LOWER = {outcome: f"In lower layers {words}" for outcome, words in IT.items()}
-VECTORS = "along the gradient's leading directions (middle layer)"  # its singular vectors
-PROJECTED = by_verdict(  # of pre-trained weights
-    f"As the paper says, pre-trained weights lie less {VECTORS}",
-    f"Against the paper, pre-trained weights lie more {VECTORS}",
-    f"Against the paper, pre-trained weights lie as much {VECTORS}",
-    undecided=f"Whether pre-trained weights lie less {VECTORS} is undecided",
-    not_judged=f"Whether pre-trained weights lie less {VECTORS} is not judged",
-)
-
-
-def finding(table, parameters, claims):
-    """Whether it grows faster, by how much, whether in the lower layers, too, or else why."""
-    names = parameters["targets"]
-    said = over_cases(claims, [f"steeper-{name}" for name in names], SAID)
-    rows = rows_of(table, names[0], "scale")
-    sizes = growth(rows)
-    if said is None or sizes.isna().any():
-        return "There is nothing to compare."
-    lower, parts = [f"steeper-lower-{name}" for name in names], []
-    if _too_small([claims[id] for id in lower]):
-        parts.append("In lower layers the difference is smaller than we call relevant")
-    elif [claims[id].outcome for id in lower] != [claims[f"steeper-{name}"].outcome for name in names]:
-        parts.append(over_cases(claims, lower, LOWER))
-    if cause := over_cases(claims, [f"suppressed-both-{name}" for name in names], PROJECTED):
-        parts.append(cause)
-    fold = f"{sizes['scratch']:.1f}-fold against {sizes['pretrained']:.1f}-fold on {words(names[0])}"
-    kept = varied(rows)
-    varies = f"Through pre-trained weights it still varies {kept['pretrained']:.1f}-fold "
-    varies += f"(random: {kept['scratch']:.1f})"
-    told = ([*parts, varies], parts, [varies, *parts[-1:]], [varies], ["our network is small"])
-    return fitting(*(sentences(f"{said}: {fold}", *some) for some in told))
+NUMBERS = [
+    Number(
+        "fold", "first over last convolution", each=each_start,
+        of=lambda t, p, start: 10 ** over_targets("scale", of_start(ends))(t, p, start=start),
+    ),
+    Number(
+        "varies", "largest over smallest", each=each_start,
+        of=lambda t, p, start: 2 ** over_targets("scale", of_start(extent))(t, p, start=start),
+    ),
+    Number(
+        "along", "projection on the leading directions over the mean, pre-trained over random, middle layer",
+        lambda t, p: 2 ** -over_targets("projection", suppressed)(t, p, layer="middle"),
+    ),
+    Number(
+        "magnitude", "the same without dividing by the mean",
+        lambda t, p: 2 ** -over_targets("projection", lambda rows: apart(rows, magnitude))(t, p),
+    ),
+    Number("source", "accuracy on the source, %", lambda t, p: source_of(t, p)["source_test_accuracy"]),
+]  # fmt: skip
 
 
-def _too_small(claims):
-    """Whether some of the ``claims`` are told apart from 0, and all lie closer to it than what matters."""
-    outcomes = {claim.outcome for claim in claims}
-    if outcomes & {NOT_JUDGED, NOT_RUN} or not outcomes & {HOLDS, CONTRADICTED}:
-        return False
-    return all(abs(claim.measured) < claim.matters for claim in claims)
-
-
-def key_numbers(table, parameters):
-    """How the last layers' sizes compare, and how fast the size grows in either half of the layers."""
-    rows = rows_of(table, parameters["targets"][0], "scale")
-    ends = apart(rows, lambda part: -np.log2(last(profile(part))))
-    both = " / ".join(f"{size:.1f}" for size in varied(rows)[["scratch", "pretrained"]])
-    told = {
-        "largest over smallest size of the gradient, random / pre-trained": both,
-        "gradient at the last convolution, pre-trained over random weights": factor(ends),
-    }
-    what = "growth per convolution in the lower half, random less pre-trained (powers of ten; we call "
-    what += f"{RELEVANT:g} relevant)"
-    told[what] = interval(apart(rows, half(True)), "{:.3f}")
-    return [KeyNumber(what, here) for what, here in told.items()] if len(ends) else []
+def by_layer(table, parameters):
+    """Tidy rows: log2 of leading over mean, random less pre-trained, by ``layer`` (from 1), target, seed."""
+    rows = []
+    for name in parameters["targets"]:
+        found = rows_of(table, name, "projection")
+        for n, layer in enumerate(found["layer"].unique(), 1):
+            values = apart(at(found, layer=layer), leading).rename("difference").reset_index()
+            rows.append(values.assign(layer=n, target=name))
+    return pd.concat(rows, ignore_index=True)
