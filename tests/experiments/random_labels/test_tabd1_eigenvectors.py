@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import ABSENT, CONTRADICTED, HOLDS, NOT_RUN
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import at
 from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
 from alignbook.studies.random_labels.tabd1_eigenvectors import (
     design,
     directions,
@@ -82,19 +81,17 @@ def test_which_optimisers_keep_the_symmetry():
 
 
 def test_proposition_2_is_measured_not_assumed(monkeypatch):
-    def found(misalignment=propositions.misalignment):
+    def missed(misalignment=propositions.misalignment):
         monkeypatch.setattr(propositions, "misalignment", misalignment)
         values = propositions.properties(4, np.random.default_rng(0), lambda done, text: None)
-        rows = [{"kind": "misalignment", "seed": 0, "property": k, "value": v} for k, v in values.items()]
-        made = judge(reading.STATEMENTS, pd.DataFrame(rows), ASKED)
-        return {c.id[14:]: c.outcome for c in made if c.id.startswith("proposition-2")}
+        rows = [{"kind": "misalignment", "property": name, "value": v} for name, v in values.items()]
+        return reading.misses(pd.DataFrame(rows), {})
 
     true = propositions.misalignment
-    assert found() == dict.fromkeys(("1", "2a", "2b", "3", "4", "5", "6", "7", "a"), HOLDS)
+    assert missed() == 0
     # A measure of something else: not in turned coordinates, not for multiples, not by eigenspaces.
-    wrong = found(lambda a, b: float(np.abs(a - b).max()))
-    assert {wrong[name] for name in "4567"} == {CONTRADICTED} and wrong["2a"] == CONTRADICTED
-    assert found(lambda a, b: true(a, b) + 0.1)["7"] == CONTRADICTED
+    assert missed(lambda a, b: float(np.abs(a - b).max())) >= 5
+    assert missed(lambda a, b: true(a, b) + 0.1) >= 2
 
 
 def made_up(shift=0.0, least=0.98, scale=1.0, splits=5):
@@ -111,53 +108,27 @@ def made_up(shift=0.0, least=0.98, scale=1.0, splits=5):
     return table.assign(partner=table["apart"])
 
 
-_, judged, finding = judging.of(reading, ASKED)
+judged = judging.of(reading, ASKED)[1]
 
 
 def test_printed_products_and_eigenvalues_hold():
     found = judged(made_up())
-    assert {found[f"{kind}-{i}"] for kind in ("agreement", "eigenvalue") for i in range(1, 13)} == {HOLDS}
-    assert found["agreement"] == found["least"] == HOLDS
-    assert (
-        "could come from one split of ours; one split could have all scalar products above 0.975"
-        in finding(made_up())
-    )
-    first, ninth = reading.key_numbers(made_up(), ASKED)
-    assert (first.paper, ninth.paper) == ("0.9999996", "0.99010")
-    assert 0.98 < float(ninth.here.split()[0]) < 0.999
+    assert {found[id] for id in ("agreement", "least", "least-partners", "eigenvalues")} == {HOLDS}
     better = made_up()
     assert judged(better.assign(apart=better["apart"] / 10))["least"] == HOLDS  # far beyond the bound
+    assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_others_disagree():
     found = judged(made_up(shift=2.0, least=0.9, scale=1.5))
-    assert (
-        found["agreement"] == found["agreement-3"] == found["least"] == found["eigenvalue-1"] == CONTRADICTED
-    )
-    assert "do not agree as printed" in finding(made_up(shift=2.0, least=0.9))
-    said = finding(made_up(least=0.9))
-    assert (
-        "all eigenvectors the least scalar product is 0.90 (median over the splits), in the paper above 0.9"
-        in said
-    )
-    assert "Matched by likeness" not in finding(made_up(least=0.9))
+    assert found["agreement"] == found["least"] == found["eigenvalues"] == CONTRADICTED
     turned = made_up(least=0.9)
     turned["partner"] = turned["apart"].where(turned["index"] != 13, turned["apart"] / 10)
-    said = finding(turned)
-    assert "in the paper above 0.975. Matched by likeness instead of order" in said
-    assert "of order, one split could reach 0.975" in said
-    assert judged(turned)["least-partners"] == HOLDS
-    # One of five splits above the bound: a printed split could be such a one, but not all are above it.
-    spread = turned.assign(
-        partner=turned["partner"].where(turned["index"] != 13, 0.02 + 0.04 * turned["seed"])
-    )
-    assert judged(spread)["least-partners"] == HOLDS
-    assert reading.least(spread, "partner").gt(reading.LEAST).sum() == 1
-    assert "Matched by likeness" in finding(spread)
-    assert reading.swapped(turned) == [13] and reading.swapped(made_up()) == []
+    found = judged(turned)
+    assert (found["least"], found["least-partners"]) == (CONTRADICTED, HOLDS)
 
 
-def test_the_finding_names_who_breaks_the_symmetry():
+def test_the_optimisers_are_judged():
     def rows(**departures):
         departures = dict.fromkeys(design.OPTIMISERS, 1e-12) | departures
         return pd.DataFrame(
@@ -166,19 +137,10 @@ def test_the_finding_names_who_breaks_the_symmetry():
             for s in range(3)
         )
 
-    broken = rows(Adam=0.5, **{"L1 penalty": 0.2})
-    assert "Contrary to the paper, Adam breaks the symmetry of Proposition 1's proof." in finding(broken)
-    found = judged(broken)
-    assert found["commutes-adam"] == CONTRADICTED and found["commutes-adagrad"] == HOLDS
-    assert found["commutes-l1-penalty"] == HOLDS and judged(rows())["commutes-l1-penalty"] == ABSENT
-    assert "All optimisers" in finding(rows())
-
-
-def test_nothing_or_small_patches():
-    nothing = pd.DataFrame({"unit": []})
-    assert "Nothing" in finding(nothing)
-    few = made_up()
-    assert judged(few[few["index"] < 9])["agreement"] == NOT_RUN
+    found = judged(rows(Adam=0.5))
+    assert found["commutes-adam"] == CONTRADICTED
+    assert found["commutes-adagrad"] == found["commutes-simple"] == HOLDS
+    assert judged(rows(momentum=0.5))["commutes-simple"] == CONTRADICTED
 
 
 def test_angles_are_judged_where_the_information_is_the_papers():
