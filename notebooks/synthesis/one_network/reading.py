@@ -3,23 +3,16 @@
 Times are in octaves of steps, log₂(1 + step), so that a difference is a factor.
 """
 
-import itertools
 import math
 import re
 
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import KeyNumber, t_interval
 from alignbook.over_seeds import at, difference, once
-from alignbook.statements import Case, Requirement, Statement, over
-from alignbook.wording import by_verdict, fitting, over_cases, sentences
+from alignbook.statements import Case, Number, Statement, over
 
 from ..clocks import octaves, path
-
-SETTLED = 0.25  # of the range over the run: nearer to the last value than this is settled
-LARGEST_LAG = 6  # half-octaves of steps
-LEAST_PAIRS = 5  # of changes, for a correlation
 
 NETWORKS = {"convolutional": "convolutional", "dense": "fully connected"}
 TASKS = {"real": "real labels", "random": "random labels", "fine-tuned": "fine-tuned from random labels"}
@@ -29,7 +22,6 @@ INSTRUMENTS = {
     "tangent": "tangent kernel with labels",
     "curvature": "curvature",
 }
-PAIRS = tuple(itertools.combinations(INSTRUMENTS, 2))
 
 
 def runs(table, network, task):
@@ -87,29 +79,11 @@ def half_time(series, net_change=False, part=0.5):
     return times[after - 1] + within * (times[after] - times[after - 1])
 
 
-def settled(series):
-    """From which record on, in octaves, the value stays within a quarter of its range of the last.
-
-    Where that is the last record, it has not settled within the run: its time is that or later.
-    """
-    values = series.to_numpy(dtype=float)
-    if not np.isfinite(values).all():
-        return math.nan
-    elsewhere = np.flatnonzero(np.abs(values - values[-1]) > SETTLED * np.ptp(values))
-    return octaves(series.index)[elsewhere[-1] + 1 if len(elsewhere) else 0]
-
-
 @once
 def times(table, network, task, when=half_time):
     """(seeds × INSTRUMENTS) frame of ``when`` of each instrument, in octaves."""
     found = {seed: instruments(rows).apply(when) for seed, rows in runs(table, network, task).items()}
     return pd.DataFrame(found, index=list(INSTRUMENTS)).T
-
-
-def unsettled(table, parameters, network, task):
-    """How many runs have an instrument that settles only at the last record."""
-    late = times(table, network, task, settled).ge(octaves(parameters["steps"]))
-    return float(late.any(axis=1).sum())
 
 
 def leaders(table, network, task):
@@ -123,26 +97,6 @@ def leaders(table, network, task):
         if end.notna().all() and len(end) > 2
     }
     return pd.DataFrame(found, index=["leader", "hidden"], dtype=float).T
-
-
-def changes(rows):
-    """Changes of the four instruments from half-octave to half-octave of steps, from step 1 to the last."""
-    series = instruments(rows)
-    series = series[series.index > 0]
-    logs = np.log2(series.index.to_numpy(dtype=float))
-    grid = np.arange(0, logs[-1] + 1e-9, 0.5)
-    return pd.DataFrame({name: np.diff(np.interp(grid, logs, values)) for name, values in series.items()})
-
-
-def lagged(table, network, task, first, second):
-    """(seeds × lags in octaves) frame of the correlation of changes of ``first`` with those of ``second`` so
-    much later; NaN with fewer than ``LEAST_PAIRS`` pairs of changes.
-    """
-    lags, found = range(-LARGEST_LAG, LARGEST_LAG + 1), {}
-    for seed, rows in runs(table, network, task).items():
-        moves = changes(rows)
-        found[seed] = [moves[first].corr(moves[second].shift(-lag), min_periods=LEAST_PAIRS) for lag in lags]
-    return pd.DataFrame(found, index=[lag / 2 for lag in lags]).T
 
 
 def later(first, second, when=half_time):
@@ -160,13 +114,6 @@ def net_half_time(series):
     return half_time(series, net_change=True)
 
 
-def same_order(table, parameters, network, task):
-    """Whether curvature and features have the same order by path and by net change, in the mean."""
-    both = (later("curvature", "features", when)(table, parameters, network, task).mean()
-            for when in (half_time, net_half_time))  # fmt: skip
-    return math.prod(both) > 0
-
-
 def lost_between(table, network, task):
     """What the loss loses from the features' half-time to the filters', over its first value, by seed."""
     found = {}
@@ -175,12 +122,6 @@ def lost_between(table, network, task):
         lost = 1 - rows["loss"] / rows["loss"].iloc[0]
         found[seed] = np.diff(np.interp(halves, octaves(rows["step"]), lost)).item()
     return pd.Series(found, dtype=float).dropna()
-
-
-def settles_last(table, parameters, network, task):
-    """Octaves from when the last of the three alignments has settled until the curvature has."""
-    found = times(table, network, task, settled)
-    return difference(found["curvature"], found.drop(columns="curvature").max(axis=1, skipna=False))
 
 
 def sooner(table, parameters, networks):
@@ -199,13 +140,26 @@ def cases(parameters):
     ]
 
 
-SETTLE = Requirement("runs in which an instrument has not settled by the last record", unsettled, at_most=0)
-SAME_ORDER = Requirement(
-    "the order by half of the net change has the same sign", same_order,
-    because="Where an instrument is not monotone, half of its path and half of its net change differ",
-)  # fmt: skip
+def early_end(table, parameters):
+    """The last record within a quarter of the steps: where training might have ended as well."""
+    return max(step for step in table["step"].unique() if step <= parameters["steps"] / 4)
+
+
+def up_to(table, end):
+    """The records up to step ``end``, as if training had ended there."""
+    return table[table["step"] <= end]
+
+
+def stopped_early(table, parameters, network, task):
+    """:func:`later` of features and filters as if training had ended at :func:`early_end`."""
+    if "step" not in table:
+        return None
+    early = up_to(table, early_end(table, parameters))
+    return later("features", "filters")(early, parameters, network, task)
+
+
 TIME = {
-    "above": 0, "matters": 0.1, "unit": "octaves of steps", "ours": True,
+    "above": 0, "matters": 0.1, "unit": "octaves of steps",
     "because": "a fifth of the distance between two records",
 }  # fmt: skip
 STATEMENTS = [
@@ -217,24 +171,9 @@ STATEMENTS = [
         headline=True, **TIME,
     ),
     Statement(
-        "curvature-first", "The curvature completes half of its change before the features do.",
-        source="compare Imani Figure 2 and ICLR 2020 Figure 3", of=later("curvature", "features"), each=cases,
-        requires=(SAME_ORDER,), **TIME,
-    ),
-    Statement(
-        "tangent-first", "The tangent kernel of the layer that leads at the end completes half of its change "
-        "before the features do.", source="compare Lou Figure 2 and Imani Figure 2",
-        of=later("tangent", "features"), each=cases, **TIME,
-    ),
-    Statement(
-        "curvature-settles-last", "The curvature settles after the three alignments have.",
-        source="compare ICLR 2020 Figure 3", of=settles_last, each=cases, requires=(SETTLE,), **TIME,
-    ),
-    Statement(
         "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is better aligned than the "
         "first and the last layer's.", source="compare Lou Section 2.3", each=cases, above=0, matters=0.01,
-        unit="A_l", ours=True,
-        of=lambda t, p, network, task: leaders(t, network, task)["hidden"],
+        unit="A_l", of=lambda t, p, network, task: leaders(t, network, task)["hidden"],
         because="a hundredth of the largest possible alignment",
     ),
     Statement(
@@ -243,63 +182,9 @@ STATEMENTS = [
         each=over("networks", NETWORKS), **TIME,
     ),
 ]  # fmt: skip
-
-
-ORDER = by_verdict(
-    "features come first", "filters come first", "both come at once", undecided="the order is undecided",
-    not_judged="the order is not judged",
-)  # fmt: skip
-
-
-def finding(table, parameters, claims):
-    """Which of features and filters is first, by network, and where an earlier end of training turns it."""
-    said = []
-    for network in parameters["networks"]:
-        ids = [f"features-first-{network}-{task}" for task in TASKS]
-        order = over_cases(claims, ids, ORDER, "in {} tasks")
-        if order is not None and claims[ids[0]].measured is not None:
-            which = f"{NETWORKS[network]} {'one (filters on few axes)' if said else 'network'}"
-            said.append(f"in the {which} {order}")
-    if not said:
-        return "Nothing was measured: every run diverged or was too short."
-    text = "We expected features to align before filters prefer the data's axes: "
-    text += "; ".join(said)
-    small = "Both are small" if len(said) > 1 else "It is small"
-    if turned := turned_by_the_end(table, parameters):
-        count = f"{len(turned)} of {len(cases(parameters))} orders"
-        end = f"{early_end(table, parameters)} of {parameters['steps']}"
-        early = f"Had training ended at step {end}, {count} would be reversed"
-        return fitting(sentences(text, small, early), sentences(text, early))
-    return sentences(text, small)
-
-
-def early_end(table, parameters):
-    """The last record within a quarter of the steps: where training might have ended as well."""
-    return max(step for step in table["step"].unique() if step <= parameters["steps"] / 4)
-
-
-def up_to(table, end):
-    """The records up to step ``end``, as if training had ended there."""
-    return table[table["step"] <= end]
-
-
-def turned_by_the_end(table, parameters):
-    """The cases in which features and filters surely have the opposite order up to :func:`early_end`."""
-    early, found, later_by = up_to(table, early_end(table, parameters)), [], later("features", "filters")
-    for case in cases(parameters):
-        both = [t_interval(later_by(rows, parameters, **case.given))[2] for rows in (early, table)]
-        if all(both) and (both[0][1] < 0 < both[1][0] or both[1][1] < 0 < both[0][0]):
-            found.append(case)
-    return found
-
-
-def key_numbers(table, parameters):
-    """The filters' half-time over the features' with real labels, by network."""
-    made = []
-    for network in parameters["networks"]:
-        halves = times(table, network, "real").dropna()
-        if len(halves):
-            steps = halves.apply(steps_of)
-            what = f"half-time of filters over that of features, {NETWORKS[network]} network, real labels"
-            made.append(KeyNumber(what, f"{steps['filters'] / steps['features']:.1f}"))
-    return made
+NUMBERS = [
+    Number("filters-first", "octaves by which features are later, fully connected, real labels",
+           lambda t, p: -later("features", "filters")(t, p, "dense", "real")),
+    Number("early", "octaves by which filters are later, training stopped at a quarter", stopped_early,
+           each=cases),
+]  # fmt: skip

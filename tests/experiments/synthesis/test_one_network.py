@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED, NOT_RUN, UNDECIDED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.metrics import misalignment
 from alignbook.runs import notebooks, parameters
@@ -55,59 +55,21 @@ def outcomes(table):
     found, made = {}, claims(table)
     for statement in reading.STATEMENTS:
         cases = [claim for claim in made.values() if claim.group == statement.text]
-        assert all(claim.ours for claim in cases) and len(cases) in (2, 6)
+        assert len(cases) in (2, 6)
         found[statement.id] = {claim.outcome for claim in cases}
     return found
 
 
-def said(table):
-    return reading.finding(table, PARAMETERS, claims(table))
-
-
 def test_every_statement_can_come_out_either_way():
-    last = "curvature-settles-last"
     holds = outcomes(made_up((200, 40, 20, 10), tuned=(60, 12, 5, 3)))
-    assert holds.pop(last) >= {CONTRADICTED}
     assert set().union(*holds.values()) == {HOLDS}
     against = outcomes(made_up((10, 40, 100, 200), tuned=(25, 100, 150, 500), leader=4))
-    assert HOLDS in against.pop(last)
     assert set().union(*against.values()) == {CONTRADICTED}
 
 
 def test_claims_of_one_seed_or_of_nothing():
-    one = made_up((200, 40, 20, 10), seeds=1)
-    assert set().union(*outcomes(one).values()) == {UNDECIDED}
-    nothing = pd.DataFrame({"unit": []})
-    assert set().union(*outcomes(nothing).values()) == {NOT_RUN}
-    assert "Nothing was measured" in said(nothing)
-
-
-def test_the_finding_follows_the_order():
-    first, later = made_up((200, 40, 20, 10)), made_up((10, 40, 100, 200))
-    assert said(first).count("features come first") == 2
-    assert said(later).count("filters come first") == 2
-    mixed = pd.concat([first[first["network"] == "dense"], later[later["network"] == "convolutional"]])
-    assert said(mixed).startswith(
-        "We expected features to align before filters prefer the data's axes: in the convolutional "
-        "network filters come first; in the fully connected one (filters on few axes) "
-        "features come first. Both are small."
-    )
-    # An order that is not sure is called undecided, whatever its sign.
-    assert said(made_up((200, 40, 20, 10), seeds=2)).count("the order is undecided") == 2
-    numbers = reading.key_numbers(first, PARAMETERS)
-    assert len(numbers) == 2 and all(float(number.here) > 1 for number in numbers)
-
-
-def test_curvature_is_judged_where_path_and_net_change_agree():
-    """A rise before the features' half-time and swings after it: half of the path comes late."""
-    table = made_up((200, 40, 20, 10))
-    assert outcomes(table)["curvature-first"] == {HOLDS}
-    hilly = table.copy()
-    step, last = hilly["step"], hilly["step"].max()
-    swings = np.where(np.round(2 * np.log2(1 + step)) % 2, 1.0, 3.0)
-    hilly["curvature"] = 10.0 ** np.select([step < 2, step < 128, step < last], [1.0, 3.0, swings], 3.0)
-    found = [claim for id, claim in claims(hilly).items() if id.startswith("curvature-first")]
-    assert {claim.outcome for claim in found} == {NOT_JUDGED} and "same sign; not met" in found[0].test
+    assert set().union(*outcomes(made_up((200, 40, 20, 10), seeds=1)).values()) == {OPEN}
+    assert set().union(*outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_half_time_is_half_of_the_path():
@@ -132,23 +94,6 @@ def test_loss_between_the_half_times():
     assert reading.lost_between(table, "dense", "real")[0] == pytest.approx(lost, abs=0.02) and lost > 0.2
 
 
-def test_settled_is_the_end_of_what_lies_far_from_the_last_value():
-    series = pd.Series([0.0, 1.0, 0.5, 0.9, 1.0], index=[0, 1, 3, 7, 15])
-    assert reading.settled(series) == 3.0  # step 7
-    assert reading.settled(series * 0) == 0.0
-    assert reading.settled(series.iloc[::-1].set_axis(series.index)) == 4.0  # only at its last record
-
-
-def test_what_has_not_settled_is_not_judged():
-    slow = made_up((40, 40, 40, 5000))  # the curvature still grows when the run ends
-    found = claims(slow)
-    for case in reading.cases(PARAMETERS):
-        claim = found[f"curvature-settles-last-{case.id}"]
-        assert claim.outcome == NOT_JUDGED and "by the last record, at most 0; here 4, not met" in claim.test
-        assert found[f"curvature-first-{case.id}"].outcome == CONTRADICTED
-        assert reading.unsettled(slow, PARAMETERS, **case.given) == 4
-
-
 def test_bad_parameters():
     book = notebooks.find("synthesis/one_network")
     with pytest.raises(AlignbookError, match="filters must begin with more than 27, not 16"):
@@ -157,26 +102,6 @@ def test_bad_parameters():
     for name, value in (("networks", ["transformer"]), ("side", 12), ("steps", 3)):
         with pytest.raises(AlignbookError, match=name):
             parameters.resolve(book, "smoke", {name: value})
-
-
-def test_lags_are_positive_where_the_second_comes_later():
-    table = run("dense", "real", 0, (160, 40, 40, 40))
-
-    def best(*pair):
-        return reading.lagged(table, "dense", "real", *pair).idxmax(axis=1).item()
-
-    assert best("filters", "features") == pytest.approx(-2, abs=0.5)  # 40 steps against 160
-    assert best("features", "tangent") == pytest.approx(0, abs=0.5)
-    # Against the correlation of the overlapping parts, and none of fewer than five pairs of changes.
-    moves, found = (
-        reading.changes(table),
-        reading.lagged(table, "dense", "real", "filters", "features").loc[0],
-    )
-    one, other = moves["filters"].to_numpy(), moves["features"].to_numpy()
-    assert found[1.5] == pytest.approx(np.corrcoef(one[:-3], other[3:])[0, 1])
-    assert found[-1.5] == pytest.approx(np.corrcoef(one[3:], other[:-3])[0, 1])
-    short = table[table["step"] <= 8]
-    assert reading.lagged(short, "dense", "real", "filters", "features").isna().any(axis=None)
 
 
 def test_steps_are_recorded_by_half_octaves():
@@ -244,17 +169,15 @@ def test_a_run_records_every_task(network):
     assert all(len(reading.times(whole, network, task)) == 1 for task in reading.TASKS)
 
 
-def test_an_order_that_an_earlier_end_turns_is_counted():
+def test_an_order_that_an_earlier_end_turns():
     """Filters that change early and late: half of their change is done sooner where training stops sooner."""
     table = made_up((40, 20, 20, 10))
-    assert not reading.turned_by_the_end(table, PARAMETERS) and "p to step" not in said(table)
     end = reading.early_end(table, PARAMETERS)
     late = (table["step"] > end) & (table["network"] == "dense") & (table["task"] == "real")
     table.loc[late, "random_bases"] += 100 * np.log2(table["step"][late] / end)
     first = made_up((10, 100, 20, 10))
     early = table["network"].eq("dense") & table["task"].eq("real") & table["step"].le(end)
     table.loc[early, "random_bases"] = first.loc[early, "random_bases"]
-    turned = reading.turned_by_the_end(table, PARAMETERS)
-    assert [case.id for case in turned] == ["dense-real"]
-    told = f"ad training ended at step {end} of {PARAMETERS['steps']}, 1 of 6 orders would be reversed."
-    assert told in said(table) and len(said(table)) <= 300
+    given = {"network": "dense", "task": "real"}
+    assert reading.stopped_early(table, PARAMETERS, **given).max() < 0
+    assert reading.later("features", "filters")(table, PARAMETERS, **given).min() > 0

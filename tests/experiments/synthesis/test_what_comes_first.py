@@ -6,7 +6,7 @@ import pytest
 import scipy.optimize
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_JUDGED
+from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
@@ -15,9 +15,8 @@ from tests import judging
 
 BOOK = notebooks.find("synthesis/what_comes_first")
 PARAMETERS = {"layers": ["convolutional", "dense"], "scales": [0.1, 0.3]}
-POST_HOC = {statement.id for statement in reading.STATEMENTS if statement.post_hoc}
 STEPS = np.array(experiment.recorded(512))
-claims, outcomes, said = judging.of(reading, PARAMETERS)
+claims, outcomes, _ = judging.of(reading, PARAMETERS)
 
 
 def made_up(features=30, filters=120, amount=5.0, slower=2.0, gains=(0.24, 0.2), lead=1.0, seeds=8, fall=1.0):
@@ -56,82 +55,23 @@ AGAINST = made_up(features=120, filters=30, slower=0.5, gains=(0.1, 0.1), lead=1
 
 
 def test_every_statement_can_come_out_either_way():
-    held, against = made_up(), AGAINST
-    found = claims(held).values()
-    assert {claim.outcome for claim in found} == {HOLDS} and all(claim.ours for claim in found)
-    assert set(outcomes(against).values()) == {CONTRADICTED}
-    assert said(held) == (
-        "With small initial filters, features align before filters prefer the data's axes to random ones "
-        "with both kinds of first layer; with the first layer frozen, features reach 80 % of their gain."
-    )
-    assert "to random ones, filters come first with both kinds" in said(against)
-    assert "frozen, features reach 34 % of" in said(against)
-    assert reading._least([87.3, 69.8]) == "at least 69" and reading._least([69.8, 70.2]) == "70"
-    assert reading.by_share(PARAMETERS, claims(held)) == "By the share, in all cases features come first."
-    assert reading.at_equal_loss(claims(held)).startswith(
-        "We call the features equally aligned where the share of the labels differs by less than 0.02 "
-        "(in brackets: first layer frozen minus all layers trained): with the convolution"
-    )
-    assert "they are not equally aligned" in reading.at_equal_loss(claims(against))
-    numbers = reading.key_numbers(held, PARAMETERS)
-    assert [number.here for number in numbers] == ["4.0", "4.0"]
+    assert set(outcomes(made_up()).values()) == {HOLDS}
+    assert set(outcomes(AGAINST).values()) == {CONTRADICTED}
+    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
+    assert reading.times_as_long(made_up(), PARAMETERS, "dense") == pytest.approx(4.0, abs=0.2)
 
 
 def test_a_bounded_measure_can_turn_the_order():
     """The share 1 − 10 / (10 + growth) is half of its end when a large growth has hardly begun."""
-    table = made_up(features=60, filters=90, amount=500.0)
-    turned = outcomes(table)
+    turned = outcomes(made_up(features=60, filters=90, amount=500.0))
     assert turned["order-dense"] == HOLDS and turned["share-dense-0.1"] == CONTRADICTED
-    assert " A bounded measure reverses this in all cases." in said(table)
-
-
-def test_what_grows_is_the_preference_and_the_finding_says_so():
-    """Misalignment with the data may grow as well, less than that with random bases; no factor is given."""
-    table = made_up()
-    table["misalignment"] += 0.01 * table["step"] * (table["width"] == 40)
-    assert reading.grown(table, PARAMETERS).groupby(level="layer").sum().to_dict() == {
-        "convolutional": 8, "dense": 8,
-    }  # fmt: skip
-    assert "before filters prefer the data's axes to random ones" in said(table)
-    assert "times as long" not in said(table)
-
-
-def test_orders_that_differ_are_named():
-    first, later = made_up(), AGAINST
-    mixed = pd.concat([first[first["layer"] == "dense"], later[later["layer"] == "convolutional"]])
-    assert said(mixed) == (
-        "Of features aligning and filters preferring the data's axes to random ones, features come first "
-        "with the dense layer; filters come first with the convolution. All initial filters were small."
-    )
 
 
 def test_the_share_is_judged_for_each_initial_scale():
     large, small = made_up(features=60, filters=90, amount=500.0), made_up()
     table = pd.concat([large[large["scale"] == 0.1], small[small["scale"] == 0.3]])
-    table = table[table["layer"] == "dense"]
-    found = claims(table)
+    found = claims(table[table["layer"] == "dense"])
     assert found["share-dense-0.1"].outcome == CONTRADICTED and found["share-dense-0.3"].outcome == HOLDS
-    assert found["share-dense-0.1"].seeds == 3
-    turned = "By a bounded measure, filters come first in the dense layer with the smallest initial filters."
-    assert turned in said(table)
-    assert reading.by_share(PARAMETERS, found) == (
-        "By the share, filters come first only in the dense layer at initial scale 0.1; in the other cases "
-        "features come first."
-    )
-
-
-def test_what_is_asked_later_is_judged_on_new_seeds_and_nothing_where_nothing_was_learned():
-    planned = outcomes(made_up(seeds=5))
-    assert {
-        one
-        for id, outcome in planned.items()
-        if outcome == NOT_JUDGED
-        for one in POST_HOC
-        if id.startswith(one)
-    } == POST_HOC
-    assert set(outcomes(made_up(fall=0.4)).values()) == {NOT_JUDGED}
-    nothing = pd.DataFrame({"unit": []})
-    assert "Nothing was measured" in said(nothing)
 
 
 def test_half_of_a_path_by_either_clock():
