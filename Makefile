@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 INSTALL = $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 PEERS := $(VENV)/.peers
 # What pip does, in a line for every tenth package.
-SHORT = awk -v all=$$(grep -c == constraints-hashes.txt) '/^Collecting /&&++n%10==1 { print "[" n " of about " all "] " $$2 } \
+SHORT = awk '/^Collecting /&&++n%10==1 { print "package " n ": " $$2 } \
   /^Installing collected/ { print "all found; unpacking them takes about a minute" } { fflush() }'
 
 # The commands of an environment name the place where it was made: elsewhere they would run that place's code.
@@ -35,8 +35,9 @@ test: $(READY)
 	@$(BIN)/python -m pytest -n auto --dist worksteal
 	@echo 'all tests pass'
 
+# Its root must be here, where pyproject.toml says what a notebook keeps when it is saved.
 lab: $(LAB)/.ready
-	$(LAB)/bin/jupyter lab --ServerApp.root_dir=. notebooks
+	$(LAB)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks
 
 fuzz: $(READY)
 	ALIGNBOOK_FUZZ=$(or $(CASES),2000) $(BIN)/python -m pytest -n auto tests/metrics/test_fuzz.py
@@ -71,7 +72,7 @@ $(LAB)/.ready: $(READY)
 	@echo 'installing JupyterLab into $(LAB): 0.3 GB, less than a minute'
 	@$(PYTHON) -m venv --clear $(LAB)
 	@$(LAB)/bin/pip install --disable-pip-version-check --constraint constraints.txt jupyterlab jupytext | $(SHORT)
-	@$(BIN)/python -m ipykernel install --prefix $(LAB) --name python3 > /dev/null
+	@$(BIN)/python -m ipykernel install --prefix $(LAB) --name python3 > /dev/null 2>&1
 	@mkdir -p $(LAB)/share/jupyter/lab/settings
 	@echo '{"@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Jupytext Notebook"}}}' \
 	  > $(LAB)/share/jupyter/lab/settings/overrides.json
