@@ -1,0 +1,162 @@
+"""How far the layer that aligns best is from the exact equilibrium layer, in old and in new networks."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from alignbook.over_seeds import at, difference, once
+from alignbook.statements import Case, Number, Statement
+
+from ..equilibrium_layer import layer_of
+from ..names import called
+from . import stored
+from .design import AS_IN_TABLES, CROPPED, KAPPA
+
+PAPER_SLOPE = 3 / 5  # Corollary 1
+FACTOR = 1.5  # within which a layer counts as predicted
+DRIFT = 0.2  # of the exponent; the margin of Figure 3's page
+POST_HOC = "κ = 1 and the mean over pairs were chosen when these networks' peaks were known"
+
+
+def theory(table, dataset, setting=AS_IN_TABLES, statistic="mean", kappa=KAPPA):
+    """Series over depth: the exact equilibrium layer, geometric mean over the draws of images."""
+    rows = at(table, dataset=dataset, setting=setting, statistic=statistic, kappa=kappa)
+    return np.exp(np.log(rows["equilibrium"].astype(float)).groupby(rows["depth"].astype(int)).mean())
+
+
+@once
+def trained(table, dataset, setting=AS_IN_TABLES, statistic="mean", kappa=KAPPA):
+    """The networks that were trained before, with ``theory`` and ``off``, ln(peak / theory)."""
+    layers = theory(table, dataset, setting, statistic, kappa)
+    nets = at(stored.peaks(), dataset=dataset, setting=setting, depth=layers.index)
+    nets = nets.assign(theory=nets["depth"].map(layers))
+    return nets.assign(off=np.log(nets["peak"] / nets["theory"]))
+
+
+@once
+def fresh(table, dataset):
+    """The new networks at their last epoch: as :func:`trained`."""
+    rows = at(table, dataset=dataset)
+    rows = rows[rows["epoch"] == rows["epoch"].max()] if "epoch" in rows else rows.iloc[:0]
+    made = []
+    for (depth, rate, seed), net in rows.sort_values("layer").groupby(["depth", "learning_rate", "seed"]):
+        peak = int(net["layer"].iloc[net["alignment"].fillna(0.0).to_numpy().argmax()])
+        exact = layer_of(net["forward"], net["backward"])
+        made.append((depth, rate, seed, peak, exact, math.log(peak / exact)))
+    return pd.DataFrame(made, columns=["depth", "learning_rate", "seed", "peak", "theory", "off"])
+
+
+def per_network(values):
+    """A sample with one value per network."""
+    return pd.Series(np.asarray(values, dtype=float)).rename_axis("network")
+
+
+def distance(nets):
+    """|ln(peak / theory)|, one value per network."""
+    return per_network(nets["off"].abs())
+
+
+def drift(nets):
+    """Values, one per network, whose mean is the slope of ln(peak / theory) over ln depth.
+
+    Their spread is that of a slope without equal variances; empty where the depth does not vary.
+    """
+    x = np.log(nets["depth"].to_numpy(float))
+    x, y = x - x.mean() if len(x) else x, nets["off"].to_numpy()
+    square = np.square(x).mean() if len(x) else 0.0
+    return per_network(x * (y - y.mean()) / square if square > 0 else [])
+
+
+def saved(nets):
+    """How much nearer a peak is to the equilibrium layer than to the line of slope 3/5, in ln l.
+
+    The line's constant is fitted to these networks, which favours it.
+    """
+    line = np.log(nets["peak"]) - PAPER_SLOPE * np.log(nets["depth"])
+    return difference(per_network((line - line.mean()).abs()), distance(nets))
+
+
+def typical_factor(nets):
+    """exp of the median of |ln(peak / theory)|: half of the networks lie within this factor."""
+    return float(np.exp(nets["off"].abs().median())) if len(nets) else None
+
+
+def cases(parameters):
+    """The data sets as in the tables, then those with crops."""
+    made = [(name, AS_IN_TABLES) for name in parameters["datasets"]]
+    made += [(name, CROPPED) for name in parameters["cropped"]]
+    return [
+        Case(
+            f"{name}-crops" if setting == CROPPED else name,
+            called(name) + " with crops" * (setting == CROPPED),
+            {"dataset": name, "setting": setting},
+        )
+        for name, setting in made
+    ]
+
+
+def new_cases(parameters):
+    return [Case(name, called(name), {"dataset": name}) for name in parameters["new_datasets"]]
+
+
+def all_networks(table, parameters):
+    """All that were trained before as in the tables, of every data set."""
+    parts = [trained(table, name) for name in parameters["datasets"]]
+    return pd.concat(parts, ignore_index=True)
+
+
+NEAR = {
+    "below": math.log(FACTOR), "matters": 0.05, "unit": "in ln l",
+    "because": "a twentieth of a layer's index is less than layers are apart",
+}  # fmt: skip
+STEADY = {"near": 0.0, "within": DRIFT, "unit": "of the exponent"}
+STATEMENTS = [
+    Statement(
+        "new", "In new networks, the layer that aligns best lies within a factor of 1.5 of the exact "
+        "equilibrium layer (mean distance in ln l).", source="Section 3.3, Equilibrium Hypothesis",
+        headline=True, of=lambda t, p, dataset: distance(fresh(t, dataset)), each=new_cases, **NEAR,
+    ),
+    Statement(
+        "trained", "So it does in networks trained to the end of Tables 1 to 3.",
+        source="Section 3.3, Figure 3", of=lambda t, p, **given: distance(trained(t, **given)), each=cases,
+        post_hoc=POST_HOC, **NEAR,
+    ),
+    Statement(
+        "drift", "As depth grows, it moves as the exact equilibrium layer does.",
+        source="Section 3.3, Figure 3", of=lambda t, p, **given: drift(trained(t, **given)), each=cases,
+        post_hoc=POST_HOC, **STEADY,
+    ),
+    Statement(
+        "new-drift", "In new networks, too, it moves with depth as the exact equilibrium layer does.",
+        source="Section 3.3, Figure 3", of=lambda t, p, dataset: drift(fresh(t, dataset)), each=new_cases,
+        **STEADY,
+    ),
+    Statement(
+        "better",
+        "It lies nearer to the exact equilibrium layer than to a line of slope 3/5 with a fitted constant.",
+        source="Section 3.3 against Corollary 1", of=lambda t, p, **given: saved(trained(t, **given)),
+        above=0.0, matters=0.1, unit="in ln l", because="a tenth of the layer's index", each=cases, ours=True,
+        post_hoc=POST_HOC,
+    ),
+    Statement(
+        "literal", "With suprema over pairs in place of means, as in Definition 3, it lies as near.",
+        source="Definition 3", each=lambda p: cases(p)[: len(p["datasets"])], post_hoc=POST_HOC, **NEAR,
+        of=lambda t, p, **given: distance(trained(t, **given, statistic="supremum")),
+    ),
+]  # fmt: skip
+NUMBERS = [
+    Number(
+        "factor", "within this factor of the equilibrium layer lies half of the networks",
+        lambda t, p: typical_factor(all_networks(t, p)),
+    ),
+    Number(
+        "factor-new", "the same of new networks", each=new_cases,
+        of=lambda t, p, dataset: typical_factor(fresh(t, dataset)),
+    ),
+    Number(
+        "share", f"share of the networks within a factor of {FACTOR:g}",
+        lambda t, p: per_network(all_networks(t, p)["off"].abs() <= math.log(FACTOR)), bounds=(0, 1),
+    ),
+    Number("networks", "networks trained before", lambda t, p: float(len(all_networks(t, p))) or None),
+]  # fmt: skip
