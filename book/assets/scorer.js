@@ -1,4 +1,5 @@
-// Which pages a search shows first: what is called as the query, then what was found, then the rest; bookkeeping last.
+// Which pages a search shows first: what is called as the query, then questions and chapters, then what was found, then
+// the rest; bookkeeping last.
 var Scorer = {
   /* Whether a result is the public object, or the term of the glossary, of that very name. */
   named: (page, title, anchor) => {
@@ -9,6 +10,8 @@ var Scorer = {
   },
   score: ([page, title, anchor, , score]) => {
     if (Scorer.named(page, title, anchor)) return score + 1000;
+    if (/^(questions|(random_labels|representation_alignment|signal_propagation|transferability|synthesis)\/index)$/.test(page))
+      return score + 105;
     if (/^(findings|(random_labels|representation_alignment|signal_propagation|transferability|synthesis)\/)/.test(page))
       return score + 100;
     return /^(status|scorecard|benchmarks|references|about)$/.test(page) ? score - 100 : score;

@@ -163,6 +163,7 @@ def test_what_the_worker_tells_while_it_trains_is_right_too(tab):
     page = tab("#points=digits&depth=3&width=16&rate=0.2")
     page.get_by_role("button", name="Run").click()
     page.wait_for_function("playground.latest.step >= 12")
+    assert len(page.workers) == 1  # which computes, so that the page stays smooth
     page.get_by_role("button", name="Pause").click()
     found = page.evaluate(LATEST)
     held_against_python(found, 1e-4)  # its curvature stops at the book's tolerance, 1e-3
