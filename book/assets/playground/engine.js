@@ -8,6 +8,7 @@ playground.engine = function (network, measures, data, post) {
   const AXES = 8; // of the inputs, the widest: misalignment needs more filters than axes
   const LAST = 4096; // steps of a task after which training pauses
   const SLICE = 30; // milliseconds of training between two looks at messages
+  const TOLERANCE = 0.01; // of the curvature's residual; its own error is about the square
   const MAP = 33; // points a side of the decision map
 
   let settings, tasks, task, net, control, seen, floor, phase, step, next, vector, running, timer;
@@ -56,7 +57,7 @@ playground.engine = function (network, measures, data, post) {
       return;
     }
     const entering = network.forward(net, task.x, task.n);
-    const top = measures.topCurvature(net, task, { start: vector });
+    const top = measures.topCurvature(net, task, { start: vector, tolerance: TOLERANCE });
     vector = top.vector;
     Object.assign(found, {
       filters: { ...measures.filters(net, seen), floor },

@@ -275,42 +275,38 @@ playground.measures = function (network) {
     g = g.map((value) => value / scaleG);
     const towards = new Float64Array(p * m); // Σ ỹ_ia g_ia hᵢᵀ
     const total = new Float64Array(p * m); // Σ g_ia hᵢᵀ
+    const [labelled, plain] = [new Float64Array(n * p), new Float64Array(n * p)]; // the same of one example
     for (let at = 0; at < size; at++)
-      for (let r = 0, i = (at / k) | 0; r < p; r++) {
-        const value = g[at * p + r];
-        if (value)
-          for (let c = 0; c < m; c++) {
-            total[r * m + c] += value * h[i * m + c];
-            towards[r * m + c] += y[at] * value * h[i * m + c];
-          }
+      for (let r = 0, to = ((at / k) | 0) * p; r < p; r++, to++) {
+        labelled[to] += y[at] * g[at * p + r];
+        plain[to] += g[at * p + r];
       }
+    network.addTransposedTimes(towards, labelled, h, n, p, m);
+    network.addTransposedTimes(total, plain, h, n, p, m);
+    const seen = new Float64Array(n * p); // total hᵢ
+    network.addTimesTransposed(seen, h, total, n, m, p);
     let [mean, meansSquared] = [0, 0];
     for (let at = 0; at < size; at++) {
       let row = 0;
-      for (let r = 0, i = (at / k) | 0; r < p; r++) {
-        let sum = 0;
-        for (let c = 0; c < m; c++) sum += total[r * m + c] * h[i * m + c];
-        row += g[at * p + r] * sum;
-      }
+      for (let r = 0, to = ((at / k) | 0) * p; r < p; r++, to++) row += g[at * p + r] * seen[to];
       row /= size;
       mean += row / size;
       meansSquared += row * row;
     }
     const squared = 2 * size * meansSquared - (size * mean) ** 2; // ‖K‖² - ‖CKC‖²
     let norm = 0;
-    for (let i = 0; i < n; i++)
-      for (let j = 0; j <= i; j++) {
-        let hh = 0;
-        for (let c = 0; c < m; c++) hh += h[i * m + c] * h[j * m + c];
-        let block = 0;
-        for (let a = i * k; a < i * k + k; a++)
-          for (let b = j * k; b < j * k + k; b++) {
-            let gg = 0;
-            for (let r = 0, u = a * p, v = b * p; r < p; r++) gg += g[u++] * g[v++];
-            block += gg * gg;
-          }
-        norm += (i === j ? 1 : 2) * hh * hh * block;
-      }
+    for (let i = 0; i < n; i++) {
+      const wide = (i + 1) * k; // pairs of outputs with examples up to this one
+      const hh = new Float64Array(i + 1);
+      const gg = new Float64Array(k * wide);
+      network.addTimesTransposed(hh, h.subarray(i * m, i * m + m), h, 1, m, i + 1);
+      network.addTimesTransposed(gg, g.subarray(i * k * p, (i + 1) * k * p), g, k, p, wide);
+      for (let a = 0, at = 0; a < k; a++)
+        for (let b = 0; b < wide; b++, at++) {
+          const j = (b / k) | 0;
+          norm += (i === j ? 1 : 2) * (hh[j] * gg[at]) ** 2;
+        }
+    }
     const left = norm - squared; // ‖CKC‖²
     if (!(left > CONSTANT ** 2 * norm)) return NaN;
     return towards.reduce((sum, value) => sum + value * value, 0) / (Math.sqrt(left) * whole);

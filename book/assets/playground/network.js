@@ -72,32 +72,47 @@ playground.network = function () {
 
   // Products of matrices, row by row. What they add to may hold something already.
 
-  /** c (n × p) += a (n × m) bᵀ, b (p × m). */
+  /** c (n × p) += a (n × m) bᵀ, b (p × m). Four columns at once: what is read of a is used four times. */
   function addTimesTransposed(c, a, b, n, m, p) {
-    for (let i = 0; i < n; i++)
-      for (let j = 0; j < p; j++) {
+    for (let i = 0; i < n; i++) {
+      const row = i * m;
+      let j = 0;
+      for (; j + 3 < p; j += 4) {
+        let [s0, s1, s2, s3] = [0, 0, 0, 0];
+        const [b0, b1, b2, b3] = [j * m, (j + 1) * m, (j + 2) * m, (j + 3) * m];
+        for (let k = 0; k < m; k++) {
+          const value = a[row + k];
+          s0 += value * b[b0 + k];
+          s1 += value * b[b1 + k];
+          s2 += value * b[b2 + k];
+          s3 += value * b[b3 + k];
+        }
+        const at = i * p + j;
+        c[at] += s0;
+        c[at + 1] += s1;
+        c[at + 2] += s2;
+        c[at + 3] += s3;
+      }
+      for (; j < p; j++) {
         let sum = 0;
-        for (let k = 0, u = i * m, v = j * m; k < m; k++) sum += a[u++] * b[v++];
+        for (let k = 0, v = j * m; k < m; k++) sum += a[row + k] * b[v++];
         c[i * p + j] += sum;
       }
+    }
   }
 
   /** c (n × m) += a (n × p) b (p × m). */
   function addTimes(c, a, b, n, p, m) {
-    for (let i = 0; i < n; i++)
-      for (let j = 0; j < p; j++) {
-        const factor = a[i * p + j];
-        if (factor) for (let k = 0, u = i * m, v = j * m; k < m; k++) c[u++] += factor * b[v++];
-      }
+    for (let i = 0; i < n; i++) for (let j = 0; j < p; j++) addRow(c, i * m, b, j * m, a[i * p + j], m);
   }
 
   /** c (p × m) += aᵀ b, a (n × p), b (n × m). */
   function addTransposedTimes(c, a, b, n, p, m) {
-    for (let i = 0; i < n; i++)
-      for (let j = 0; j < p; j++) {
-        const factor = a[i * p + j];
-        if (factor) for (let k = 0, u = j * m, v = i * m; k < m; k++) c[u++] += factor * b[v++];
-      }
+    for (let i = 0; i < n; i++) for (let j = 0; j < p; j++) addRow(c, j * m, b, i * m, a[i * p + j], m);
+  }
+
+  function addRow(c, to, b, from, factor, m) {
+    if (factor) for (let k = 0; k < m; k++) c[to + k] += factor * b[from + k];
   }
 
   /** What enters each layer, the (n × k) outputs last. */
@@ -220,6 +235,6 @@ playground.network = function () {
 
   return {
     uniform, normal, layersOf, create, withNewHead, rescaled, forward, gradient, hessianProduct, descend,
-    addTimes, addTimesTransposed,
+    addTimes, addTimesTransposed, addTransposedTimes,
   };
 };
