@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -338,3 +339,35 @@ def test_several_networks_before_keep_their_names(mine, capsys):
     rows = json.loads(Path("report/report.json").read_text())["tables"]["deviation"]
     assert {row["since"] for row in rows} == {"0.pt", "5.pt"}
     assert "file://" not in Path("report/report.html").read_text()
+
+
+def test_networks_by_name():
+    assert type(sources.network("torchvision:resnet18")).__name__ == "ResNet"
+    with pytest.raises(AlignbookError, match="torchvision has no network 'resnet19'"):
+        sources.network("torchvision:resnet19")
+
+
+def test_a_folder_of_hugging_faces_holds_a_network(mine, monkeypatch):
+    class Tiny(torch.nn.Linear):
+        def __init__(self, config):
+            super().__init__(config.width, 2)
+
+        @classmethod
+        def from_pretrained(cls, folder, local_files_only):
+            assert local_files_only  # nothing is downloaded
+            made = cls(Config.from_pretrained(folder, True))
+            made.load_state_dict(torch.load(folder / "pytorch_model.bin"))
+            return made
+
+    class Config:
+        @staticmethod
+        def from_pretrained(folder, local_files_only):
+            return SimpleNamespace(**json.loads((folder / "config.json").read_text()))
+
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(AutoConfig=Config, Tiny=Tiny))
+    (mine / "saved").mkdir()
+    (mine / "saved/config.json").write_text('{"architectures": ["Tiny"], "width": 5}')
+    assert sources.network("saved").weight.shape == (2, 5)
+    state = {"weight": torch.ones(2, 5), "bias": torch.zeros(2)}
+    torch.save(state, "saved/pytorch_model.bin")
+    assert torch.equal(sources.network("saved").weight, state["weight"])
