@@ -197,9 +197,12 @@ def _parser():
     new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
     fetch = command(_fetch, "download data sets; without names, list them and where they lie")
     fetch.add_argument("names", nargs="*", metavar="NAME", help="e.g. cifar10")
-    compare = command(_compare, "compare two tables, or two folders of them; exit status 1 if they differ")
-    compare.add_argument("first", metavar="A", help="a CSV file, or a folder such as data/results")
+    compare = command(
+        _compare, "compare two tables, or folders of them (exit status 1 if they differ), or probes"
+    )
+    compare.add_argument("first", metavar="A", help="a CSV file, a folder such as data/results, or a report")
     compare.add_argument("second", metavar="B", help="the other, of the same kind")
+    compare.add_argument("--out", type=Path, metavar="FOLDER", help="where the page of two reports goes")
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
     parser.epilog = _listed(commands.choices)
@@ -466,6 +469,11 @@ def _fetched(name):
 def _compare(options):
     from alignbook.runs.compare import compare
 
+    reports = [_report(options.first), _report(options.second)]
+    if None not in reports:
+        return _compare_probes(reports, options.out)
+    if options.out:
+        raise AlignbookError("--out is for two reports of probes, folders with a report.json")
     shared, found = compare(options.first, options.second)
     if options.json:
         _print_json({"shared": shared, "differences": [asdict(item) for item in found]})
@@ -475,6 +483,22 @@ def _compare(options):
         equal = shared - sum(not item.what.startswith("only in ") for item in found)
         print(f"{equal} of {shared} shared tables are equal")
     return 1 if found else 0
+
+
+def _report(path):
+    """The file of a probe's report, or None."""
+    path = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
+    return path if path.suffix == ".json" and path.is_file() else None
+
+
+def _compare_probes(reports, out):
+    """What ``alignbook.compare`` does, of two reports."""
+    from alignbook.probing import Probe, compare
+
+    names = [path.parent.name or path.stem for path in map(Path.absolute, reports)]
+    names = names if len({*names}) > 1 else ["A", "B"]
+    both = compare(**dict(zip(names, map(Probe.from_json, reports), strict=True)))
+    print(both if out is None else _written(both, out, " and ".join(names)))
 
 
 def _book(options):

@@ -341,6 +341,17 @@ def test_several_networks_before_keep_their_names(mine, capsys):
     assert "file://" not in Path("report/report.html").read_text()
 
 
+def test_two_reports_are_compared_by_the_command_as_in_python(mine, capsys):
+    for name in ("one", "two"):
+        where = ("--data", "digits", "-n", "40", "--only", "slice", "--out", name)
+        assert run("my_network:make", *where) == 0
+    assert cli.main(["compare", "one", "two"]) == 0
+    assert "Probe of one (Sequential), two (Sequential)" in capsys.readouterr().out
+    assert cli.main(["compare", "one", "two/report.json", "--out", "both"]) == 0
+    assert "one and two" in (mine / "both/report.html").read_text()
+    assert cli.main(["compare", "one", "one/report.html", "--out", "both"]) == 2
+
+
 def test_networks_by_name():
     assert type(sources.network("torchvision:resnet18")).__name__ == "ResNet"
     with pytest.raises(AlignbookError, match="torchvision has no network 'resnet19'"):
