@@ -2,7 +2,6 @@
 
 from alignbook.statements import Case, Number, Statement
 
-from ..gains import KINDS
 from ..sweep_analysis import by_group, by_seed, compared, layers_add, per_doubling
 from .design import ARCHITECTURES, SECOND, SWEEPS
 
@@ -93,7 +92,6 @@ STATEMENTS = [
         "resnet-second", "On ImageNet's stand-in, ResNet-18 trains faster after pre-training.",
         source="B.3 to B.5; Figures 14 and 15",
         of=over_settings(by_group, *SECOND, architecture="resnet"), above=0, **POINTS,
-        each=lambda p: [Case(kind, words, {"labels": kind}) for kind, words in KINDS.items()],
     ),
 ]  # fmt: skip
 NUMBERS = [

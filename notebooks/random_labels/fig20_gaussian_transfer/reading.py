@@ -42,13 +42,13 @@ def grown(rows):
     return growth(rows).rename_axis("network")
 
 
-def measured(table, parameters, panel, part, of=grown):
+def measured(table, parameters, panel, part):
     """What is to lie above 0 where the panel's curve has this ``part`` of its shape, by network.
 
     A rise or a fall itself; where the paper has none, a fifth of the panel's other change less this one. In
     units of the smallest effect that matters for it.
     """
-    frame = of(rows_of(table, panel))
+    frame = grown(rows_of(table, panel))
     rise, fall = change(frame, RISE), change(frame, FALL)
     found = {"rises": rise, "falls": fall, "no-rise": SHARE * fall - rise, "no-fall": SHARE * rise - fall}
     return found[part] / PARTS[panel][part]
@@ -59,29 +59,22 @@ def percent(table, parameters, panel, end):
     return 100 * np.expm1(change(grown(rows_of(table, panel)), end))
 
 
-def each_part(of):
-    """``each``: the six parts, of the growth or of τ itself."""
-    return lambda p: [
-        Case(f"{panel}-{part}", f"{LETTERS[panel]} {WORDS[part]}", {"panel": panel, "part": part, "of": of})
+def each_part(parameters):
+    """Cases: the six parts of the three shapes."""
+    return [
+        Case(f"{panel}-{part}", f"{LETTERS[panel]} {WORDS[part]}", {"panel": panel, "part": part})
         for panel, parts in PARTS.items()
         for part in parts
     ]
 
 
-SHAPE = {
-    "source": "Figure 20, E.1", "of": measured, "above": 0, "matters": 1.0,
-    "unit": "of the smallest effect that matters",
-    "because": "half a percent of τ, or a fifth of what the panel shows, cannot be seen in the figure",
-}  # fmt: skip
 STATEMENTS = [
     Statement(
         "shapes", "The growth of τ only falls (a), rises and then falls (b), or only rises (c).",
-        headline=True, each=each_part(grown), **SHAPE,
+        source="Figure 20, E.1", of=measured, above=0, matters=1.0, headline=True, each=each_part,
+        unit="of the smallest effect that matters",
+        because="half a percent of τ, or a fifth of what the panel shows, cannot be seen in the figure",
         post_hoc="that a fifth of the other change is none was chosen after 50 networks per panel",
-    ),
-    Statement(
-        "tau", "τ itself, as drawn, only falls (a), rises and then falls (b), or only rises (c).",
-        each=each_part(drawn), post_hoc="added after the first results", **SHAPE,
     ),
 ]  # fmt: skip
 NUMBERS = [

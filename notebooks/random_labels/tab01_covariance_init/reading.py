@@ -140,8 +140,8 @@ STATEMENTS = [
         opposed_by="Tables 1 and 7, which print 0.68 and 0.78 on training images after 1000 steps",
     ),
     Statement(
-        "curves", "With two or three layers, the sequence of weights hardly matters.", source="Appendix E.3",
-        of=less, near=0.0, within=SAME, **COMPARED,
+        "curves", "With two or three layers, the sequence of weights hardly matters.",
+        source="Appendix E.3; Tables 1 to 3", of=less, near=0.0, within=SAME, **COMPARED,
         each=pairs(
             f1=("f1 less f2", ("f1", TWO_OR_THREE), ("f2", TWO_OR_THREE)),
             f3=("f3 less f2", ("f3", TWO_OR_THREE), ("f2", TWO_OR_THREE)),

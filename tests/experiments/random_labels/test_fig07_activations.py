@@ -129,23 +129,23 @@ def test_claims_come_out_either_way():
     compared = [id for id in found if id.startswith(("ends", "added", "dies", "rare", "spared"))]
     assert len(compared) == 8
     assert {found[id] for id in compared} == {HOLDS} and {turned[id] for id in compared} == {CONTRADICTED}
-    assert found["drops-vgg"] == found["lasts-vgg"] == found["drops-cnn1"] == found["stays-cnn1"] == HOLDS
+    assert found["drops-vgg"] == found["drops-cnn1"] == found["stays-cnn1"] == HOLDS
     rising = outcomes(made_up((0.3, 0.5, 0.6), (0.3, 0.3, 0.3)))
-    assert rising["drops-vgg"] == rising["lasts-vgg"] == rising["stays-vgg"] == CONTRADICTED
+    assert rising["drops-vgg"] == rising["stays-vgg"] == CONTRADICTED
 
 
 def test_a_difference_that_is_there_from_scratch_is_not_due_to_pre_training():
     same = outcomes(made_up(**PRINTED, control={"negative": 0.1, "positive": 0.4}))
-    assert same["ends-random-13"] == HOLDS and same["added-random-13"] == NO_EFFECT
+    assert same["ends-13"] == HOLDS and same["added-13"] == NO_EFFECT
     more = outcomes(made_up(**PRINTED, control={"negative": 0.1, "positive": 0.8}))
-    assert more["ends-random-13"] == HOLDS and more["added-random-13"] == CONTRADICTED
+    assert more["ends-13"] == HOLDS and more["added-13"] == CONTRADICTED
 
 
 def test_the_control_decides_what_stays_away():
     assert outcomes(made_up(**PRINTED, control=0.1))["stays-vgg"] == NO_EFFECT
     table = made_up(**PRINTED)
     alone = outcomes(table[~table["unit"].str.startswith("scratch")])
-    assert alone["stays-vgg"] == alone["added-random-7"] == NOT_RUN and alone["lasts-vgg"] == HOLDS
+    assert alone["stays-vgg"] == alone["added-7"] == NOT_RUN and alone["drops-vgg"] == HOLDS
 
 
 def test_the_gain_is_that_of_the_part_in_figure_one():
