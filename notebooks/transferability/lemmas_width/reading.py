@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignbook.claims import UNDECIDED, KeyNumber
 from alignbook.over_seeds import at, weakest
-from alignbook.statements import Requirement, Statement, over
-from alignbook.studies.transferability.by_seed import mean_spread, over_sets, per_seed, widest
+from alignbook.statements import Case, Number, Statement
+from alignbook.studies.transferability.by_seed import over_sets, per_seed, widest
 from alignbook.studies.transferability.targets import each
-from alignbook.wording import by_verdict, over_cases
 
 ROOM = 0.1  # by which an exponent may fall short at the widths here
 KAPPA = 1.0  # of the headline: Lemma 2 states w ~ N(0, I)
@@ -38,7 +36,7 @@ SMALL = (
         0.25,
         "Equation 19",
         "The outputs' distance from the transformed labels, without the random network's outputs,",
-        "distance, random outputs removed",
+        "distance",
     ),
     Small("moved_q", 0.5, "Lemma 4", "The farthest that both trainings move a unit", "move, both trainings"),
     Small("near", 0.5, "Lemma 5", "The share of units near their threshold", "near the threshold"),
@@ -62,25 +60,25 @@ def exponents(table, parameters, column, kappa):
     return over_sets(per_seed(at(table, kappa=kappa), exponent))
 
 
-def slowest(table, parameters, dataset):
-    """Exponent less the proof's of the quantity that falls short of it most surely, at ``KAPPA``."""
-    table = at(table, dataset=dataset)
-    return weakest(*(exponents(table, parameters, small.column, KAPPA) - small.power for small in SMALL))
+def slowest(table, parameters, dataset=None, kappa=KAPPA):
+    """Exponent less the proof's of the quantity that falls short of it most surely."""
+    table = table if dataset is None else at(table, dataset=dataset)
+    return weakest(*(exponents(table, parameters, small.column, kappa) - small.power for small in SMALL))
 
 
-def over_bound(table, parameters, column, bound, kappa):
-    """``column`` over its ``bound``, at the width where that is largest."""
-    return over_sets(per_seed(at(table, kappa=kappa), lambda rows: (rows[column] / rows[bound]).max()))
+def over_bound(table, parameters, which):
+    """The farthest that a unit moves over its bound, the largest at any width and κ."""
+    return over_sets(per_seed(table, lambda rows: (rows[f"moved_{which}"] / rows[f"bound_{which}"]).max()))
 
 
-def density(table, parameters, kappa):
-    """Share of units near their threshold over what the proof of Lemma 5 allows, largest over the widths."""
-    return over_sets(per_seed(at(table, kappa=kappa), lambda rows: rows["density"].max()))
+def density(table, parameters):
+    """Share of units near their threshold over what Lemma 5 allows, the largest at any width and κ."""
+    return over_sets(per_seed(table, lambda rows: rows["density"].max()))
 
 
-def smallest(table, parameters, kappa):
-    """λ_min(H(k)) over its limit, the least over training, at the largest width."""
-    return over_sets(per_seed(widest(at(table, kappa=kappa)), lambda rows: rows["smallest"].min()))
+def smallest(table, parameters):
+    """λ_min(H(k)) over its limit at the largest width, the least over training and κ."""
+    return over_sets(per_seed(widest(table), lambda rows: rows["smallest"].min()))
 
 
 def width_needed(table, kappa=KAPPA):
@@ -99,96 +97,61 @@ def far_for_kappa(table, parameters, kappas):
     return (at(rows, width=rows["width"].min())["moved_q"] / kappas).mean()
 
 
-# The share of N(0, κ²) within a radius grows with the radius only as long as that is below about κ.
-NOT_ALL = {
-    "requires": (
-        Requirement("the farthest that a unit moves at the smallest width, over κ", far_for_kappa, at_most=1),
-    ),
-    "post_hoc": "required after all units were seen near their threshold at κ = 0.1 and small widths",
-}
+def looseness(table, parameters, which):
+    """A bound over the farthest that a unit moves, at the largest width and ``KAPPA``."""
+    rows = widest(at(table, kappa=KAPPA))
+    return over_sets(per_seed(rows, lambda part: (part[f"bound_{which}"] / part[f"moved_{which}"]).mean()))
 
 
-def _rate(small):
-    more = NOT_ALL if small.column == "near" else {}
-    return Statement(
-        f"rate-{small.column.replace('_', '-')}",
-        f"{small.words} shrinks like one over the {ROOTS[small.power]} of the width, or faster, to within "
-        f"{ROOM:g} of the exponent.",
-        source=small.source, of=lambda t, p, kappas: exponents(t, p, small.column, kappas),
-        above=small.power - ROOM, matters=0.05, paper=small.power, ours=True,
-        because=EXPONENT, each=KAPPAS, **more,
-    )  # fmt: skip
+def trainings(parameters):
+    return [
+        Case("p", "pre-training, Lemma 1", {"which": "p"}),
+        Case("q", "both trainings, Lemma 4 and Corollary 1", {"which": "q"}),
+    ]
 
 
-def _way(column, bound, words, source):
-    return Statement(
-        column.replace("_", "-"), f"No unit moves farther than its bound in {words}.", source=source,
-        of=lambda t, p, kappas: over_bound(t, p, column, bound, kappas), below=1, matters=0.01,
-        unit="of the bound", because="a hundredth, for a bound with an error term", each=KAPPAS,
-    )  # fmt: skip
-
-
-KAPPAS = over("kappas", {0.1: "κ = 0.1", 1.0: "κ = 1"})
-EXPONENT = "over our widths, a difference of 0.05 in the exponent is a factor of 1.3"
+RULE = {
+    "source": "Appendix C", "above": -ROOM, "matters": 0.05, "unit": "of the exponent",
+    "because": "over our widths, a difference of 0.05 in the exponent is a factor of 1.3",
+}  # fmt: skip
 STATEMENTS = [
     Statement(
-        "falls",
-        f"Everything that the proofs call small shrinks as they say, to within {ROOM:g} of the exponent.",
-        source="Appendix C", of=slowest, above=-ROOM, matters=0.05, because=EXPONENT, ours=True,
-        headline=True, each=each("datasets", "dataset"),
+        "falls", "Everything that the proofs call small shrinks with the width as they say, to within "
+        f"{ROOM:g} of the exponent: exponent less the proof's, slowest quantity.",
+        of=slowest, headline=True, each=each("datasets", "dataset"), **RULE,
     ),
-    *map(_rate, SMALL),
-    _way("moved_p", "bound_p", "pre-training", "Lemma 1"),
-    _way("moved_q", "bound_q", "both trainings", "Lemma 4, Corollary 1"),
+    Statement(
+        "falls-small", "It does so also with smaller random weights.",
+        of=lambda t, p: slowest(t, p, kappa=min(p["kappas"])), ours=True, **RULE,
+    ),
+    Statement(
+        "moved", "No unit moves farther than its bound.", source="Lemmas 1 and 4, Corollary 1",
+        of=over_bound, below=1, matters=0.01, unit="of the bound", each=trainings,
+        because="a hundredth, for a bound with an error term",
+    ),
     Statement(
         "eigenvalue",
         "The smallest eigenvalue of the Gram matrix stays above half of its limit's at the largest width.",
-        source="Lemma 2", of=lambda t, p, kappas: smallest(t, p, kappas), above=0.5, matters=0.01,
-        unit="of the limit's", because="a hundredth of the eigenvalue does not change any rate", each=KAPPAS,
+        source="Lemma 2", of=smallest, above=0.5, matters=0.01, unit="of the limit's",
+        because="a hundredth of the eigenvalue does not change any rate",
     ),
     Statement(
         "near", "No more units are near their threshold than the proof says: ratio of the shares.",
-        source="Lemma 5", of=lambda t, p, kappas: density(t, p, kappas), below=1.05, matters=0.01,
-        unit="of the proof's share", because="a fifth of the margin", each=KAPPAS, ours=True,
+        source="Lemma 5", of=density, below=1.05, matters=0.01, unit="of the proof's share",
+        because="a fifth of the margin", ours=True,
     ),
 ]  # fmt: skip
-
-SAID = by_verdict(
-    "Everything that the proofs call small shrinks with the width as fast as they say",
-    "Something that the proofs call small shrinks more slowly than they say",
-    "What the proofs call small shrinks just as fast as they allow",
-    "everything that the proofs call small shrinks as fast as they say",
-)
-
-
-def finding(table, parameters, claims):
-    """Whether everything small shrinks as it should, and what the proofs' own condition would need."""
-    ids, needed = [f"falls-{name}" for name in parameters["datasets"]], width_needed(table)
-    said = over_cases(claims, ids, SAID, "on {} data sets")
-    if said is None or needed.empty:
-        return "Nothing has finished."
-    worst = min(claims[id].measured for id in ids if claims[id].measured is not None)
-    wide = [claims[id] for id in ids if claims[id].outcome == UNDECIDED and claims[id].interval]
-    past = f", and {'an interval reaches' if len(wide) == 1 else 'intervals reach'} past that" * bool(wide)
-    return (
-        f"{said}: for standard normal weights the weakest exponent is {abs(worst):.2f} "
-        f"{'below' if worst < 0 else 'above'} the lemma's (we allow {ROOM:g}{past}). Lemma 2 needs at least "
-        f"some {float(f'{needed.median() / 1e6:.1g}'):,.0f} million units; our networks are far narrower."
-    )
-
-
-def key_numbers(table, parameters):
-    """How loose Lemma 1's bound is, and how near the outputs are to the transformed labels."""
-    made, kappas = [], parameters["kappas"]
-    for kappa in dict.fromkeys((min(kappas), max(kappas))):
-        rows = widest(at(table, kappa=kappa))
-        if rows.empty:
-            continue
-        if not made:
-            what = f"Lemma 1's bound, divided by the farthest that a unit moves (κ = {kappa:g})"
-            loose = per_seed(rows, lambda part: (part["bound_p"] / part["moved_p"]).mean())
-            made.append(KeyNumber(what, mean_spread(loose, 0), "at least 1"))
-        what = f"distance of outputs from transformed labels, as a share of the labels (κ = {kappa:g})"
-        carried = per_seed(rows, lambda part: part["carried"].mean())
-        made.append(KeyNumber(what, mean_spread(carried), "of order κ in the limit"))
-    return made
+NUMBERS = [
+    Number(
+        "short",
+        "what the slowest exponent lacks",
+        lambda t, p, dataset: -slowest(t, p, dataset),
+        each=each("datasets", "dataset"),
+    ),
+    Number("loose", "bound over the farthest that a unit moves", looseness, each=trainings),
+    Number(
+        "units",
+        "millions of units that Lemma 2 needs",
+        lambda t, p: width_needed(t).median() / 1e6 if len(t) else None,
+    ),
+]
