@@ -24,12 +24,6 @@ def widest(rows):
     return at(rows, width=rows["width"].max()) if len(rows) else rows
 
 
-def mean_spread(values, digits=2):
-    """``0.97 ± 0.01`` of a Series: mean and standard deviation; the mean alone of a single value."""
-    spread = f" ± {values.std():.{digits}f}" if len(values) > 1 else ""
-    return f"{values.mean():.{digits}f}{spread}"
-
-
 def factor(logs, digits=1):
     """``2.5 (1.1 to 5.9)``: the factor of which ``logs`` are base-2 logarithms, one per seed.
 

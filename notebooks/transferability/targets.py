@@ -3,7 +3,7 @@
 import pandas as pd
 
 from alignbook.over_seeds import at
-from alignbook.statements import Case, Requirement
+from alignbook.statements import Case
 
 # How many classes each target has; the tests compare it with the images.
 CLASSES = {
@@ -89,14 +89,6 @@ def words(target):
 def each(values, given):
     """Cases for a statement's ``each``: one per value of the parameter ``values``, given as ``given``."""
     return lambda parameters: [Case(name, words(name), {given: name}) for name in parameters[values]]
-
-
-def source_accuracy(table, parameters, **given):
-    """Mean accuracy of the pre-trained networks on their source's test images, percent."""
-    return of_source(table)["source_test_accuracy"].mean()
-
-
-LEARNED = Requirement("accuracy on the source, %", of=source_accuracy, at_least=60.0)
 
 
 def source_said(table, parameters):
