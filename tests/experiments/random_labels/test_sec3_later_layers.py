@@ -1,0 +1,87 @@
+"""Which layers are handed on; statements come out either way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
+from alignbook.studies.random_labels.sec3_later_layers import design, experiment, reading
+from alignbook.training.nets import SimpleCNN
+
+PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec3_later_layers"), "smoke")
+SCALES = [0.5, 1.0, 2.0, 4.0]
+
+
+def network():
+    return SimpleCNN((3, 8, 8), [4, 4], 6, 3)
+
+
+@pytest.mark.parametrize(
+    ("start", "same"),
+    [
+        (design.SCRATCH, []), (design.FIRST, ["convs.0"]), (design.EARLY, ["convs.0", "convs.1"]),
+        (design.LATE, ["dense"]), (design.ALL, ["convs.0", "convs.1", "dense"]),
+    ],
+)  # fmt: skip
+def test_only_the_named_layers_are_handed_on(start, same):
+    torch.manual_seed(0)
+    net, source = network(), network()
+    experiment.hand_on_(net, source, start)
+    for name in ("convs.0", "convs.1", "dense", "head"):
+        equal = torch.equal(net.get_submodule(name).weight, source.get_submodule(name).weight)
+        assert equal == (name in same), name
+
+
+def test_units_that_are_never_active_are_dead():
+    net, x = network(), torch.rand(10, 3, 8, 8)
+    with torch.no_grad():
+        net.dense.weight.zero_()
+        net.dense.bias.copy_(torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0, 0.0]))
+    assert experiment.dead(net, x) == pytest.approx(4 / 6)
+
+
+def test_a_run_has_every_start_and_learns():
+    (job, *_) = experiment.jobs(PARAMETERS)
+    table = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    runs = table[table["start"] != "upstream"]
+    assert runs.groupby(["labels", "start"]).ngroups == 2 * len(design.STARTS)
+    assert runs["accuracy"].between(0, 1).all() and runs["dead"].between(0, 1).all()
+
+
+def table(slopes, known=1.0):
+    """Runs in which a start gains ``slope`` times −log2 of the scale, in points."""
+    rows = []
+    for seed in range(5):
+        for scale in SCALES:
+            about = {"seed": seed, "init_scale": scale}
+            rows.append(about | {"start": "upstream", "epoch": 9, "accuracy": known})
+            for labels in design.KINDS:
+                for place, start in enumerate(design.STARTS):
+                    gain = -slopes.get(start, 0.0) * (np.log2(scale) - 0.5) + 0.01 * place * seed
+                    level = {"accuracy": 0.5 + gain / 100, "labels": labels, "start": start}
+                    rows += [about | level | {"epoch": epoch} for epoch in (0, 1)]
+    return pd.DataFrame(rows)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def test_later_layers_hurt():
+    found = outcomes(table({design.LATE: 8, design.ALL: 8}))
+    assert found["late"] == found["early"] == found["turns-small"] == found["turns-large"] == HOLDS
+    assert found["first"] == NO_EFFECT
+    scales = reading.crossing(design.ALL)(table({design.ALL: 8}), PARAMETERS)
+    assert scales.to_numpy() == pytest.approx(np.full(5, 2**0.5), rel=0.05)
+
+
+def test_early_layers_hurt():
+    found = outcomes(table({design.EARLY: 8, design.ALL: 4}))
+    assert found["late"] == NO_EFFECT and found["early"] == CONTRADICTED
+
+
+def test_runs_that_have_not_learned_do_not_count():
+    assert reading.gains(table({}, known=0.5)).empty
