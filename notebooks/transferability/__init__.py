@@ -1,1 +1,1 @@
-"""ICLR 2020 submission: the studies of its figures and tables, and what they share."""
+"""Liu et al. (ICLR 2020 submission): the studies of its figures and tables, and what they share."""

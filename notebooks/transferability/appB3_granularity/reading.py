@@ -5,7 +5,6 @@ import numpy as np
 from alignbook.over_seeds import at, difference, means, ratio
 from alignbook.statements import Case, Number, Statement
 from alignbook.studies.transferability.deviations import printed
-from alignbook.studies.transferability.targets import source_of
 
 from .design import COARSE, FINE, KINDS
 
@@ -97,5 +96,4 @@ NUMBERS = [
         "points", "error saved, distant less fine", lambda t, p: more(saved)(t, p, "distant"), unit="points",
         paper=lambda p: printed_more("saved"),
     ),
-    Number("source", "accuracy on the source, %", lambda t, p: source_of(t, p)["source_test_accuracy"]),
 ]  # fmt: skip

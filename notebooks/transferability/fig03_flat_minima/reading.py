@@ -6,7 +6,7 @@ import pandas as pd
 from alignbook.claims import interval
 from alignbook.over_seeds import across, at, means, ratio
 from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability.targets import STARTS, of_target, source_of
+from alignbook.studies.transferability.targets import STARTS, of_target
 
 
 def spectra(table, name, mode="eval", fixed_steps=False):
@@ -122,7 +122,6 @@ NUMBERS = [
     Number("length", "length, pre-trained over random", lambda t, p: 1 / curvature(t, p, "norm")),
     Number("rises", "rise of the loss, random over pre-trained", rise, each=each_radius),
     Number("test", "test error", of_start, unit="%", each=each_start("test_error")),
-    Number("source", "accuracy on the source", lambda t, p: source_of(t, p)["source_test_accuracy"]),
 ]  # fmt: skip
 
 

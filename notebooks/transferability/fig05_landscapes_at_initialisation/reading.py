@@ -7,7 +7,7 @@ from alignbook.over_seeds import at, curves, difference, once, ratio, sample, sl
 from alignbook.statements import Case, Number, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.planes import grid
-from alignbook.studies.transferability.targets import STARTS, source_of
+from alignbook.studies.transferability.targets import STARTS
 
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A)
 LAG = 10  # second differences over one tenth of a side of the plane, whatever its number of points
@@ -211,5 +211,4 @@ NUMBERS = [
         lambda t, p: 2 ** ratios(middle(t, p), "variation"),
     ),
     Number("speed", "times as fast to the loss at which random weights end", times_as_fast),
-    Number("source", "accuracy on the source, %", lambda t, p: source_of(t, p)["source_test_accuracy"]),
 ]  # fmt: skip

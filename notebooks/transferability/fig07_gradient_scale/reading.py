@@ -5,7 +5,7 @@ import pandas as pd
 
 from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
 from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability.targets import STARTS, of_target, source_of
+from alignbook.studies.transferability.targets import STARTS, of_target
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "with respect to the layer's input",
@@ -231,7 +231,6 @@ NUMBERS = [
         "magnitude", "the same without dividing by the mean",
         lambda t, p: 2 ** -over_targets("projection", lambda rows: apart(rows, magnitude))(t, p),
     ),
-    Number("source", "accuracy on the source, %", lambda t, p: source_of(t, p)["source_test_accuracy"]),
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from alignbook.runs import engine, notebooks
 from alignbook.statements import Case, Number, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.deviations import ends, others_less_near, printed, series
-from alignbook.studies.transferability.targets import CLASSES, STARTS, source_of
+from alignbook.studies.transferability.targets import CLASSES, STARTS
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 GRANULARITY = "transferability/appB3_granularity"  # whose runs have nine targets of equal size in every seed
@@ -171,5 +171,4 @@ NUMBERS = [
     ),
     Number("errors", "largest over smallest error", lambda t, p: apart(nine(t), "test_error")),
     Number("deviations", "largest over smallest deviation", lambda t, p: apart(nine(t), "deviation")),
-    Number("source", "accuracy on the source, %", lambda t, p: source_of(t, p)["source_test_accuracy"]),
 ]  # fmt: skip

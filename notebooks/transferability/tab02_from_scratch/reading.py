@@ -9,7 +9,7 @@ from alignbook.runs import engine, notebooks
 from alignbook.statements import Case, Number, Statement
 from alignbook.studies.transferability import imagenet_rows
 from alignbook.studies.transferability.deviations import ends, printed, series
-from alignbook.studies.transferability.targets import each, of_target, source_of, words
+from alignbook.studies.transferability.targets import each, of_target, words
 
 POSITIONS = "transferability/fig04_tsne"  # whose runs have the norms of networks trained alike, for 30 epochs
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
@@ -185,5 +185,4 @@ NUMBERS = [
         "follows", "improvement by the printed errors", follows, each=printed_targets,
         paper=printed_improvement, unit="%",
     ),
-    Number("source", "accuracy on the source, %", lambda t, p: source_of(t, p)["source_test_accuracy"]),
 ]  # fmt: skip
