@@ -57,7 +57,6 @@ def compute(*, label, rate, seed, device, report):
 TOY_READING = '''
 """What the toy says."""
 
-from alignbook.claims import KeyNumber, interval
 from alignbook.over_seeds import means
 from alignbook.statements import Statement
 
@@ -67,14 +66,6 @@ STATEMENTS = [
         matters=0.1, because="it is a toy", headline=True,
     ),
 ]  # fmt: skip
-
-
-def finding(table, parameters, claims):
-    return f"Values lie at {interval(table['value'], '{:.1f}') if 'value' in table else 'nothing'}."
-
-
-def key_numbers(table, parameters):
-    return [KeyNumber("runs", float(table["unit"].nunique()), 3.0)]
 '''
 
 TOY_NOTEBOOK = """---
@@ -88,6 +79,9 @@ kernelspec:
   name: python3
 alignbook:
   claim: Values are above l^-9.
+  finding: Values of {above.seeds} seeds lie at {above:.1f}.
+  stands_on: {above: holds}
+  key_numbers: {above: value}
 ---
 
 (fig99-toy)=
@@ -121,22 +115,12 @@ page.table.head()
 page.key_numbers()
 ```
 
-```{code-cell} ipython3
-:tags: [remove-input]
-
-page.claims()
-```
+## Audit
 
 ```{code-cell} ipython3
 :tags: [remove-input]
 
-page.provenance()
-```
-
-```{code-cell} ipython3
-:tags: [remove-input]
-
-page.source()
+page.audit()
 ```
 """
 
@@ -163,7 +147,6 @@ def compute(*, rate, seed, device, report):
     "reading.py": '''
 """What the toy says."""
 
-from alignbook.claims import KeyNumber
 from alignbook.over_seeds import sample
 from alignbook.statements import Statement
 
@@ -173,15 +156,6 @@ STATEMENTS = [
         matters=0.1, because="it is a toy", headline=True,
     ),
 ]  # fmt: skip
-
-
-def finding(table, parameters, claims):
-    claim = claims["above"]
-    return f"Values of {claim.seeds} seeds, {sorted(sample(table, 'value').index)}: {claim.outcome}."
-
-
-def key_numbers(table, parameters):
-    return [KeyNumber("runs", float(table["unit"].nunique()), 3.0)]
 ''',
     "profiles.yaml": "smoke: {seeds: 1}\nquick: {seeds: 6}\n",
     "notebook.md": (

@@ -14,7 +14,6 @@ from scipy.stats import pearsonr, spearmanr
 from alignbook.claims import t_interval
 from alignbook.over_seeds import (
     across,
-    agree,
     area,
     at,
     correlation,
@@ -299,14 +298,6 @@ def test_the_strongest_of_several_holds_by_chance_at_the_stated_rate():
     clear, weak = pd.Series([1.0, 1.1, 0.9]), pd.Series([5.0, 0.5, 9.0])
     assert strongest(clear, weak).mean() == pytest.approx(1.0)
     assert strongest().empty and strongest(pd.Series([1.0])).tolist() == [1.0]
-
-
-def test_samples_agree_where_their_verdicts_are_the_same():
-    up, down, flat = (pd.Series([1.0, 1.1, 0.9]) * factor for factor in (1, -1, 1e-3))
-    assert agree(up, 2 * up, matters=0.1) is True and agree(flat, -flat, matters=0.1) is True
-    assert agree(up, down, matters=0.1) is False and agree(up, flat, matters=0.1) is False
-    assert agree(up, flat, matters=1e-9) is True and agree(up, flat, above=0.5, matters=0.1) is False
-    assert agree(matters=0.1) is None and agree(up, pd.Series(dtype=float), matters=0.1) is None
 
 
 def test_nothing_gives_nothing():

@@ -6,10 +6,10 @@ import math
 import pandas as pd
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_JUDGED, NOT_RUN, OPEN, needed
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN, needed
 from alignbook.errors import AlignbookError
 from alignbook.over_seeds import at, sample
-from alignbook.statements import Case, Requirement, Statement, came_out, condition, judged, over
+from alignbook.statements import Case, Statement, judged, over
 
 UP, DOWN, WIDE, SMALL = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9], [5.0, -5.0, 0.3], [0.1, -0.1, 0.05]
 DIRECTED = {"matters": 0.5, "because": "a drawn line is as wide"}
@@ -81,7 +81,6 @@ def test_what_has_no_randomness_is_one_number():
         ({"above": 0, "because": ""}, "because"),
         ({"near": 1.0}, "within"),
         ({"exactly": 1.0}, "within"),
-        ({"above": 0, "seen": 3}, "post_hoc"),
         ({}, "one rule"),
         ({"above": 0, "below": 1}, "one rule of above, below, near, one_run, exactly, not 2"),
     ],
@@ -120,16 +119,14 @@ def test_a_statement_has_a_claim_per_case():
     assert only(statement(above=0), UP).group is None
 
 
-def test_a_case_chooses_what_is_printed_and_required_for_it():
+def test_a_case_chooses_what_is_printed_for_it():
     cases = [Case(str(width), f"width {width}", {"width": width}) for width in (16, 64)]
-    need = Requirement("mean", lambda t, p, width: at(t, width=width)["value"].mean(), at_least=0)
     printed = statement(
-        of=of_width, each=lambda p: cases, requires=[need], within=0.5,
+        of=of_width, each=lambda p: cases, within=0.5,
         paper=lambda p, width: f"about {width}", near=lambda p, width: {16: 2.0, 64: None}[width],
     )  # fmt: skip
     narrow, wide = printed.claims(by_width(), {})
     assert (narrow.outcome, narrow.paper, narrow.tolerance) == (HOLDS, "about 16", 0.5)
-    assert narrow.requires[0]["met"] and not wide.requires[0]["met"]
     assert (wide.outcome, wide.test, wide.paper) == (NOT_RUN, "nothing printed", "about 64")
 
 
@@ -209,9 +206,6 @@ def test_a_key_that_is_a_column_is_no_missing_column():
     ):
         with pytest.raises(KeyError):
             only(statement(of=wrong, above=0), UP)
-        need = Requirement("it", wrong, at_least=0)
-        with pytest.raises(KeyError):
-            only(statement(above=0, requires=[need]), UP)
 
 
 def test_other_faults_of_a_reading_surface():
@@ -219,86 +213,6 @@ def test_other_faults_of_a_reading_surface():
         only(statement(of=lambda t, p: 1 / 0, above=0), UP)
     with pytest.raises(TypeError):
         only(statement(of=lambda t: [1.0], above=0), UP)
-
-
-# ---- what is required ----
-
-
-def needs(value, **bound):
-    return Requirement("share of labels learned", lambda t, p: value, **bound)
-
-
-@pytest.mark.parametrize(
-    ("value", "bound", "asked", "met"),
-    [
-        (0.99, {"at_least": 0.99}, "at least 0.99", True),
-        (0.98, {"at_least": 0.99}, "at least 0.99", False),
-        (0.1, {"at_most": 0.2}, "at most 0.2", True),
-        (0.3, {"at_most": 0.2}, "at most 0.2", False),
-        (math.nan, {"at_most": 0.2}, "at most 0.2", False),
-        (None, {"at_least": 0.0}, "at least 0", False),
-        (True, {}, "", True),
-        (0.0, {}, "", False),
-        (None, {}, "", False),
-    ],
-)
-def test_a_statement_is_judged_where_what_it_requires_is_met(value, bound, asked, met):
-    claim = only(statement(above=0, requires=[needs(value, **bound)]), UP)
-    measured = None if value is None or math.isnan(value) else value
-    (found,) = claim.requires
-    assert (found["measured"], found["asked"], found["met"]) == (measured, asked, met)
-    assert found["text"] == "share of labels learned" and found["bound"] == next(iter(bound.values()), None)
-    assert claim.outcome == (HOLDS if met else NOT_JUDGED)
-    assert claim.measured == pytest.approx(2.0) and claim.interval  # shown all the same
-    if not met:
-        seen = "not met" if measured is not None else "not measured"
-        seen = f"here {measured:g}, not met" if asked and measured is not None else seen
-        assert claim.test == f"share of labels learned{', ' * bool(asked)}{asked}; {seen}"
-
-
-@pytest.mark.parametrize(
-    ("measured", "told"), [(0.0023474, "0.0023"), (-0.04961, "-0.05"), (0.1234, "0.123"), (27.58, "27.6")]
-)
-def test_small_numbers_of_a_condition_have_two_digits(measured, told):
-    need = Requirement("loss", lambda table, parameters: measured, at_least=60.0).check(None, {}, {})
-    assert came_out(need) == f"here {told}, not met"
-
-
-def test_rounding_takes_no_condition_over_its_bound():
-    for measured, told in ((0.0496, "0.0496, not met"), (0.0504, "0.0504"), (0.0561, "0.056")):
-        need = Requirement("loss", lambda table, parameters, m=measured: m, at_least=0.05).check(None, {}, {})
-        assert came_out(need) == f"here {told}"
-
-
-def test_a_condition_says_why_it_is_asked():
-    because = "without one there is none to close"
-    need = Requirement("a gap", lambda t, p: 0.2, at_least=0.1, because=because)
-    assert condition(need.check(table_of(UP), {}, {})) == f"a gap, at least 0.1; here 0.2. {because}"
-
-
-def test_all_that_is_required_is_checked_and_the_first_unmet_told():
-    needed = [needs(1.0, at_least=0.5), needs(0.4, at_least=0.5), needs(None, at_most=3)]
-    claim = only(statement(above=0, requires=needed), UP)
-    assert [need["met"] for need in claim.requires] == [True, False, False]
-    assert claim.outcome == NOT_JUDGED and "at least 0.5; here 0.4, not met" in claim.test
-
-
-def test_what_is_required_of_a_column_that_is_not_stored_was_not_measured():
-    need = Requirement("accuracy", lambda t, p: t["accuracy"].mean(), at_least=0.9)
-    claim = only(statement(above=0, requires=[need, needs(1.0, at_least=0.5)]), UP)
-    assert claim.outcome == NOT_JUDGED and claim.measured == pytest.approx(2.0)
-    assert [(n["measured"], n["met"]) for n in claim.requires] == [(None, False), (1.0, True)]
-    assert claim.test == "accuracy, at least 0.9; not measured"
-
-
-def test_where_nothing_was_measured_it_stays_not_run_and_says_what_it_requires():
-    claim = only(statement(above=0, requires=[needs(0.1, at_least=0.5)]), table_of(UP)[["unit"]])
-    assert claim.outcome == NOT_RUN and claim.test == "not among the results" and not claim.requires[0]["met"]
-
-
-def test_a_requirement_has_one_bound():
-    with pytest.raises(ValueError, match="one bound"):
-        needs(1.0, at_least=0, at_most=1)
 
 
 # ---- what reaches the claim ----
@@ -335,26 +249,6 @@ def test_an_interval_ends_at_the_bounds_of_its_quantity():
     free = only(statement(above=0), near_one)
     assert free.interval[1] > 1 and claim.interval == (free.interval[0], 1.0)
     assert claim.outcome == free.outcome and "bound of the quantity" in claim.test
-
-
-LATE = {"post_hoc": "the third seed suggested it", "seen": 3}
-
-
-def test_a_reading_chosen_on_the_first_seeds_is_judged_on_later_ones_alone():
-    stated = statement(above=0, **LATE)
-    claim = only(stated, DOWN + UP)
-    assert claim.outcome == HOLDS and claim.seeds == 3 and claim.measured == pytest.approx(2)
-    assert claim.requires[0]["measured"] == 3 and claim.requires[0]["met"]
-    early = only(stated, UP + UP[:2])
-    assert early.outcome == NOT_JUDGED and early.seeds == 5 and early.measured == pytest.approx(2.02)
-    assert "when this statement was chosen, at least 3; here 2, not met" in early.test
-    assert only(stated, []).outcome == NOT_RUN
-
-
-def test_how_many_seeds_were_seen_may_follow_from_the_parameters():
-    stated = statement(above=0, post_hoc="at width 8", seen=lambda parameters: 3 * (parameters["width"] == 8))
-    assert only(stated, UP, {"width": 8}).outcome == NOT_JUDGED
-    assert only(stated, UP, {"width": 64}).outcome == HOLDS
 
 
 def test_what_there_is_one_value_of_is_the_name_of_the_index():

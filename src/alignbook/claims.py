@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 HOLDS, CONTRADICTED, NO_EFFECT, OPEN = "holds", "contradicted", "no effect", "open"
 NOT_JUDGED, NOT_RUN = "untested", "not run"
 OUTCOMES = (HOLDS, CONTRADICTED, NO_EFFECT, OPEN, NOT_JUDGED, NOT_RUN)
-ABSENT, UNDECIDED = NO_EFFECT, OPEN  # names of studies that are not yet rewritten
 CONFIDENCE, POWER = 0.95, 0.8
 MOST_SEEDS = 10_000  # more than this, and no affordable number decides
 _ZERO = re.compile(r"^[+-](0(?:\.0+)?)(?![\d.])")  # 0.0 has no sign
@@ -104,8 +103,6 @@ class Claim:
         Of ``measured``, ``interval`` and ``matters``, e.g. ``points``.
     because : str
         Why an effect smaller than ``matters`` would not count, one line.
-    requires : tuple of dict
-        What had to be met for a verdict: {"text", "measured", "asked", "bound", "met", "because"} each.
     post_hoc : str or None
         Why the reading was chosen after its data were seen, one line.
     opposed_by : str or None
@@ -162,7 +159,6 @@ class Claim:
     matters: float | None = None
     unit: str = ""
     because: str = ""
-    requires: tuple = ()
     post_hoc: str | None = None
     opposed_by: str | None = None
     against: float | None = None

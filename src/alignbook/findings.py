@@ -31,7 +31,6 @@ _HERE = "With these parameters"
 _UNTESTED = "These parameters are too far from the paper's to say anything about its claim."
 # An id may have a dot, as in {share-0.8:.2f}.
 _FIELD = re.compile(r"\{([^{}:]+?)(?:\.(low|high|paper|seeds))?(?::([^{}]*))?\}")
-_SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def of(front: dict, claims: list[Claim], numbers: list[Claim]) -> Finding:
     Of a run with a reader's own parameters it is made from the statement, where that run has no such claim
     or number; a test holds that no published page lacks any.
     """
-    if any(differing(front.get("stands_on", {}), claims)):
+    if "finding" not in front or any(differing(front.get("stands_on", {}), claims)):
         return Finding(plain(claims), fits=False)
     values = {claim.id: claim for claim in [*numbers, *claims]}
     try:
@@ -161,12 +160,6 @@ def _key_number(claim, label, form):
         here += f" ({ends[0]} to {ends[1]})"
     paper = format(claim.paper, form) if isinstance(claim.paper, int | float) else claim.paper
     return KeyNumber(what, here, paper)
-
-
-def split(text: str) -> Finding:
-    """A finding whose sentences after the first are its caveat."""
-    first, *rest = _SENTENCE.split(text)
-    return Finding(first, " ".join(rest))
 
 
 class _NotMeasured(Exception):

@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import CONFIDENCE, Claim, t_interval
+from alignbook.claims import CONFIDENCE, t_interval
 
 SEED = "seed"
 _ROUNDING = 1e-9  # of the largest: values that differ by less are the same
@@ -131,11 +131,6 @@ def _by_seed(frame, measure):
     return pd.Series(found, dtype=float).dropna().rename_axis(frame.index.name)
 
 
-def from_seed(values, first):
-    """The seeds ``first`` and later of a sample: for a reading chosen after the others were seen."""
-    return values[values.index >= first]
-
-
 def difference(one, other):
     """``one`` − ``other`` within each seed; seeds that lack either are left out."""
     return (one - other).dropna()
@@ -222,8 +217,7 @@ def weakest(*samples):
     """Of several samples, each to lie above 0, the one that shows it least: with the lowest interval's end.
 
     A statement that joins several by *and* holds if it holds of this one (an intersection-union test, which
-    needs no correction). The test licenses no more: *contradicted* and *absent* then speak of this part.
-    Where the paper means one of several without saying which, see :func:`agree`.
+    needs no correction). The test licenses no more: *contradicted* and *no effect* then speak of this part.
     Empty of none, or where one is empty; a sample without an interval is the weakest.
     """
     if not samples or any(len(values) == 0 for values in samples):
@@ -256,21 +250,6 @@ def corrected(values, tests):
 def _lower_end(values):
     interval = t_interval(values)[2]
     return -np.inf if interval is None else interval[0]
-
-
-def verdict(values, matters, above=0.0):
-    """The outcome of "above ``above``" for one sample by itself, as a statement's claim would have it."""
-    return Claim.greater("", "", "", values, above, matters=matters).outcome
-
-
-def agree(*samples, matters, above=0.0):
-    """Whether "above ``above``" has the same verdict on each sample; None of none, or where one is empty.
-
-    For a requirement, where the paper leaves open which of several times or sets of networks it means.
-    """
-    if not samples or any(len(values) == 0 for values in samples):
-        return None
-    return len({verdict(values, matters, above) for values in samples}) == 1
 
 
 def _none():

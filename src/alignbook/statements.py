@@ -16,7 +16,7 @@ A study lists what its paper says, each once, with how it is measured::
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -24,10 +24,8 @@ import pandas as pd
 
 from alignbook.claims import Claim, t_interval, with_case
 from alignbook.errors import AlignbookError
-from alignbook.over_seeds import SEED, from_seed
-from alignbook.wording import digits
+from alignbook.over_seeds import SEED
 
-NEW = 3  # seeds that a post hoc reading needs beyond those on which it was chosen
 RULES = ("above", "below", "near", "one_run", "exactly")
 
 
@@ -60,44 +58,6 @@ def over(name, words=None):
 
 
 @dataclass(frozen=True)
-class Requirement:
-    """What must be met before a statement is judged: labels learned, an accuracy reached, a minimum found.
-
-    text : what it is, e.g. ``share of the labels that pre-training fits``; a page goes on with the bound
-    of : (table, parameters, **given) → float; None or NaN where it was not measured, which counts as not met
-    at_least, at_most : the bound, at most one of them; without one ``text`` is so or not, and ``of`` tells
-    because : what the reader must know beside it, a sentence without its full stop
-    """
-
-    text: str
-    of: Callable
-    at_least: float | None = None
-    at_most: float | None = None
-    because: str = ""
-
-    def __post_init__(self):
-        if self.at_least is not None and self.at_most is not None:
-            raise ValueError(f"{self.text}: takes one bound, at_least or at_most")
-
-    def check(self, table, parameters, given):
-        """{"text", "measured", "asked", "bound", "met", "because"}, JSON; "asked" is "" and "bound" None for
-        what is so or not.
-        """
-        value = _measured(self.of, table, parameters, given)
-        value = None if value is None or math.isnan(value) else float(value)
-        low = -math.inf if self.at_least is None else self.at_least
-        high = math.inf if self.at_most is None else self.at_most
-        asked = f"at least {low:,g}" * (self.at_least is not None)
-        asked += f"at most {high:,g}" * (self.at_most is not None)
-        met = value is not None and (low <= value <= high if asked else value != 0)
-        bound = self.at_most if self.at_least is None else self.at_least
-        return {
-            "text": self.text, "measured": value, "asked": asked, "bound": bound, "met": met,
-            "because": self.because,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
 class Statement:
     """What a paper says, once, with how it is measured and the rule of its verdict.
 
@@ -116,12 +76,9 @@ class Statement:
     matters, unit, because : the smallest effect that matters, its unit, and why, one line
     paper : the value that the paper prints, where the rule does not name it
     each : (parameters) → list of :class:`Case`, for a statement with replicates, see :func:`over`
-    requires : tuple of :class:`Requirement`
     bounds : (low, high) that the quantity cannot leave
     opposed_by : where the paper says the opposite, one line
     post_hoc : why this reading was chosen after its data were seen, one line
-    seen : how many first seeds (0, 1, …) had been seen by then, a number or a function (parameters) → number:
-        verdicts rest on the later ones alone; of fewer than ``NEW`` all seeds are shown and none is judged
     ours : whether a bound, a reading or a coefficient of ours is judged; where cases differ,
         a function (parameters, **given) → bool
     headline : whether the figure exists for this statement; one per study
@@ -142,11 +99,9 @@ class Statement:
     because: str = ""
     paper: float | str | Callable | None = None
     each: Callable | None = None
-    requires: Sequence[Requirement] = ()
     bounds: tuple = (-math.inf, math.inf)
     opposed_by: str | None = None
     post_hoc: str | None = None
-    seen: int | Callable = 0
     ours: bool | Callable = False
     headline: bool = False
 
@@ -158,8 +113,6 @@ class Statement:
             raise ValueError(f"{self.id}: needs matters, the smallest effect that matters, and because")
         if rules[0] in ("near", "exactly") and self.within is None:
             raise ValueError(f"{self.id}: needs within, the margin")
-        if self.seen and not self.post_hoc:
-            raise ValueError(f"{self.id}: needs post_hoc, why its reading was chosen on seeds already seen")
 
     @property
     def rule(self):
@@ -181,23 +134,13 @@ class Statement:
         about = (id, text, self.source)
         target = _called(getattr(self, self.rule), parameters, given)
         values = _measured(self.of, table, parameters, given)
-        requires = [need.check(table, parameters, given) for need in self.requires]
-        seen = _called(self.seen, parameters, {})
-        if seen and values is not None:
-            new = from_seed(values.dropna(), seen)
-            requires.insert(0, _enough(len(new)))
-            values = new if requires[0]["met"] else values
         claim = self._judged(about, values, target)
         printed = _called(self.paper, parameters, given)
-        claim = replace(
+        return replace(
             claim, ours=_called(self.ours, parameters, given), unit=self.unit, because=self.because,
-            post_hoc=self.post_hoc, opposed_by=self.opposed_by, requires=tuple(requires),
-            matters=self.matters, paper=claim.paper if printed is None else printed,
+            post_hoc=self.post_hoc, opposed_by=self.opposed_by, matters=self.matters,
+            paper=claim.paper if printed is None else printed,
         ).within(*self.bounds)  # fmt: skip
-        unmet = [need for need in requires if not need["met"]]
-        if unmet and claim.measured is not None:
-            claim = claim.not_judged(condition(unmet[0]))
-        return claim
 
     def _judged(self, about, values, target):
         nothing = values is None or (hasattr(values, "__len__") and len(values) == 0)
@@ -280,29 +223,6 @@ def judged(statements, table, parameters, parts=MappingProxyType({})):
     return claims
 
 
-def asked(need):
-    """What a verdict needs, a few words; ``need`` is of :meth:`Requirement.check`."""
-    return need["text"] + f", {need['asked']}" * bool(need["asked"])
-
-
-def came_out(need):
-    """Whether ``need`` is met, and what was measured."""
-    if need["measured"] is None:
-        return "not measured"
-    value, bound = need["measured"], need["bound"]
-    if bound is not None:
-        # Of a small number two digits, unless rounding would take it over the bound.
-        rounded = float(f"{value:.2g}") if abs(value) < 0.1 else value
-        right = (rounded < bound) == (value < bound) and rounded != bound
-        return f"here {digits(rounded if right else value)}" + ", not met" * (not need["met"])
-    return "met" if need["met"] else "not met"
-
-
-def condition(need):
-    """What a verdict needs and whether it is met, one line."""
-    return f"{asked(need)}; {came_out(need)}" + f". {need['because']}" * bool(need["because"])
-
-
 def _measured(of, table, parameters, given):
     """What ``of`` makes of ``table``; None where it asks for a column that no stored job has."""
     try:
@@ -317,12 +237,6 @@ def _of_what(values):
     """What there is one value of, by the name of the index: a seed, unless it is called otherwise."""
     names = values.index.names if isinstance(values, pd.Series) else [SEED]
     return (names[0] or SEED) if len(names) == 1 else "value"
-
-
-def _enough(new):
-    """Of ``new`` seeds, as :meth:`Requirement.check` has it: are there enough for a post hoc reading?"""
-    text = "seeds that had not been seen when this statement was chosen"
-    return Requirement(text, lambda table, parameters: new, at_least=NEW).check(None, None, {})
 
 
 def _called(value, parameters, given):

@@ -10,7 +10,7 @@ from alignbook.claims import NOT_JUDGED, NOT_RUN
 from alignbook.runs import engine, notebooks
 from alignbook.statements import judged
 
-BOOKS = [book for book in notebooks.every() if "finding" in book.front]
+BOOKS = notebooks.every()
 MOST, OURS = 8, 2  # statements of a page, and those of them that are ours
 WORDS = 60  # of a finding with its caveat
 
@@ -38,7 +38,6 @@ def test_there_are_few_statements(book):
     statements = book.reading.STATEMENTS
     assert len(statements) <= MOST
     assert sum(bool(statement.ours) for statement in statements) <= OURS
-    assert not any(statement.requires or statement.seen for statement in statements)
 
 
 def test_of_no_rows_nothing_is_said(book):

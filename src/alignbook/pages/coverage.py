@@ -25,7 +25,6 @@ from alignbook.claims import NOT_JUDGED, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.pages import claim_tables
 from alignbook.pages.tables import folded, marked, table
-from alignbook.wording import listed
 
 KEYS = {"item", "says", "by", "page", "without"}
 _KINDS = "Figure|Table|Theorem|Proposition|Corollary|Lemma|Definition|Approximation|Remark|Equation"
@@ -106,7 +105,7 @@ def section(paper, records):
     does += [f"shows {shown} without a verdict"] * (shown > 0)
     told = (
         f"Of the {len(rows)} figures, tables, theorems, definitions and sentences of the paper that can be "
-        f"tested, the book {listed(does)}"
+        f"tested, the book {', '.join(does)}"
         + f"; {missing} {'is' if missing == 1 else 'are'} not here" * (missing > 0)
         + ". The table says where each is, or why it is missing."
     )

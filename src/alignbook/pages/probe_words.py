@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignbook.wording import digits
+from alignbook.pages.tables import digits
 
 FRESH = "initialisation"
 SPOKEN = {FRESH: "random weights"}

@@ -109,9 +109,9 @@ def read(text):
     return Record(**values, finding=finding, claims=claims)
 
 
-def _claim(*, interval, requires, **fields):
+def _claim(*, interval, **fields):
     interval = None if interval is None else tuple(interval)
-    return Claim(**fields, interval=interval, requires=tuple(requires))
+    return Claim(**fields, interval=interval)
 
 
 def _outputs(notebook):

@@ -18,7 +18,6 @@ from alignbook.claims import (  # noqa: F401, some of which pages take from here
     spread,
 )
 from alignbook.pages.names import spoken
-from alignbook.wording import digits
 
 # What each outcome means, for one who points at it; the chapter "How to read a page" says it at length.
 MEANS = {
@@ -134,6 +133,11 @@ def _letter(found):
 
 def _minus(text):
     return text.replace("-", "−")
+
+
+def digits(value):
+    """Three significant digits of a number, or all of a whole number of thousands."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def number(value):

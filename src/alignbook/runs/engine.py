@@ -185,11 +185,6 @@ class Run:
                     found[claim.id] = replace(claim, runs=runs)
         return found
 
-    @property
-    def judged_table(self) -> pd.DataFrame:
-        """The table; pages that are not yet rewritten ask for it."""
-        return self.table
-
     def _needed(self, claim):
         """What would decide an open ``claim``: how many more values, core hours as stored, and why."""
         need = needed(claim)
@@ -209,8 +204,6 @@ class Run:
     def finding(self) -> "findings.Finding":
         """What was seen, with its caveat; numbers are those of claims and of ``numbers``."""
         front = notebooks.find(self.name).front
-        if "finding" not in front:
-            return findings.split(self._of_reading("finding", {claim.id: claim for claim in self.claims}))
         with self._told("finding"):
             return findings.of(front, self.claims, self.numbers)
 
@@ -218,15 +211,8 @@ class Run:
     def key_numbers(self) -> list[KeyNumber]:
         """At most three numbers, each with ``what``, ``here`` and ``paper``: ours beside the paper's."""
         front = notebooks.find(self.name).front
-        if "finding" not in front:
-            return self._of_reading("key_numbers")
         with self._told("key numbers"):
             return findings.key_numbers(front, self.claims, self.numbers)
-
-    def _of_reading(self, name, *more):
-        """What its reading's function ``name`` makes of the table. Raises AlignbookError where it cannot."""
-        with self._told(name):
-            return getattr(notebooks.find(self.name).reading, name)(self.table, self.parameters, *more)
 
     def _told(self, name):
         """The table may come from elsewhere, with the right digest and with text where numbers belong."""

@@ -46,7 +46,7 @@ def made_up(turned, runs=12, filters=60, seed=0):
     return pd.concat(tables, ignore_index=True)
 
 
-claims, judged = judging.of(reading, ASKED)[:2]
+claims, judged = judging.of(reading, ASKED)
 
 
 def test_filters_of_the_datas_directions_match_and_others_do_not():

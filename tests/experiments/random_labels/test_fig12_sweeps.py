@@ -198,7 +198,7 @@ def made_up(gain, figures=("12", "13"), groups=12, noise=0.005, reached=0.95, kn
     return pd.DataFrame(rows)
 
 
-claims, judged = judging.of(reading, parameters.resolve(BOOK, "quick"))[:2]
+claims, judged = judging.of(reading, parameters.resolve(BOOK, "quick"))
 
 
 def of_all(found, id):

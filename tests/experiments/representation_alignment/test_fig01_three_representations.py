@@ -45,7 +45,7 @@ def made_up(areas=(0.5, 0.2, 0.1), errors=(0.1, 0.2, 0.4), other=None, kept=0.8,
     return pd.DataFrame(rows)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 BOTH = ("rbf", design.OTHER)
 
 

@@ -23,7 +23,7 @@ def table(computed):
 
 
 SHARES = ("aligned-after", "emerges", "real-labels")
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def with_shares(table, **shares):

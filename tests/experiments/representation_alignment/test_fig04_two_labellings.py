@@ -23,7 +23,7 @@ def table():
     return pd.concat(tables, ignore_index=True)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_both_labellings_are_separated_by_a_line():

@@ -18,7 +18,7 @@ PARAMETERS = {
     "activations": ["relu", "linear"], "optimisers": ["adam", "slow sgd"], "batch_sizes": [64],
     "slow_steps": 0, "seeds": 4,
 }  # fmt: skip
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def made_up(trained, init=0.2, inputs=0.3, test=None, loss=0.2, settings=None):

@@ -17,7 +17,7 @@ PARAMETERS = {
     "rate": 0.003, "remaining": 0.05, "further": 0.01, "max_epochs": 4, "checkpoints": [1, 4, 9],
     "darkest": 0.0, "seeds": 3,
 }  # fmt: skip
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 @pytest.fixture(scope="module")

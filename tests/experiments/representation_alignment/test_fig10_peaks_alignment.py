@@ -23,7 +23,7 @@ PARAMETERS = {
     "checkpoints": [1, 3, 1000],
     "seeds": 3,
 }
-_, outcomes, _ = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def silent(done, text):

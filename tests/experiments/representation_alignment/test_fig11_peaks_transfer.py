@@ -26,7 +26,7 @@ PARAMETERS = {
     "fast_phase": 20,
     "seeds": 3,
 }
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def silent(done, text):

@@ -21,7 +21,7 @@ def table(computed):
     return computed(experiment, PARAMETERS)
 
 
-_, outcomes, _ = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def with_areas(table, **by_task):

@@ -39,7 +39,7 @@ def made_up(areas=AREAS, left=LEFT, late=None, unfitted=1e-12, seeds=4):
     return pd.DataFrame(rows)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 TWO = [f"{loss}-{when}" for loss in reading.LOSSES for when in ("early", "last")]
 
 

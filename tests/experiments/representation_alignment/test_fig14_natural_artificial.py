@@ -46,7 +46,7 @@ def made_up(gaps=GAPS, tuned=TUNED, seeds=4, dip=0.0, kinds=(1, 1), noise=0.01):
     return pd.DataFrame(rows)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_what_the_paper_shows_holds():

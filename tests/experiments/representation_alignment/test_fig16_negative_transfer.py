@@ -27,7 +27,7 @@ HARM = {"street": 3.0, "handwritten": 2.0, "coarse": 1.0}  # factor of a source
 SENSITIVE = {"street": 1.0, "handwritten": 1.2, "coarse": 1.4}  # factor of a target
 AMONG = {"handwritten": "digits", "sizes": [60, 40, 30], "test_images": 50, "seed": 1}
 IDS = ("alignment-mean", "alignment-every", "accuracy-mean", "accuracy-every", "ranks", "within")
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def made_up(aligned=0.1, accurate=5.0, harm=HARM, other=None, noise=0.25, names=None):

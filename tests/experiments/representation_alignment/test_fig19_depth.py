@@ -20,7 +20,7 @@ PARAMETERS = {
     "datasets": ["cifar100", "cifar10"], "networks": ["vgg16", "resnet50", "resnet101"], "side": 32,
     "points": 20, "widths": [], "trained": ["resnet18"], "trained_seeds": 1, "seeds": 1,
 }  # fmt: skip
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
 
 

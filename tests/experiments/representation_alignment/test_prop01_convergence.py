@@ -26,7 +26,7 @@ def table():
     return pd.concat(tables, ignore_index=True)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_everything_holds_but_the_printed_scale(table):

@@ -102,7 +102,7 @@ def made_up(norm=1.0, drop=1.0, share=1.0, error=0.02, cosine=0.97, gained=1.0, 
     return pd.DataFrame(rows)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():

@@ -117,7 +117,7 @@ def made_up(right=True, moved=0.02, grown=0.0, label=2.0, gain=(1, -1), seeds=7)
     return pd.DataFrame(rows)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():

@@ -135,7 +135,7 @@ def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=6, re
     return pd.DataFrame(rows)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():

@@ -51,7 +51,7 @@ def made_up(
     return pd.DataFrame(rows)
 
 
-claims, outcomes, said = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_a_job_has_every_layers_spectrum(monkeypatch):

@@ -16,7 +16,7 @@ from tests import judging
 BOOK = notebooks.find("synthesis/what_comes_first")
 PARAMETERS = {"layers": ["convolutional", "dense"], "scales": [0.1, 0.3]}
 STEPS = np.array(experiment.recorded(512))
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def made_up(features=30, filters=120, amount=5.0, slower=2.0, gains=(0.24, 0.2), lead=1.0, seeds=8, fall=1.0):

@@ -38,7 +38,7 @@ def made_up(kept=KEPT, moved=(0.5, 0.5, 0.6), seeds=5):
     return pd.DataFrame(rows)
 
 
-_, outcomes, _ = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_the_halves_consist_of_whole_superclasses():

@@ -56,7 +56,7 @@ def made_up(sharper=2.0, reached=True, norm=1.0, learned=80.0, **given):
     return pd.concat(tables, ignore_index=True)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_jobs_are_named_apart_and_variations_are_of_the_first_target():

@@ -54,7 +54,7 @@ def made_up(apart, moved=1.0, seeds=3):
     return pd.DataFrame(tables)
 
 
-_, outcomes, _ = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_one_job_per_pair_and_seed():

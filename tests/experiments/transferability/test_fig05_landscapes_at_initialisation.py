@@ -63,7 +63,7 @@ def given_of(arguments):
     return {name: value for name, value in arguments.items() if isinstance(value, str | int | float)}
 
 
-_, outcomes, _ = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_jobs_are_named_apart():

@@ -45,7 +45,7 @@ def made_up(factor=1.0, faster=1.0, seeds=4):
     return pd.concat(rows, ignore_index=True)
 
 
-_, outcomes, _ = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_a_larger_variation_everywhere_holds_everywhere():

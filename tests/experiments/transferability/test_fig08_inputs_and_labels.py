@@ -56,7 +56,7 @@ def made_up(
     return pd.DataFrame(rows)
 
 
-_, outcomes, _ = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading, PARAMETERS)
 OWN = {"natural": CROSSED, "artificial": {"none": 50, "artificial": 66, "natural": 60}}
 
 

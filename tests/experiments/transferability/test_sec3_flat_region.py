@@ -23,7 +23,7 @@ GIVEN = {
 PARAMETERS = GIVEN | {
     "similar": ["held-out", "cifar100"], "unlike": ["mnist"], "epochs": 3, "decay_epochs": [2], "seeds": 2,
 }  # fmt: skip
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_jobs_name_the_target_and_the_set_that_it_is_of():

@@ -88,7 +88,7 @@ def granular(one=1, other=1, seeds=4):
     return pd.DataFrame(rows)
 
 
-judged, outcomes, _ = judging.of(reading, PARAMETERS)
+judged, outcomes = judging.of(reading, PARAMETERS)
 
 
 @pytest.fixture

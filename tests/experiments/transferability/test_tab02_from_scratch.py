@@ -53,7 +53,7 @@ def made(gain=0.5, ratio=2.0, seeds=3):
     return pd.DataFrame(rows)
 
 
-claims, outcomes, _ = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_jobs_are_table_1s_and_those_from_scratch():
