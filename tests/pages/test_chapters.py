@@ -118,6 +118,24 @@ def test_an_answer_follows_the_verdicts(monkeypatch):
         assert f"<li>{said} " in text and "Does it?" in text
 
 
+def test_the_home_page_has_a_row_for_each_paper_with_an_idea(monkeypatch):
+    core = {"by": "a", "word": "holds", "says": "It does."}
+    asked = {"called": "One & al.", "idea": "It rises.", "core": "a", "sentences": [core]}
+    answers = {"one": asked, "two": asked, "three": {"sentences": []}}
+    monkeypatch.setattr(chapter, "read", answers.get)
+    failing = replace(made("two/a"), claims=[replace(made().claims[0], outcome="contradicted")])
+    first, second = chapter.home(["one", "two", "three"], [made(), failing]).split("ab-of-")[1:]
+    assert "One &amp; al." in first and "It rises." in first and "It does." in first
+    assert "It does." not in second and "It rises to 3." in second and 'href="two/index.html"' in second
+
+
+@pytest.mark.parametrize("paper", WITH_PAPER)
+def test_every_paper_has_a_row_at_home(paper):
+    asked = chapter.read(paper)
+    assert asked["called"] and len(asked["idea"].split()) <= 40
+    assert asked["core"] in [sentence["by"] for sentence in asked["sentences"]]
+
+
 def test_an_answer_without_words_for_a_verdict_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
     folder = tmp_path / "notebooks" / "one"

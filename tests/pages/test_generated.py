@@ -113,13 +113,6 @@ def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():
     assert "## Where a paper contradicts itself" in text and text.count("But: Figure 2 has it otherwise") == 1
 
 
-def test_the_home_page_has_each_finding_with_its_caveat(monkeypatch):
-    monkeypatch.setattr(glance, "HOME", ("two/x", "one/a", "not/there"))
-    text = glance.home([made(), made("two/x", finding="At 0.5.")])
-    assert re.findall(r'href="([^"]*)" tabindex', text) == ["two/x.html", "one/a.html"]
-    assert "<br>It rises to 3. <span" in text and "It falls after that." in text and "<br>At 0.5." in text
-
-
 def test_a_card_shows_the_panel_that_the_study_names():
     assert 'loading="lazy" data-panel="2"></a>' in glance.card(made())
     named = {book.name: book.thumbnail for book in notebooks.every()}
@@ -131,18 +124,8 @@ def test_a_card_shows_the_panel_that_the_study_names():
 
 
 def test_a_verdict_stands_before_what_was_found():
-    for text in (glance.home([made(glance.HOME[0])]), glance.card(made()), glance.told([made()])):
+    for text in (glance.card(made()), glance.told([made()])):
         assert 0 < text.index("ab-verdict") < text.index("It rises to 3.")
-
-
-def test_the_table_of_outcomes_counts_the_main_claim_of_every_page():
-    failed = made("one/b", claims("contradicted", "holds"))
-    own = made(f"{notebooks.OWN}/a", claims("open", ours=True))
-    records = [made(), made("one/c"), failed, own]
-    text = glance.outcomes({**PAPERS, notebooks.OWN: "Ours"}, records)
-    assert 'findings.html#what-holds">2</a>' in text and 'findings.html#what-fails">1</a>' in text
-    assert "open" in text and "second" not in text and ">Ours</a>" in text
-    assert sum(map(int, re.findall(r">(\d+)<", text))) == len(records)
 
 
 def test_the_scorecard_has_a_sign_per_statement_that_leads_to_it():

@@ -1,8 +1,9 @@
-"""A paper's landing page: its argument, our answer, its figures, what is covered, exercises.
+"""A paper's landing page (argument, our answer, figures, coverage, exercises) and its row at home.
 
 The argument is prose, ``book/chapters/<paper>.md``, and so are the exercises, ``book/exercises/<paper>.md``.
 The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a page each (``by``) and
-the word of its verdict (``word``) under which they are true; under another, the finding stands instead.
+the word of its verdict (``word``) under which they are true; under another, the finding stands instead. The
+home page has a row per paper: its name (``called``), the ``idea``, and the sentence of the page ``core``.
 """
 
 import html
@@ -35,6 +36,29 @@ def write(paper, argument, exercises, records):
     parts += [glance.headlines(records), "", f'<div class="ab-cards">{cards}</div>', ""]
     parts += [coverage.section(paper, records), exercises]
     return "\n".join(parts)
+
+
+def home(papers, records):
+    """HTML of the home page's rows: each paper's idea, a picture, what we saw and the word for it.
+
+    papers : folders of the chapters; one whose answer has no ``idea`` has no row
+    """
+    rows = []
+    for paper in papers:
+        by_slug = {record.slug: record for record in records if record.paper == paper}
+        asked = read(paper) or {}
+        if "idea" not in asked or asked["core"] not in by_slug:
+            continue
+        record = by_slug[asked["core"]]
+        core = next(sentence for sentence in asked["sentences"] if sentence["by"] == asked["core"])
+        title = f'<a href="{paper}/index.html">{html.escape(asked["called"])}</a>'
+        rows.append(
+            f'<div class="ab-card ab-of-{paper}">{glance.thumbnail(record, "")}<div>'
+            f'<p class="ab-card-title">{title}</p><p><span class="ab-word">The idea</span> '
+            f'{marked(asked["idea"])}</p><p><span class="ab-word">We saw</span> {glance.verdict(record)}<br>'
+            f"{marked(_told(core, record))}</p></div></div>"
+        )
+    return f'<div class="ab-cards">{"".join(rows)}</div>\n'
 
 
 def answer(paper, records):
@@ -75,6 +99,10 @@ def _called(record):
 
 
 def _sentence(sentence, record):
-    words = sentence["says"] if glance.word_of(record) == sentence["word"] else record.finding.text
+    words = _told(sentence, record)
     link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
     return f"<li>{marked(words)} {glance.verdict(record)} <small>({link})</small></li>"
+
+
+def _told(sentence, record):
+    return sentence["says"] if glance.word_of(record) == sentence["word"] else record.finding.text

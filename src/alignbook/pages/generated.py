@@ -48,8 +48,7 @@ def write(books, records, pages):
     books : list of Notebook, in the order of the book; records : {name: record.Record}
     """
     ordered = [records[book.name] for book in books]
-    (pages / "outcomes.txt").write_text(glance.outcomes(PAPERS, ordered), encoding="utf-8")
-    (pages / "home.txt").write_text(glance.home(ordered), encoding="utf-8")
+    (pages / "home.txt").write_text(chapter.home(PAPERS, ordered), encoding="utf-8")
     (pages / "findings.md").write_text(glance.all_findings(PAPERS, ordered), encoding="utf-8")
     (pages / "scorecard.md").write_text(scorecard.write(PAPERS, ordered), encoding="utf-8")
     (pages / "status.md").write_text(_status(ordered), encoding="utf-8")

@@ -1,20 +1,12 @@
-"""Generated pages that show many notebooks at a glance: the home page's part, chapters, all findings."""
+"""Generated pages that show many notebooks at a glance: cards of the chapters, all findings."""
 
 import html
 from collections import Counter
 
 from alignbook import findings
 from alignbook.pages import claim_tables, page
-from alignbook.pages.tables import badge, marked, table
+from alignbook.pages.tables import badge, marked
 
-# What the home page shows: notebooks, in this order.
-HOME = (
-    "random_labels/fig02_misalignment",
-    "random_labels/tab01_covariance_init",
-    "representation_alignment/fig10_peaks_alignment",
-    "signal_propagation/fig03_peak_law",
-    "transferability/thm01_lipschitz",
-)
 SECTIONS = {  # of the page of findings, by a page's word
     findings.HOLDS: "What holds",
     findings.IN_PART: "What holds in part",
@@ -29,19 +21,6 @@ _VERBS = {
 }
 
 
-def home(records):
-    """HTML of the home page's findings: a thumbnail, the finding and its caveat each."""
-    shown = {record.name: record for record in records}
-    cards = []
-    for record in (shown[name] for name in HOME if name in shown):
-        sentence = page.parted(record.finding)
-        cards.append(
-            f'<div class="ab-card ab-small">{thumbnail(record, "")}<div><p class="ab-card-title">'
-            f"{_link(record, record.name)}</p><p>{verdict(record)}<br>{sentence}</p></div></div>"
-        )
-    return f'<div class="ab-cards ab-home">{"".join(cards)}</div>\n'
-
-
 def told(records):
     """HTML of a list: each page with its finding, and the verdict on its headline."""
     items = [
@@ -49,26 +28,6 @@ def told(records):
         for record in records
     ]
     return f'<ul class="ab-lines">{"".join(items)}</ul>'
-
-
-def outcomes(papers, records):
-    """HTML of the home page's table: of how many pages of each chapter the main claim came out how.
-
-    papers : {key: title}
-    """
-    columns = [word for word in SECTIONS if any(word_of(record) == word for record in records)]
-    rows = []
-    for paper, title in papers.items():
-        counts = Counter(word_of(record) for record in records if record.paper == paper)
-        if counts:
-            row = {"Chapter": f'<a href="{paper}/index.html">{html.escape(title)}</a>'}
-            rows.append(row | {word: _linked(counts[word], word) for word in columns})
-    return table(rows, "outcomes") + "\n"
-
-
-def _linked(number, word):
-    anchor = SECTIONS[word].lower().replace(" ", "-")
-    return f'<a href="findings.html#{anchor}">{number}</a>' if number else "0"
 
 
 def headlines(records):
