@@ -101,12 +101,12 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_an_answer_is_three_sentences_about_pages(paper, statements):
+def test_an_answer_is_three_short_parts_about_pages(paper, statements):
     sentences = chapter.read(paper)["sentences"]
     assert len(sentences) == 3
     for sentence in sentences:
         assert f"{paper}/{sentence['by']}" in statements and sentence["word"] in findings.WORDS
-        assert len(re.findall(r"[.!?](?=\s|$)", sentence["says"])) == 1
+        assert len(re.findall(r"[.!?](?=\s|$)", sentence["says"])) <= 2
 
 
 def test_an_answer_follows_the_verdicts(monkeypatch):
