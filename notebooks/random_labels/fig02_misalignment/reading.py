@@ -2,13 +2,11 @@
 
 import math
 
-import torch
 from scipy.special import gammaln
 
 from alignbook import data
 from alignbook.over_seeds import difference, ratio, sample
 from alignbook.statements import Case, Number, Statement
-from alignbook.training.nets import SimpleCNN, he_normal_
 
 from ..filter_runs import DIMENSION, ends, figure_rows, trial_rows
 from ..gains import KINDS
@@ -40,6 +38,10 @@ def step_of_a_unit(parameters, scale, images=64):
     By about this many times its error one step changes the activation of a unit on the image that it saw.
     Measured on photographs that come with the package.
     """
+    import torch  # here: of what a reading asks, this alone needs it
+
+    from alignbook.training.nets import SimpleCNN, he_normal_
+
     x = data.load("photos", n=images).x
     net = SimpleCNN(tuple(x.shape[1:]), [parameters["filters"]], parameters["hidden"], 10)
     he_normal_(net, scale, torch.Generator().manual_seed(0))

@@ -98,14 +98,11 @@ def section(paper, records):
         for pairs in found
     )
     shown = sum(not pairs and "page" in row for row, pairs in zip(rows, found, strict=True))
-    measured = sum(map(bool, found)) - judged
-    missing = len(rows) - judged - measured - shown
-    does = [f"judges {judged}"]
-    does += [f"measures {measured} whose conditions are not met"] * (measured > 0)
-    does += [f"shows {shown} without a verdict"] * (shown > 0)
+    missing = sum(not pairs and "page" not in row for row, pairs in zip(rows, found, strict=True))
+    does = f"judges {judged}" + f" and shows {shown} without a verdict" * (shown > 0)
     told = (
         f"Of the {len(rows)} figures, tables, theorems, definitions and sentences of the paper that can be "
-        f"tested, the book {', '.join(does)}"
+        f"tested, the book {does}"
         + f"; {missing} {'is' if missing == 1 else 'are'} not here" * (missing > 0)
         + ". The table says where each is, or why it is missing."
     )
