@@ -83,9 +83,8 @@ def test_values_in_the_prose_are_those_of_a_shown_profile(notebook):
 
 def test_values_in_the_prose_are_found():
     found = {(book.slug, name, value) for book in BOOKS for name, value in _values_in_prose(book)}
-    assert ("fig11_peaks_transfer", "fast_phase", "100") in found
-    assert ("fig04_transfer_function", "inputs", "500, 2000") in found
-    assert ("fig02_misalignment", "precision", "bfloat16") in found
+    assert ("fig04_two_labellings", "spread", "0.3") in found
+    assert ("fig16_negative_transfer", "sizes", "1000, 500, 250") in found
 
 
 def _values_in_prose(notebook):
