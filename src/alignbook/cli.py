@@ -197,9 +197,7 @@ def _parser():
     new.add_argument("name", metavar="NAME", help="<paper>/<figure>, e.g. random_labels/fig30_something")
     fetch = command(_fetch, "download data sets; without names, list them and where they lie")
     fetch.add_argument("names", nargs="*", metavar="NAME", help="e.g. cifar10")
-    compare = command(
-        _compare, "compare two tables, folders or probes; exit status 1 if tables differ"
-    )
+    compare = command(_compare, "compare two tables, folders or probes; exit status 1 if tables differ")
     compare.add_argument("first", metavar="A", help="a CSV file, a folder such as data/results, or a report")
     compare.add_argument("second", metavar="B", help="the other, of the same kind")
     compare.add_argument("--out", type=Path, metavar="FOLDER", help="where the page of two reports goes")

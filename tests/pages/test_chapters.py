@@ -83,7 +83,7 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
         claim("order", "Figures 6 and 7", "no effect"),
         claim("by-eye", "Figure 7", "open", ours=True),
         claim("rises-mnist", "Section 5", "holds", "g"),
-        claim("rises-further-mnist", "Section 5", "contradicted", "h", ours=True),
+        claim("other-mnist", "Section 5", "contradicted", "h", ours=True),
     ]
     record = made("representation_alignment/fig07_layers", found)
     text = coverage.section("representation_alignment", [record])

@@ -4,7 +4,6 @@ import math
 
 from scipy.special import gammaln
 
-from alignbook import data
 from alignbook.over_seeds import difference, ratio, sample
 from alignbook.statements import Case, Number, Statement
 
@@ -40,6 +39,7 @@ def step_of_a_unit(parameters, scale, images=64):
     """
     import torch  # here: of what a reading asks, this alone needs it
 
+    from alignbook import data
     from alignbook.training.nets import SimpleCNN, he_normal_
 
     x = data.load("photos", n=images).x
