@@ -1,0 +1,90 @@
+"""How much alignment each arm loses, as it is left and with the target's statistics: measures, statements."""
+
+import pandas as pd
+
+from alignbook.over_seeds import at, difference
+from alignbook.statements import Number, Statement
+
+from .design import DOMAINS, KEPT, LABELS, NONE, STATISTICS, TARGET
+
+PAIRS = [(start, target) for start in DOMAINS for target in DOMAINS if start != target]
+
+
+def measured(table, column, arm, statistics):
+    """(seeds × pairs of source and target) frame of ``column``; empty where nothing was measured."""
+    rows = at(table, kind="measured", arm=arm, statistics=statistics)
+    if rows.empty:
+        return pd.DataFrame()
+    return rows.pivot(index="seed", columns=["start", "target"], values=column).dropna().astype(float)
+
+
+def lost(table, arm, statistics):
+    """(seeds × pairs) frame: area that ``arm`` has lost, in percent of the untouched network's."""
+    whole, rest = (measured(table, "area", one, statistics) for one in (NONE, arm))
+    return 100 * (1 - rest / whole).dropna()
+
+
+def loss(arm, statistics):
+    """Reading: the mean of :func:`lost` over the pairs, by seed."""
+    return lambda table, parameters: lost(table, arm, statistics).mean(axis=1)
+
+
+def raised(table, parameters):
+    """Percent by which random labels raise alignment, with the target's statistics, by seed."""
+    return -loss(LABELS, TARGET)(table, parameters)
+
+
+def statistics_beyond_half(table, parameters):
+    """What statistics alone take away, less half of what is lost after learning the labels, by seed."""
+    return difference(loss(STATISTICS, KEPT)(table, parameters), loss(LABELS, KEPT)(table, parameters) / 2)
+
+
+def probe_lost(statistics):
+    """Reading: accuracy of a linear model that the random labels cost, points, mean over the pairs."""
+
+    def points(table, parameters):
+        both = (measured(table, "probe", arm, statistics) for arm in (NONE, LABELS))
+        return difference(*both).mean(axis=1)
+
+    return points
+
+
+def fitted(table, parameters):
+    """Percent of the random labels that the network has learned, mean over the sources, by seed."""
+    return at(table, kind="source").groupby("seed")["fitted"].mean()
+
+
+AREA = {
+    "above": 0, "matters": 5.0, "unit": "% of the area",
+    "because": "a twentieth of the area could hardly be seen between two drawn curves",
+}  # fmt: skip
+STATEMENTS = [
+    Statement(
+        "fair", "Random labels of another domain lower alignment, both networks measured with the target's "
+        "batch statistics.", source="Section 7.3, Figure 16; the statistics are ours",
+        of=loss(LABELS, TARGET), headline=True, **AREA,
+    ),
+    Statement(
+        "kept", "They lower it when the network keeps the statistics of the source.",
+        source="Section 7.3, Figure 16", of=loss(LABELS, KEPT), **AREA,
+    ),
+    Statement(
+        "statistics", "The source's statistics alone lower it, with no weight changed.",
+        source="ours", ours=True, of=loss(STATISTICS, KEPT), **AREA,
+    ),
+    Statement(
+        "most", "Statistics alone take away more than half as much as statistics and labels.",
+        source="ours", ours=True, of=statistics_beyond_half, **AREA,
+    ),
+    Statement(
+        "probe", "With the target's statistics, a linear model of the features is less accurate after random "
+        "labels.", source="Section 7.3, Table 1; a linear model in place of fine-tuning",
+        of=probe_lost(TARGET), above=0, matters=2.0, unit="points",
+        because="a few hundred test images give an accuracy to one or two points",
+    ),
+]  # fmt: skip
+NUMBERS = [
+    Number("raised", "alignment gained with the target's statistics", raised, unit="%"),
+    Number("fitted", "random labels learned", fitted, unit="%", bounds=(0, 100)),
+    Number("probe-kept", "accuracy lost with kept statistics", probe_lost(KEPT), unit="points"),
+]

@@ -1,0 +1,91 @@
+"""Statistics change without weights; what each arm loses; statements come out either way."""
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from alignbook.runs import notebooks, parameters
+from alignbook.statements import judged
+from alignbook.studies.representation_alignment.sec7_stale_statistics import design, experiment, reading
+
+PARAMETERS = parameters.resolve(notebooks.find("representation_alignment/sec7_stale_statistics"), "smoke")
+CPU = torch.device("cpu")
+
+
+def test_statistics_are_those_of_the_images_and_no_weight_changes():
+    net = experiment.base_network("random", 32, 0, CPU)
+    x = torch.rand(100, 3, 32, 32) + 1
+    found = experiment.with_statistics(net, x)
+    norm = next(part for part in found.modules() if isinstance(part, nn.BatchNorm2d))
+    torch.testing.assert_close(norm.running_mean, found.stem(x).mean((0, 2, 3)), rtol=1e-3, atol=1e-4)
+    for name, value in net.named_parameters():
+        torch.testing.assert_close(found.get_parameter(name), value)
+    assert not found.training and not torch.equal(norm.running_mean, net.norm.running_mean)
+
+
+def test_domains_share_classes_and_no_image():
+    street, written = (experiment.digits("digits", name, 50, 0) for name in ("street", "handwritten"))
+    assert street[0].shape == written[0].shape == (50, 3, 32, 32)
+    assert set(street[1].tolist()) | set(written[1].tolist()) <= set(range(10))
+
+
+def test_the_probe_does_not_depend_on_scale_or_shift():
+    draw = torch.Generator().manual_seed(0)
+    y = torch.arange(200) % 10
+    features = nn.functional.one_hot(y, 10).double() + 0.1 * torch.randn(200, 10, generator=draw).double()
+    assert experiment.probe(features, y, 100) > 95
+    assert experiment.probe(1000 * features + 7, y, 100) == experiment.probe(features, y, 100)
+    assert experiment.probe(features, y[torch.randperm(200, generator=draw)], 100) < 50
+
+
+def test_a_run_measures_every_arm_on_both_targets():
+    (job, *_) = experiment.jobs(PARAMETERS)
+    table = job.compute(**job.arguments, device=CPU, report=lambda done, text: None)
+    rows = table[table["kind"] == "measured"]
+    assert set(rows["target"]) == set(design.DOMAINS) - {job.arguments["start"]}
+    assert rows.groupby(["arm", "statistics"]).ngroups == 5 and len(rows) == 10
+    assert rows["area"].between(0, 1).all()
+
+
+def table(kept, alone, fair, probe=0.0):
+    """Runs in which the arms lose these percentages of the area, and labels so many points of the probe."""
+    areas = {
+        (design.NONE, design.KEPT): 0, (design.NONE, design.TARGET): 0,
+        (design.STATISTICS, design.KEPT): alone, (design.LABELS, design.KEPT): kept,
+        (design.LABELS, design.TARGET): fair,
+    }  # fmt: skip
+    rows = []
+    for seed in range(4):
+        for start, target in reading.PAIRS:
+            about = {"seed": seed, "start": start, "target": target, "kind": "measured"}
+            for (arm, statistics), lost in areas.items():
+                noise = 0.1 * seed * (arm != design.NONE)
+                found = {
+                    "area": 1 - (lost + noise) / 100,
+                    "probe": 80 - (arm == design.LABELS) * (probe + noise),
+                }
+                rows.append(about | {"arm": arm, "statistics": statistics} | found)
+    return pd.DataFrame(rows)
+
+
+def outcomes(table):
+    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+
+
+def test_statistics_explain_the_loss():
+    found = outcomes(table(kept=40, alone=35, fair=0))
+    assert found["kept"] == found["statistics"] == found["most"] == HOLDS
+    assert found["fair"] == found["probe"] == NO_EFFECT
+
+
+def test_labels_explain_the_loss():
+    found = outcomes(table(kept=40, alone=0, fair=40, probe=10))
+    assert found["fair"] == found["probe"] == HOLDS
+    assert found["statistics"] == NO_EFFECT and found["most"] == CONTRADICTED
+
+
+def test_nothing_is_read_of_nothing():
+    assert reading.measured(pd.DataFrame({"kind": []}), "area", design.NONE, design.KEPT).empty
+    assert pytest.approx(40.15) == reading.loss(design.LABELS, design.KEPT)(table(40, 0, 0), {}).mean()
