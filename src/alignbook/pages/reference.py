@@ -70,7 +70,7 @@ _TOLD = {
     "claims": "the outcome of each claim with its page and its statement, then how many claims, and how many "
     "headlines, have each outcome",
 }
-_USED = {"Claim": "The verdicts of every study are claims; these studies also make some of their own."}
+_USED = {"Claim": "Every study: its verdicts are claims."}
 _KEPT = Path(__file__).with_name("printed.yaml")
 _RETURNS = re.compile(r"^Returns\n-+\n(\w+)$", re.MULTILINE)
 _DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in the help of an argument
@@ -197,9 +197,9 @@ def _page(name, called):
     parts += ["```", ""]
     if name in _TERMS:
         parts += [f"The glossary on this: {{term}}`{_TERMS[name]}`.", ""]
-    if called:
-        linked = ", ".join(f"[{text}](/{book.name})" for book, text in called.items())
-        parts += ["## Used by", "", *([_USED[name], ""] if name in _USED else []), linked, ""]
+    if called or name in _USED:
+        linked = _USED.get(name) or ", ".join(f"[{text}](/{book.name})" for book, text in called.items())
+        parts += ["## Used by", "", linked, ""]
     return "\n".join(parts)
 
 
