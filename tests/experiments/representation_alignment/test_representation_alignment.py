@@ -1,10 +1,7 @@
 """All studies of the chapter: what banners say of the data."""
 
-from dataclasses import replace
-
 import pytest
 
-from alignbook.pages.page import banner
 from alignbook.runs import engine, notebooks, results
 
 STUDIES = [book for book in notebooks.every() if book.paper == "representation_alignment"]
@@ -18,17 +15,12 @@ def run(request):
     return found or pytest.skip("nothing is stored")
 
 
-def test_the_banner_tells_the_papers_settings_from_its_data(run):
+def test_the_data_that_are_not_the_papers_are_named(run):
     study = notebooks.find(run.name)
     stored = {name for item in run.stored for name in results.datasets(item.job).values()}
     lacks = "only slices of two patients" if "ct_slices" in stored else IN_PLACE.get(study.slug)
     if lacks:
-        assert lacks in study.data and f"<span>data: {study.data}</span>" in banner(run)
-    else:
-        assert ("data:" in banner(run)) == bool(study.data)
-    # Toy values and those of a reader's own have the data that they name.
-    for other in ({"profile": "smoke", "near": "smoke"}, {"profile": None}):
-        assert "data:" not in banner(replace(run, **other))
+        assert lacks in study.data
 
 
 def test_of_ct_position_there_are_fewer_rows_than_the_paper_takes():
