@@ -109,11 +109,6 @@ def later(first, second, when=half_time):
     return of
 
 
-def net_half_time(series):
-    """:func:`half_time` of the net change."""
-    return half_time(series, net_change=True)
-
-
 def lost_between(table, network, task):
     """What the loss loses from the features' half-time to the filters', over its first value, by seed."""
     found = {}

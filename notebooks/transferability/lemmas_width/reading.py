@@ -13,7 +13,6 @@ from alignbook.studies.transferability.targets import each
 ROOM = 0.1  # by which an exponent may fall short at the widths here
 KAPPA = 1.0  # of the headline: Lemma 2 states w ~ N(0, I)
 LEAST = 3  # widths through which a power is laid
-ROOTS = {0.5: "square root", 0.25: "fourth root"}
 
 
 @dataclass(frozen=True)
@@ -89,12 +88,6 @@ def width_needed(table, kappa=KAPPA):
         return row["width"] * (row["moved_p"] / (kappa * row["radius"])) ** 2
 
     return per_seed(widest(at(table, kappa=kappa)), needed)
-
-
-def far_for_kappa(table, parameters, kappas):
-    """The farthest that both trainings move a unit at the smallest width, over κ, mean of the runs."""
-    rows = at(table, kappa=kappas)
-    return (at(rows, width=rows["width"].min())["moved_q"] / kappas).mean()
 
 
 def looseness(table, parameters, which):

@@ -8,7 +8,7 @@ import pandas as pd
 from alignbook.over_seeds import at, difference, once, sample
 from alignbook.statements import Case, Number, Statement
 
-from .design import CLASSES, MODES, PRETRAINED, RANDOM
+from .design import CLASSES, MODES, RANDOM
 
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A)
 RESNET50 = 50  # its layers, the last of them linear
@@ -81,12 +81,6 @@ def factor(table, parameters, layers, column="span"):
     """By which factor a map spans more with untouched statistics, geometric mean over the seeds."""
     values = rougher(table, parameters, layers, column)
     return 2 ** float(values.mean()) if len(values) else None
-
-
-def smoother(table, parameters, mode):
-    """log2 of the span of random over pre-trained networks, of one depth, a sample."""
-    layers = 6 * parameters["pretrained_blocks"] + 1
-    return difference(of(table, layers, mode), of(table, layers, mode, start=PRETRAINED))
 
 
 def depths(parameters):

@@ -96,11 +96,6 @@ def of(name):
     return [plan for plan in _plans(path) if plan.notebook == name] if path.exists() else []
 
 
-def of_run(run):
-    """The plan whose values the results ``run`` (an engine.Run) have, or None."""
-    return next((plan for plan in of(run.name) if plan.values == run.parameters), None)
-
-
 def _folder():
     return paths.root() / "data" / "plans"
 
