@@ -130,7 +130,7 @@ def test_the_banner_is_one_line(changed, said):
     values = parameters.resolve(notebooks.find("signal_propagation/fig02_hierarchy"), "quick", {"seeds": 3})
     run = SimpleNamespace(
         name="signal_propagation/fig02_hierarchy", profile="quick", shown_profile="quick", near="quick",
-        parameters=values, stored=[], shown=["a", "b"], stale={}, diverged=[],
+        parameters=values, stored=[], shown=["a", "b"], stale={}, diverged=[], joined=[],
     )  # fmt: skip
     run.__dict__.update(changed)
     assert all(words in banner(run) for words in said)

@@ -235,11 +235,14 @@ def banner(run):
     ]
     if (count := run.parameters.get("seeds")) is not None:
         facts.append(f"{count} seed{'s' * (count != 1)}")
+    if run.joined:
+        profile, total = run.joined_profile
+        facts.append(f"{len(run.joined)} of {total} runs of profile {profile} done")
     if run.near == "smoke":
         facts.append(TOY)
-    if run.stale:
-        reasons = sorted({reason for why in run.stale.values() for reason in why})
-        facts.append(f"STALE: {len(run.stale)} of {len(run.shown)} results ({', '.join(reasons)} since)")
+    if stale := run.stale:
+        reasons = sorted({reason for why in stale.values() for reason in why})
+        facts.append(f"STALE: {len(stale)} of {len(run.shown)} results ({', '.join(reasons)} since)")
     if run.diverged:
         facts.append(f"{len(run.diverged)} of {len(run.shown)} runs diverged")
     shown = " ".join(f"<span>{fact}</span>" for fact in (in_the_paper(notebook), *facts))
