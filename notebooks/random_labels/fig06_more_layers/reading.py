@@ -92,7 +92,7 @@ def each_network(parameters):
 
 POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}
 NETWORKS = POINTS | {"source": "Figures 6 and 9", "each": each_network}
-SCALE = POINTS | {"source": "Appendix B.5", "ours": True}
+SCALE = POINTS | {"source": "Appendix B.5"}
 STATEMENTS = [
     Statement(
         "more-layers",
@@ -113,7 +113,7 @@ STATEMENTS = [
     ),
     Statement(
         "rescaled", "A pre-trained ResNet-18 learns faster than a new one even at the new one's norms.",
-        of=over_labels(lambda t, p, labels: scale(t, p, "rescaled", labels)), **SCALE,
+        of=over_labels(lambda t, p, labels: scale(t, p, "rescaled", labels)), ours=True, **SCALE,
     ),
 ]  # fmt: skip
 NUMBERS = [

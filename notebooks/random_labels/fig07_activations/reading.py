@@ -144,7 +144,7 @@ STATEMENTS = [
     Statement(
         "stays", "Activation ends lower than without a first task.",
         source="Section 3, Appendix F, Figure 24",
-        of=lambda *given, **case: -stays(*given, **case), each=each_network, ours=True, **PAIRS,
+        of=lambda *given, **case: -stays(*given, **case), each=each_network, **PAIRS,
     ),
     Statement(
         "later", "Pre-training lowers activation more in the last hidden layer than in the first.",

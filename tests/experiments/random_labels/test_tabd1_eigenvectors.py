@@ -113,19 +113,19 @@ judged = judging.of(reading, ASKED)[1]
 
 def test_printed_products_and_eigenvalues_hold():
     found = judged(made_up())
-    assert {found[id] for id in ("agreement", "least", "least-partners", "eigenvalues")} == {HOLDS}
+    assert {found[id] for id in ("agreement", "least-order", "least-partners", "eigenvalues")} == {HOLDS}
     better = made_up()
-    assert judged(better.assign(apart=better["apart"] / 10))["least"] == HOLDS  # far beyond the bound
+    assert judged(better.assign(apart=better["apart"] / 10))["least-order"] == HOLDS  # far beyond the bound
     assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_others_disagree():
     found = judged(made_up(shift=2.0, least=0.9, scale=1.5))
-    assert found["agreement"] == found["least"] == found["eigenvalues"] == CONTRADICTED
+    assert found["agreement"] == found["least-order"] == found["eigenvalues"] == CONTRADICTED
     turned = made_up(least=0.9)
     turned["partner"] = turned["apart"].where(turned["index"] != 13, turned["apart"] / 10)
     found = judged(turned)
-    assert (found["least"], found["least-partners"]) == (CONTRADICTED, HOLDS)
+    assert (found["least-order"], found["least-partners"]) == (CONTRADICTED, HOLDS)
 
 
 def test_the_optimisers_are_judged():
