@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
-from alignbook.runs import engine
-from alignbook.studies.representation_alignment.fig04_two_labellings import experiment as fig04_two_labellings
+from companion.jobs import Job
+from companion.runs import engine
+from companion.studies.representation_alignment.fig04_two_labellings import experiment as fig04_two_labellings
 
 from . import harness, machine
 

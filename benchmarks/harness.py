@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 
 from alignbook import system
-from alignbook.pages import quantities
+from companion.pages import quantities
 
 from . import machine
 from .work import Contender, entrywise_error

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
+from companion.runs import notebooks, parameters
 
 from . import harness, machine
 
@@ -24,7 +24,7 @@ BEFORE = "6f1ef019e5e1"  # the last commit before the first kernel that this pac
 PLAN = """
 import json
 import sys
-from alignbook.runs import digest, engine, notebooks, parameters
+from companion.runs import digest, engine, notebooks, parameters
 book, profile, asked = notebooks.find(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 known = parameters.resolve(book, profile)
 asked = {name: value for name, value in asked.items() if name in known}
@@ -58,7 +58,7 @@ class Side:
         options = ["--profile", self.profile, "--no-notebook", "--device", "cpu", "--workers", str(workers)]
         for parameter, value in asked.items():
             options += ["-p", f"{parameter}={json.dumps(value)}"]
-        self._python("-m", "alignbook.cli", "run", name, *options, quiet=False)
+        self._python("-m", "companion.cli", "run", name, *options, quiet=False)
         seconds = time.perf_counter() - begun
         records = [json.loads(path.read_text()) for path in self.store.rglob("*.json")]
         jobs = {record["unit"]: record["wall_time_s"] for record in records}

@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image, PngImagePlugin
 from playwright.sync_api import sync_playwright
 
-from alignbook.pages import share
+from companion.pages import share
 
 ASSETS = Path(__file__).resolve().parents[1] / "book" / "assets"
 

@@ -27,7 +27,7 @@ import time
 import pandas as pd
 
 from alignbook.errors import Diverged
-from alignbook.experiments import Job
+from companion.jobs import Job
 from alignbook.seeding import numpy_stream
 
 
@@ -57,8 +57,8 @@ def compute(*, label, rate, seed, device, report):
 TOY_READING = '''
 """What the toy says."""
 
-from alignbook.over_seeds import means
-from alignbook.statements import Statement
+from companion.over_seeds import means
+from companion.statements import Statement
 
 STATEMENTS = [
     Statement(
@@ -98,7 +98,7 @@ seeds: int = 3  # [1, 100]: independent runs
 ```{code-cell} ipython3
 :tags: [remove-input]
 
-from alignbook.pages.page import Page
+from companion.pages.page import Page
 
 page = Page("toy/fig99_toy", globals())
 ```
@@ -131,7 +131,7 @@ TOY_STUDY = {
 
 import pandas as pd
 
-from alignbook.experiments import Job
+from companion.jobs import Job
 
 
 def jobs(parameters):
@@ -147,8 +147,8 @@ def compute(*, rate, seed, device, report):
     "reading.py": '''
 """What the toy says."""
 
-from alignbook.over_seeds import sample
-from alignbook.statements import Statement
+from companion.over_seeds import sample
+from companion.statements import Statement
 
 STATEMENTS = [
     Statement(
@@ -209,7 +209,7 @@ class Checkout:
 
     def start(self, *arguments, **environment):
         return subprocess.Popen(
-            [sys.executable, "-m", "alignbook.cli", *arguments],
+            [sys.executable, "-m", "companion.cli", *arguments],
             cwd=self.root,
             env=self.environment(**environment),
             text=True,
@@ -223,7 +223,7 @@ class Checkout:
     def run(self, *arguments, **environment):
         """(exit status, standard output, standard error)"""
         if all(name.startswith("ALIGNBOOK_") for name in environment):
-            command = ["-m", "alignbook.cli", *arguments]
+            command = ["-m", "companion.cli", *arguments]
             return self.forks.run(command, self.root, self.environment(**environment), timeout=180)
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=180)

@@ -1,6 +1,6 @@
 """What the tests of a study ask of its statements on a table."""
 
-from alignbook.statements import judged
+from companion.statements import judged
 
 
 def of(reading, parameters):

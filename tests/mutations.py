@@ -2,7 +2,7 @@
 
 Each mutation is made in a copy of the sources, after a preparation that it may need. Three small jobs are
 computed before and after, each time in a process of its own. A mutation is *missed* where their numbers have
-changed while the digests have not and :func:`alignbook.runs.unfollowable.unfollowable` refuses nothing.
+changed while the digests have not and :func:`companion.runs.unfollowable.unfollowable` refuses nothing.
 One that changes no number proves nothing, and is told.
 """
 
@@ -18,12 +18,12 @@ from pathlib import Path
 
 import torch
 
-from alignbook.runs import digest, engine, notebooks, parameters, unfollowable
+from companion.runs import digest, engine, notebooks, parameters, unfollowable
 
 JOBS = (
-    ("signal_propagation/cor01_equilibrium", "alignbook.studies.signal_propagation.cor01_equilibrium.experiment"),
-    ("representation_alignment/fig10_peaks_alignment", "alignbook.studies.representation_alignment.fig10_peaks_alignment.experiment"),
-    ("random_labels/fig04_transfer_function", "alignbook.studies.random_labels.gaussian_networks"),
+    ("signal_propagation/cor01_equilibrium", "companion.studies.signal_propagation.cor01_equilibrium.experiment"),
+    ("representation_alignment/fig10_peaks_alignment", "companion.studies.representation_alignment.fig10_peaks_alignment.experiment"),
+    ("random_labels/fig04_transfer_function", "companion.studies.random_labels.gaussian_networks"),
 )  # fmt: skip
 PEAKS = "data/peaks.py"
 DRAWN = "dtype=torch.float64)\n\n\ndef encode"
@@ -183,7 +183,7 @@ def numbers(folder, jobs, scale="1"):
         sys.path.insert(0, str(folder))
         sys.dont_write_bytecode = True
         torch.set_num_threads(1)
-        results = importlib.import_module("alignbook.runs.results")
+        results = importlib.import_module("companion.runs.results")
         assert results.__file__.startswith(str(folder))
         if (folder / "alignbook/aside.py").exists():
             importlib.import_module("alignbook.aside")

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import alignbook
-from alignbook import cli
 from alignbook.errors import AlignbookError
-from alignbook.runs import digest, engine, notebooks, parameters, results
+from companion import cli
+from companion.runs import digest, engine, notebooks, parameters, results
 from tests.conftest import TOY, write_study
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -53,7 +53,7 @@ def toys(tmp_path, monkeypatch):
     for name in ("ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
         monkeypatch.delenv(name, raising=False)
     made = Toys(tmp_path)
-    monkeypatch.setattr("alignbook.runs.results.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("companion.runs.results.time.sleep", lambda seconds: None)
     _forget()
     yield made
     _forget()
@@ -174,7 +174,7 @@ def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case)
 
 
 def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
-    from alignbook.pages import book
+    from companion.pages import book
 
     toys.second_experiment.write_text("def jobs(:\n")
     toys.notebook.write_text("# Nothing\n")

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from alignbook import paths, system
-from alignbook.pages import bench_page, quantities
 from benchmarks import __main__ as command
 from benchmarks import cluster as clusters
 from benchmarks import harness, machine, registry, training
 from benchmarks import notebooks as whole_notebooks
 from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
+from companion.pages import bench_page, quantities
 
 # Workers import what they run by name, so the works lie in a module.
 FAKE = textwrap.dedent(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alignbook import checkpoints, system
-from alignbook.runs import digest
+from companion.runs import digest
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +70,9 @@ def test_everything_that_the_content_depends_on_is_in_the_key(monkeypatch, folde
 
 def test_the_digest_of_the_code_covers_all_that_the_functions_call(monkeypatch):
     monkeypatch.undo()
-    from alignbook.studies.transferability import imagenet_source, tuned
-    from alignbook.studies.transferability.fig08_inputs_and_labels import experiment as fig08
     from alignbook.training import pretrained
+    from companion.studies.transferability import imagenet_source, tuned
+    from companion.studies.transferability.fig08_inputs_and_labels import experiment as fig08
 
     measured = {"accuracy_and_loss", "evaluation_mode", "fine_tune", "torch_stream"}
     around = {
@@ -87,7 +87,7 @@ def test_the_digest_of_the_code_covers_all_that_the_functions_call(monkeypatch):
         seen = sources.reached((function.__module__, function.__name__))
         missing = {"load", "colour32", "train", *names} - {name for _, name in seen}
         assert not missing, (function, missing)
-        assert not {module for module, _ in seen} & {"alignbook.checkpoints", "alignbook.runs.digest"}
+        assert not {module for module, _ in seen} & {"alignbook.checkpoints", "companion.runs.digest"}
 
 
 def test_a_full_disk_costs_the_checkpoint_alone(folder, monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from alignbook.claims import (
+from companion.claims import (
     CONTRADICTED,
     HOLDS,
     MOST_SEEDS,
@@ -216,7 +216,7 @@ def test_what_is_needed_scales_with_the_spread_alone():
 @pytest.mark.parametrize("count", [3, 100, MOST_SEEDS])
 def test_the_power_of_an_extreme_effect_is_a_number(effect, count):
     """The noncentral t distribution of scipy gives NaN from an effect of about 1e9 on."""
-    from alignbook.claims import _power
+    from companion.claims import _power
 
     claim = Claim.greater(*WHAT, [0.0, 1.0])
     for judged in ({}, {"matters": 1.0}, {"tolerance": 1.0}):
@@ -231,7 +231,7 @@ def test_an_effect_that_two_seeds_show_needs_three():
 
 
 def test_the_power_rises_from_too_few_to_enough():
-    from alignbook.claims import _power
+    from companion.claims import _power
 
     claim = seen(0.5, **GREATER)
     count = needed(claim)["seeds"]

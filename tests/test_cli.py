@@ -14,8 +14,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from alignbook import cli, paths
-from alignbook.pages.reference import subcommands
+from alignbook import paths
+from companion import cli
+from companion.pages.reference import subcommands
 
 
 def test_list_show_status_claims_print_text_and_json(checkout):
@@ -170,7 +171,7 @@ def test_interrupted_commands_speak_of_stored_jobs_where_they_store_any(monkeypa
     ("plans", "said"), [(0, "0 plans ask for 0.0"), (1, "1 plan asks for 2.0"), (2, "2 plans ask for 4.0")]
 )
 def test_one_plan_is_said_to_be_one(monkeypatch, capsys, plans, said):
-    from alignbook.runs import decide
+    from companion.runs import decide
 
     item = SimpleNamespace(plan="toy/fig99_toy", missing=["a"], jobs=["a"], hours=2.0)
     monkeypatch.setattr(decide, "queue", lambda names: [item] * plans)
@@ -179,69 +180,6 @@ def test_one_plan_is_said_to_be_one(monkeypatch, capsys, plans, said):
 
 
 RECORD = "step,instrument,layer,parameter,value\n"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "said"),
-    [
-        (RECORD + "0,loss,0.1,,1\n", RECORD + "0,loss,0.10,,1\n", "layer has other texts"),
-        ("layer,x\n1,2\n", "layer,x\n1.0,2\n", "layer has other texts"),
-        ("parameter,x\n1,2\n", "parameter,x\n01,2\n", "parameter has other texts"),
-        (RECORD + "0,loss,,,1\n", RECORD + "0,loss,,,1.0\n", None),
-        (
-            RECORD + "0,loss,,,1\n0,curvature,,,1000\n0,loss,,,nan\n",
-            RECORD + "0,loss,,,0.5\n0,curvature,,,1001\n0,loss,,,nan\n",
-            "value of loss differs by 0.5 of its largest value",
-        ),
-        (RECORD + "0,loss,,,nan\n", RECORD + "0,loss,,,1\n", "value is missing or infinite in other rows"),
-        ("x\ninf\n2\n", "x\n3\n2\n", "x is missing or infinite in other rows"),
-        ("x\ninf\n2\n", "x\n-inf\n2\n", "x is missing or infinite in other rows"),
-        ("x\ninf\n2\n", "x\ninf\n1\n", "x differs by 0.5 of its largest value"),
-        ("x,y\n1,\n", "x,y\n1.0,\n", None),
-        (RECORD + "0,,,,1\n", RECORD + "0,,,,2\n", "value of nan differs by 0.5 of its largest value"),
-    ],
-)
-def test_names_are_compared_as_texts_and_instruments_one_by_one(tmp_path, capsys, first, second, said):
-    for name, text in (("a.csv", first), ("b.csv", second)):
-        (tmp_path / name).write_text(text)
-    status, out, err = in_process(capsys, "compare", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"))
-    assert err == "" and status == (0 if said is None else 1)
-    assert out.splitlines()[0] == ("1 of 1 shared tables are equal" if said is None else f"a.csv: {said}")
-
-
-def test_the_columns_of_a_recorders_table_are_known():
-    from alignbook.recording import recorder
-    from alignbook.runs import compare
-
-    assert compare.RECORD == recorder.COLUMNS
-
-
-def test_two_stores_are_compared_number_by_number(tmp_path, capsys):
-    first, second = tmp_path / "first", tmp_path / "second"
-    for folder in (first, second):
-        (folder / "a").mkdir(parents=True)
-        (folder / "a" / "same.csv").write_text("x,y\n1,b\n")
-        (folder / "other.csv").write_text("x,y\n1.0,2\n4.0,3\n")
-    both = "compare", str(first), str(second)
-    assert in_process(capsys, *both)[:2] == (0, "2 of 2 shared tables are equal\n")
-    (second / "other.csv").write_text("x,y\n1.0,2\n4.4,3\n")
-    (first / "alone.csv").write_text("x\n1\n")
-    status, out, _ = in_process(capsys, *both)
-    assert status == 1 and out.splitlines() == [
-        "other.csv: x differs by 0.091 of its largest value",
-        f"alone.csv: only in {first}",
-        "1 of 2 shared tables are equal",
-    ]
-    (second / "a" / "same.csv").write_text("x,y\n1,c\n")
-    found = json.loads(in_process(capsys, *both, "--json")[1])
-    assert [item["what"] for item in found["differences"]][0] == "y has other texts"
-    status, out, err = in_process(capsys, "compare", str(first), str(tmp_path / "none"))
-    assert (status, out) == (2, "") and "none is no CSV file and no folder of them" in err
-    (tmp_path / "values.yaml").write_text("seeds: 3\n")
-    status, out, err = in_process(capsys, "compare", *[str(tmp_path / "values.yaml")] * 2)
-    assert (status, out) == (2, "") and "values.yaml is no CSV file and no folder of them" in err
-    status, out, err = in_process(capsys, "compare", str(first / "alone.csv"), str(first))
-    assert (status, out) == (2, "") and "alone.csv is a file, the other a folder: compare two" in err
 
 
 def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_path):
@@ -256,7 +194,7 @@ def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_p
 
 def test_a_working_folder_that_is_gone_is_one_line(checkout):
     gone = checkout.root / "gone"
-    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m alignbook.cli list"
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m companion.cli list"
     gone.mkdir()
     told = {"env": checkout.environment(), "text": True, "capture_output": True}
     done = subprocess.run(["sh", "-c", command], **told)
@@ -271,7 +209,7 @@ def test_without_a_home_notebooks_run_all_the_same(checkout):
 
 def test_a_full_disk_names_the_build_folder(monkeypatch, tmp_path):
     from alignbook import AlignbookError, system
-    from alignbook.pages import book
+    from companion.pages import book
 
     monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
     full = OSError(errno.ENOSPC, "No space left on device")
@@ -286,7 +224,7 @@ def test_a_full_disk_names_the_build_folder(monkeypatch, tmp_path):
 
 
 def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out(monkeypatch, checkout):
-    from alignbook.pages import book
+    from companion.pages import book
 
     monkeypatch.setenv("ALIGNBOOK_ROOT", str(checkout.root))
     (checkout.root / "_toc.yml").write_text("root: index\nchapters:\n- file: toy/index\n")
@@ -296,7 +234,7 @@ def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out(monkeypatch, 
 
 
 def test_kernels_start_where_the_folder_for_temporary_files_has_a_long_name(monkeypatch, tmp_path):
-    from alignbook.pages import kernels
+    from companion.pages import kernels
 
     folder = tmp_path / ("d" * 120)
     folder.mkdir()
@@ -319,7 +257,7 @@ def test_a_data_set_of_ones_own_is_told_how_to_be_used(checkout, tmp_path):
 
 
 def test_a_full_disk_is_one_line(checkout):
-    command, where = [sys.executable, "-m", "alignbook.cli", "list"], {"cwd": checkout.root}
+    command, where = [sys.executable, "-m", "companion.cli", "list"], {"cwd": checkout.root}
     with open("/dev/full", "w") as full:
         pipes = {"stdout": full, "stderr": subprocess.PIPE}
         done = subprocess.run(command, env=checkout.environment(), text=True, **where, **pipes)
@@ -328,7 +266,7 @@ def test_a_full_disk_is_one_line(checkout):
 
 def test_values_near_profile_smoke_get_no_verdict(checkout):
     checkout.profile("smoke", "{labels: [diverge, plain], rate: 1.0, seeds: 1}")
-    run = "from alignbook.pages import page; from alignbook.runs import engine; "
+    run = "from companion.pages import page; from companion.runs import engine; "
     run += "made = engine.run('fig99', profile='smoke', seeds=4); "
     judged = "print(made.profile, [c.outcome for c in made.claims])"
     assert checkout.python(run + judged) == "None ['untested']"
@@ -341,7 +279,7 @@ def test_paths_in_the_environment_are_relative_to_where_the_command_runs(checkou
     elsewhere = checkout.root / "elsewhere"
     elsewhere.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "alignbook.cli", "run", "fig99", "-p", "seeds=1"],
+        [sys.executable, "-m", "companion.cli", "run", "fig99", "-p", "seeds=1"],
         cwd=elsewhere,
         env=checkout.environment(ALIGNBOOK_RESULTS="store"),
         text=True,
@@ -371,7 +309,7 @@ def test_a_short_name_that_fits_two_notebooks_is_refused(checkout):
 def test_a_reader_that_closes_the_pipe_is_no_error(checkout):
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "alignbook.cli", "list"]
+    command = [sys.executable, "-m", "companion.cli", "list"]
     done = subprocess.run(
         command, cwd=checkout.root, env=checkout.environment(), stdout=write, stderr=subprocess.PIPE
     )
@@ -436,7 +374,7 @@ def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
 def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):
     (tmp_path / "mnist.npz").write_bytes(b"PK\x03\x04 and no more")
     folders = {"ALIGNBOOK_DATA": str(tmp_path), "ALIGNBOOK_RESULTS": str(tmp_path / "results")}
-    command = [sys.executable, "-m", "alignbook.cli", "run", "signal_propagation/fig03", "--profile", "smoke"]
+    command = [sys.executable, "-m", "companion.cli", "run", "signal_propagation/fig03", "--profile", "smoke"]
     # Jobs on other images could end meanwhile: there are none.
     command += ["-p", 'datasets=["mnist"]', "-p", 'choice_datasets=["mnist"]', "--workers", "1"]
     command += ["-p", "variation_dataset=mnist"]

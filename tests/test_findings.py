@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from alignbook import findings
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_JUDGED, OPEN, Claim
 from alignbook.errors import AlignbookError
+from companion import findings
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_JUDGED, OPEN, Claim
 
 FRONT = {
     "finding": "It rises by {rises:.1f} ({rises.low:.1f} to {rises.high:.1f}), paper {rises.paper:.0f}.",

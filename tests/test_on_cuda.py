@@ -15,11 +15,11 @@ from alignbook.kernels.products import float32_convolutions
 from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.metrics import relu_gram
 from alignbook.metrics.tangent_spectrum import matrix_alignment, tangent_spectra
-from alignbook.runs import engine, notebooks, parameters
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 from alignbook.training.resnet import ResNet
 from alignbook.training.train import accuracy, fit
+from companion.runs import engine, notebooks, parameters
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 cross_entropy = nn.functional.cross_entropy

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
-from alignbook.claims import t_interval
-from alignbook.over_seeds import (
+from companion.claims import t_interval
+from companion.over_seeds import (
     across,
     area,
     at,

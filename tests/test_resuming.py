@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from alignbook import checkpoints, resuming
-from alignbook.runs import engine, notebooks, parameters, results
 from alignbook.training.loop import module_step, train
+from companion.runs import engine, notebooks, parameters, results
 
 
 class Killed(BaseException):

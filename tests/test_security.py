@@ -12,9 +12,9 @@ from torch import nn
 from alignbook import checkpoints
 from alignbook.data import DataError, load
 from alignbook.errors import AlignbookError
-from alignbook.pages import probe_page
 from alignbook.probing import probe, sources
-from alignbook.runs import notebooks, parameters
+from companion.pages import probe_page
+from companion.runs import notebooks, parameters
 
 
 class Writes:

@@ -6,10 +6,10 @@ import math
 import pandas as pd
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN, needed
 from alignbook.errors import AlignbookError
-from alignbook.over_seeds import at, sample
-from alignbook.statements import Case, Statement, judged, over
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN, needed
+from companion.over_seeds import at, sample
+from companion.statements import Case, Statement, judged, over
 
 UP, DOWN, WIDE, SMALL = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9], [5.0, -5.0, 0.3], [0.1, -0.1, 0.05]
 DIRECTED = {"matters": 0.5, "because": "a drawn line is as wide"}

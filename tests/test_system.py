@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from alignbook import system
-from alignbook.pages import book
+from companion.pages import book
 
 
 def folders(tmp_path):

@@ -1,4 +1,4 @@
-/* Moves the pictures that alignbook.pages.interactive drew: each carries its data, and its paths are drawn
+/* Moves the pictures that companion.pages.interactive drew: each carries its data, and its paths are drawn
    anew when one of its controls moves. Without this script a picture stays as it was drawn. */
 (() => {
   "use strict";

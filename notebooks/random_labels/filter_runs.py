@@ -1,6 +1,6 @@
 """The runs on images that Figures 2 and 4 share: which rows of a table are whose (Maennel et al. 2020)."""
 
-from alignbook.over_seeds import at
+from companion.over_seeds import at
 
 DIMENSION = 27  # A.6: patches of 3×3 pixels in three colours
 SWEEP_SEED = 1000  # trial runs have seeds from here on; those of the figures have smaller ones

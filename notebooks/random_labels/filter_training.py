@@ -8,11 +8,11 @@ import pandas as pd
 import torch
 
 from alignbook.data import load, random_labels
-from alignbook.experiments import Job
 from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import fit
+from companion.jobs import Job
 
 from .filter_runs import SWEEP_SEED
 from .random_bases import random_bases

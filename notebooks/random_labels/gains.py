@@ -1,6 +1,6 @@
 """What a start gains over another: mean accuracy over training (Maennel et al. 2020, Appendix B)."""
 
-from alignbook.over_seeds import area, at, curves, difference
+from companion.over_seeds import area, at, curves, difference
 
 KINDS = {"real": "real labels", "random": "random labels"}
 VISIBLE = "the panels show accuracy from 0 to 1: one point is the width of a line"

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, once
+from companion.over_seeds import at, once
 
 LEARNED = 0.1  # accuracy above that of a guess at random labels: below it there is nothing to compare
 FITTED = 0.95  # share of its random labels from which on a network counts as pre-trained
@@ -64,7 +64,7 @@ def comparisons(table):
 def compared(table, *figures, **values):
     """The points of ``figures`` in which either network learned, after a pre-training that is fitted.
 
-    values : of further columns, as of :func:`alignbook.over_seeds.at`
+    values : of further columns, as of :func:`companion.over_seeds.at`
     """
     return at(comparisons(table), figure=figures, learned=True, **{"fitted": True} | values)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import curves
+from companion.over_seeds import curves
 
 RISE, FALL = 0, 1
 

@@ -1,13 +1,13 @@
 """Which of several alignment curves is the higher one: by their areas, over thresholds, from layer to layer.
 
 Curves are frames (seeds × thresholds), areas frames (seeds × layers), layer 0 the inputs; see
-:mod:`alignbook.over_seeds`.
+:mod:`companion.over_seeds`.
 """
 
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import curves, weakest
+from companion.over_seeds import curves, weakest
 
 # Of a statement that some area is the larger one; data/plans/representation_alignment.yaml has the effect.
 LARGER = {

@@ -1,6 +1,6 @@
 """How this chapter's data sets are called in text."""
 
-from alignbook.statements import Case
+from companion.statements import Case
 
 NAMES = {
     "mnist": "MNIST",

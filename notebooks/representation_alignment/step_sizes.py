@@ -1,6 +1,6 @@
 """Linear models at the step size on which each representation is learned best (Figures 1, 11 and 13)."""
 
-from alignbook.over_seeds import SEED
+from companion.over_seeds import SEED
 
 
 def best(steps, keys, error="train_error", size="step_size"):

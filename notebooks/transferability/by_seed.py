@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.claims import t_interval
-from alignbook.over_seeds import at
+from companion.claims import t_interval
+from companion.over_seeds import at
 
 
 def per_seed(rows, measure):

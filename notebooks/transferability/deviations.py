@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.over_seeds import at
-from alignbook.studies.transferability.targets import name_of
+from companion.over_seeds import at
+from companion.studies.transferability.targets import name_of
 
 NEAR = "cifar"  # photographs of objects, as the source; every other target here is grey, or rendered
 

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import at
-from alignbook.statements import Case
+from companion.over_seeds import at
+from companion.statements import Case
 
 # How many classes each target has; the tests compare it with the images.
 CLASSES = {
@@ -60,8 +60,8 @@ def source_of(table, parameters):
     rows = of_source(table)
     if len(rows):
         return rows
-    from alignbook.runs import results
-    from alignbook.studies.transferability.pretrained_source import source_jobs  # imports torch
+    from companion.runs import results
+    from companion.studies.transferability.pretrained_source import source_jobs  # imports torch
 
     jobs = source_jobs({**parameters, "source_accuracy": True, "seeds": _seeds(parameters)})
     found = [results.fetch(job) for job in jobs if results.exists(job)]

@@ -3,7 +3,7 @@
 The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``, ``alignment_curve``,
 ``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``, ``spectral_density``,
 ``tangent_kernel``, ``activations``, ``layer_ranks``, ``weight_deviation``, ``filter_normalised_directions``,
-``landscape``, ``loss_variation``, ``probe``, ``compare``, ``Probe``, ``Recorder``, ``run``, ``Claim`` and
+``landscape``, ``loss_variation``, ``probe``, ``compare``, ``Probe``, ``Recorder`` and
 ``AlignbookError``. The command is ``alignbook``.
 """
 
@@ -34,8 +34,6 @@ PUBLIC = {
     "compare": "alignbook.probing",
     "Probe": "alignbook.probing",
     "Recorder": "alignbook.recording",
-    "run": "alignbook.runs.engine",
-    "Claim": "alignbook.claims",
     "AlignbookError": "alignbook.errors",
 }
 __all__ = ["__version__", *PUBLIC]

@@ -8,7 +8,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 
-from alignbook.claims import Claim as Claim
 from alignbook.data.images import ImageSet
 from alignbook.errors import AlignbookError as AlignbookError
 from alignbook.metrics.cka import cka as cka
@@ -23,7 +22,6 @@ from alignbook.probing.layer_cka import layer_cka as layer_cka
 from alignbook.probing.representations import activations as activations
 from alignbook.probing.representations import layer_ranks as layer_ranks
 from alignbook.recording import Recorder as Recorder
-from alignbook.runs.engine import Run
 
 __version__: str
 PUBLIC: dict[str, str]
@@ -119,17 +117,6 @@ def loss_variation(
     *,
     parameters: _Names = "trainable",
 ) -> LossVariation: ...
-def run(
-    name: str,
-    *,
-    profile: Literal["smoke", "quick", "paper"] | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
-    workers: int | None = None,
-    scheduler: Any = None,
-    recompute: Literal["missing", "stale", "all"] | None = None,
-    progress: Callable[[str], object] | None = None,
-    **overrides: Any,
-) -> Run: ...
 def probe(
     model: nn.Module,
     data: Any,

@@ -69,7 +69,7 @@ def spare(seconds):
 
 
 def _key(make, arguments):
-    from alignbook.runs.digest import code_digest  # here: the frame stands above this module
+    from companion.runs.digest import code_digest  # here: the frame stands above this module
 
     within = SimpleNamespace(__module__=make.__module__, __name__=make.__qualname__.split(".")[0])
     made_from = {

@@ -10,7 +10,7 @@ from alignbook import paths
 class AlignbookError(RuntimeError):
     """An error that the user can mend: bad input, or a fault outside the code.
 
-    The message is one clear line. Raised by :func:`alignbook.load`, :func:`alignbook.run` and
+    The message is one clear line. Raised by :func:`alignbook.load`, :func:`companion.run` and
     :func:`alignbook.probe`; the command prints it and exits with status 2.
 
     Examples

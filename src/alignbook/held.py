@@ -20,7 +20,7 @@ LARGE = 2**25  # bytes from which a tensor that nothing has written to is recogn
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 # Never changed in place; told apart by how they are shown.
 _FIXED = (torch.dtype, torch.device, torch.memory_format, type, types.ModuleType, range, slice, np.dtype)
-_FRAME = "alignbook.runs"  # its functions report progress; nothing of training is in them
+_FRAME = "companion.runs"  # its functions report progress; nothing of training is in them
 # Of a module, what training changes; of the others of torch's own, hooks and their like, nothing.
 _OF_MODULES = {"training", "_parameters", "_buffers", "_modules"}
 _UNCHANGED = (set(vars(nn.Module())) - _OF_MODULES) | {"_recordings"}  # of kernels.cuda_graph: made again

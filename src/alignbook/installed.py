@@ -1,15 +1,15 @@
 """The package without its book: installed from a wheel, no notebooks beside it."""
 
 import importlib.metadata
+import importlib.util
 import os
 from contextlib import contextmanager
 from pathlib import Path
 
 from alignbook import paths
-from alignbook.errors import AlignbookError
 
-# Commands that need neither notebooks nor stored results.
-ANYWHERE = ("compare", "fetch", "probe")
+# Commands of the book, which stand in its checkout, in src/companion.
+BOOK = ("list", "show", "run", "book", "claims", "status", "verify", "decide", "sign")
 # What an optional package is imported as → the extra that brings it.
 EXTRAS = {
     "distributed": "cluster", "IPython": "book", "ipykernel": "book", "jupyter_client": "book",
@@ -31,14 +31,20 @@ def settle():
         os.environ.setdefault("ALIGNBOOK_DATA", str(Path(cache) / "alignbook"))
 
 
-def require_checkout(command):
-    """Raise AlignbookError where ``command`` has no notebooks to work on; it says where to get them."""
-    if command not in ANYWHERE and not has_checkout():
-        where = address("Repository")
-        raise AlignbookError(
-            f"{command} works on the book's notebooks, which the installed package does not bring: clone the "
-            f"project's repository{f' ({where})' if where else ''} and set ALIGNBOOK_ROOT to the clone"
-        )
+def has_companion():
+    """Whether the book's own code is at hand, as in an environment that was made in its checkout."""
+    return importlib.util.find_spec("companion") is not None
+
+
+def only_in_checkout(arguments):
+    """Where to get the book's command that ``arguments`` begin with, if it is not at hand; or None."""
+    if has_companion() or not arguments or arguments[0] not in BOOK:
+        return None
+    where = address("Repository")
+    return (
+        f"{arguments[0]} works on the book's notebooks, which the installed package lacks: clone the "
+        f"project's repository{f' ({where})' if where else ''} and call make there"
+    )
 
 
 def missing(error):

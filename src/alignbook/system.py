@@ -178,3 +178,8 @@ def features(kind):
 
     chosen = {name: os.environ[name] for name in INSTRUCTIONS if os.environ.get(name)}
     return {"kind": kind, "capability": torch.backends.cpu.get_cpu_capability(), **chosen}
+
+
+def to_stderr(text):
+    """A ``progress`` that writes whole lines to standard error."""
+    print(text, file=sys.stderr, flush=True)

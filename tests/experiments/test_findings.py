@@ -5,10 +5,10 @@ from functools import cache
 
 import pytest
 
-from alignbook import findings
-from alignbook.claims import NOT_JUDGED, NOT_RUN
-from alignbook.runs import engine, notebooks
-from alignbook.statements import judged
+from companion import findings
+from companion.claims import NOT_JUDGED, NOT_RUN
+from companion.runs import engine, notebooks
+from companion.statements import judged
 
 BOOKS = notebooks.every()
 MOST, OURS = 8, 2  # statements of a page, and those of them that are ours

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alignbook.pages.accessibility import mended
+from companion.pages.accessibility import mended
 from tests.pages.test_book import PAGES, Reader, built  # noqa: F401, a fixture
 
 RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(

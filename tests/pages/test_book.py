@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from alignbook import paths
-from alignbook.pages import panels, reference
-from alignbook.runs import notebooks, parameters
+from companion.pages import panels, reference
+from companion.runs import notebooks, parameters
 
 pytestmark = pytest.mark.book
 NAMES = [book.name for book in notebooks.every()]
@@ -77,7 +77,7 @@ def built(request, tmp_path_factory):
 
 def build(request, kind, folder):
     environment = os.environ | {"ALIGNBOOK_BUILD": str(folder), "ALIGNBOOK_DATA": str(folder / "no-data")}
-    command = [sys.executable, "-m", "alignbook.cli", "book"]
+    command = [sys.executable, "-m", "companion.cli", "book"]
     command += ["--profile", "smoke"] if kind == "smoke" else []
     whole = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     lines = []
@@ -605,7 +605,7 @@ def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
 def shown(checkout, **environment):
     """(profile, jobs, what was said) of the results that the toy's book would show."""
     code = (
-        "from alignbook.pages import book; from alignbook.runs import notebooks; said = []; "
+        "from companion.pages import book; from companion.runs import notebooks; said = []; "
         "run = book._results(notebooks.every()[0], None, said.append); "
         "print(run.profile, len(run.stored), *said, sep='|')"
     )
@@ -660,8 +660,8 @@ def prepared(checkout):
 CHANGES = """
 import json
 from alignbook import paths
-from alignbook.pages import book, executed, record
-from alignbook.runs import digest, notebooks
+from companion.pages import book, executed, record
+from companion.runs import digest, notebooks
 
 toy = notebooks.every()[0]
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from alignbook import cli, findings, paths
-from alignbook.claims import Claim
+from alignbook import paths
 from alignbook.errors import AlignbookError
-from alignbook.pages import chapter, contents, coverage
-from alignbook.runs import notebooks
+from companion import cli, findings
+from companion.claims import Claim
+from companion.pages import chapter, contents, coverage
+from companion.runs import notebooks
 from tests.pages.test_generated import made
 
 EXERCISES = paths.root() / "book" / "exercises"

@@ -3,7 +3,7 @@
 import doctest
 import json
 
-from alignbook.pages import excerpts
+from companion.pages import excerpts
 
 PAGE = """<html><body><p>The sidebar is no part of a page's article.</p><article class="bd-article">
 <h1>Title</h1>

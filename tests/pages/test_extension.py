@@ -1,6 +1,6 @@
 """What the book does to a page's text beyond Jupyter Book."""
 
-from alignbook.pages.extension import keep_numbers, keep_punctuation
+from companion.pages.extension import keep_numbers, keep_punctuation
 
 
 def test_brackets_and_punctuation_stay_with_their_formula():

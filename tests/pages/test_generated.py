@@ -12,10 +12,10 @@ import nbformat
 import pytest
 import yaml
 
-from alignbook.claims import Claim
-from alignbook.findings import Finding
-from alignbook.pages import claim_tables, contents, download, executed, glance, kernels, record, scorecard
-from alignbook.runs import notebooks
+from companion.claims import Claim
+from companion.findings import Finding
+from companion.pages import claim_tables, contents, download, executed, glance, kernels, record, scorecard
+from companion.runs import notebooks
 
 PAPERS = {"one": "The first paper", "two": "The second paper"}
 TOC = """

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alignbook import paths
-from alignbook.pages import ideas, toys
+from companion.pages import ideas, toys
 from tests.pages.test_interactive import data_of, path_of
 
 CHAPTER = paths.root() / "book" / "ideas.md"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignbook import paths
-from alignbook.pages.interactive import Axis, Control, Field, Fit, Layer, Readout, picture
+from companion.pages.interactive import Axis, Control, Field, Fit, Layer, Readout, picture
 
 DEPTHS = np.array([10, 20, 40, 80])
 KAPPAS = np.array([0.5, 1.0, 2.0])

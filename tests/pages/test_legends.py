@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from alignbook.pages import legends, style
-from alignbook.pages.plots import key, legend_below
+from companion.pages import legends, style
+from companion.pages.plots import key, legend_below
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from alignbook.claims import Claim, KeyNumber
 from alignbook.errors import AlignbookError
-from alignbook.findings import Finding
-from alignbook.pages.claim_tables import UNFOLDED, claim_cells, claims_table, decides, sources
-from alignbook.pages.page import LARGEST, Page, address_of, banner, in_the_paper, parted
-from alignbook.runs import notebooks, parameters
+from companion.claims import Claim, KeyNumber
+from companion.findings import Finding
+from companion.pages.claim_tables import UNFOLDED, claim_cells, claims_table, decides, sources
+from companion.pages.page import LARGEST, Page, address_of, banner, in_the_paper, parted
+from companion.runs import notebooks, parameters
 
 
 def claim(source, number=0):

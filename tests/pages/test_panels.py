@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.transforms import Bbox
 
-from alignbook.pages import panels, style
+from companion.pages import panels, style
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from alignbook import metrics, paths
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.pages import playground
+from companion.pages import playground
 
 ASSETS = paths.root() / "book" / "assets" / "playground"
 PAGE = (paths.root() / "book" / "playground.md").read_text(encoding="utf-8")

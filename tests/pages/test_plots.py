@@ -2,7 +2,7 @@
 
 import matplotlib.pyplot as plt
 
-from alignbook.pages.plots import letters
+from companion.pages.plots import letters
 
 
 def test_letters_stand_before_titles_and_alone_where_there_is_none():

@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import sys
 
-from alignbook import cli, paths
-from alignbook.pages import reference
+from alignbook import paths
+from companion import cli
+from companion.pages import reference
 
 NETWORK = """from torch import nn
 
@@ -43,7 +44,7 @@ def test_commands_print_what_the_reference_shows(tmp_path):
     for line, shown in kept:
         if line.startswith("compare"):
             shutil.copytree(tmp_path / "data" / "results", tmp_path / "my-results")
-        command = [sys.executable, "-m", "alignbook.cli", *line.split()]
+        command = [sys.executable, "-m", "companion.cli", *line.split()]
         whole = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         where = {"cwd": tmp_path, "env": environment}
         if line.startswith("new"):

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from alignbook.pages import probe_figures, probe_page
-from alignbook.pages.probe_words import FRESH, clauses
 from alignbook.probing import Probe
+from companion.pages import probe_figures, probe_page
+from companion.pages.probe_words import FRESH, clauses
 
 
 def slices(**rises):

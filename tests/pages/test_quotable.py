@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from alignbook import paths
-from alignbook.pages import one_network, tour, traps
+from companion.pages import one_network, tour, traps
 
 
 def text_of(page):

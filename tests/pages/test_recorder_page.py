@@ -5,7 +5,7 @@ import re
 import pandas as pd
 
 from alignbook import paths
-from alignbook.pages import recorder_page
+from companion.pages import recorder_page
 
 SCRIPT = paths.root() / "book" / "assets" / "recorder_example.py"
 

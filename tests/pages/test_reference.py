@@ -11,10 +11,10 @@ from importlib.util import find_spec
 import pytest
 
 import alignbook
-from alignbook import cli
 from alignbook.data.torchvision_shim import import_torchvision
-from alignbook.pages import about, reference, repository
-from alignbook.runs import notebooks
+from companion import cli
+from companion.pages import about, reference, repository
+from companion.runs import notebooks
 
 SECTIONS = re.compile(r"^(\w+)\n-+$", re.MULTILINE)
 TRAINERS = {"recording.lightning": "lightning", "recording.hugging_face": "transformers"}

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from alignbook.pages import render
+from companion.pages import render
 
 PAGE = "# Page\n\n(label)=\n## Part\n\nProse.\n"
 

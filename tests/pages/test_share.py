@@ -12,8 +12,8 @@ import nbformat
 from PIL import Image
 
 from alignbook import paths
-from alignbook.pages import download, share
-from alignbook.pages.extension import describe
+from companion.pages import download, share
+from companion.pages.extension import describe
 
 
 def test_a_figure_of_any_shape_fits_the_picture_and_is_the_same_when_drawn_again():

@@ -30,6 +30,6 @@ def test_a_run_leaves_a_page_that_stands_alone_and_says_what_was_changed(checkou
     page = Path(json.loads(out)["page"])
     assert page.name == "fig99_toy-quick.html" and "You changed" not in page.read_text()
     config = checkout.root / "_config.yml"  # without a page the results are worth having all the same
-    config.write_text(config.read_text().replace("alignbook.pages.extension", "alignbook.pages.nothing"))
+    config.write_text(config.read_text().replace("companion.pages.extension", "companion.pages.nothing"))
     status, out, err = checkout.run("run", "fig99", "--workers", "1")
     assert status == 0 and "page:" not in out and "notebook: " in out and "warning: " in err

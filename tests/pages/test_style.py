@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from nbformat import v4
 
-from alignbook.pages import panels, style
-from alignbook.pages.book import _write_notebook
-from alignbook.pages.extension import pair_figures
+from companion.pages import panels, style
+from companion.pages.book import _write_notebook
+from companion.pages.extension import pair_figures
 
 
 def luminance(colour):

@@ -11,8 +11,8 @@ from matplotlib.text import Text
 from scipy import stats
 
 from alignbook import paths
-from alignbook.pages.names import speak
-from alignbook.pages.tables import (
+from companion.pages.names import speak
+from companion.pages.tables import (
     docstring_prose,
     interval,
     lettered_prose,

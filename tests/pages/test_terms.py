@@ -7,8 +7,8 @@ import pytest
 from sphinx.application import Sphinx
 
 from alignbook import paths
-from alignbook.pages import terms
-from alignbook.runs import notebooks
+from companion.pages import terms
+from companion.runs import notebooks
 
 GLOSSARY = """# Words
 

@@ -14,11 +14,11 @@ from torch.utils.data import DataLoader, default_collate
 
 import alignbook
 from alignbook.errors import AlignbookError
-from alignbook.pages import probe_page
 from alignbook.probing import data, features
 from alignbook.probing.measurable import measurable
 from alignbook.probing.network import Network
 from alignbook.probing.task import Task
+from companion.pages import probe_page
 
 N, CLASSES, WORDS = 24, 3, 11
 QUICK = ["curvature", "tangent", "initialisation"]

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook import cli
 from alignbook.probing import budget, curvature, instruments, probe
 from alignbook.probing.errors import DoesNotApply
+from companion import cli
 
 MEGA = 10**6
 

@@ -17,7 +17,7 @@ from alignbook.probing.data import Data
 from alignbook.probing.network import Network, Signal
 from alignbook.probing.tangents import parameter_alignment
 from alignbook.probing.task import Task
-from alignbook.studies.random_labels.fig02_misalignment.reading import expected_floor
+from companion.studies.random_labels.fig02_misalignment.reading import expected_floor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 N, CLASSES = 24, 3

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook import cli
 from alignbook.data import images, load
 from alignbook.errors import AlignbookError
 from alignbook.probing import data, ranges, sources
+from companion import cli
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 

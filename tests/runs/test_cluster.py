@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from alignbook.errors import AlignbookError
-from alignbook.runs.cluster import _connected
+from companion.runs.cluster import _connected
 
 distributed = pytest.importorskip("distributed")
 
@@ -139,7 +139,7 @@ def told(checkout):
 @contextmanager
 def asking(checkout, cluster, *arguments, **environment):
     """An asker that takes 8 s for a silence, and what it has said so far."""
-    code = "import sys; from alignbook.cli import main; from alignbook.runs import cluster; "
+    code = "import sys; from companion.cli import main; from companion.runs import cluster; "
     code += "cluster.SILENCE, cluster.TELL_EVERY = 8, 0.5; sys.exit(main())"
     command = ["-c", code, *RUN, *arguments, "--scheduler", cluster.address]
     with tempfile.TemporaryFile() as err, open(os.devnull, "r+") as null:
@@ -233,7 +233,7 @@ def test_a_scheduler_that_is_lost_and_back_and_an_asker_that_is_killed(checkout,
 
 
 def test_no_scheduler_is_one_line(checkout):
-    code = "from alignbook.runs import cluster, engine\ncluster.PATIENCE = 1\n"
+    code = "from companion.runs import cluster, engine\ncluster.PATIENCE = 1\n"
     code += (
         "try:\n    engine.run('fig99', profile='quick', scheduler={!r})\nexcept Exception as e:\n    print(e)"
     )

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignbook.runs import costs, results
+from companion.runs import costs, results
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from alignbook.runs.unfollowable import unfollowable
+from companion.runs.unfollowable import unfollowable
 
 
 def digest(checkout, **how):
     code = (
-        "from alignbook.runs.digest import code_digest; "
-        "from alignbook.studies.toy.fig99_toy import experiment; print(code_digest(experiment.compute))"
+        "from companion.runs.digest import code_digest; "
+        "from companion.studies.toy.fig99_toy import experiment; print(code_digest(experiment.compute))"
     )
     return checkout.python(code, **how)
 
@@ -63,7 +63,7 @@ def test_every_version_of_python_gives_the_same_digest():
     import ast
     import hashlib
 
-    from alignbook.runs.digest import _text
+    from companion.runs.digest import _text
 
     source = """
 @cache
@@ -94,7 +94,7 @@ class Two(One, metaclass=Meta):
 def test_sources_edited_in_a_session_are_read_anew(checkout):
     code = f"""
 from pathlib import Path
-from alignbook.runs import digest, engine
+from companion.runs import digest, engine
 
 first = engine.run("fig99")
 source = Path({str(checkout.experiment)!r})

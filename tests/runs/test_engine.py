@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from alignbook import system
-from alignbook.claims import Claim
 from alignbook.errors import AlignbookError
-from alignbook.runs import engine, notebooks
+from companion.claims import Claim
+from companion.runs import engine, notebooks
 
 RUN = ("run", "toy/fig99_toy", "--no-notebook")
 ALONE = (*RUN, "--workers", "1")  # where it does not matter: each start of torch takes seconds
@@ -107,7 +107,7 @@ def test_a_run_that_diverges_is_stored_counted_and_left_out(checkout):
     record = json.loads(next(checkout.results.glob("toy/fig99_toy/diverge-*.json")).read_text())
     assert record["outcome"] == "diverged" and record["diverged_after_steps"] == 7
     code = (
-        "import alignbook; r = alignbook.run('toy/fig99_toy', labels=['diverge', 'plain'], seeds=1); "
+        "import companion; r = companion.run('toy/fig99_toy', labels=['diverge', 'plain'], seeds=1); "
         "print(len(r.table), r.diverged, set(r.table.label))"
     )
     assert checkout.python(code) == "3 ['diverge-seed0'] {'plain'}"
@@ -125,12 +125,12 @@ def test_of_several_failures_the_first_job_is_named(checkout):
     code = """
 import concurrent.futures
 import alignbook
-from alignbook.runs import engine
+from companion.runs import engine
 from alignbook.errors import AlignbookError
 
 engine.wait = lambda pending, **options: concurrent.futures.wait(pending)  # all of them
 try:
-    alignbook.run("toy/fig99_toy", labels=["fail"], seeds=12)
+    companion.run("toy/fig99_toy", labels=["fail"], seeds=12)
 except AlignbookError as error:
     print(str(error).split()[1])
 """
@@ -141,7 +141,7 @@ def test_a_failure_beside_a_job_that_reports_much_ends_the_run(checkout):
     text = checkout.experiment.read_text()
     much = """
     if label == "slow":
-        from alignbook.runs import engine
+        from companion.runs import engine
 
         time.sleep(2)  # until the other one has failed, and nobody reads reports any more
         for _ in range(2000):
@@ -180,7 +180,7 @@ def test_a_run_interrupted_while_its_workers_start_says_so(checkout):
 
 FETCHED = """
 import json, warnings
-from alignbook.runs import engine, notebooks, parameters, results
+from companion.runs import engine, notebooks, parameters, results
 book = notebooks.find("fig99")
 job = engine.jobs_of(book, parameters.resolve(book, "quick"))[1]
 path = results.location(job).with_suffix(".json")
@@ -244,7 +244,7 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(checkout):
 
 
 CAUGHT = "import alignbook, warnings; found = warnings.catch_warnings(record=True).__enter__(); "
-CAUGHT += "alignbook.run('fig99')"
+CAUGHT += "companion.run('fig99')"
 
 
 def test_a_study_that_the_book_brings_no_results_of_is_computed_again_when_it_changes(checkout):
@@ -280,7 +280,7 @@ def test_what_a_reader_computes_stays_apart_until_it_is_committed(checkout):
     assert len(checkout.stored()) == 4
 
 
-BANNER = "from alignbook.pages import page; from alignbook.runs import engine; "
+BANNER = "from companion.pages import page; from companion.runs import engine; "
 BANNER += "print(page.banner(engine.run('fig99')))"
 
 
@@ -385,7 +385,7 @@ import alignbook
 from alignbook.errors import AlignbookError
 
 try:
-    alignbook.run('fig99', {argument})
+    companion.run('fig99', {argument})
 except AlignbookError as error:
     print(error)
 """
@@ -394,7 +394,7 @@ except AlignbookError as error:
 
 def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(checkout):
     show = (
-        "import alignbook; r = alignbook.run('toy/fig99_toy', profile='quick'); t = r.table; "
+        "import companion; r = companion.run('toy/fig99_toy', profile='quick'); t = r.table; "
         "print(len(r.stored), len(r.joined), r.joined_profile, len(t), t.get('joined', 0 * t.step).sum())"
     )
     checkout.run(*ALONE, "--profile", "paper", "-p", "seeds=2")
@@ -403,7 +403,7 @@ def test_what_is_stored_of_a_fuller_profile_joins_where_the_experiment_says_so(c
     assert checkout.python(show) == "3 2 ('paper', 4) 15 6"
     assert checkout.run("run", "toy/fig99_toy", "--profile", "paper")[0] == 0  # whole now: shown by itself
     banner = (
-        "from alignbook.pages import page; from alignbook.runs import engine; "
+        "from companion.pages import page; from companion.runs import engine; "
         "run = engine.run('toy/fig99_toy', profile='quick'); "
         "print('4 of 4 runs of profile paper done' in page.banner(run))"
     )

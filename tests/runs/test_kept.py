@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alignbook.runs import kept, notebooks
+from companion.runs import kept, notebooks
 
 
 def status(checkout):

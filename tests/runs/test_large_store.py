@@ -8,7 +8,7 @@ import pytest
 JOBS = 10_000
 FILL = """
 import json
-from alignbook.runs import engine, notebooks, parameters, results
+from companion.runs import engine, notebooks, parameters, results
 
 book = notebooks.find("fig99")
 jobs = engine.jobs_of(book, parameters.resolve(book, "quick"))

@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from alignbook import paths
-from alignbook.runs import engine, notebooks, parameters, plans, results, verified
+from companion.runs import engine, notebooks, parameters, plans, results, verified
 
 BOOKS = notebooks.every()
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
@@ -67,7 +67,7 @@ def test_no_study_imports_another(notebook):
 
 
 def test_readings_import_no_torch():
-    imports = "; ".join(f"import alignbook.studies.{book.name.replace('/', '.')}.reading" for book in BOOKS)
+    imports = "; ".join(f"import companion.studies.{book.name.replace('/', '.')}.reading" for book in BOOKS)
     done = subprocess.run([sys.executable, "-c", f"{imports}; import sys; print('torch' in sys.modules)"],
                           capture_output=True, text=True)  # fmt: skip
     assert done.stdout.strip() == "False", done.stderr

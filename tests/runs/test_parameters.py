@@ -5,8 +5,8 @@ import math
 import pytest
 
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.runs.notebooks import Notebook
+from companion.runs import notebooks, parameters
+from companion.runs.notebooks import Notebook
 
 CELL = """# Title
 

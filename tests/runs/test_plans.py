@@ -5,12 +5,12 @@ import sys
 import pandas as pd
 import pytest
 
-from alignbook import studies
-from alignbook.claims import NOT_JUDGED, OPEN, needed
 from alignbook.errors import AlignbookError
-from alignbook.pages import claim_tables
-from alignbook.runs import digest, engine, notebooks, parameters, plans, results
-from alignbook.statements import judged
+from companion import studies
+from companion.claims import NOT_JUDGED, OPEN, needed
+from companion.pages import claim_tables
+from companion.runs import digest, engine, notebooks, parameters, plans, results
+from companion.statements import judged
 from tests.conftest import write_study
 
 STUDY = "toy/fig97_study"
@@ -65,7 +65,7 @@ def planned(tmp_path, monkeypatch):
 
 def _forget():
     digest.forget()
-    for name in [name for name in sys.modules if name.startswith("alignbook.studies.toy")]:
+    for name in [name for name in sys.modules if name.startswith("companion.studies.toy")]:
         del sys.modules[name]
 
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from alignbook.runs import results
+from companion.runs import results
 
 
 @pytest.mark.parametrize(

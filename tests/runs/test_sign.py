@@ -7,7 +7,7 @@ import pytest
 
 from tests.runs.test_verify import DRAWS, RUN, change, records, stale, verification
 
-RULE = ("src/alignbook/runs/digest.py", "parts = [self", 'parts = ["as it was", self')
+RULE = ("src/companion/runs/digest.py", "parts = [self", 'parts = ["as it was", self')
 CHANGES = ({"code": "0" * 64}, {"data": {"name": "digits", "sha256": "0" * 64}}, {})
 OF = "sha = hashlib.sha256({})\n    for key"
 DATA = ("src/alignbook/data/images.py", OF.format(""), OF.format('b"as it was"'))

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.experiments import Job
-from alignbook.runs import verified, verify
-from alignbook.runs.results import written
+from companion.jobs import Job
+from companion.runs import verified, verify
+from companion.runs.results import written
 
 # One worker, where more would not be faster: each start of torch takes seconds.
 RUN = ("run", "toy/fig99_toy", "--no-notebook", "--workers", "1")

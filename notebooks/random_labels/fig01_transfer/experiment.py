@@ -6,10 +6,10 @@ import pandas as pd
 
 from alignbook.data import load
 from alignbook.errors import Diverged
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.train import accuracy
 from alignbook.training.transfer import layer_norms, rescale_
+from companion.jobs import Job
 
 from ..downstream import fresh_head_, shrunk, tasks
 from ..side_by_side import first_epochs_of_all, fit_all_

@@ -1,7 +1,7 @@
 """When pre-training on random labels speeds training up, and when it slows it down (Figure 1)."""
 
-from alignbook.over_seeds import at, curves, difference, last, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, last, sample
+from companion.statements import Case, Number, Statement
 
 from .. import gains
 from ..vgg_settings import SETTINGS

@@ -11,9 +11,9 @@ Four kinds of jobs:
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Job
 from alignbook.metrics import misalignment_basis
 from alignbook.seeding import numpy_stream
+from companion.jobs import Job
 
 from ..filter_runs import DIMENSION, SWEEP_SEED
 from ..filter_training import figure_jobs, job, sweep_jobs

@@ -4,8 +4,8 @@ import math
 
 from scipy.special import gammaln
 
-from alignbook.over_seeds import difference, ratio, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import difference, ratio, sample
+from companion.statements import Case, Number, Statement
 
 from ..filter_runs import DIMENSION, ends, figure_rows, trial_rows
 from ..gains import KINDS

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from alignbook.over_seeds import once
 from alignbook.streams import numpy_stream
+from companion.over_seeds import once
 
 from ..random_bases import random_bases
 from .design import DIMENSION, PRINTED_RUNS

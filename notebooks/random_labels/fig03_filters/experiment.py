@@ -4,12 +4,12 @@ import pandas as pd
 from torch import nn
 
 from alignbook.data import load, random_labels
-from alignbook.experiments import Job
 from alignbook.metrics import patch_covariance
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import he_normal_
 from alignbook.training.resnet import Block
 from alignbook.training.train import accuracy, fit
+from companion.jobs import Job
 
 from .design import CHANNELS, DIMENSION, SIZE
 

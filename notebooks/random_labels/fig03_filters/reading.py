@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import difference
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import difference
+from companion.statements import Case, Number, Statement
 
 from .eigenvectors import SHOWN, by_group, of_all
 

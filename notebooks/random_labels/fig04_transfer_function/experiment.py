@@ -4,7 +4,7 @@
 centre and right panels take Figure 2's runs as they are, so that these are computed and stored once.
 """
 
-from alignbook.experiments import Job
+from companion.jobs import Job
 
 from ..filter_training import figure_jobs, sweep_jobs
 from ..gaussian_networks import compute

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, curves
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves
+from companion.statements import Case, Number, Statement
 
 from .. import transfer_curves
 from ..filter_runs import complete, figure_rows

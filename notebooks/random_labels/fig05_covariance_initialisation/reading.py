@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import across, at, difference, once
-from alignbook.statements import Case, Number, Statement, over
+from companion.over_seeds import across, at, difference, once
+from companion.statements import Case, Number, Statement, over
 
 from ..gains import KINDS, VISIBLE, mean_accuracy
 from ..gains import gain as gain_of

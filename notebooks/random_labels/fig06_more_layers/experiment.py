@@ -5,12 +5,12 @@ import contextlib
 import pandas as pd
 
 from alignbook.errors import Diverged
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
+from companion.jobs import Job
 
 from ..downstream import fresh_head_, tasks
 from ..layers import transfer_

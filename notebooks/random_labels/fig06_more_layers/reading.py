@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import across, at, curves, difference, once, sample, slope
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import across, at, curves, difference, once, sample, slope
+from companion.statements import Case, Number, Statement
 
 from ..gains import VISIBLE, mean_accuracy
 from .design import COLUMNS, depth

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import fit
 from alignbook.training.transfer import layer_norms, rescale_
+from companion.jobs import Job
 
 from ..activations import Looks, histograms, moments
 from ..downstream import fresh_head_, tasks

@@ -1,7 +1,7 @@
 """What the switch of tasks does to hidden layers (Figures 7, 10, 11 and 24): measures, then statements."""
 
-from alignbook.over_seeds import area, at, curves, difference, first, last, once, sample, value_at
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import area, at, curves, difference, first, last, once, sample, value_at
+from companion.statements import Case, Number, Statement
 
 from ..gains import KINDS
 from ..vgg_settings import DOWNSTREAM_EPOCHS

@@ -3,11 +3,11 @@
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
+from companion.jobs import Job
 
 from ..downstream import fresh_head_, learning_curve, tasks
 

@@ -1,7 +1,7 @@
 """How much pre-training on random labels slows a second task, by the dense layer's width (Figure 8)."""
 
-from alignbook.over_seeds import across, at, curves, difference, first, last, means
-from alignbook.statements import Statement, over
+from companion.over_seeds import across, at, curves, difference, first, last, means
+from companion.statements import Statement, over
 
 from ..gains import KINDS, VISIBLE, gain
 

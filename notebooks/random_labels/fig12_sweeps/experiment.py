@@ -9,12 +9,12 @@ import pandas as pd
 
 from alignbook import data
 from alignbook.errors import Diverged
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.nets import SimpleCNN
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, layers_of, rescale_
+from companion.jobs import Job
 
 from ..downstream import shrunk, tasks
 from ..initial_scales import for_vgg, pair, within

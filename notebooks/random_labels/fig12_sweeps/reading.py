@@ -1,6 +1,6 @@
 """How often pre-training on random labels helps, and when (B): measures, then statements."""
 
-from alignbook.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement
 
 from ..sweep_analysis import by_group, by_seed, compared, layers_add, per_doubling
 from .design import ARCHITECTURES, SECOND, SWEEPS

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import curves
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import curves
+from companion.statements import Case, Number, Statement
 
 from ..transfer_curves import FALL, RISE, change, growth, networks
 from .design import PRINTED, SAID

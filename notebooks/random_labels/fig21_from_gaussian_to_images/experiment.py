@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from alignbook.data import load, random_labels
-from alignbook.experiments import Job
 from alignbook.metrics import patch_covariance, transfer_function
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_
+from companion.jobs import Job
 
 from .design import STEPS
 

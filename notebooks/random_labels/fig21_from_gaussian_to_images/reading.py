@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, difference
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference
+from companion.statements import Case, Number, Statement
 
 from ..transfer_curves import FALL, RISE, change, growth
 from .design import IDEAL, STEPS

@@ -12,9 +12,9 @@ import torch
 
 from alignbook.data import random_labels
 from alignbook.errors import AlignbookError, require_finite
-from alignbook.experiments import Job
 from alignbook.metrics.misalignment import misalignment
 from alignbook.seeding import numpy_stream, torch_stream
+from companion.jobs import Job
 
 from ..random_bases import random_bases
 from . import design

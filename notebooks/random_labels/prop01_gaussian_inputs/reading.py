@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from alignbook.over_seeds import at, curves, difference, ratio, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, ratio, sample
+from companion.statements import Case, Number, Statement
 
 from .design import WORDS, settings, wide
 

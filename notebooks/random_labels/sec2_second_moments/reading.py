@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import across, at, difference, once
-from alignbook.statements import Number, Statement
+from companion.over_seeds import across, at, difference, once
+from companion.statements import Number, Statement
 
 from ..gains import mean_accuracy
 from .design import COVARIANCE, DIAGONAL, FILTERS, ROTATED, SCRATCH, STARTS

@@ -7,13 +7,13 @@ convolutions, its dense layer or all of these are handed on, and the rest is dra
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.random_labels.downstream import fresh_head_, tasks
-from alignbook.studies.random_labels.vgg_transfer import first_epochs
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
+from companion.jobs import Job
+from companion.studies.random_labels.downstream import fresh_head_, tasks
+from companion.studies.random_labels.vgg_transfer import first_epochs
 
 from .design import ALL, EARLY, FIRST, KINDS, LATE, SCRATCH, STARTS
 

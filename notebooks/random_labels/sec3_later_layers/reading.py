@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, difference, once
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, once
+from companion.statements import Case, Number, Statement
 
 from ..gains import mean_accuracy
 from .design import ALL, EARLY, FIRST, KINDS, LATE, SCRATCH, STARTS

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from alignbook import data
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
 from alignbook.training.initialise import covariance_filters_, eigenvector_filters, sampled_filters
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import copy_convolutions_, layer_norms, rescale_
+from companion.jobs import Job
 
 from .design import PRETRAINING, TABLE_7, VARIATIONS
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.over_seeds import at, difference
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference
+from companion.statements import Case, Number, Statement
 
 from .design import PRETRAINING, VARIATIONS
 

@@ -1,6 +1,6 @@
 """Table 7 of Maennel et al. 2020 with other ways to pre-train: a look at one run, which judges nothing."""
 
-from alignbook.over_seeds import at
+from companion.over_seeds import at
 
 from .design import PRETRAINING, VARIATIONS
 from .reading import accuracies, cells_of, fitted

@@ -12,9 +12,9 @@ import pandas as pd
 import torch
 
 from alignbook.data import load
-from alignbook.experiments import Job
 from alignbook.metrics import patch_covariance
 from alignbook.seeding import numpy_stream
+from companion.jobs import Job
 
 from .directions import information, root_mean_square_angle
 from .propositions import departures, properties

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import HOLDS
-from alignbook.over_seeds import at, curves, difference, sample
-from alignbook.statements import Case, Number, Statement
+from companion.claims import HOLDS
+from companion.over_seeds import at, curves, difference, sample
+from companion.statements import Case, Number, Statement
 
 from .design import OPTIMISERS, PROPERTIES, ROUNDING
 from .directions import divergence, half_information, information, printed_distance

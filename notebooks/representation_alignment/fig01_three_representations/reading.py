@@ -2,8 +2,8 @@
 
 import math
 
-from alignbook.over_seeds import at, curves, difference, weakest
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, weakest
+from companion.statements import Case, Number, Statement
 
 from .. import step_sizes
 from ..curve_order import LARGER

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.representation_alignment import hidden_layers
+from companion.jobs import Job
+from companion.studies.representation_alignment import hidden_layers
 
 from .design import TOP, TOPS
 

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, last
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, last
+from companion.statements import Case, Number, Statement
 
 from .design import PANELS, TOP
 

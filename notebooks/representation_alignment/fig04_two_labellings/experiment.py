@@ -7,9 +7,9 @@ that v_1 separates them; the ``second`` has a class for each side of the clouds,
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
-from alignbook.studies.representation_alignment.linear_descent import (
+from companion.jobs import Job
+from companion.studies.representation_alignment.linear_descent import (
     descend,
     first_steps,
     reducible,

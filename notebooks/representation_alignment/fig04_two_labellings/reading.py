@@ -1,7 +1,7 @@
 """How two labellings align with the same points, and how fast each is learned: measures, then statements."""
 
-from alignbook.over_seeds import at, difference, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, sample
+from companion.statements import Case, Number, Statement
 
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 

@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 from alignbook.data.tables import TABLES
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
-from alignbook.studies.representation_alignment.hidden_layers import logistic, squared
-from alignbook.studies.representation_alignment.two_classes import labelled
 from alignbook.training.loop import module_step, train
+from companion.jobs import Job
+from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.hidden_layers import logistic, squared
+from companion.studies.representation_alignment.two_classes import labelled
 
 from .design import BASE, Setting, settings
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, once, weakest
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, once, weakest
+from companion.statements import Case, Number, Statement
 
 from ..curve_order import LARGER
 from ..names import by_set, title

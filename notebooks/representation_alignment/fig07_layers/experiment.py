@@ -5,9 +5,9 @@ import pandas as pd
 import torch
 
 from alignbook.data.tables import TABLES, load_table
-from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import numpy_stream, torch_stream
+from companion.jobs import Job
 
 from .. import hidden_layers
 from ..alignment_area import area

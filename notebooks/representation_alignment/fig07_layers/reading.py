@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, once
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, once
+from companion.statements import Case, Number, Statement
 
 from ..curve_order import HIGHER, LARGER, by_layer, share_above, weakest_step
 from ..names import by_set, title

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
+from companion.jobs import Job
 
 from .. import peaks_source
 from ..alignment_area import area

@@ -1,7 +1,7 @@
 """What training on a source task does to alignment with it and with two other tasks (Figure 10)."""
 
-from alignbook.over_seeds import at, curves, difference
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference
+from companion.statements import Case, Number, Statement
 
 from ..curve_order import LARGER
 from ..peaks_design import NORMALISATIONS, TASKS

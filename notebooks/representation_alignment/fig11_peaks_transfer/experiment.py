@@ -5,8 +5,8 @@ import pandas as pd
 import torch
 
 from alignbook.data import peaks
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
+from companion.jobs import Job
 
 from .. import peaks_source
 from ..constant_feature import with_constant

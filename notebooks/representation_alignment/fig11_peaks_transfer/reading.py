@@ -6,8 +6,8 @@ all; the readings take the largest.
 
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, once, ratio
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, once, ratio
+from companion.statements import Case, Number, Statement
 
 from ..peaks_design import REPRESENTATIONS
 from .design import REDUCTIONS, TASKS

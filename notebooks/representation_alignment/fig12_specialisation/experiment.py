@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
+from companion.jobs import Job
 
 from .. import hidden_layers, peaks_source
 from ..alignment_area import area

@@ -1,7 +1,7 @@
 """Whether later layers specialise to the source task (Figure 12)."""
 
-from alignbook.over_seeds import at, difference, first, last
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, first, last
+from companion.statements import Case, Number, Statement
 
 from ..curve_order import LARGER, by_layer, weakest_step
 from ..peaks_design import NORMALISATIONS, TASKS

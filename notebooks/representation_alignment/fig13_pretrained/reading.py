@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, once, weakest
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, once, weakest
+from companion.statements import Case, Number, Statement
 
 from ..names import by_set
 from ..step_sizes import at_best, best

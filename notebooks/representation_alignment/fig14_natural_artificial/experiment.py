@@ -13,12 +13,12 @@ import torch
 from alignbook.data import colour32, half, load
 from alignbook.data.halves import HALVES
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import fresh_head_
+from companion.jobs import Job
+from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 
 # Appendix D; six natural classes, not the four that alignbook.data.half has.
 TARGETS = {

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, sample, weakest
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, sample, weakest
+from companion.statements import Case, Number, Statement
 
 PARTS = ("natural", "artificial")
 LAYERS = {1: "first convolution", 2: "stage 1", 3: "stage 2", 4: "stage 3"}

@@ -12,14 +12,14 @@ import torch
 from torch import nn
 
 from alignbook.data import random_labels
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 from alignbook.training import loop
 from alignbook.training.fine_tune import accuracy_and_loss, crops_and_flips, features_of
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import fresh_head_
+from companion.jobs import Job
+from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
 
 from .design import DOMAINS, NONE
 from .domains import domain

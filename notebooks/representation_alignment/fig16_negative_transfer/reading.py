@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import t_interval
-from alignbook.over_seeds import at, curves, difference, rank_correlation, sample, weakest
-from alignbook.statements import Case, Number, Statement
+from companion.claims import t_interval
+from companion.over_seeds import at, curves, difference, rank_correlation, sample, weakest
+from companion.statements import Case, Number, Statement
 
 from .design import DOMAINS, NONE
 

@@ -13,11 +13,11 @@ from torch import nn
 from alignbook.data import colour32
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
-from alignbook.studies.representation_alignment.two_classes import images
 from alignbook.training.imagenet import lite_network
+from companion.jobs import Job
+from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.two_classes import images
 
 from .design import INPUTS, MODES, STATES
 

@@ -11,16 +11,16 @@ import torch
 
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
 from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.studies.representation_alignment.constant_feature import with_constant
-from alignbook.studies.representation_alignment.linear_descent import (
+from alignbook.training.loop import train
+from companion.jobs import Job
+from companion.studies.representation_alignment.constant_feature import with_constant
+from companion.studies.representation_alignment.linear_descent import (
     descend,
     reducible,
     spectrum,
 )
-from alignbook.training.loop import train
 
 from .design import REPRESENTATIONS, TOLERANCE
 

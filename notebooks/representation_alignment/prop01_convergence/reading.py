@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at
+from companion.statements import Case, Number, Statement
 
 from ..linear_descent import first_steps, reducible
 from .design import REPRESENTATIONS, TOLERANCE

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from alignbook.data.torchvision_shim import import_torchvision
-from alignbook.experiments import Job
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.studies.representation_alignment import hidden_layers
-from alignbook.studies.representation_alignment.alignment_grid import curve
-from alignbook.studies.representation_alignment.constant_feature import with_constant
-from alignbook.studies.representation_alignment.linear_descent import first_steps, spectrum
-from alignbook.studies.representation_alignment.two_classes import images
 from alignbook.training.nets import he_normal_layer_
+from companion.jobs import Job
+from companion.studies.representation_alignment import hidden_layers
+from companion.studies.representation_alignment.alignment_grid import curve
+from companion.studies.representation_alignment.constant_feature import with_constant
+from companion.studies.representation_alignment.linear_descent import first_steps, spectrum
+from companion.studies.representation_alignment.two_classes import images
 
 from .design import AFTER, BEFORE, INPUTS
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, difference, rank_correlation, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, rank_correlation, sample
+from companion.statements import Case, Number, Statement
 
 from .design import AFTER, BEFORE, FAMILIES, INPUTS, NETWORKS
 

@@ -3,7 +3,7 @@
 Both have alignment curves of several representations and the learning curves of linear models on them.
 """
 
-from alignbook.runs import notebooks, parameters
+from companion.runs import notebooks, parameters
 
 FIGURES = ("fig01_three_representations", "fig13_pretrained")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, difference, once, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, once, sample
+from companion.statements import Case, Number, Statement
 
 STEP_SIZE = 1.0  # at which every representation converges: σ_1² is at most n
 RESOLVED = 0.05  # of the loss: how far apart the predictions may be that the stored thresholds allow

@@ -15,13 +15,13 @@ from torch import nn
 
 from alignbook.data import colour32, load, random_labels
 from alignbook.data.street_digits import street_digits
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.representation_alignment.alignment_grid import curve
 from alignbook.training import loop
 from alignbook.training.fine_tune import accuracy_and_loss, features_of
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.resnet import ResNet, fresh_head_
+from companion.jobs import Job
+from companion.studies.representation_alignment.alignment_grid import curve
 
 from .design import DOMAINS, KEPT, LABELS, NONE, STATISTICS, TARGET
 

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import at, difference
-from alignbook.statements import Number, Statement
+from companion.over_seeds import at, difference
+from companion.statements import Number, Statement
 
 from .design import DOMAINS, KEPT, LABELS, NONE, STATISTICS, TARGET
 

@@ -17,10 +17,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.experiments import Job
 from alignbook.kernels.relu_correlation import relu_correlation
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import error_signal
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import error_signal
 
 from ..tangent_step import flat, gradient, product
 

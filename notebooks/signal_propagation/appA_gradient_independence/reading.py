@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from alignbook.over_seeds import across, at, last, sample, slope
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import across, at, last, sample, slope
+from companion.statements import Case, Number, Statement
 
 # Fixed before any result was seen.
 EXACT, DECOMPOSED = 1e-8, 1e-10  # relative errors of identities, in float64

@@ -16,13 +16,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import CLASSES, centred_labels, step_of
-from alignbook.studies.signal_propagation.dense import images as images_of
 from alignbook.training.loop import train
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import CLASSES, centred_labels, step_of
+from companion.studies.signal_propagation.dense import images as images_of
 
 from ..tangent_step import cosine, held
 

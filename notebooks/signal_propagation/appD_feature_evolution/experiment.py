@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import CLASSES, centred_labels, error_signal, images, step_of
 from alignbook.training.loop import train
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import CLASSES, centred_labels, error_signal, images, step_of
 
 from ..tangent_step import cosine, flat, gradient, product, put, split, weighted
 

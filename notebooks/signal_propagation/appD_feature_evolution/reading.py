@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook import over_seeds
-from alignbook.over_seeds import at, difference, first, last, means
-from alignbook.statements import Case, Number, Statement
+from companion import over_seeds
+from companion.over_seeds import at, difference, first, last, means
+from companion.statements import Case, Number, Statement
 
 KINDS = {"random": "Gaussian u", "shuffled": "u of shuffled labels"}
 LEVEL = 0.15  # log2 within which a quantity "stays constant": a tenth; fixed before any result was seen

@@ -24,9 +24,9 @@ import pandas as pd
 import torch
 from scipy.interpolate import PchipInterpolator
 
-from alignbook.experiments import Job
 from alignbook.kernels.relu_correlation import relu_correlation
 from alignbook.seeding import torch_stream
+from companion.jobs import Job
 
 from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 

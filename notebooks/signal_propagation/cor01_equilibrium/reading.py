@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from alignbook.over_seeds import at, exponent
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, exponent
+from companion.statements import Case, Number, Statement
 
 from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 

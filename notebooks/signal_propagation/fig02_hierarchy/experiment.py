@@ -11,13 +11,13 @@ import torch
 from torch.nn import functional
 
 from alignbook.data import load
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import CLASSES, step_of
 from alignbook.training.loop import train
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import CLASSES, step_of
 
 
 def jobs(parameters):

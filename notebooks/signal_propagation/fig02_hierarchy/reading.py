@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.over_seeds import at, difference, once, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, once, sample
+from companion.statements import Case, Number, Statement
 
 from ..names import LEARNED, called
 

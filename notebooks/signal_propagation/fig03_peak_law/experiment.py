@@ -14,15 +14,15 @@ from torch import nn
 from torch.nn import functional
 
 from alignbook.data import load
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.kernels.relu_correlation import relu_correlations
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
 from alignbook.training import loop
 from alignbook.training.fine_tune import crops_and_flips
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
 
 from .design import CHOICES, OPEN, PAIR_DEPTHS, PAPER_TABLES, PREPARED, SETTINGS, asked
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import PchipInterpolator
 
-from alignbook.over_seeds import at, curves, exponent, jackknife, once
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, exponent, jackknife, once
+from companion.statements import Case, Number, Statement
 
 from ..names import LEARNED, called
 from .design import CROPPED, PAPER_TABLES, SETTINGS

@@ -9,15 +9,15 @@ import torch
 from torch.nn import functional
 
 from alignbook.data import load
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.metrics.tangent_spectrum import matrix_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import CLASSES, step_of
-from alignbook.studies.signal_propagation.small_deep import GOAL, evaluated, fit, images_of, network
 from alignbook.training.loop import train
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import CLASSES, step_of
+from companion.studies.signal_propagation.small_deep import GOAL, evaluated, fit, images_of, network
 
 from .design import FAMILIES, SECOND, conditions
 

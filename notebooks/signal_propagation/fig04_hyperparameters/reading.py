@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, correlation, means, once
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, correlation, means, once
+from companion.statements import Case, Number, Statement
 
 from ..names import called
 from ..stopping import GOAL

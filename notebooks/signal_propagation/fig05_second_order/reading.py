@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook import over_seeds
-from alignbook.over_seeds import across, area, at, difference, means, ratio
-from alignbook.statements import Case, Number, Statement
+from companion import over_seeds
+from companion.over_seeds import across, area, at, difference, means, ratio
+from companion.statements import Case, Number, Statement
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
 # Fixed before any result was seen.

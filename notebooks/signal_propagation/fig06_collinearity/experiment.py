@@ -15,11 +15,14 @@ import pandas as pd
 import torch
 
 from alignbook.data import load
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import (
+from alignbook.training.deep import VGG, ResNet18
+from alignbook.training.loop import module_step, train
+from alignbook.training.nets import he_normal_
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import (
     CLASSES,
     accuracy,
     centred_labels,
@@ -27,9 +30,6 @@ from alignbook.studies.signal_propagation.dense import (
     images,
     step_of,
 )
-from alignbook.training.deep import VGG, ResNet18
-from alignbook.training.loop import module_step, train
-from alignbook.training.nets import he_normal_
 
 POINTS = 12  # per factor of ten in the number of steps
 

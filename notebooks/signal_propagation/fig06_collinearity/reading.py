@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from alignbook import over_seeds
-from alignbook.over_seeds import at, sample
-from alignbook.statements import Case, Number, Statement
+from companion import over_seeds
+from companion.over_seeds import at, sample
+from companion.statements import Case, Number, Statement
 
 from ..names import called
 

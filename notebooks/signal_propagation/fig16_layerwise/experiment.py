@@ -16,12 +16,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
 from alignbook.training.loop import module_step, train
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
 
 from .design import TARGET
 

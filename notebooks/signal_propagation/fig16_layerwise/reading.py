@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import curves, difference
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import curves, difference
+from companion.statements import Case, Number, Statement
 
 from ..names import called
 from .design import TARGET, accuracies, chosen

@@ -11,20 +11,20 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Job
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.nngp import nngp_kernel
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import (
+from alignbook.training.loop import module_step, train
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import (
     CLASSES,
     accuracy,
     centred_labels,
     images,
     step_of,
 )
-from alignbook.training.loop import module_step, train
 
 from .design import PAPER_WIDTH
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, first, last, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, first, last, sample
+from companion.statements import Case, Number, Statement
 
 # Table 4 (MNIST, 10 layers): the largest training and test accuracies by width, percent
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("width")

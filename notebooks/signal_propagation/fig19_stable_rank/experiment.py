@@ -8,10 +8,10 @@ import math
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.metrics.tangent_spectrum import tangent_spectra
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.small_deep import evaluated, fit, images_of, network
+from companion.jobs import Job
+from companion.studies.signal_propagation.small_deep import evaluated, fit, images_of, network
 
 from .design import KEPT
 

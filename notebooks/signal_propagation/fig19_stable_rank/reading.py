@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, correlation, curves, difference, means, once, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, correlation, curves, difference, means, once, sample
+from companion.statements import Case, Number, Statement
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv"))
 BEST = PRINTED["test_accuracy"].max()

@@ -7,17 +7,17 @@ data's own pairs of images, and the layer is where their means are equal (κ = 1
 import pandas as pd
 
 from alignbook.data import load
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import images as pixels
-from alignbook.studies.signal_propagation.equilibrium_layer import (
+from alignbook.training.fine_tune import crops_and_flips
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import images as pixels
+from companion.studies.signal_propagation.equilibrium_layer import (
     cosines_of,
     layer_of,
     losses_by_depth,
     supreme_losses,
 )
-from alignbook.studies.signal_propagation.followed import followed
-from alignbook.training.fine_tune import crops_and_flips
+from companion.studies.signal_propagation.followed import followed
 
 from .design import AS_IN_TABLES, CROPPED, KAPPA, KAPPAS
 

@@ -7,10 +7,10 @@ the hypothesis (Lou et al. 2022, Section 3.3) the layer that aligns best moves t
 
 import math
 
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation.dense import images
-from alignbook.studies.signal_propagation.followed import followed
+from companion.jobs import Job
+from companion.studies.signal_propagation.dense import images
+from companion.studies.signal_propagation.followed import followed
 
 
 def jobs(parameters):

@@ -16,7 +16,6 @@ from torch.nn import functional
 
 from alignbook.data import load, random_labels
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
 from alignbook.metrics import (
     alignment_curve,
     hessian_eigenvalues,
@@ -27,9 +26,10 @@ from alignbook.metrics import (
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.recording import Recorder
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import SimpleCNN, he_normal_, he_normal_layer_
+from companion.jobs import Job
+from companion.studies.random_labels.random_bases import random_bases
 
 from ..clocks import by_step, recorded
 

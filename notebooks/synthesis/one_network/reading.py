@@ -9,8 +9,8 @@ import re
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, difference, once
-from alignbook.statements import Case, Number, Statement, over
+from companion.over_seeds import at, difference, once
+from companion.statements import Case, Number, Statement, over
 
 from ..clocks import octaves, path
 

@@ -17,12 +17,12 @@ from torch.nn import functional
 
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
 from alignbook.recording import Recorder
 from alignbook.seeding import numpy_stream, torch_stream
-from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_layer_
+from companion.jobs import Job
+from companion.studies.random_labels.random_bases import random_bases
 
 from ..clocks import by_step, recorded
 

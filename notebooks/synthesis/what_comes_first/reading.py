@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, ratio
-from alignbook.statements import Case, Number, Statement, over
+from companion.over_seeds import at, ratio
+from companion.statements import Case, Number, Statement, over
 
 from .. import clocks
 from ..clocks import path

@@ -11,13 +11,13 @@ import torch
 from alignbook.data import colour32, load
 from alignbook.data.superclasses import SUPERCLASSES
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
 from alignbook.metrics import weight_deviation
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.pretrained_source import source_jobs
-from alignbook.studies.transferability.targets import STARTS, start_of, training_of
-from alignbook.studies.transferability.tuned import started
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
+from companion.jobs import Job
+from companion.studies.transferability.pretrained_source import source_jobs
+from companion.studies.transferability.targets import STARTS, start_of, training_of
+from companion.studies.transferability.tuned import started
 
 from .design import KINDS
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from alignbook.over_seeds import at, difference, means, ratio
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability.deviations import printed
+from companion.over_seeds import at, difference, means, ratio
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability.deviations import printed
 
 from .design import COARSE, FINE, KINDS
 

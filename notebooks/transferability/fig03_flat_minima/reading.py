@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.claims import interval
-from alignbook.over_seeds import across, at, means, ratio
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability.targets import STARTS, of_target
+from companion.claims import interval
+from companion.over_seeds import across, at, means, ratio
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability.targets import STARTS, of_target
 
 
 def spectra(table, name, mode="eval", fixed_steps=False):

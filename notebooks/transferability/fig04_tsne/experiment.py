@@ -9,11 +9,11 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from alignbook.experiments import Job
-from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.pretrained_source import source_jobs
-from alignbook.studies.transferability.targets import named, start_of, training_of
-from alignbook.studies.transferability.tuned import kernels, recorded, tuned
+from companion.jobs import Job
+from companion.studies.transferability import imagenet_source
+from companion.studies.transferability.pretrained_source import source_jobs
+from companion.studies.transferability.targets import named, start_of, training_of
+from companion.studies.transferability.tuned import kernels, recorded, tuned
 
 from .design import IMAGENET_STARTS, STARTS
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, ratio
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.targets import name_of
+from companion.over_seeds import at, curves, ratio
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability import imagenet_rows
+from companion.studies.transferability.targets import name_of
 
 from .design import STARTS
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import area, at, curves, first, ratio
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability.by_seed import factor
-from alignbook.studies.transferability.targets import STARTS, of_target, words
+from companion.over_seeds import area, at, curves, first, ratio
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability.by_seed import factor
+from companion.studies.transferability.targets import STARTS, of_target, words
 
 from .design import PROTOCOLS
 

@@ -12,14 +12,14 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.experiments import Job
 from alignbook.metrics import gradient_projections, layer_gradients
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.layers import main_layers, middle
-from alignbook.studies.transferability.pretrained_source import source_jobs
-from alignbook.studies.transferability.targets import STARTS, named, start_of
-from alignbook.studies.transferability.tuned import started, target
 from alignbook.training.fine_tune import fine_tune
+from companion.jobs import Job
+from companion.studies.transferability.layers import main_layers, middle
+from companion.studies.transferability.pretrained_source import source_jobs
+from companion.studies.transferability.targets import STARTS, named, start_of
+from companion.studies.transferability.tuned import started, target
 
 from .design import BIN
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import across, at, curves, difference, first, last, sample, slope
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability.targets import STARTS, of_target
+from companion.over_seeds import across, at, curves, difference, first, last, sample, slope
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability.targets import STARTS, of_target
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "with respect to the layer's input",

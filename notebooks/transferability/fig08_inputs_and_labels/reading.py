@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import area, at, curves, difference, last, ratio
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import area, at, curves, difference, last, ratio
+from companion.statements import Case, Number, Statement
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
 

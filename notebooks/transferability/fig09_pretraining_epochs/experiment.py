@@ -3,13 +3,13 @@
 import pandas as pd
 
 from alignbook.data import colour32, load
-from alignbook.experiments import Job
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.targets import named
-from alignbook.studies.transferability.tuned import TEST_IMAGES, target
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.pretrained import pretrained, source_examples
 from alignbook.training.resnet import fresh_head_
+from companion.jobs import Job
+from companion.studies.transferability.targets import named
+from companion.studies.transferability.tuned import TEST_IMAGES, target
 
 
 def jobs(parameters):

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, first, last
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, first, last
+from companion.statements import Case, Number, Statement
 
 # Of pre-training: as the paper has it, and three that over-fit more and more.
 SETTINGS = {

@@ -19,11 +19,11 @@ import math
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.metrics.relu_gram import relu_gram, solve, transformed_labels
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.image_pairs import pool
-from alignbook.studies.transferability.two_layer import descend, draw, in_span, outputs
+from companion.jobs import Job
+from companion.studies.transferability.image_pairs import pool
+from companion.studies.transferability.two_layer import descend, draw, in_span, outputs
 
 SHARED = ("kappas", "widths", "examples", "step_size", "tolerance", "steps")
 

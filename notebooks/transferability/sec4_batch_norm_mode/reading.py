@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, difference, once, sample
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, once, sample
+from companion.statements import Case, Number, Statement
 
 from .design import CLASSES, MODES, RANDOM
 

@@ -16,11 +16,11 @@ import math
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.metrics.relu_gram import deviation_bound, gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.image_pairs import pool, related
-from alignbook.studies.transferability.two_layer import descend, draw, in_span, outputs
+from companion.jobs import Job
+from companion.studies.transferability.image_pairs import pool, related
+from companion.studies.transferability.two_layer import descend, draw, in_span, outputs
 
 from .design import STARTS
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from alignbook.over_seeds import across, at, curves, difference, last, once, slope
-from alignbook.statements import Case, Number, Statement
+from companion.over_seeds import across, at, curves, difference, last, once, slope
+from companion.statements import Case, Number, Statement
 
 from .design import STARTS
 

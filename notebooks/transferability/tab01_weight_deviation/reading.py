@@ -5,12 +5,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, curves, difference, last, rank_correlation
-from alignbook.runs import engine, notebooks
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.deviations import ends, others_less_near, printed, series
-from alignbook.studies.transferability.targets import CLASSES, STARTS
+from companion.over_seeds import at, curves, difference, last, rank_correlation
+from companion.runs import engine, notebooks
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability import imagenet_rows
+from companion.studies.transferability.deviations import ends, others_less_near, printed, series
+from companion.studies.transferability.targets import CLASSES, STARTS
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 GRANULARITY = "transferability/appB3_granularity"  # whose runs have nine targets of equal size in every seed

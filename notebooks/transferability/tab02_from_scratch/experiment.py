@@ -7,11 +7,11 @@ images for as many steps; its deviation is taken from its own random start.
 import pandas as pd
 
 from alignbook.errors import AlignbookError
-from alignbook.experiments import Job
-from alignbook.studies.transferability.pretrained_source import source_jobs
-from alignbook.studies.transferability.tab01_weight_deviation.experiment import fine_tuned_jobs
-from alignbook.studies.transferability.targets import named, training_of
-from alignbook.studies.transferability.tuned import head_deviation, recorded, tuned
+from companion.jobs import Job
+from companion.studies.transferability.pretrained_source import source_jobs
+from companion.studies.transferability.tab01_weight_deviation.experiment import fine_tuned_jobs
+from companion.studies.transferability.targets import named, training_of
+from companion.studies.transferability.tuned import head_deviation, recorded, tuned
 
 
 def jobs(parameters):

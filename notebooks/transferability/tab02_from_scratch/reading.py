@@ -4,12 +4,12 @@ from functools import cache
 
 import numpy as np
 
-from alignbook.over_seeds import at, curves, means, once, ratio, sample
-from alignbook.runs import engine, notebooks
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability import imagenet_rows
-from alignbook.studies.transferability.deviations import ends, printed, series
-from alignbook.studies.transferability.targets import each, of_target, words
+from companion.over_seeds import at, curves, means, once, ratio, sample
+from companion.runs import engine, notebooks
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability import imagenet_rows
+from companion.studies.transferability.deviations import ends, printed, series
+from companion.studies.transferability.targets import each, of_target, words
 
 POSITIONS = "transferability/fig04_tsne"  # whose runs have the norms of networks trained alike, for 30 epochs
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors

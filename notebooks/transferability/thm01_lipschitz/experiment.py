@@ -15,11 +15,11 @@ the change from ``adjusted`` is the width alone, what separates it from the term
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.metrics.relu_gram import gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.image_pairs import pool, related
-from alignbook.studies.transferability.two_layer import (
+from companion.jobs import Job
+from companion.studies.transferability.image_pairs import pool, related
+from companion.studies.transferability.two_layer import (
     activation_gradient,
     descend,
     draw,

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.experiments import Job
 from alignbook.metrics.relu_gram import deviation_bound, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from alignbook.studies.transferability.image_pairs import Pool, pool, related
-from alignbook.studies.transferability.two_layer import descend, draw, in_span, outputs
+from companion.jobs import Job
+from companion.studies.transferability.image_pairs import Pool, pool, related
+from companion.studies.transferability.two_layer import descend, draw, in_span, outputs
 
 
 def jobs(parameters):

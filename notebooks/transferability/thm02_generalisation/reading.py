@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 
-from alignbook.over_seeds import at, exponent
-from alignbook.statements import Case, Number, Statement
-from alignbook.studies.transferability.by_seed import over_sets, per_seed, widest
-from alignbook.studies.transferability.targets import each
+from companion.over_seeds import at, exponent
+from companion.statements import Case, Number, Statement
+from companion.studies.transferability.by_seed import over_sets, per_seed, widest
+from companion.studies.transferability.targets import each
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 ALIKE = {"same-classes": ("the same classes", {"family": "rotated", "step": 0.0})}  # id: (words, rows)

@@ -139,7 +139,7 @@ class Probe:
         title : its heading; None: the network's class.
         """
         with extras():
-            from alignbook.pages import probe_page
+            from companion.pages import probe_page
 
         page = probe_page.page(self, title)
         if path is not None:
@@ -156,7 +156,7 @@ class Probe:
     def _repr_html_(self) -> str:
         try:
             with extras():
-                from alignbook.pages import probe_page
+                from companion.pages import probe_page
         except ModuleNotFoundError as error:
             return f"<p>{error}</p>"
         return probe_page.summary(self)

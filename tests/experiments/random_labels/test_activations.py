@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from alignbook.studies.random_labels import activations
 from alignbook.training.deep import VGG
 from alignbook.training.nets import SimpleCNN, he_normal_
+from companion.studies.random_labels import activations
 
 
 def drawn(net):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from alignbook.studies.random_labels import downstream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
+from companion.studies.random_labels import downstream
 
 
 def made(**other):

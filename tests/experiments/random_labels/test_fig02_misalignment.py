@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
-from alignbook.runs import notebooks, parameters
 from alignbook.seeding import numpy_stream
-from alignbook.studies.random_labels import filter_training
-from alignbook.studies.random_labels.fig02_misalignment import experiment, reading
-from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
-from alignbook.studies.random_labels.random_bases import random_bases
 from alignbook.training.nets import SimpleCNN, he_normal_
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels import filter_training
+from companion.studies.random_labels.fig02_misalignment import experiment, reading
+from companion.studies.random_labels.fig04_transfer_function import experiment as fig04
+from companion.studies.random_labels.random_bases import random_bases
 from tests import judging
 
 ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.metrics import misalignment, misalignment_basis
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig03_filters import design, eigenvectors, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels.fig03_filters import design, eigenvectors, experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("random_labels/fig03_filters")

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import Diverged
-from alignbook.studies.random_labels import gaussian_networks
-from alignbook.studies.random_labels.fig04_transfer_function import reading
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.studies.random_labels import gaussian_networks
+from companion.studies.random_labels.fig04_transfer_function import reading
 from tests import judging
 
 ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}

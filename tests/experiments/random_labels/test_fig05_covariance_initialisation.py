@@ -5,17 +5,17 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig05_covariance_initialisation import (
+from alignbook.training.nets import SimpleCNN, he_normal_
+from alignbook.training.transfer import layer_norms, rescale_
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels.fig05_covariance_initialisation import (
     design,
     ell1,
     experiment,
     reading,
 )
-from alignbook.training.nets import SimpleCNN, he_normal_
-from alignbook.training.transfer import layer_norms, rescale_
 from tests import judging
 
 SMALL = {

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.studies.random_labels import layers as handed_on
-from alignbook.studies.random_labels.fig06_more_layers import design, experiment, reading
 from alignbook.training.transfer import layers_of
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels import layers as handed_on
+from companion.studies.random_labels.fig06_more_layers import design, experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("random_labels/fig06_more_layers")

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.fig07_activations import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels.fig07_activations import experiment, reading
 from tests import judging
 
 SMALL = {

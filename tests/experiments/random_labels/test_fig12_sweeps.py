@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError, Diverged
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels import sweep_analysis as analysis
-from alignbook.studies.random_labels import sweep_design as design
-from alignbook.studies.random_labels.fig12_sweeps import design as sweeps
-from alignbook.studies.random_labels.fig12_sweeps import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels import sweep_analysis as analysis
+from companion.studies.random_labels import sweep_design as design
+from companion.studies.random_labels.fig12_sweeps import design as sweeps
+from companion.studies.random_labels.fig12_sweeps import experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("random_labels/fig12_sweeps")

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError, Diverged
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels import gaussian_networks
-from alignbook.studies.random_labels.fig04_transfer_function import experiment as fig04
-from alignbook.studies.random_labels.fig20_gaussian_transfer import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels import gaussian_networks
+from companion.studies.random_labels.fig04_transfer_function import experiment as fig04
+from companion.studies.random_labels.fig20_gaussian_transfer import design, experiment, reading
 from tests import judging
 
 PRINTED = {

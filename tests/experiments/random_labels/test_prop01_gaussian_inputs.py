@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.kernels import many_mlps
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.prop01_gaussian_inputs import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels.prop01_gaussian_inputs import design, experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("random_labels/prop01_gaussian_inputs")

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.random_labels.sec2_second_moments import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.random_labels.sec2_second_moments import design, experiment, reading
 
 PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec2_second_moments"), "smoke")
 

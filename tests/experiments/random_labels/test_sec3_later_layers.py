@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.random_labels.sec3_later_layers import design, experiment, reading
 from alignbook.training.nets import SimpleCNN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.random_labels.sec3_later_layers import design, experiment, reading
 
 PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec3_later_layers"), "smoke")
 SCALES = [0.5, 1.0, 2.0, 4.0]

@@ -1,8 +1,8 @@
 """What studies share stands beside them, and its results under the name of one of them."""
 
-from alignbook.experiments import Job
-from alignbook.runs import results
-from alignbook.studies.random_labels import filter_training, gaussian_networks
+from companion.jobs import Job
+from companion.runs import results
+from companion.studies.random_labels import filter_training, gaussian_networks
 
 
 def test_what_studies_share_is_stored_under_one_of_them():

@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
-from alignbook.studies.random_labels.tab01_covariance_init import experiment as tab01
-from alignbook.studies.random_labels.tab01_covariance_init import reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.studies.random_labels.tab01_covariance_init import experiment as tab01
+from companion.studies.random_labels.tab01_covariance_init import reading
 from tests import judging
 
 PARAMETERS = {

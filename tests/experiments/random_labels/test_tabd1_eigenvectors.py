@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.over_seeds import at
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.random_labels.tabd1_eigenvectors import (
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
+from companion.over_seeds import at
+from companion.runs import notebooks, parameters
+from companion.studies.random_labels.tabd1_eigenvectors import (
     design,
     directions,
     experiment,

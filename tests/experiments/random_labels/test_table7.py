@@ -3,10 +3,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import NOT_RUN
-from alignbook.statements import judged
-from alignbook.studies.random_labels.tab01_covariance_init import experiment as tab01
-from alignbook.studies.random_labels.tab01_covariance_init import reading, table7
+from companion.claims import NOT_RUN
+from companion.statements import judged
+from companion.studies.random_labels.tab01_covariance_init import experiment as tab01
+from companion.studies.random_labels.tab01_covariance_init import reading, table7
 
 PARAMETERS = {
     "dataset": "photos",

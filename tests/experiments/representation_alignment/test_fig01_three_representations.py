@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig01_three_representations import (
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment.fig01_three_representations import (
     design,
     experiment,
     reading,

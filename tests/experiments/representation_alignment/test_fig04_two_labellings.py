@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig04_two_labellings import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment.fig04_two_labellings import design, experiment, reading
 from tests import judging
 
 PARAMETERS = {"points": 40, "fewer": 11, "spread": 0.3, "step_size": 0.5, "remaining": 0.01, "seeds": 3}

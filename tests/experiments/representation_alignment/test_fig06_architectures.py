@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.data.tables import available, load_table
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment import alignment_grid, two_classes
-from alignbook.studies.representation_alignment.fig06_architectures import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment import alignment_grid, two_classes
+from companion.studies.representation_alignment.fig06_architectures import design, experiment, reading
 from tests import judging
 
 PARAMETERS = {

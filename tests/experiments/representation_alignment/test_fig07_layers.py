@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.data.tables import load_table
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig07_layers import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment.fig07_layers import experiment, reading
 from tests import judging
 
 PARAMETERS = {

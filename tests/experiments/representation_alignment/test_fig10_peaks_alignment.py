@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from alignbook.studies.representation_alignment.alignment_area import area
-from alignbook.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10
-from alignbook.studies.representation_alignment.fig10_peaks_alignment import reading
-from alignbook.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
+from companion.studies.representation_alignment.alignment_area import area
+from companion.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10
+from companion.studies.representation_alignment.fig10_peaks_alignment import reading
+from companion.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
 from tests import judging
 
 PARAMETERS = {

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from alignbook.studies.representation_alignment.constant_feature import with_constant
-from alignbook.studies.representation_alignment.fig11_peaks_transfer import design, reading
-from alignbook.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.studies.representation_alignment.constant_feature import with_constant
+from companion.studies.representation_alignment.fig11_peaks_transfer import design, reading
+from companion.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
 from tests import judging
 
 PARAMETERS = {

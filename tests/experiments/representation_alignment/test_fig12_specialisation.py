@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig12_specialisation import experiment, reading
-from alignbook.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment.fig12_specialisation import experiment, reading
+from companion.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
 from tests import judging
 
 PARAMETERS = {

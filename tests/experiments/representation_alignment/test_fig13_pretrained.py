@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment import image_features
-from alignbook.studies.representation_alignment.fig13_pretrained import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment import image_features
+from companion.studies.representation_alignment.fig13_pretrained import design, experiment, reading
 from tests import judging
 
 PARAMETERS = {

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig14_natural_artificial import experiment, reading
 from alignbook.training.resnet import ResNet
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment.fig14_natural_artificial import experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("representation_alignment/fig14_natural_artificial")

@@ -6,18 +6,18 @@ import pytest
 import torch
 from PIL import Image
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.data import DataError, colour32, load
 from alignbook.errors import AlignbookError
 from alignbook.metrics import alignment_curve
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.representation_alignment.fig16_negative_transfer import (
+from alignbook.training.resnet import ResNet
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.representation_alignment.fig16_negative_transfer import (
     design,
     domains,
     experiment,
     reading,
 )
-from alignbook.training.resnet import ResNet
 from tests import judging
 
 BOOK = notebooks.find("representation_alignment/fig16_negative_transfer")

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from alignbook.errors import AlignbookError
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
-from alignbook.studies.representation_alignment.fig19_depth import experiment, reading
-from alignbook.studies.representation_alignment.two_classes import images
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.studies.representation_alignment.fig19_depth import experiment, reading
+from companion.studies.representation_alignment.two_classes import images
 from tests import judging
 
 PARAMETERS = {

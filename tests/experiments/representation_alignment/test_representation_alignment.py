@@ -2,7 +2,7 @@
 
 import pytest
 
-from alignbook.runs import engine, notebooks, results
+from companion.runs import engine, notebooks, results
 
 STUDIES = [book for book in notebooks.every() if book.paper == "representation_alignment"]
 IN_PLACE = {"prop01_convergence": "in place of 1000 rows of CT Position"}

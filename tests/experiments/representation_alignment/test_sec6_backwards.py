@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS
-from alignbook.statements import judged
-from alignbook.studies.representation_alignment.linear_descent import descend
-from alignbook.studies.representation_alignment.sec6_backwards import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS
+from companion.statements import judged
+from companion.studies.representation_alignment.linear_descent import descend
+from companion.studies.representation_alignment.sec6_backwards import experiment, reading
 
 GRID = np.linspace(0, 1, 41)
 STEPS = np.unique(np.geomspace(1, 1000, 30).round().astype(int))

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.representation_alignment.sec7_stale_statistics import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.representation_alignment.sec7_stale_statistics import design, experiment, reading
 
 PARAMETERS = parameters.resolve(notebooks.find("representation_alignment/sec7_stale_statistics"), "smoke")
 CPU = torch.device("cpu")

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.signal_propagation.appA_gradient_independence import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.signal_propagation.appA_gradient_independence import experiment, reading
 from tests import judging
 
 PARAMETERS = {"depths": [10], "widths": [32, 128, 512, 1024], "layers": [5], "draws": 100, "networks": 4}

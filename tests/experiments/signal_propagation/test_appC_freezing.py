@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.signal_propagation.appC_freezing import experiment, reading
-from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.signal_propagation.appC_freezing import experiment, reading
+from companion.studies.signal_propagation.dense import centred_labels, error_signal
 from tests import judging
 
 PARAMETERS = {"datasets": ["mnist"], "images": 300}

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.statements import judged
-from alignbook.studies.signal_propagation.cor01_equilibrium import experiment as cor01
-from alignbook.studies.signal_propagation.cor01_equilibrium import reading
+from companion.statements import judged
+from companion.studies.signal_propagation.cor01_equilibrium import experiment as cor01
+from companion.studies.signal_propagation.cor01_equilibrium import reading
 
 PARAMETERS = {
     "depth": 1000,

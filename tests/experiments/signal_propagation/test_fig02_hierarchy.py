@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError, Diverged
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
-from alignbook.studies.signal_propagation.fig02_hierarchy import experiment as fig02
-from alignbook.studies.signal_propagation.fig02_hierarchy import reading
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.statements import judged as judge
+from companion.studies.signal_propagation.fig02_hierarchy import experiment as fig02
+from companion.studies.signal_propagation.fig02_hierarchy import reading
 
 PARAMETERS = {
     "datasets": ["digits"], "deep_datasets": ["digits"], "rate_datasets": ["digits"], "depth": 4, "deep": 5,

@@ -10,10 +10,10 @@ import torch
 
 from alignbook.errors import Diverged
 from alignbook.kernels.products import float32_products
-from alignbook.statements import judged as judge
-from alignbook.studies.signal_propagation.fig03_peak_law import design, reading
-from alignbook.studies.signal_propagation.fig03_peak_law import experiment as fig03
-from alignbook.studies.signal_propagation.names import NAMES
+from companion.statements import judged as judge
+from companion.studies.signal_propagation.fig03_peak_law import design, reading
+from companion.studies.signal_propagation.fig03_peak_law import experiment as fig03
+from companion.studies.signal_propagation.names import NAMES
 
 PARAMETERS = {
     "datasets": ["digits"],

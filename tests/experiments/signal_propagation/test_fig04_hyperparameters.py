@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.signal_propagation.fig04_hyperparameters import experiment as fig04
-from alignbook.studies.signal_propagation.fig04_hyperparameters import reading
-from alignbook.studies.signal_propagation.fig04_hyperparameters.design import conditions
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.signal_propagation.fig04_hyperparameters import experiment as fig04
+from companion.studies.signal_propagation.fig04_hyperparameters import reading
+from companion.studies.signal_propagation.fig04_hyperparameters.design import conditions
 
 BOOK = "signal_propagation/fig04_hyperparameters"
 PARAMETERS = {

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from alignbook.errors import AlignbookError
 from alignbook.kernels.mlp_sgd import MLP
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.signal_propagation import tangent_step
-from alignbook.studies.signal_propagation.dense import centred_labels, error_signal
-from alignbook.studies.signal_propagation.fig05_second_order import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.studies.signal_propagation import tangent_step
+from companion.studies.signal_propagation.dense import centred_labels, error_signal
+from companion.studies.signal_propagation.fig05_second_order import experiment, reading
 from tests import judging
 
 PARAMETERS = {

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged as judge
-from alignbook.studies.signal_propagation.fig16_layerwise import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS
+from companion.runs import notebooks, parameters
+from companion.statements import judged as judge
+from companion.studies.signal_propagation.fig16_layerwise import design, experiment, reading
 
 CPU = torch.device("cpu")
 PARAMETERS = {

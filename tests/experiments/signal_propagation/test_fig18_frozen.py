@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.kernels.nngp import nngp_kernel
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.signal_propagation.fig18_frozen import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.signal_propagation.fig18_frozen import experiment, reading
 
 CPU = torch.device("cpu")
 PARAMETERS = {

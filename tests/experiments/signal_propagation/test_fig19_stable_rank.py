@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from alignbook.errors import AlignbookError
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.studies.signal_propagation import small_deep
-from alignbook.studies.signal_propagation.fig19_stable_rank import experiment as fig19
-from alignbook.studies.signal_propagation.fig19_stable_rank import reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.studies.signal_propagation import small_deep
+from companion.studies.signal_propagation.fig19_stable_rank import experiment as fig19
+from companion.studies.signal_propagation.fig19_stable_rank import reading
 from tests import judging
 
 PARAMETERS = {

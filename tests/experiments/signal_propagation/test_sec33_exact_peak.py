@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS
-from alignbook.over_seeds import exponent
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.signal_propagation.equilibrium_layer import layer_of, supreme_losses
-from alignbook.studies.signal_propagation.sec33_exact_peak import experiment, reading, stored
+from companion.claims import CONTRADICTED, HOLDS
+from companion.over_seeds import exponent
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.signal_propagation.equilibrium_layer import layer_of, supreme_losses
+from companion.studies.signal_propagation.sec33_exact_peak import experiment, reading, stored
 
 GIVEN = parameters.resolve(notebooks.find("signal_propagation/sec33_exact_peak"), "quick")
 

@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.statements import judged
-from alignbook.studies.signal_propagation import equilibrium_layer, followed
-from alignbook.studies.signal_propagation.sec33_moved_correlation import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.signal_propagation import equilibrium_layer, followed
+from companion.studies.signal_propagation.sec33_moved_correlation import experiment, reading
 
 GIVEN = parameters.resolve(
     notebooks.find("signal_propagation/sec33_moved_correlation"), "quick", {"depths": [10]}

@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.metrics import misalignment
-from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.statements import judged
-from alignbook.studies.synthesis.one_network import experiment, reading
 from alignbook.training.nets import he_normal_
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.synthesis.one_network import experiment, reading
 
 PARAMETERS = {"networks": ["convolutional", "dense"], "steps": 512}
 STEPS = np.array(experiment.recorded(512))

@@ -6,11 +6,11 @@ import pytest
 import scipy.optimize
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.studies.synthesis.what_comes_first import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.studies.synthesis.what_comes_first import experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("synthesis/what_comes_first")

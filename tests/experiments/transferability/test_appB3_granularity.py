@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.data import HALVES, ImageSet, load
 from alignbook.data.superclasses import SUPERCLASSES
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.appB3_granularity import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.transferability.appB3_granularity import design, experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("transferability/appB3_granularity")

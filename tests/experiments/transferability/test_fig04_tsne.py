@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.fig04_tsne import design, experiment, reading
-from alignbook.studies.transferability.targets import named
-from alignbook.studies.transferability.tuned import kernels
 from alignbook.training.resnet import ResNet
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
+from companion.runs import notebooks, parameters
+from companion.studies.transferability.fig04_tsne import design, experiment, reading
+from companion.studies.transferability.targets import named
+from companion.studies.transferability.tuned import kernels
 from tests import judging
 
 TARGETS = ["mnist", "cifar10-natural", "shapes"]

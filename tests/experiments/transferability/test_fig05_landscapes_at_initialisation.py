@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.metrics import landscape
-from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.fig05_landscapes_at_initialisation import experiment, reading
 from alignbook.training.resnet import ResNet
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.studies.transferability import imagenet_source
+from companion.studies.transferability.fig05_landscapes_at_initialisation import experiment, reading
 from tests import judging
 
 PARAMETERS = {

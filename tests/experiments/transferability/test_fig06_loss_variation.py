@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.fig06_loss_variation import design, experiment, reading
-from alignbook.studies.transferability.targets import STARTS
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.transferability.fig06_loss_variation import design, experiment, reading
+from companion.studies.transferability.targets import STARTS
 from tests import judging
 
 PARAMETERS = {

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
 from alignbook.seeding import torch_stream
-from alignbook.statements import judged as judge
-from alignbook.studies.transferability.fig07_gradient_scale import experiment, reading
 from alignbook.training.resnet import ResNet
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.statements import judged as judge
+from companion.studies.transferability.fig07_gradient_scale import experiment, reading
 
 PARAMETERS = {"targets": ["cifar10-natural", "mnist"], "source": "photos"}
 LAYERS = ["one", "two", "three", "four", "head"]

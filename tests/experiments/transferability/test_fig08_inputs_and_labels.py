@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.errors import AlignbookError
-from alignbook.runs import notebooks, parameters
-from alignbook.studies.transferability.fig08_inputs_and_labels import design, experiment, reading
 from alignbook.training.lenet import LeNet
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.studies.transferability.fig08_inputs_and_labels import design, experiment, reading
 from tests import judging
 
 BOOK = notebooks.find("transferability/fig08_inputs_and_labels")

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.runs import engine, notebooks, parameters, plans
-from alignbook.statements import judged
-from alignbook.studies.transferability.fig09_pretraining_epochs import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.runs import engine, notebooks, parameters, plans
+from companion.statements import judged
+from companion.studies.transferability.fig09_pretraining_epochs import experiment, reading
 
 EPOCHS = [0, 1, 2, 4, 8]
 PARAMETERS = {

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from alignbook.metrics.landscape import Landscape
-from alignbook.pages.planes import common_scale, draw, draw_all
-from alignbook.studies.transferability.planes import grid, rows_of, where
+from companion.pages.planes import common_scale, draw, draw_all
+from companion.studies.transferability.planes import grid, rows_of, where
 
 
 def found():

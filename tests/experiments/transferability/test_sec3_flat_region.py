@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.data import load
 from alignbook.data.images import ImageSet
-from alignbook.studies.transferability.sec3_flat_region import experiment, reading
 from alignbook.training.pretrained import source_examples
 from alignbook.training.resnet import ResNet
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.studies.transferability.sec3_flat_region import experiment, reading
 from tests import judging
 
 GIVEN = {

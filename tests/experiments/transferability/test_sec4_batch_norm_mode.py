@@ -7,12 +7,12 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.transferability.sec4_batch_norm_mode import experiment, reading
-from alignbook.studies.transferability.sec4_batch_norm_mode.design import MODES
 from alignbook.training.resnet import ResNet
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.transferability.sec4_batch_norm_mode import experiment, reading
+from companion.studies.transferability.sec4_batch_norm_mode.design import MODES
 
 GIVEN = parameters.resolve(notebooks.find("transferability/sec4_batch_norm_mode"), "quick")
 

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.transferability.sec6_doubled_units import experiment, reading
-from alignbook.studies.transferability.sec6_doubled_units.design import STARTS
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.transferability.sec6_doubled_units import experiment, reading
+from companion.studies.transferability.sec6_doubled_units.design import STARTS
 
 GIVEN = parameters.resolve(
     notebooks.find("transferability/sec6_doubled_units"), "quick", {"datasets": ["mnist"]}

@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from alignbook.data import colour32, load
-from alignbook.studies.transferability import imagenet_source
-from alignbook.studies.transferability.deviations import ends, printed, series
-from alignbook.studies.transferability.pretrained_source import source_jobs
-from alignbook.studies.transferability.tab01_weight_deviation import experiment as tab01
-from alignbook.studies.transferability.tab01_weight_deviation import reading
-from alignbook.studies.transferability.targets import STARTS, name_of, named, source_said
-from alignbook.studies.transferability.tuned import recorded, target, tuned
 from alignbook.training import loop
 from alignbook.training.pretrained import pretrained
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.studies.transferability import imagenet_source
+from companion.studies.transferability.deviations import ends, printed, series
+from companion.studies.transferability.pretrained_source import source_jobs
+from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
+from companion.studies.transferability.tab01_weight_deviation import reading
+from companion.studies.transferability.targets import STARTS, name_of, named, source_said
+from companion.studies.transferability.tuned import recorded, target, tuned
 from tests import judging
 
 PARAMETERS = {

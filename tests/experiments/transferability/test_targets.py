@@ -4,10 +4,10 @@ import pandas as pd
 
 from alignbook.data import load
 from alignbook.data.halves import HALVES
-from alignbook.experiments import Job
-from alignbook.runs import results
-from alignbook.studies.transferability import pretrained_source
-from alignbook.studies.transferability.targets import CLASSES, name_of, named, of_target, source_said, words
+from companion.jobs import Job
+from companion.runs import results
+from companion.studies.transferability import pretrained_source
+from companion.studies.transferability.targets import CLASSES, name_of, named, of_target, source_said, words
 
 
 def test_names_and_back():

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
-from alignbook.over_seeds import at
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.transferability.by_seed import per_seed
-from alignbook.studies.transferability.thm01_lipschitz import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.over_seeds import at
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.transferability.by_seed import per_seed
+from companion.studies.transferability.thm01_lipschitz import experiment, reading
 
 PARAMETERS = {
     "datasets": ["digits"], "kappas": [0.1, 0.3, 1.0], "widths": [64, 2048], "angles": [0.0, 90.0],

@@ -6,12 +6,12 @@ import pytest
 import torch
 from scipy import stats
 
-from alignbook.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from alignbook.errors import AlignbookError
 from alignbook.metrics.relu_gram import relu_gram
-from alignbook.runs import notebooks, parameters
-from alignbook.statements import judged
-from alignbook.studies.transferability.thm02_generalisation import experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.runs import notebooks, parameters
+from companion.statements import judged
+from companion.studies.transferability.thm02_generalisation import experiment, reading
 
 PARAMETERS = {
     "datasets": ["digits"], "kappa": 0.3, "widths": [64, 2048], "angles": [0.0, 90.0], "shares": [1.0],

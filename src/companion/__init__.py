@@ -1,0 +1,19 @@
+"""The book's frame: runs studies, judges statements, renders pages; it knows no network and no paper.
+
+``companion.run`` computes or loads the results of a study, ``companion.Claim`` is a judged statement.
+"""
+
+import importlib
+
+PUBLIC = {"run": "companion.runs.engine", "Claim": "companion.claims"}
+__all__ = [*PUBLIC]
+
+
+def __getattr__(name):
+    if name in PUBLIC:
+        return getattr(importlib.import_module(PUBLIC[name]), name)
+    raise AttributeError(f"module 'companion' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,0 +1,134 @@
+"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, reference, about."""
+
+import html
+import json
+import re
+import shutil
+
+from alignbook import paths, system
+from companion.pages import (
+    about,
+    bench_page,
+    chapter,
+    executed,
+    glance,
+    ideas,
+    one_network,
+    page,
+    playground,
+    probe_page,
+    recorder_page,
+    reference,
+    scorecard,
+    share,
+    tables,
+    tour,
+    traps,
+)
+from companion.pages.names import spoken
+from companion.runs import notebooks
+
+EXERCISES = """\
+## Exercises
+
+[](/exercises/{}): three that take minutes, each with a hint and a solution, and an open problem.
+"""
+PAPERS = {  # chapters, by their folder
+    "random_labels": "What do neural networks learn when trained with random labels?",
+    "representation_alignment": "Representation alignment in neural networks",
+    "signal_propagation": "Feature learning and signal propagation in deep neural networks",
+    "transferability": "Towards understanding the transferability of deep representations",
+    notebooks.OWN: "Synthesis: the four papers' instruments together",
+}
+
+
+def write(books, records, pages):
+    """Write the pages that no one types, and that show what the studies found, into the folder ``pages``.
+
+    books : list of Notebook, in the order of the book; records : {name: record.Record}
+    """
+    ordered = [records[book.name] for book in books]
+    (pages / "home.txt").write_text(chapter.home(PAPERS, ordered), encoding="utf-8")
+    (pages / "findings.md").write_text(glance.all_findings(PAPERS, ordered), encoding="utf-8")
+    (pages / "scorecard.md").write_text(scorecard.write(PAPERS, ordered), encoding="utf-8")
+    (pages / "status.md").write_text(_status(ordered), encoding="utf-8")
+    for paper in PAPERS:
+        group = [record for record in ordered if record.paper == paper]
+        if group:
+            argument = pages / "chapters" / f"{paper}.md"
+            opening = argument.read_text(encoding="utf-8") if argument.is_file() else ""
+            exercises = EXERCISES.format(paper) if (pages / "exercises" / f"{paper}.md").is_file() else ""
+            text = chapter.write(paper, opening, exercises, group)
+            (pages / paper / "index.md").write_text(text, encoding="utf-8")
+    told = {record.name: spoken(record.finding.text) for record in ordered}
+    shown = {"description": told, "picture": share.write(ordered, pages)}
+    (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
+
+
+def write_apart(books, pages):
+    """Write those that follow from no study's results; ``books`` and ``pages`` as above."""
+    _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
+    _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE)
+    _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
+    _drawn(pages, ideas, ideas.draw)
+    _drawn(pages, playground, playground.draw)
+    if one_network.folder().is_dir():
+        _drawn(pages, traps, traps.draw, one_network.folder())
+        _drawn(pages, tour, tour.draw, one_network.folder())
+    reference.write(books, pages)
+    (pages / "about.md").write_text(about.page(), encoding="utf-8")
+
+
+def _drawn(pages, module, draw, *shows):
+    """Write into ``pages`` what ``draw(folder)`` writes, drawn anew only where something has changed.
+
+    module : the module that draws; shows : files and folders, besides its sources, that it shows
+    """
+    kept = paths.build() / "executed" / module.__name__.rpartition(".")[2]
+    key = executed.digest_of(*shows, *executed.sources(module.__name__))
+    mark = kept.with_suffix(".txt")
+    made = mark.read_text(encoding="utf-8") if mark.is_file() else ""
+    if not kept.is_dir() or made != f"{key} {executed.digest_of(kept)}":
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        draw(kept)
+        system.replace(mark, f"{key} {executed.digest_of(kept)}".encode())
+    shutil.copytree(kept, pages, dirs_exist_ok=True)
+
+
+def _status(records):
+    return "\n".join(
+        [
+            "# Execution status",
+            "",
+            "What each page shows, the processors that computed it and how long that took. *Computing* adds",
+            "up the stored runs, each on one thread unless more are named; one run can hold several seeds,",
+            "and one seed can take several runs. *Seeds* is the parameter of that name, and a dash stands",
+            "for a study that has none. *Diverged* counts runs whose training loss stopped being finite;",
+            "they are left out of all numbers. *Rendering* is the execution of the notebook from what is",
+            "stored, when it was last executed. A processor without family and model is one whose runs were",
+            "stored without them. [](reading) explains profile and state.",
+            "",
+            tables.table([_status_row(record) for record in records], "status"),
+            "",
+        ]
+    )
+
+
+def _status_row(record):
+    return {
+        "Notebook": f'<a href="{record.name}.html">{html.escape(record.title)}</a>'
+        f"<br><small>{html.escape(_devices(record.devices))}</small>",
+        "Profile": record.shown_profile,
+        "State": f"{record.stale} of {record.runs} stale" if record.stale else "up to date",
+        "Seeds": "–" if record.seeds is None else record.seeds,
+        "Runs": record.runs,
+        "Diverged": record.diverged,
+        "Computing": page.duration(record.computing),
+        "Rendering": f"{record.rendering:.1f} s",
+    }
+
+
+def _devices(names):
+    """The ``names`` of processors without what is the same for nearly all."""
+    return "; ".join(re.sub(r"\(R\)| Processor\b|, 1 thread$", "", name) for name in names)

@@ -1,0 +1,141 @@
+"""The probe's figures, as SVG."""
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from companion.pages import style
+from companion.pages.plots import legend_below
+from companion.pages.probe_words import FRESH, SPOKEN, parts
+
+GREY = style.COLOURS["random basis"]
+SHOWN = 6  # layers' curves in one figure
+# Colours of networks: the reader's, the one before, and any others in their order.
+OTHERS = [style.SEQUENCE[i] for i in (2, 3, 4, 5, 6)]
+
+
+def drawn(name, rows):
+    """SVG of an instrument's table. Raises whatever goes wrong in it."""
+    fig = Figure()
+    ax = fig.subplots()
+    DRAW[name](ax, rows)
+    return style.svg(fig)
+
+
+def looks(rows):
+    """[(who, that network's rows, {color, ls, label})]."""
+    colours, found = iter(OTHERS * 9), []
+    for who, part in parts(rows):
+        known = {
+            "network": style.SEQUENCE[0],
+            None: style.SEQUENCE[0],
+            "before": style.SEQUENCE[1],
+            FRESH: GREY,
+        }
+        colour = known[who] if who in known else next(colours)
+        label = SPOKEN.get(who) or plain(who or "network")
+        found.append((who, part, {"color": colour, "ls": "--" if who == FRESH else "-", "label": label}))
+    return found
+
+
+def plain(text):
+    """A layer's or a network's name as matplotlib may take it: no mathematics, no broken characters."""
+    text = str(text).encode("utf-8", "replace").decode()
+    return text.replace("$", r"\$") if len(text) <= 60 else f"…{text[-59:]}".replace("$", r"\$")
+
+
+def _filters(ax, rows):
+    for _, part, look in looks(rows):
+        ax.plot(part["sigma"], part["tau"], marker="o", ms=3, **look)
+    ax.set(xlabel="σ, standard deviation of patches along an eigenvector", ylabel="τ, of filters")
+    _spread_over_decades(ax, rows["sigma"])
+    ax.legend()
+
+
+def _spread_over_decades(ax, values):
+    """A logarithmic axis where the values span a decade: on less its labels would overlap."""
+    positive = values[values > 0]
+    if len(positive) and positive.max() >= 10 * positive.min():
+        ax.set_xscale("log")
+    else:
+        ax.locator_params(axis="x", nbins=5)
+
+
+def _features(ax, rows):
+    whole = dict(parts(rows))
+    part = whole.get("network", rows[rows["network"] == rows["network"].iloc[0]])
+    layers = list(dict.fromkeys(part["layer"]))
+    chosen = np.linspace(0, len(layers) - 1, min(SHOWN, len(layers))).round().astype(int)
+    for n, (colour, i) in enumerate(zip(style.ordered(len(chosen)), chosen, strict=True)):
+        curve = part[part["layer"] == layers[i]]
+        line = ("-", "-.")[n % 2]  # neighbours lie close, and in the dark so do their colours
+        ax.plot(curve["k"], curve["share"], line, color=colour, label=plain(layers[i]))
+    last = layers[-2:][0]  # before the outputs, which are few
+    if "chance" in part:
+        curve = part[part["layer"] == last]
+        ax.plot(curve["k"], curve["chance"], color=GREY, ls=":", label="chance, in the last layer")
+    fresh = whole.get(FRESH)
+    if fresh is not None and (fresh["layer"] == last).any():
+        curve = fresh[fresh["layer"] == last]
+        ax.plot(curve["k"], curve["share"], color=GREY, ls="--", label="random weights, the last layer")
+    ax.set(
+        xlabel="k, top singular vectors of what the layer reads",
+        ylabel="share of the labels",
+        ylim=(0, 1.02),
+    )
+    _spread_over_decades(ax, rows["k"])
+    ax.legend(fontsize=10, handlelength=2.6)
+
+
+def _tangent(ax, rows):
+    for _, part, look in looks(rows):
+        ax.plot(part["depth"] + 1, part["alignment"], marker="o", ms=4, **look)
+        if "chance" in part:
+            ax.plot(part["depth"] + 1, part["chance"], color=look["color"], ls=":", lw=1.2)
+    ax.set(xlabel="layer, in order of use", ylabel="alignment $A_l$", ylim=(0, None))
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    legend_below(ax.figure, ax, ncols=4)  # lines may be anywhere
+
+
+def _curvature(ax, rows):
+    ax.set_yscale("symlog", linthresh=1)  # networks may differ by orders of magnitude
+    for shift, (_, part, look) in enumerate(looks(rows)):
+        place = part["index"] + 0.1 * shift
+        look = {"color": look["color"], "label": look["label"]}
+        ax.errorbar(place, part["eigenvalue"], part["residual"], fmt="o", **look)
+    ax.axhline(0, color=GREY, lw=0.8)
+    ax.margins(y=0.1)
+    ax.set(xlabel="index, by magnitude", ylabel="eigenvalue ± residual")
+    legend_below(ax.figure, ax)
+
+
+def _slice(ax, rows):
+    for _, part, look in looks(rows):  # losses that lie far apart would flatten each other
+        centre = part["loss"].iloc[len(part) // 2]
+        look["label"] += f" ({centre:.3g} at α = 0)"
+        ax.plot(part["alpha"], part["loss"] - centre, **look)
+    ax.set(xlabel="α, in lengths of each filter", ylabel="loss minus that at α = 0")
+    ax.locator_params(axis="x", nbins=5)
+    ax.legend()
+
+
+def _deviation(ax, rows):
+    groups = rows.groupby("since", sort=False) if "since" in rows else [("before", rows)]
+    for since, part in groups:
+        ax.plot(range(1, len(part) + 1), 100 * part["relative"], "o-", ms=4, label=f"since {plain(since)}")
+    ax.axhline(100 * math.sqrt(2), color=GREY, lw=0.8, ls=":")
+    ax.set(xlabel="weight, in order of use", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    if len(list(groups)) > 1:
+        ax.legend()
+
+
+DRAW = {
+    "filters": _filters,
+    "features": _features,
+    "tangent": _tangent,
+    "curvature": _curvature,
+    "slice": _slice,
+    "deviation": _deviation,
+}

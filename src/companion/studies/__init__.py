@@ -1,0 +1,24 @@
+"""The studies of the book, importable: ``companion.studies.<paper>.<figure>.experiment``.
+
+They stand in the checkout's ``notebooks/<paper>/<figure>/``, beside the notebook that shows them, and not in
+this folder. A study has
+
+``experiment.py``
+    ``jobs(parameters) -> list[Job]`` and ``compute(**arguments, device, report) -> DataFrame``: what is
+    computed, stored, and counted by the code's digest;
+``reading.py``
+    ``STATEMENTS``, ``finding(table, parameters, claims) -> str`` and ``key_numbers(table, parameters)``: what
+    the stored table says. It imports no torch, and changing it makes no result stale.
+"""
+
+from alignbook import paths
+
+
+class _Folder:
+    """The notebooks' folder, looked up each time: ``ALIGNBOOK_ROOT`` may change while a process runs."""
+
+    def __iter__(self):
+        return iter([str(paths.root() / "notebooks")])
+
+
+__path__ = _Folder()
