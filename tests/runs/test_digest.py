@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-from companion.runs.unfollowable import unfollowable
-
 
 def digest(checkout, **how):
     code = (
@@ -232,26 +230,3 @@ def test_helpers_of_one_name_are_told_apart_and_may_move(checkout):
     (package / "elsewhere.py").write_text(one.format(3))
     edit(checkout.experiment, "alignbook.here import", "alignbook.elsewhere import")
     assert digest(checkout) == before
-
-
-def test_nothing_in_the_package_escapes_the_digest():
-    assert unfollowable() == []
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("import torch\ntorch.set_default_dtype(torch.float64)\n", "acts on more than"),
-        ("from alignbook import seeding\nseeding.zlib = 1\n", "acts on more than"),
-        ("from alignbook.seeding import *\n", "import each name"),
-        ("def __getattr__(name):\n    return 1\n", "__getattr__"),
-        (
-            "from alignbook import seeding\n\ndef f():\n    seeding._sequence = None\n",
-            "changes seeding._sequence",
-        ),
-    ],
-)
-def test_what_escapes_it_at_the_top_level_is_refused_wherever_it_stands(checkout, source, said):
-    (checkout.root / "src/alignbook/aside.py").write_text(source)
-    found = unfollowable(checkout.root / "src")
-    assert len(found) == 1 and said in found[0] and "aside.py:" in found[0]

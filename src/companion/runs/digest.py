@@ -7,8 +7,7 @@ statements at its top level that act on more than a name of their own. Docstring
 claims, figures and the module in which a definition stands do not count.
 
 The digest of a definition is one over its text and the digests of what it refers to, in their order: two
-definitions of one name are told apart by their content, not by where they stand. What cannot be followed
-like this, :mod:`companion.runs.unfollowable` refuses.
+definitions of one name are told apart by their content, not by where they stand.
 """
 
 import ast
