@@ -15,7 +15,7 @@ from pathlib import Path
 from alignbook import paths, system
 from companion.runs.notebooks import SOURCE
 
-_HERE = Path(__file__).resolve().parents[1]
+_SOURCES = Path(__file__).resolve().parents[2]
 _CELL = re.compile(rb"^```\{code-cell\}.*?^```", re.MULTILINE | re.DOTALL)
 _GPUS = "/dev/nvidia[0-9]*"
 # Of the environment, what chooses the device or how it rounds.
@@ -128,7 +128,7 @@ def _of_all():
     """Digest of what counts for every paper."""
     digest = hashlib.sha256(json.dumps([system.versions(), glob.glob(_GPUS)]).encode())
     digest.update(repr([(name, os.environ.get(name)) for name in _VARIABLES]).encode())
-    for path in [*_files(_HERE, ".py"), *_files(paths.root() / "data/plans")]:
+    for path in [*_files(_SOURCES, ".py"), *_files(paths.root() / "data/plans")]:
         digest.update(f"{path}\0".encode() + path.read_bytes() + b"\0")
     for path in sorted(paths.data().glob("*.npz")):
         digest.update(f"{path} {_version(path)}\n".encode())
