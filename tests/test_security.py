@@ -13,7 +13,6 @@ from alignbook import checkpoints
 from alignbook.data import DataError, load
 from alignbook.errors import AlignbookError
 from alignbook.probing import probe, sources
-from companion.pages import probe_page
 from companion.runs import notebooks, parameters
 
 
@@ -80,12 +79,12 @@ def test_names_stay_in_their_folders(name):
         notebooks.find(name)
 
 
-def test_names_of_layers_are_text_on_a_page(tmp_path):
+def test_names_of_layers_are_text_on_a_page():
     name = '<img src="x" onerror="alert(1)">'
     layers = {name: nn.Linear(3, 4), "act": nn.ReLU(), "</td>": nn.Linear(4, 2)}
     net = nn.Sequential(OrderedDict(layers))
     stream = torch.Generator().manual_seed(0)
     x, y = torch.randn(20, 3, generator=stream), torch.randint(0, 2, (20,), generator=stream)
     found = probe(net, x, y, without=["curvature", "slice", "tangent"], seed=0)
-    report = probe_page.write(found, tmp_path / "report", f"{name} on digits").read_text()
+    report = found.to_html(title=f"{name} on digits")
     assert "&lt;img src=" in report and "<img src=" not in report and "<td></td>" not in report

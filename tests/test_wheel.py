@@ -60,7 +60,10 @@ def test_it_holds_every_module_and_says_what_it_needs(wheel):
 
 
 def test_what_needs_a_checkout_says_so_in_one_line(run):
-    code = "import alignbook.cli as cli, sys; print(cli.__file__); sys.exit(cli.main(sys.argv[1:]))"
+    code = (
+        "import sys; sys.modules['companion'] = None; import alignbook.cli as cli; print(cli.__file__); "
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
     found = run("-c", code, "status")
     assert found.returncode == 2 and len(found.stderr.splitlines()) == 1, found.stderr
     assert "elsewhere" not in found.stdout and "/site" in found.stdout
@@ -84,7 +87,7 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 del sys.modules["yaml"], sys.modules["matplotlib"], sys.modules["PIL"]
-import companion.pages.probe_page  # the report: without IPython
+import alignbook.report  # without IPython
 from alignbook import cli
 cli.main(["fetch"])
 """

@@ -344,20 +344,16 @@ def _one_or_more(values, otherwise):
 
 
 def _written(found, folder, title):
-    """Where a probe's page is; or its numbers alone, where what draws the page is not installed."""
+    """Write the report into ``folder``; the path of the page, or of the numbers without matplotlib."""
+    if why := system.unwritable(folder):
+        raise AlignbookError(f"cannot write to {paths.shown(folder)}: {why}")
+    found.to_json(folder / "report.json")
     try:
-        from companion.pages import probe_page
-
-        return probe_page.write(found, folder, title)
+        found.to_html(folder / "report.html", title)
     except ModuleNotFoundError as error:
-        line = installed.missing(error)
-        if line is None:
-            raise
-        print(f"no page, the numbers alone: {line}", file=sys.stderr)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "report.json"
-    found.to_json(path)
-    return path
+        print(f"no page, the numbers alone: {error}", file=sys.stderr)
+        return folder / "report.json"
+    return folder / "report.html"
 
 
 def print_json(value):

@@ -18,7 +18,6 @@ from alignbook.probing import data, features
 from alignbook.probing.measurable import measurable
 from alignbook.probing.network import Network
 from alignbook.probing.task import Task
-from companion.pages import probe_page
 
 N, CLASSES, WORDS = 24, 3, 11
 QUICK = ["curvature", "tangent", "initialisation"]
@@ -363,7 +362,7 @@ class Fails(nn.Module):
 @pytest.mark.parametrize(
     ("how", "said"), [("key", "KeyError: 'hidden'"), ("exit", "SystemExit: 0"), ("zero", "by zero")]
 )
-def test_a_network_that_fails_now_and_then_loses_only_what_it_fails_in(how, said, tmp_path):
+def test_a_network_that_fails_now_and_then_loses_only_what_it_fails_in(how, said):
     x, y = vectors()
     with pytest.raises(AlignbookError, match=said):
         alignbook.probe(Fails(how), x, y)
@@ -371,15 +370,15 @@ def test_a_network_that_fails_now_and_then_loses_only_what_it_fails_in(how, said
     found = alignbook.probe(Fails(how, always=False), x, y, before=strange)
     assert {*found.tables} == {"features", "slice"} and said in found.left_out["curvature"]
     assert "loss" in found.network["network"] and "share no weights" in found.left_out["deviation"]
-    page = probe_page.write(found, tmp_path, "mine").read_text()
+    page = found.to_html(title="mine")
     assert "Not measured" in page and page.count("<svg") >= 2
 
 
-def test_random_networks_are_refused_and_mixing_ones_told(tmp_path):
+def test_random_networks_are_refused_and_mixing_ones_told():
     x, y = vectors()
     found = alignbook.probe(Fails("dropout"), x, y)
     assert not found.tables and "answers differently" in found.left_out["features"]
-    assert "answers differently" in probe_page.write(found, tmp_path, "mine").read_text()
+    assert "answers differently" in found.to_html(title="mine")
     mixed = alignbook.probe(Fails("batch"), x, y, without=QUICK)
     assert any("other examples of a batch" in line for line in mixed.said)
 
@@ -392,14 +391,14 @@ def test_numbers_and_names_of_any_kind_leave_a_report(tmp_path):
     found = alignbook.probe(broken, x, y, before=mlp())
     assert "outputs are infinite or no numbers, as are entries of 0.weight" in found.left_out["features"]
     assert found.tables["deviation"]["layer"].tolist() == ["2"]
-    probe_page.write(found, tmp_path, "mine")
+    found.to_html()
     odd = nn.Sequential()
     for name, module in (("$\\foo$", nn.Linear(6, 8)), ("a\ud800<b>", nn.Linear(8, CLASSES))):
         odd.add_module(name, module)
     odd.register_parameter("steps", nn.Parameter(torch.ones(2, 2, dtype=torch.int64), requires_grad=False))
     found = alignbook.probe(odd, x, y)
     assert {*found.tables} == {"features", "tangent", "curvature", "slice"}
-    page = probe_page.write(found, tmp_path, "mine \ud800 $x$").read_text()
+    page = found.to_html(tmp_path / "mine.html", "mine \ud800 $x$")
     assert "cannot be drawn" not in page and "&lt;b&gt;" in page
     wrong = alignbook.Probe(found.network, {"slice": pd.DataFrame({"alpha": ["a"]})}, {"tangent": "left out"})
     assert "cannot be drawn" in wrong.to_html()
@@ -452,7 +451,7 @@ def test_weights_whose_use_cannot_be_seen_stand_as_the_network_lists_them(monkey
 
 def test_of_some_layers_none_is_called_the_input_or_the_last():
     found = alignbook.probe(mlp(), *vectors(), layers=["2"], without=["curvature", "slice"])
-    text = probe_page.page(found, "some")
+    text = found.to_html(title="some")
     assert "at the input" not in text and "1 of the 1 asked for" in text
     assert "Beside the book" not in text.split('id="tangent"')[1].split('id="curvature"')[0]
     assert alignbook.Probe.from_dict(found.as_dict()).layers == ("2",)

@@ -139,9 +139,9 @@ class Probe:
         title : its heading; None: the network's class.
         """
         with extras():
-            from companion.pages import probe_page
+            from alignbook import report
 
-        page = probe_page.page(self, title)
+        page = report.page(self, title)
         if path is not None:
             system.replace(Path(path), page.encode("utf-8", "replace"))
         return page
@@ -156,10 +156,10 @@ class Probe:
     def _repr_html_(self) -> str:
         try:
             with extras():
-                from companion.pages import probe_page
+                from alignbook import report
         except ModuleNotFoundError as error:
             return f"<p>{error}</p>"
-        return probe_page.summary(self)
+        return report.summary(self)
 
 
 def compare(*probes, **named):

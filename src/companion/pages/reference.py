@@ -216,7 +216,7 @@ def _is_error(thing):
 
 def _instruments(name):
     """reStructuredText of a list: each instrument and the first line on what it measures."""
-    from companion.pages.probe_words import ABOUT
+    from alignbook.report import ABOUT
 
     known = thing_of(name)
     if isinstance(known, dict):

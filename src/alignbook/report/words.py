@@ -1,8 +1,7 @@
 """What the probe's report says: about each instrument, and one sentence beside its floor."""
 
 import numpy as np
-
-from companion.pages.tables import digits
+import pandas as pd
 
 FRESH = "initialisation"
 SPOKEN = {FRESH: "random weights"}
@@ -85,28 +84,33 @@ SHOWS = {
 }
 
 
-def parts(rows):
-    """[(who, that network's rows)], in the order of the table; the network at random weights last."""
+def digits(value: float) -> str:
+    """Three significant digits, or all of a number from a thousand to a million."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def parts(rows: pd.DataFrame) -> list:
+    """[(network, its rows)] in the order of the table; the network at random weights comes last."""
     if "network" not in rows:
         return [(None, rows)]
     every = list(rows.groupby("network", sort=False))
     return sorted(every, key=lambda part: part[0] == FRESH)
 
 
-def clauses(name, rows, some=False):
-    """[(whose, what was found)]; whose is empty where the same was found of all networks, or there is one.
+def sentences(name: str, rows: pd.DataFrame, some: bool = False) -> list[tuple[str, str]]:
+    """[(networks, what holds for them)] of an instrument's table; one entry without a name for all alike.
 
-    some : whether the rows are those of some of the layers alone.
+    some : whether only some of the layers were measured.
     """
-    said = {}
+    networks = {}
     for who, part in parts(rows):
-        if found := SAID[name](part, some):
-            said.setdefault(found, []).append(
+        if sentence := SENTENCES[name](part, some):
+            networks.setdefault(sentence, []).append(
                 "the network" if who == "network" else SPOKEN.get(who, str(who))
             )
-    if len(said) == 1:
-        return [("", next(iter(said)))]
-    return [(" and ".join(of), found) for found, of in said.items()]
+    if len(networks) == 1:
+        return [("", next(iter(networks)))]
+    return [(" and ".join(names), sentence) for sentence, names in networks.items()]
 
 
 def _percent(share):
@@ -159,11 +163,11 @@ def _tangent(rows, some):
 
 def _curvature(rows, some):
     first = rows.iloc[0]
-    said = f"the eigenvalue of largest magnitude is {digits(first['eigenvalue'])}"
+    largest = f"the eigenvalue of largest magnitude is {digits(first['eigenvalue'])}"
     if "trace" not in rows:
-        return said
+        return largest
     trace, low, high = (digits(first[name]) for name in ("trace", "trace_low", "trace_high"))
-    return f"{said}, the trace {trace} ({low} to {high})"
+    return f"{largest}, the trace {trace} ({low} to {high})"
 
 
 def _slice(rows, some):
@@ -175,20 +179,20 @@ def _slice(rows, some):
 
 
 def _deviation(rows, some):
-    said = []
+    sentences = []
     for since, part in rows.groupby("since", sort=False) if "since" in rows else [(None, rows)]:
         whose = f"since {since} " if since not in (None, "before") else ""
         far = part.iloc[int(part["deviation"].to_numpy().argmax())]
-        told = f"in length, in {_whose(far)} ({far['deviation']:.3g})"
+        moved = f"in length, in {_whose(far)} ({far['deviation']:.3g})"
         relative = part["relative"].where(np.isfinite(part["relative"]))  # infinite from weights of 0
         if relative.notna().any():
             most = part.loc[relative.idxmax()]
-            told = f"relative to its norm, in {_whose(most)} ({_percent(most['relative'])}); {told}"
-        said.append(f"{whose}farthest {told}")
-    return "; ".join(said)
+            moved = f"relative to its norm, in {_whose(most)} ({_percent(most['relative'])}); {moved}"
+        sentences.append(f"{whose}farthest {moved}")
+    return "; ".join(sentences)
 
 
-SAID = {
+SENTENCES = {
     "filters": _filters,
     "features": _features,
     "tangent": _tangent,

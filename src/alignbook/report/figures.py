@@ -1,56 +1,52 @@
-"""The probe's figures, as SVG."""
+"""One figure for each instrument's table."""
 
 import math
 
+import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.pages import style
-from companion.pages.plots import legend_below
-from companion.pages.probe_words import FRESH, SPOKEN, parts
+from .words import FRESH, SPOKEN, parts
 
-GREY = style.COLOURS["random basis"]
+GREY = "#7F7F7F"
+# Okabe and Ito's palette, darkened for a white ground.
+KNOWN = {"network": "#0072B2", None: "#0072B2", "before": "#D55E00", FRESH: GREY}
+OTHERS = ["#009E73", "#CC79A7", "#B87800", "#2F93CC", "#000000"]
 SHOWN = 6  # layers' curves in one figure
-# Colours of networks: the reader's, the one before, and any others in their order.
-OTHERS = [style.SEQUENCE[i] for i in (2, 3, 4, 5, 6)]
 
 
-def drawn(name, rows):
-    """SVG of an instrument's table. Raises whatever goes wrong in it."""
-    fig = Figure()
+def figure(name: str, rows: pd.DataFrame) -> Figure:
+    """The figure of an instrument's table."""
+    fig = Figure(figsize=(7.0, 3.4), layout="constrained")
     ax = fig.subplots()
+    ax.spines[["top", "right"]].set_visible(False)
     DRAW[name](ax, rows)
-    return style.svg(fig)
+    return fig
 
 
-def looks(rows):
-    """[(who, that network's rows, {color, ls, label})]."""
-    colours, found = iter(OTHERS * 9), []
+def _styled(rows):
+    """[(network, its rows, {color, ls, label})]."""
+    colours, styled = iter(OTHERS * 9), []
     for who, part in parts(rows):
-        known = {
-            "network": style.SEQUENCE[0],
-            None: style.SEQUENCE[0],
-            "before": style.SEQUENCE[1],
-            FRESH: GREY,
-        }
-        colour = known[who] if who in known else next(colours)
+        colour = KNOWN[who] if who in KNOWN else next(colours)
         label = SPOKEN.get(who) or plain(who or "network")
-        found.append((who, part, {"color": colour, "ls": "--" if who == FRESH else "-", "label": label}))
-    return found
+        styled.append((who, part, {"color": colour, "ls": "--" if who == FRESH else "-", "label": label}))
+    return styled
 
 
-def plain(text):
-    """A layer's or a network's name as matplotlib may take it: no mathematics, no broken characters."""
+def plain(text: str) -> str:
+    """A name as matplotlib can draw it: no mathematics, no broken characters, at most 60 of them."""
     text = str(text).encode("utf-8", "replace").decode()
     return text.replace("$", r"\$") if len(text) <= 60 else f"…{text[-59:]}".replace("$", r"\$")
 
 
 def _filters(ax, rows):
-    for _, part, look in looks(rows):
+    for _, part, look in _styled(rows):
         ax.plot(part["sigma"], part["tau"], marker="o", ms=3, **look)
     ax.set(xlabel="σ, standard deviation of patches along an eigenvector", ylabel="τ, of filters")
     _spread_over_decades(ax, rows["sigma"])
-    ax.legend()
+    ax.legend(frameon=False)
 
 
 def _spread_over_decades(ax, values):
@@ -67,7 +63,8 @@ def _features(ax, rows):
     part = whole.get("network", rows[rows["network"] == rows["network"].iloc[0]])
     layers = list(dict.fromkeys(part["layer"]))
     chosen = np.linspace(0, len(layers) - 1, min(SHOWN, len(layers))).round().astype(int)
-    for n, (colour, i) in enumerate(zip(style.ordered(len(chosen)), chosen, strict=True)):
+    shades = mpl.colormaps["viridis"](np.linspace(0.6, 0.08, len(chosen)))  # light to dark
+    for n, (colour, i) in enumerate(zip(shades, chosen, strict=True)):
         curve = part[part["layer"] == layers[i]]
         line = ("-", "-.")[n % 2]  # neighbours lie close, and in the dark so do their colours
         ax.plot(curve["k"], curve["share"], line, color=colour, label=plain(layers[i]))
@@ -85,39 +82,43 @@ def _features(ax, rows):
         ylim=(0, 1.02),
     )
     _spread_over_decades(ax, rows["k"])
-    ax.legend(fontsize=10, handlelength=2.6)
+    ax.legend(fontsize=9, frameon=False)
 
 
 def _tangent(ax, rows):
-    for _, part, look in looks(rows):
+    for _, part, look in _styled(rows):
         ax.plot(part["depth"] + 1, part["alignment"], marker="o", ms=4, **look)
         if "chance" in part:
             ax.plot(part["depth"] + 1, part["chance"], color=look["color"], ls=":", lw=1.2)
     ax.set(xlabel="layer, in order of use", ylabel="alignment $A_l$", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
-    legend_below(ax.figure, ax, ncols=4)  # lines may be anywhere
+    _legend_below(ax)  # lines may be anywhere
 
 
 def _curvature(ax, rows):
     ax.set_yscale("symlog", linthresh=1)  # networks may differ by orders of magnitude
-    for shift, (_, part, look) in enumerate(looks(rows)):
+    for shift, (_, part, look) in enumerate(_styled(rows)):
         place = part["index"] + 0.1 * shift
         look = {"color": look["color"], "label": look["label"]}
         ax.errorbar(place, part["eigenvalue"], part["residual"], fmt="o", **look)
     ax.axhline(0, color=GREY, lw=0.8)
     ax.margins(y=0.1)
     ax.set(xlabel="index, by magnitude", ylabel="eigenvalue ± residual")
-    legend_below(ax.figure, ax)
+    _legend_below(ax)
+
+
+def _legend_below(ax):
+    ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
 
 
 def _slice(ax, rows):
-    for _, part, look in looks(rows):  # losses that lie far apart would flatten each other
+    for _, part, look in _styled(rows):  # losses that lie far apart would flatten each other
         centre = part["loss"].iloc[len(part) // 2]
         look["label"] += f" ({centre:.3g} at α = 0)"
         ax.plot(part["alpha"], part["loss"] - centre, **look)
     ax.set(xlabel="α, in lengths of each filter", ylabel="loss minus that at α = 0")
     ax.locator_params(axis="x", nbins=5)
-    ax.legend()
+    ax.legend(frameon=False)
 
 
 def _deviation(ax, rows):
@@ -128,7 +129,7 @@ def _deviation(ax, rows):
     ax.set(xlabel="weight, in order of use", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
     if len(list(groups)) > 1:
-        ax.legend()
+        ax.legend(frameon=False)
 
 
 DRAW = {

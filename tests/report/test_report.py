@@ -7,8 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from alignbook.probing import Probe
-from companion.pages import probe_figures, probe_page
-from companion.pages.probe_words import FRESH, clauses
+from alignbook.report import FRESH, figures, page, sentences
 
 
 def slices(**rises):
@@ -33,12 +32,12 @@ def slices(**rises):
 def test_networks_of_which_the_same_is_found_are_named_together(rises, said):
     rows = slices(**dict(zip(("network", "before", FRESH), rises, strict=True)))
     text = "1 of each filter's length away the loss differs by +{0} and +{0}, {0} on average"
-    assert clauses("slice", rows) == [(whose, text.format(rise)) for whose, rise in said]
+    assert sentences("slice", rows) == [(whose, text.format(rise)) for whose, rise in said]
 
 
 def found(name, rows):
     """What is said of a single network."""
-    ((whose, said),) = clauses(name, rows)
+    ((whose, said),) = sentences(name, rows)
     assert whose == ""
     return said
 
@@ -76,7 +75,7 @@ def test_every_network_has_the_chance_of_its_own_labels():
         ]
     )
     ax = Figure().subplots()
-    probe_figures.DRAW["tangent"](ax, rows)
+    figures.DRAW["tangent"](ax, rows)
     assert [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == ":"] == [0.1, 0.15, 0.1]
 
 
@@ -84,8 +83,8 @@ def test_the_network_at_random_weights_is_called_that_in_every_table():
     probe = Probe(
         {who: {"class": "Net"} for who in ("network", FRESH)}, {"slice": slices(network=1, **{FRESH: 2})}
     )
-    page = probe_page.page(probe, "A probe")
-    assert page.count(">random weights</td>") == 4 and FRESH not in page.replace(
+    text = page(probe, "A probe")
+    assert text.count(">random weights</t") == 4 and FRESH not in text.replace(
         "landscapes_at_initialisation", ""
     )
 
@@ -101,7 +100,7 @@ def test_how_far_weights_moved_is_a_share_of_their_length():
     from_zero = found("deviation", rows.assign(relative=math.inf))
     assert from_zero == "farthest in length, in a (6)"
     ax = Figure().subplots()
-    probe_figures.DRAW["deviation"](ax, rows.iloc[:2])
+    figures.DRAW["deviation"](ax, rows.iloc[:2])
     assert ax.lines[0].get_ydata() == pytest.approx([27, 110])
 
 
@@ -109,6 +108,6 @@ def test_slices_of_losses_that_lie_far_apart_are_drawn_from_one_level():
     rows = slices(network=1, before=3)
     rows.loc[rows["network"] == "before", "loss"] += 13
     ax = Figure().subplots()
-    probe_figures.DRAW["slice"](ax, rows)
+    figures.DRAW["slice"](ax, rows)
     drawn = {line.get_label(): line.get_ydata().tolist() for line in ax.lines}
     assert drawn == {"network (0 at α = 0)": [1, 0, 1], "before (13 at α = 0)": [3, 0, 3]}

@@ -1,0 +1,7 @@
+"""The report of a probe: one page that stands by itself. Knows its tables and no network."""
+
+from .figures import figure
+from .page import page, summary
+from .words import ABOUT, FRESH, SHOWS, SPOKEN, sentences
+
+__all__ = ["ABOUT", "FRESH", "SHOWS", "SPOKEN", "figure", "page", "sentences", "summary"]

@@ -1,0 +1,145 @@
+"""The report as one HTML page, its figures inside."""
+
+import html
+import io
+import re
+
+import matplotlib as mpl
+import pandas as pd
+
+from alignbook.errors import on_one_line
+
+from .figures import figure
+from .words import ABOUT, SHOWS, SPOKEN, digits, sentences
+
+CSS = """
+:root { color-scheme: light dark; --muted: #5f6670; --line: #d0d4da; --link: #0b5cad; }
+@media (prefers-color-scheme: dark) { :root { --muted: #aab2bd; --line: #41464d; --link: #7db8f0; } }
+body { font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max-width: 50rem; }
+@media (prefers-color-scheme: dark) { body { background: #14181e; color: #ced6dd; } }
+h1 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; } a { color: var(--link); }
+figure { margin: 1rem 0; } svg { width: 100%; height: auto; background: #fff; border-radius: 6px; }
+.muted, figcaption { color: var(--muted); font-size: 0.9rem; }
+.scroll { overflow-x: auto; } code { overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
+th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; vertical-align: top; }
+tbody tr { border-top: 1px solid var(--line); }
+"""
+
+
+def page(probe, title: str | None = None) -> str:
+    """The report of a :class:`alignbook.Probe` as HTML; a figure that fails is a line that says why."""
+    if title is None:
+        title = f"A probe of {next(iter(probe.network.values()), {}).get('class', 'a network')}"
+    title = html.escape(title)
+    parts = [f"<h1>{title}</h1>", facts(probe), findings(probe), _remarks(probe)]
+    if "loss" in probe.notes:
+        facts_of_first = next(iter(probe.network.values()), {})
+        quality = next((f" and {name}" for name in ("accuracy", "R²") if name in facts_of_first), "")
+        parts.append(f'<p class="muted">Loss{quality}: {html.escape(probe.notes["loss"])}.</p>')
+    for name in ABOUT:
+        parts += _section(probe, name)
+    if probe.made:
+        settings = ", ".join(f"{name} {value}" for name, value in probe.made.items() if value is not None)
+        parts.append(f'<p class="muted">Made with {html.escape(settings)}.</p>')
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{CSS}</style></head>"
+        f"<body>{_targets_for_labels(probe, chr(10).join(parts))}</body></html>\n"
+    )
+
+
+def summary(probe) -> str:
+    """HTML of facts, findings and what was left out, for a notebook's cell."""
+    items = "".join(
+        f"<li>{html.escape(name)}: {html.escape(why)}</li>" for name, why in probe.left_out.items()
+    )
+    missing = f"<p>Not measured:</p><ul>{items}</ul>" if items else ""
+    return _targets_for_labels(probe, facts(probe) + findings(probe, None) + _remarks(probe) + missing)
+
+
+def facts(probe) -> str:
+    """HTML of a table with a row for each network."""
+    frame = pd.DataFrame.from_dict(probe.network, orient="index")
+    frame.index = [SPOKEN.get(who, str(who)) for who in frame.index]
+    return _table(frame, index=True)
+
+
+def findings(probe, prefix: str | None = "") -> str:
+    """HTML list of a sentence for each instrument, linked to ``prefix`` + its name; None: without links."""
+    lines = []
+    for name in (name for name in ABOUT if name in probe.tables):
+        try:
+            clauses = sentences(name, probe.tables[name], bool(probe.layers))
+        except (KeyError, ValueError, TypeError, IndexError):  # a table of a file, without these numbers
+            continue
+        heading = ABOUT[name][0]
+        linked = heading if prefix is None else f'<a href="#{prefix}{name}">{heading}</a>'
+        if count := probe.examples.get(name):
+            linked += f", on {count:,} examples"
+        clauses = [(html.escape(whose), html.escape(sentence)) for whose, sentence in clauses]
+        if len(clauses) == 1:
+            lines.append(f"<li>{linked}: {clauses[0][1]}.</li>")
+        elif clauses:
+            items = "".join(f"<li>{whose}: {sentence}</li>" for whose, sentence in clauses)
+            lines.append(f"<li>{linked}<ul>{items}</ul></li>")
+    return f"<ul>{''.join(lines)}</ul>"
+
+
+def _targets_for_labels(probe, text):
+    """The text with "targets" in place of "labels" where the targets are numbers."""
+    numbers = any("R²" in known for known in probe.network.values())
+    return re.sub(r"\b(the|these|shuffled|and) labels\b", r"\1 targets", text) if numbers else text
+
+
+def _section(probe, name):
+    heading, paper, study, meaning, reading = ABOUT[name]
+    parts = [
+        f'<h2 id="{name}">{heading}</h2>'
+        f'<p>{meaning} {reading} <span class="muted">{paper}: page <code>{study}</code>.</span></p>'
+    ]
+    networks = {}
+    for key, why in probe.left_out.items():
+        if key.partition(" ")[0] == name:
+            networks.setdefault(why, []).append(key.removeprefix(name).removeprefix(" of "))
+    for why, whose in networks.items():
+        of = f" of {', '.join(whose)}" if any(whose) else ""
+        parts.append(f'<p class="muted">Not measured{html.escape(of)}: {html.escape(why)}.</p>')
+    if name not in probe.tables:
+        return parts if networks else [*parts, '<p class="muted">Not measured.</p>']
+    rows = probe.tables[name]
+    if name in probe.notes:
+        parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
+    parts.append(_figure(name, rows))
+    numbers = _table(rows.replace({"network": SPOKEN}))
+    return [*parts, f"<details><summary>The numbers</summary>{numbers}</details>"]
+
+
+def _figure(name, rows):
+    out = io.StringIO()
+    try:
+        with mpl.rc_context({"svg.hashsalt": name}):  # which makes the ids in one page differ
+            figure(name, rows).savefig(out, format="svg", metadata={"Date": None})
+    except Exception as error:  # whatever numbers and names a network may have
+        why = html.escape(on_one_line(f"{type(error).__name__}: {error}"))
+        return f'<p class="muted">The figure cannot be drawn: {why}.</p>'
+    svg = out.getvalue()
+    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", svg[svg.index("<svg") :])
+    return (
+        f'<figure><div role="img" aria-label="{html.escape(ABOUT[name][0])}">{svg}</div>'
+        f"<figcaption>{SHOWS[name]}</figcaption></figure>"
+    )
+
+
+def _table(frame, index=False):
+    frame = frame.astype(object).where(frame.notna(), "")
+    frame = frame.map(lambda v: digits(v) if isinstance(v, float) else f"{v:,}" if type(v) is int else str(v))
+    with pd.option_context("display.max_colwidth", None):
+        return f'<div class="scroll">{frame.to_html(index=index, border=0)}</div>'
+
+
+def _remarks(probe):
+    """What a reader should know about the data and the networks."""
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in probe.said)
+    return f'<ul class="muted">{items}</ul>' if items else ""
